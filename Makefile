@@ -1,0 +1,76 @@
+# PSTStream: `make help` lists what there is. Needs Python 3.11, Java 17 and make; all else goes into .venv.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+DONE := $(VENV)/.done
+BENCHES ?= kernel end-to-end steady-state growth
+SCALE ?= small
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format lock airflow bench clean
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+setup: $(DONE)/kernels  ## .venv with packages, jars and compiled kernels; at once when nothing changed
+
+demo: setup  ## the main job end to end on built-in data, ending with a report
+	$(BIN)/pststream demo
+
+test: lint  ## all checks and all tests
+	$(BIN)/python -m pytest
+
+lint: setup  ## style, import directions, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+format: setup  ## put the code into the common style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: $(DONE)/uv  ## requirements.txt anew from requirements.in (add UPGRADE=--upgrade for newer versions)
+	$(BIN)/uv pip compile --system-certs --universal --python-version 3.11 --generate-hashes --quiet \
+		--custom-compile-command "make lock" $(UPGRADE) --output-file requirements.txt requirements.in
+
+airflow: setup  ## Airflow on this machine with the DAGs, the connection and the pool in place
+	$(BIN)/python infra/run_airflow.py
+
+bench: setup  ## benchmarks as JSON, e.g. make bench BENCHES=kernel SCALE=full
+	@for name in $(BENCHES); do $(BIN)/pststream bench run $$name --scale $(SCALE) || exit; done
+
+clean:  ## remove all that setup, demo and tests made here
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf pststream-home pststream-demo spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The steps of setup; each leaves a stamp.
+
+$(DONE)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
+		|| { echo 'Python 3.11 is needed: make PYTHON=/path/to/python3.11 ...' >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(DONE) && touch $@
+
+$(DONE)/uv: infra/uv.txt | $(DONE)/venv
+	-$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement infra/uv.txt
+	@touch $@
+
+$(DONE)/packages: requirements.txt | $(DONE)/uv
+	$(BIN)/uv pip install --quiet --system-certs --python $(BIN)/python --require-hashes --requirement requirements.txt \
+		|| $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.txt
+	@touch $@
+
+$(DONE)/project: pyproject.toml requirements.in $(DONE)/packages
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DONE)/jars: infra/jars.sha256 infra/fetch_jars.py $(DONE)/packages
+	$(BIN)/python infra/fetch_jars.py
+	@touch $@
+
+$(DONE)/kernels: $(wildcard pststream/kernels/*.py) $(DONE)/project $(DONE)/jars
+	$(BIN)/python -m pststream.kernels.warm
+	@touch $@

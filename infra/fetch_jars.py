@@ -1,0 +1,112 @@
+"""Fetch the Delta jars once, verify them by checksum, and install them beside the packages of this Python.
+
+Spark's own Ivy resolves them from wherever this machine's Spark is told to look. Delta also names 26 jars that Spark
+has already in newer versions; they are left out. After this no run needs the network.
+
+    python infra/fetch_jars.py [--from DIR]     DIR: a folder with the jars, for a machine without a network
+"""
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+CHECKSUMS = Path(__file__).with_name("jars.sha256")
+TARGET = Path(sys.prefix) / "share" / "pststream" / "jars"
+DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
+SPARK_HAS = "com.*:*,commons-*:*,io.airlift:*,jakarta.*:*,javax.*:*,org.*:*"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Install the jars if they are not there and sound; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--from", dest="source", type=Path, help="a folder that holds the jars")
+    source: Path | None = parser.parse_args(arguments).source
+    wanted = read_checksums(CHECKSUMS)
+    try:
+        if unsound(TARGET, wanted):
+            fetch(wanted, source)
+        install_checksums()
+    except (OSError, RuntimeError) as error:
+        print(f"fetch_jars: {error}", file=sys.stderr)
+        return 1
+    print(f"{len(wanted)} jars verified in {TARGET}")
+    return 0
+
+
+def read_checksums(path: Path) -> dict[str, str]:
+    """File name -> SHA-256, from a file as `sha256sum` writes it."""
+    pairs = (line.split() for line in path.read_text("utf-8").splitlines() if line.strip())
+    return {name: digest for digest, name in pairs}
+
+
+def unsound(folder: Path, wanted: dict[str, str]) -> list[str]:
+    """The names that are missing in `folder` or differ from their checksum."""
+    return [name for name, digest in wanted.items() if sha256(folder / name) != digest]
+
+
+def sha256(path: Path) -> str | None:
+    """Hexadecimal SHA-256 of a file; None if there is none."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fetch(wanted: dict[str, str], source: Path | None) -> None:
+    """Bring the jars to `TARGET`, from `source` or through Ivy; raises RuntimeError if one is not what it should be."""
+    with tempfile.TemporaryDirectory(prefix="pststream-jars-") as scratch:
+        found = source or resolve(Path(scratch))
+        if bad := unsound(found, wanted):
+            raise RuntimeError(f"missing, or not as {CHECKSUMS.name} says: {', '.join(bad)}; nothing was installed")
+        TARGET.mkdir(parents=True, exist_ok=True)
+        for name in wanted:
+            replace(found / name, TARGET / name)
+
+
+def resolve(scratch: Path) -> Path:
+    """Let Spark's Ivy fetch the jars into `scratch`; returns the folder, its names without Ivy's `group_` in front."""
+    application = scratch / "nothing.py"
+    application.write_text("", "utf-8")
+    binaries = str(Path(sys.executable).parent)
+    environment = os.environ | {
+        "PATH": os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)]),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    environment.pop("SPARK_HOME", None)
+    command = [f"{binaries}/spark-submit", "--master", "local[1]", "--packages", DELTA]
+    command += ["--exclude-packages", SPARK_HAS, "--conf", f"spark.jars.ivy={scratch}/ivy", str(application)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"Spark could not fetch {DELTA} (is Java 17 here, and the network?):\n{done.stderr[-3000:]}")
+    jars = scratch / "ivy" / "jars"
+    for path in list(jars.glob("*.jar")):
+        path.rename(jars / path.name.split("_", 1)[1])
+    return jars
+
+
+def install_checksums() -> None:
+    """Leave the checksums beside the jars, where `pststream doctor` reads them; one that was dropped goes."""
+    wanted = read_checksums(CHECKSUMS)
+    for path in TARGET.glob("*.jar"):
+        if path.name not in wanted:
+            path.unlink()
+    installed = TARGET / CHECKSUMS.name
+    if sha256(installed) != sha256(CHECKSUMS):
+        replace(CHECKSUMS, installed)
+
+
+def replace(source: Path, target: Path) -> None:
+    """Copy so that no reader ever sees half a file."""
+    part = target.with_name(f"{target.name}.part{os.getpid()}")
+    shutil.copyfile(source, part)
+    part.replace(target)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,287 @@
+"""Airflow on this machine, reachable from this machine only, with the DAGs, the Spark connection and the pool in place.
+
+    make airflow
+    .venv/bin/python infra/run_airflow.py [--port 8080] [--airflow-home DIR] [--home DIR] [--landing DIR]
+                                          [--master 'local[2]'] [--check]
+
+It is `airflow standalone` (SQLite, one user), set up and stopped cleanly: Ctrl-C or SIGTERM ends every process of it.
+`--check` starts it, waits until it is healthy and has read the DAGs, looks that it listens on loopback only, and ends it.
+Exit codes: 0 ended as asked; 1 it did not come up, or died; 2 the port is taken.
+"""
+
+import argparse
+import ipaddress
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[1]
+DEFINITIONS = ROOT / "infra" / "airflow"
+BINARIES = Path(sys.executable).parent
+CONNECTION = "pststream_spark"
+DAGS = {"micro_batch", "repartition"}
+COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+SECONDS_TO_STOP = 30
+
+
+class DidNotStart(Exception):
+    """Airflow ended, or was not healthy in time."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Start, tell where it is, and wait for the end; returns the exit code."""
+    options = parse(arguments)
+    if not port_is_free(options.port):
+        print(f"port {options.port} is taken; choose another: --port N", file=sys.stderr)
+        return 2
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, _interrupt)
+    environment = airflow_environment(options)
+    try:
+        prepare(options, environment)
+        with standalone(options.airflow_home, environment) as process:
+            wait_until_healthy(process, base_url(options.port), options.timeout)
+            if options.check:
+                return check(process, options)
+            print(greeting(options), flush=True)
+            process.wait()
+            raise DidNotStart(f"Airflow ended with {process.returncode}")
+    except KeyboardInterrupt:
+        print("stopped")
+        return 0
+    except (DidNotStart, subprocess.CalledProcessError) as error:
+        print(f"{error}\n  see {log_file(options.airflow_home)}", file=sys.stderr)
+        return 1
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """Options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    environment = os.environ.get
+    here = Path.cwd()
+    parser.add_argument("--port", type=int, default=8080)
+    parser.add_argument("--airflow-home", type=Path, default=environment("AIRFLOW_HOME") or here / "airflow-home")
+    parser.add_argument("--home", type=Path, default=environment("PSTSTREAM_HOME") or here / "pststream-home")
+    parser.add_argument("--landing", type=Path, default=environment("PSTSTREAM_LANDING"))
+    parser.add_argument("--master", default=None, help="where Spark runs; default: infra/airflow/connections.json")
+    parser.add_argument("--timeout", type=float, default=180, help="seconds to wait until it is healthy")
+    parser.add_argument("--check", action="store_true", help="start, look, end")
+    options = parser.parse_args(arguments)
+    options.landing = options.landing or options.home / "landing"
+    for name in ("airflow_home", "home", "landing"):
+        setattr(options, name, Path(getattr(options, name)).absolute())
+    return options
+
+
+def airflow_environment(options: argparse.Namespace) -> dict[str, str]:
+    """The environment of every process of Airflow, and so of every job that it submits."""
+    url = base_url(options.port)
+    spark = json.loads((DEFINITIONS / "connections.json").read_text("utf-8"))[CONNECTION]
+    spark |= {"host": options.master} if options.master else {}
+    chosen = {
+        "AIRFLOW_HOME": str(options.airflow_home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{options.airflow_home}/airflow.db",
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__PORT": str(options.port),
+        # Tasks find the server by this; with the port alone changed each of them would fail.
+        "AIRFLOW__API__BASE_URL": url,
+        f"AIRFLOW_CONN_{CONNECTION.upper()}": json.dumps(spark),
+        "PSTSTREAM_HOME": str(options.home),
+        "PSTSTREAM_LANDING": str(options.landing),
+        # Without the binaries on PATH pip's spark-submit does not find its Spark.
+        "PATH": os.pathsep.join([str(BINARIES), os.environ.get("PATH", os.defpath)]),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    small = {
+        "AIRFLOW__CORE__PARALLELISM": "4",
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+    }
+    return small | os.environ | chosen
+
+
+def prepare(options: argparse.Namespace, environment: dict[str, str]) -> None:
+    """Folders, Airflow's own tables, and the pool; safe to do again."""
+    for folder in (options.airflow_home, options.landing / "objects", options.landing / "requests"):
+        folder.mkdir(parents=True, exist_ok=True)
+    with log_file(options.airflow_home).open("ab") as log:
+        for words in (["db", "migrate"], ["pools", "import", str(DEFINITIONS / "pools.json")]):
+            command = [str(BINARIES / "airflow"), *words]
+            subprocess.run(command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, check=True)
+
+
+@contextmanager
+def standalone(airflow_home: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Airflow in a session of its own, so that its end takes all of its processes along."""
+    command = [sys.executable, str(ROOT / "infra" / "airflow" / "standalone.py")]
+    with log_file(airflow_home).open("ab") as log:
+        process = subprocess.Popen(
+            command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Ask it to end; after a while end whatever is left of its session, by id."""
+    for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(name, signal.SIG_IGN)
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(SECONDS_TO_STOP)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    for survivor in session(process.pid):
+        survivor.terminate()
+    _, survivors = psutil.wait_procs(session(process.pid), timeout=10)
+    for survivor in survivors:
+        survivor.kill()
+    process.wait()
+
+
+def session(leader: int) -> list[psutil.Process]:
+    """The processes of the session that `leader` began, without itself."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if os.getsid(process.pid) == leader and process.pid != leader:
+                found.append(process)
+        except OSError:
+            continue
+    return found
+
+
+def wait_until_healthy(process: subprocess.Popen[bytes], url: str, seconds: float) -> None:
+    """Return once every component reports that it is healthy; raises DidNotStart."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise DidNotStart(f"Airflow ended with {process.returncode}")
+        try:
+            health = call(f"{url}/api/v2/monitor/health")
+            if all(health[component]["status"] == "healthy" for component in COMPONENTS):
+                return
+        except (OSError, ValueError, KeyError):
+            pass
+        time.sleep(0.5)
+    raise DidNotStart(f"Airflow was not healthy after {seconds:.0f} s")
+
+
+def check(process: subprocess.Popen[bytes], options: argparse.Namespace) -> int:
+    """Are the DAGs read without error, and is nothing reachable from outside? Prints what was found."""
+    url = base_url(options.port)
+    token = log_in(url, password_file(options.airflow_home))
+    deadline = time.monotonic() + options.timeout
+    dags: set[str] = set()
+    errors: list[Any] = []
+    while not errors and not dags >= DAGS and time.monotonic() < deadline:
+        time.sleep(0.5)
+        dags = {dag["dag_id"] for dag in call(f"{url}/api/v2/dags", token)["dags"]}
+        errors = call(f"{url}/api/v2/importErrors", token)["import_errors"]
+    listens = sorted(listens_on(process.pid))
+    exposed = [f"{ip}:{port}" for ip, port in listens if not is_loopback(ip)]
+    print(json.dumps({"dags": sorted(dags), "import_errors": errors, "listens_on": listens, "exposed": exposed}))
+    return 0 if dags >= DAGS and listens and not errors and not exposed else 1
+
+
+def listens_on(leader: int) -> set[tuple[str, int]]:
+    """Addresses and ports on which a process of the session listens."""
+    addresses = set()
+    for process in session(leader):
+        try:
+            connections = process.net_connections("inet")
+        except psutil.Error:
+            continue
+        addresses |= {(c.laddr.ip, c.laddr.port) for c in connections if c.status == psutil.CONN_LISTEN}
+    return addresses
+
+
+def log_in(url: str, passwords: Path) -> str:
+    """A token for the REST API, by the password that Airflow made up at its first start."""
+    [(user, password)] = json.loads(passwords.read_text("utf-8")).items()
+    return call(f"{url}/auth/token", body={"username": user, "password": password})["access_token"]
+
+
+def call(url: str, token: str | None = None, body: Any = None) -> Any:
+    """The JSON that a request gives: POST if there is a body."""
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, headers)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(request, timeout=30) as response:
+        return json.load(response)
+
+
+def greeting(options: argparse.Namespace) -> str:
+    """Where to log in, and what to do next."""
+    return "\n".join(
+        [
+            f"Airflow  {base_url(options.port)}  (this machine only; Ctrl-C ends it)",
+            f"log in   user admin, password in {password_file(options.airflow_home)}",
+            f"home     {options.home}",
+            f"landing  {options.landing}  (objects/ and requests/)",
+            f"log      {log_file(options.airflow_home)}",
+            "DAGs start paused: turn on micro_batch and repartition, or trigger one; see docs/airflow.md",
+        ]
+    )
+
+
+def base_url(port: int) -> str:
+    """Address of the user interface and the REST API."""
+    return f"http://127.0.0.1:{port}"
+
+
+def password_file(airflow_home: Path) -> Path:
+    """Where Airflow leaves the password that it made up."""
+    return airflow_home / "simple_auth_manager_passwords.json.generated"
+
+
+def log_file(airflow_home: Path) -> Path:
+    """What the components print."""
+    return airflow_home / "standalone.log"
+
+
+def port_is_free(port: int) -> bool:
+    """Can the port be listened on?"""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def is_loopback(address: str) -> bool:
+    """Is the address, in either notation, one that only this machine can reach?"""
+    parsed = ipaddress.ip_address(address)
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return (mapped or parsed).is_loopback
+
+
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

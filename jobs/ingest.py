@@ -1,0 +1,11 @@
+"""Files into the tables: `pststream ingest`.
+
+    spark-submit jobs/ingest.py [--result FILE] objects PATH… | requests PATH… [--home DIR] [--strict] [--column …]
+"""
+
+import sys
+
+from jobs import entry
+
+if __name__ == "__main__":
+    sys.exit(entry.main("ingest", __doc__))

@@ -1,0 +1,11 @@
+"""Micro-batches over what was ingested: `pststream match`.
+
+    spark-submit jobs/match.py [--result FILE] [--home DIR] [--max-objects N] [--until-empty | --one]
+"""
+
+import sys
+
+from jobs import entry
+
+if __name__ == "__main__":
+    sys.exit(entry.main("match", __doc__))

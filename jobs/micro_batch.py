@@ -1,0 +1,39 @@
+"""All that is new in a landing folder, ingested, matched and delivered: `pststream run`.
+
+    spark-submit jobs/micro_batch.py [--result FILE] [--home DIR] [--landing DIR] [--max-objects N] [--strict]
+
+The landing folder holds `objects/` and `requests/`. Default: `PSTSTREAM_LANDING`, else `landing` in the home.
+The result is that of `pststream run`, with `table_version`: the version of the table `matches` afterwards.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from jobs import entry
+from pststream import names
+from pststream.state.control import version
+from pststream.state.home import Home
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the job; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--result", type=Path, help="file for the outcome, JSON")
+    parser.add_argument("--home", help="where the tables are")
+    parser.add_argument("--landing", help="where files arrive")
+    own, rest = parser.parse_known_args(entry.given(sys.argv[1:] if arguments is None else arguments))
+    home = own.home or os.environ.get("PSTSTREAM_HOME", "./pststream-home")
+    landing = own.landing or os.environ.get("PSTSTREAM_LANDING", f"{home}/landing")
+    outcome = entry.run("run", [f"--home={home}", *rest, "--", landing])
+    if outcome["error"] is None:
+        outcome["result"]["table_version"] = version(Home(home), names.MATCHES)
+    return entry.report(own.result, outcome)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

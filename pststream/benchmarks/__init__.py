@@ -1,0 +1,1 @@
+"""Named scenarios and the harness that runs them."""

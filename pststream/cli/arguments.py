@@ -1,0 +1,141 @@
+"""Commands and their arguments."""
+
+import argparse
+
+from pststream import __version__, names
+from pststream.cli import operate, show
+
+EXAMPLES = """\
+examples:
+  pststream demo --out demo                          the main job on data that it makes, ending with a page
+  pststream init --home h
+  pststream ingest requests subscriptions.jsonl --home h
+  pststream ingest objects 'posts/*.csv' --home h --column text=title+body --column object_id=@row
+  pststream match --home h
+  pststream export matches --out matches.csv --home h
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="pststream",
+        description="Standing spatio-textual questions over a stream, matched exactly once.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _setup(commands)
+    _flow(commands)
+    _reading(commands)
+    _workloads(commands)
+    return parser
+
+
+def _add(commands, name, run, text, example, **defaults):  # type: ignore[no-untyped-def]
+    command = commands.add_parser(
+        name,
+        help=text,
+        description=text[0].upper() + text[1:] + ".",
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("--home", help="where the tables live (PSTSTREAM_HOME; default ./pststream-home)")
+    command.add_argument("--json", action="store_true", help="one JSON document on standard output")
+    command.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    command.set_defaults(command=run, **defaults)
+    return command
+
+
+def _setup(commands) -> None:  # type: ignore[no-untyped-def]
+    _add(commands, "init", operate.init, "make tables and settings; safe to run again", "pststream init --home h")
+    _add(commands, "doctor", show.doctor, "check Java, jars, pins, settings, disk; say the remedy", "pststream doctor")
+    demo = _add(
+        commands, "demo", operate.demo, "run the main job on data that it makes, ending with a page", "pststream demo --out d"
+    )
+    demo.add_argument("--out", default="pststream-demo", help="folder of the demo (default %(default)s)")
+
+
+def _flow(commands) -> None:  # type: ignore[no-untyped-def]
+    ingest = _add(
+        commands, "ingest", operate.ingest, "take files into the log", "pststream ingest objects posts.csv --column lon=longitude"
+    )
+    ingest.add_argument("kind", choices=("objects", "requests"))
+    ingest.add_argument("paths", nargs="+", metavar="PATH", help="files, folders, globs")
+    _reader_arguments(ingest)
+    ingest.add_argument("--strict", action="store_true", help="exit with 3 if rows were rejected")
+    plan = _add(
+        commands, "plan", operate.plan, "make a new plan version from the stored sample", "pststream plan --planner grid --workers 16"
+    )
+    plan.add_argument("--planner", choices=names.PLANNERS, help="default: the setting")
+    plan.add_argument("--workers", type=int, help="default: the setting")
+    plan.add_argument("--from-version", type=int, help="sample objects written after this Delta version of objects")
+    plan.add_argument("--to-version", type=int, help="... and up to this one")
+    plan.add_argument("--dry-run", action="store_true", help="say what it would be; change nothing")
+    match = _add(commands, "match", operate.match, "run micro-batches, each exactly once", "pststream match --max-objects 100000")
+    match.add_argument("--max-objects", type=_positive, help="objects of a batch at most (default: the setting)")
+    how = match.add_mutually_exclusive_group()
+    how.add_argument("--until-empty", action="store_true", help="until nothing is pending (default)")
+    how.add_argument("--one", action="store_true", help="one batch")
+    run = _add(
+        commands, "run", operate.run, "ingest and match what is new in a landing folder", "pststream run landing --home h"
+    )
+    run.add_argument("landing", metavar="PATH", help="folder with objects/ and requests/")
+    _reader_arguments(run)
+    run.add_argument("--max-objects", type=_positive, help="objects of a batch at most")
+    run.add_argument("--strict", action="store_true", help="exit with 3 if rows were rejected")
+    _add(commands, "maintain", operate.maintain, "merge small index files, drop what ended", "pststream maintain --home h")
+
+
+def _reader_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--format", choices=("csv", "jsonl", "parquet"), help="default: by the file's ending")
+    command.add_argument(
+        "--column", action="append", default=[], metavar="FIELD=NAME", help="source of a field; text=a+b joins; object_id=@row"
+    )
+    command.add_argument("--constant", action="append", default=[], metavar="FIELD=VALUE", help="the same value for every row")
+    command.add_argument("--timezone", help="zone of times that carry none (default: the setting)")
+
+
+def _reading(commands) -> None:  # type: ignore[no-untyped-def]
+    export = _add(commands, "export", show.export, "write pairs to a file", "pststream export matches --out m.csv")
+    export.add_argument("what", choices=("matches",))
+    export.add_argument("--out", required=True, metavar="FILE", help=".csv, .jsonl or .parquet")
+    export.add_argument("--since", metavar="T", help="objects from this time on (ISO 8601)")
+    rejects = _add(commands, "rejects", show.rejects, "rows that were not accepted", "pststream rejects --reason late")
+    rejects.add_argument("--reason", help="only this one")
+    rejects.add_argument("--limit", type=_positive, default=1000, help="rows at most (default %(default)s)")
+    _add(commands, "status", show.status, "lag, live subscriptions, plan, balance, last batches", "pststream status")
+    explain = _add(commands, "explain", show.explain, "why an object did or did not reach a subscription", "pststream explain o1 s1")
+    explain.add_argument("object_id")
+    explain.add_argument("subscription_id")
+    plans = _add(commands, "plans", show.plans, "list the plans, or show one", "pststream plans show 2")
+    plans.add_argument("what", choices=("list", "show"))
+    plans.add_argument("version", nargs="?", type=_positive, help="default: the current one")
+    report = _add(commands, "report", show.report, "one self-contained page", "pststream report --out report.html")
+    report.add_argument("--out", required=True, metavar="FILE.html")
+
+
+def _workloads(commands) -> None:  # type: ignore[no-untyped-def]
+    generate = _add(
+        commands, "generate", operate.generate, "write a synthetic workload, seeded",
+        "pststream generate requests --kind q2 --count 100000 --out requests.jsonl",
+    )  # fmt: skip
+    generate.add_argument("what", choices=("objects", "requests"))
+    generate.add_argument("--count", type=_positive, required=True)
+    generate.add_argument("--out", required=True, metavar="FILE", help=".csv (objects), .jsonl or .parquet")
+    generate.add_argument("--kind", choices=("q1", "q2", "q3"), default="q1", help="of the paper (default %(default)s)")
+    generate.add_argument("--seed", type=int, default=1)
+    bench = _add(commands, "bench", operate.bench, "list the benchmarks, or run one", "pststream bench run kernel --scale small")
+    bench.add_argument("what", choices=("list", "run"))
+    bench.add_argument("name", nargs="?")
+    bench.add_argument("--scale", choices=("small", "full"), default="small")
+    bench.add_argument("--seed", type=int, default=1)
+    bench.add_argument("--out", metavar="FILE", help="write the JSON document here too")
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return value

@@ -1,0 +1,201 @@
+"""What `pststream doctor` finds out: is all here that a run needs, and if not, what to do. Starts no JVM session."""
+
+import hashlib
+import importlib.metadata
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pststream.errors import PstError
+
+JAVA = 17
+PINNED = ("pyspark", "pyspark-client", "delta-spark")
+ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
+LEAST_FREE_BYTES = 2 * 1024**3
+SET_UP = "run `make setup` again"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding; `remedy` is empty when all is well."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+
+
+def diagnose(home: str | None) -> list[Check]:
+    """All checks, in the order in which a run would trip over them.
+
+    home: a local folder (it need not exist yet), an object store's prefix, or None to leave it out.
+    """
+    checks = [check_python(), check_java(), *(check_pin(package) for package in PINNED), check_jars(), check_kernels()]
+    if home is not None:
+        checks.append(check_settings(home))
+    checks += [check_endpoint(name) for name in ENDPOINTS if os.environ.get(name)]
+    return [*checks, check_disk(home)]
+
+
+def check_python() -> Check:
+    """Python is the one that the lock file was made for."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    ok = sys.version_info[:2] == (3, 11)
+    return Check(
+        "python", ok, version, "" if ok else "make .venv with Python 3.11: make PYTHON=/path/to/python3.11 setup"
+    )
+
+
+def check_java() -> Check:
+    """Java can be run and is the release that Spark needs."""
+    remedy = f"install Java {JAVA} (a JRE will do) and put it on PATH, or set JAVA_HOME"
+    program = java_program()
+    if program is None:
+        return Check("java", False, "not found on PATH, and JAVA_HOME is not set", remedy)
+    try:
+        done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check("java", False, f"{program}: {error}", remedy)
+    found = re.search(r'version "((\d+)[^"]*)"', done.stderr + done.stdout)
+    if found is None:
+        return Check("java", False, f"{program} does not tell its version", remedy)
+    ok = int(found[2]) == JAVA
+    return Check("java", ok, f"{found[1]} ({program})", "" if ok else remedy)
+
+
+def java_program() -> str | None:
+    """The Java that Spark would take: that of JAVA_HOME, else the first on PATH."""
+    if java_home := os.environ.get("JAVA_HOME"):
+        return str(Path(java_home) / "bin" / "java")
+    return shutil.which("java")
+
+
+def check_pin(package: str) -> Check:
+    """An installed package has the one version that this project asks for."""
+    wanted = pins().get(package)
+    try:
+        found = importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return Check(package, False, f"not installed, {wanted or 'some version'} is wanted", SET_UP)
+    if wanted is None:
+        return Check(package, False, f"{found}; the project's own metadata names no version", SET_UP)
+    ok = found == wanted
+    return Check(package, ok, found if ok else f"{found}, but {wanted} is wanted", "" if ok else SET_UP)
+
+
+def pins() -> dict[str, str]:
+    """Package -> version, of those that the installed project asks for in one exact version."""
+    try:
+        required = importlib.metadata.requires("pststream") or []
+    except importlib.metadata.PackageNotFoundError:
+        return {}
+    exact = (re.fullmatch(r"([\w.-]+)==([\w.]+)", line.replace(" ", "")) for line in required)
+    return {found[1]: found[2] for found in exact if found}
+
+
+def jars_folder() -> Path:
+    """Where set-up puts the jars that Spark loads."""
+    return Path(sys.prefix) / "share" / "pststream" / "jars"
+
+
+def check_jars() -> Check:
+    """Each jar is there and is, byte for byte, the one that the project was tested with."""
+    folder = jars_folder()
+    checksums = folder / "jars.sha256"
+    if not checksums.is_file():
+        return Check("jars", False, f"none in {folder}", SET_UP)
+    wanted = [line.split() for line in checksums.read_text("utf-8").splitlines() if line.strip()]
+    missing = [name for _, name in wanted if not (folder / name).is_file()]
+    if missing:
+        return Check("jars", False, f"missing in {folder}: {', '.join(missing)}", SET_UP)
+    changed = [name for digest, name in wanted if _sha256(folder / name) != digest]
+    if changed:
+        return Check("jars", False, f"not as their checksum says: {', '.join(changed)}", SET_UP)
+    return Check("jars", True, f"{len(wanted)} in {folder}, checksums right")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_kernels() -> Check:
+    """The compiled kernels can be kept; without that every process compiles them anew."""
+    try:
+        from pststream.kernels.compile import cache_folder
+    except ImportError as error:
+        return Check("kernels", False, f"cannot be loaded: {error}", SET_UP)
+    folder = cache_folder()
+    reason = _unwritable(folder)
+    if reason:
+        remedy = "set PSTSTREAM_CACHE_DIR to a folder that you may write to"
+        return Check("kernels", False, f"{folder} cannot be written: {reason}", remedy)
+    compiled = len(list(folder.glob("**/*.nbc")))
+    return Check("kernels", True, f"{compiled} compiled in {folder}")
+
+
+def _unwritable(folder: Path) -> str:
+    """Why no file can be made in `folder`, or in the nearest of its parents that exists; empty if one can."""
+    try:
+        with tempfile.TemporaryFile(dir=_existing(folder)):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def _existing(folder: Path) -> Path:
+    return next(path for path in [folder, *folder.parents] if path.exists())
+
+
+def check_settings(home: str) -> Check:
+    """The settings of the home, with the environment's on top, can be read and make sense."""
+    from pststream.settings import load_settings
+
+    try:
+        settings = load_settings(home)
+    except PstError as error:
+        return Check(
+            "settings", False, error.args[0], error.hint or "mend the key, or delete it: defaults are documented"
+        )
+    except OSError as error:
+        return Check("settings", False, str(error), f"make {home} readable for this user")
+    return Check("settings", True, f"{settings.planner}, {settings.workers} workers ({home})")
+
+
+def check_endpoint(variable: str) -> Check:
+    """Something listens where an environment variable says that an object store is."""
+    url = os.environ[variable]
+    remedy = f"start what {variable} points at, or mend or unset the variable"
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+        socket.create_connection((parts.hostname or "", port), timeout=3).close()
+    except KeyError:
+        return Check(variable, False, f"{url} does not begin with http:// or https://", remedy)
+    except (OSError, ValueError) as error:
+        return Check(variable, False, f"{url}: {error}", remedy)
+    return Check(variable, True, f"{url} answers")
+
+
+def check_disk(home: str | None) -> Check:
+    """Space is left where tables, shuffles and compiled kernels go."""
+    free, folder = min(_space(folder) for folder in _folders(home))
+    ok = free >= LEAST_FREE_BYTES
+    remedy = "" if ok else "free some space, or set PSTSTREAM_HOME and TMPDIR to folders on a larger disk"
+    return Check("disk", ok, f"{free / 1024**3:.1f} GiB free in {folder}", remedy)
+
+
+def _folders(home: str | None) -> list[Path]:
+    local = [] if home is None or "://" in home else [Path(home).absolute()]
+    return [_existing(folder) for folder in [*local, Path(tempfile.gettempdir())]]
+
+
+def _space(folder: Path) -> tuple[int, str]:
+    return shutil.disk_usage(folder).free, str(folder)

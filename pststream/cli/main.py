@@ -1,0 +1,85 @@
+"""The command line: arguments in, one call, a document or a text out, an exit code.
+
+0 done; 1 failed, may be run again as it is; 2 bad usage, setting or input file (nothing was changed); 3 done, with
+rejected rows, under --strict only.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pststream.cli.arguments import build_parser
+from pststream.errors import PstError
+from pststream.settings import Settings, load_settings
+from pststream.state.home import Home
+
+DONE, FAILED, BAD_USAGE, DONE_WITH_REJECTS = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command has to say: a document for programs, a text for people, an exit code."""
+
+    document: Any
+    text: str
+    code: int = DONE
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every command is given."""
+
+    home: Home
+    settings: Settings
+    say: Callable[[str], None]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns its exit code."""
+    try:
+        arguments = build_parser().parse_args(argv)
+    except SystemExit as error:
+        return BAD_USAGE if error.code else DONE
+    try:
+        answer = _run(arguments)
+    except PstError as error:
+        return _fail(arguments, str(error), error.exit_code, type(error).__name__)
+    except KeyboardInterrupt:
+        return _fail(arguments, "interrupted; run the same command again to go on", FAILED, "Interrupted")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except Exception as error:
+        if os.environ.get("PSTSTREAM_TRACEBACK"):
+            raise
+        hint = "run it again; PSTSTREAM_TRACEBACK=1 shows where it happened"
+        return _fail(arguments, f"{type(error).__name__}: {_first_lines(error)}\n  {hint}", FAILED, type(error).__name__)
+    print(json.dumps(answer.document, default=str) if arguments.json else answer.text)
+    return answer.code
+
+
+def _run(arguments: Any) -> Answer:
+    home = Home(arguments.home or os.environ.get("PSTSTREAM_HOME") or "pststream-home")
+    changes = {name: getattr(arguments, name, None) for name in ("planner", "workers", "timezone")}
+    settings = load_settings(home.path, **changes)
+    say = (lambda _: None) if arguments.quiet else (lambda message: print(message, file=sys.stderr, flush=True))
+    return arguments.command(Context(home, settings, say), arguments)  # type: ignore[no-any-return]
+
+
+def _fail(arguments: Any, message: str, code: int, kind: str) -> int:
+    if arguments.json:
+        print(json.dumps({"error": message, "kind": kind, "exit_code": code}))
+    print(f"pststream: {message}", file=sys.stderr)
+    return code
+
+
+def _first_lines(error: Exception, most: int = 12) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return "\n  ".join(lines[:most] + (["…"] if len(lines) > most else []))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""Commands that change a home or write files."""
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+from pststream.errors import UsageError
+
+if TYPE_CHECKING:
+    from pststream.cli.main import Answer, Context
+
+
+def _answer(document: Any, text: str, code: int = 0) -> "Answer":
+    from pststream.cli.main import Answer
+
+    return Answer(document, text, code)
+
+
+def init(context: "Context", arguments: Any) -> "Answer":
+    """Make a home."""
+    new = context.home.init()
+    text = f"{context.home.path}: " + ("ready; settings in pststream.toml" if new else "was there already, and is whole")
+    return _answer({"home": context.home.path, "created": new}, text)
+
+
+def ingest(context: "Context", arguments: Any) -> "Answer":
+    """Take files into the log."""
+    from pststream.pipeline.ingest import ingest as take_in
+
+    document = take_in(
+        context.home, context.settings, arguments.kind, arguments.paths, reader_options(context, arguments), context.say
+    )
+    return _answer(document, _ingested(arguments.kind, document), _strict(arguments, document["rejected"]))
+
+
+def _strict(arguments: Any, rejected: int) -> int:
+    return 3 if arguments.strict and rejected else 0
+
+
+def _ingested(kind: str, document: dict[str, Any]) -> str:
+    text = f"{kind}: {document['files']} files ({document['files_skipped']} known before), {document['accepted']} rows accepted"
+    if document["rejected"]:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in document["rejects_by_reason"].items())
+        text += f", {document['rejected']} rejected: {reasons}\n  see: pststream rejects"
+    return text
+
+
+def reader_options(context: "Context", arguments: Any) -> Any:
+    """How files are read, from the arguments; raises UsageError for what makes no sense."""
+    from pststream.pipeline.ingest import ReaderOptions
+
+    zone = context.settings.timezone
+    try:
+        ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):
+        raise UsageError(f"timezone {zone!r} is unknown", "give an IANA name, as Europe/Stockholm") from None
+    columns = tuple((field, tuple(names.split("+"))) for field, names in _assignments("--column", arguments.column))
+    constants = tuple(_assignments("--constant", arguments.constant))
+    return ReaderOptions(arguments.format, columns, constants, zone, context.settings.max_text_bytes)
+
+
+def _assignments(option: str, texts: list[str]) -> list[tuple[str, str]]:
+    fields = ("object_id", "ts", "lon", "lat", "text")
+    pairs = []
+    for text in texts:
+        field, equals, value = text.partition("=")
+        if not equals or not value or field not in fields:
+            raise UsageError(f"{option} {text}: not FIELD=VALUE", "fields: " + ", ".join(fields))
+        pairs.append((field, value))
+    return pairs
+
+
+def plan(context: "Context", arguments: Any) -> "Answer":
+    """Make a new plan version."""
+    from pststream.pipeline.plan import plan as make
+
+    versions = (arguments.from_version, arguments.to_version)
+    document = make(context.home, context.settings, dry_run=arguments.dry_run, versions=versions, progress=context.say)
+    kind = "would be" if arguments.dry_run else "is"
+    text = (
+        f"plan {document['plan_version']} {kind} {document['planner']} over {document['workers']} workers,"
+        f" {document['units']} units: load {document['load_total']:.4g} s in all,"
+        f" {document['load_max']:.4g} s the most loaded, imbalance {document['imbalance']:.3g}"
+    )
+    return _answer(document, text)
+
+
+def match(context: "Context", arguments: Any) -> "Answer":
+    """Run micro-batches."""
+    from pststream.pipeline.match import match as run_batches
+
+    document = run_batches(
+        context.home, context.settings, max_objects=arguments.max_objects, one=arguments.one, progress=context.say
+    )
+    return _answer(document, _matched(document))
+
+
+def _matched(document: dict[str, Any]) -> str:
+    if not document["batches"]:
+        return "nothing is pending"
+    return f"{len(document['batches'])} batches: {document['objects']} objects, {document['matches']} matches"
+
+
+def run(context: "Context", arguments: Any) -> "Answer":
+    """Ingest and match what is new in a landing folder."""
+    from pststream.pipeline.run import run as main_job
+
+    options = reader_options(context, arguments)
+    context.home.init()
+    document = main_job(context.home, context.settings, arguments.landing, options, arguments.max_objects, context.say)
+    lines = [_ingested(kind, figures) for kind, figures in document["ingest"].items()] + [_matched(document["match"])]
+    rejected = sum(figures["rejected"] for figures in document["ingest"].values())
+    return _answer(document, "\n".join(lines), _strict(arguments, rejected))
+
+
+def maintain(context: "Context", arguments: Any) -> "Answer":
+    """Merge small index files, drop what ended."""
+    from pststream.pipeline.maintain import maintain as upkeep
+
+    document = upkeep(context.home, context.settings)
+    text = f"{document['dropped_rows']} ended rows dropped; index files {document['files_before']} -> {document['files_after']}"
+    return _answer(document, text)
+
+
+def generate(context: "Context", arguments: Any) -> "Answer":
+    """Write a synthetic workload."""
+    from pststream.workload.generator import write_objects, write_requests
+
+    began = dt.datetime.now()
+    if arguments.what == "objects":
+        write_objects(arguments.out, arguments.count, arguments.seed)
+    else:
+        write_requests(arguments.out, arguments.count, arguments.seed, kind=arguments.kind)
+    seconds = (dt.datetime.now() - began).total_seconds()
+    document = {"out": arguments.out, "rows": arguments.count, "bytes": Path(arguments.out).stat().st_size, "seconds": seconds}
+    return _answer(document, f"{arguments.out}: {arguments.count} {arguments.what}")
+
+
+def demo(context: "Context", arguments: Any) -> "Answer":
+    """The main job on data that it makes."""
+    from pststream.pipeline.demo import demo as show
+
+    document = show(arguments.out, context.settings, context.say)
+    text = (
+        f"{document['objects']} objects met {document['subscriptions']} subscriptions: {document['matches']} matches"
+        f" in {document['seconds']:.0f} s\n"
+        f"page:   {document['report']}\nhome:   {document['home']}\ntry:    pststream status --home {document['home']}"
+    )
+    return _answer(document, text)
+
+
+def bench(context: "Context", arguments: Any) -> "Answer":
+    """List the benchmarks, or run one."""
+    from pststream.benchmarks.registry import BENCHMARKS, run_benchmark
+
+    if arguments.what == "list":
+        listed = {name: benchmark.meaning for name, benchmark in BENCHMARKS.items()}
+        return _answer(listed, "\n".join(f"{name:14} {meaning}" for name, meaning in listed.items()))
+    if arguments.name not in BENCHMARKS:
+        raise UsageError(f"benchmark {arguments.name!r} is unknown", "one of: " + ", ".join(BENCHMARKS))
+    document = run_benchmark(arguments.name, arguments.scale, arguments.seed, context.settings, context.say)
+    if arguments.out:
+        Path(arguments.out).write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+    return _answer(document, json.dumps(document, indent=1))

@@ -1,0 +1,1 @@
+"""The vocabulary as frozen types and array layouts."""

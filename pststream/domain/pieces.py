@@ -1,0 +1,46 @@
+"""Subscriptions as the index sees them: pieces (one box each) posted under the clause that is rarest."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+Csr = tuple[np.ndarray, np.ndarray]
+
+
+def pieces_of(west: Csr, south: Csr, east: Csr, north: Csr) -> tuple[np.ndarray, np.ndarray]:
+    """The row of each piece (int64[pieces]) and its box (float64[pieces, 4]); the sides are CSR by row."""
+    owner = np.repeat(np.arange(len(west[0]) - 1), np.diff(west[0]))
+    return owner, np.column_stack([west[1], south[1], east[1], north[1]])
+
+
+def rarest_clause_first(
+    clauses: pa.ListArray, frequency: Callable[[np.ndarray], np.ndarray]
+) -> tuple[pa.ListArray, np.ndarray, np.ndarray]:
+    """Each row's clauses with the rarest one first, and that clause's terms as CSR.
+
+    `clauses` is list<list<int64>>, at least one clause a row. A clause is as frequent as its terms in sum; of equal
+    ones the shorter, then the earlier stays. PS2Stream section IV-C; see matching/segments.py for the departure.
+    """
+    outer = clauses.offsets.to_numpy().astype(np.int64)
+    inner_list = clauses.values.slice(outer[0], outer[-1] - outer[0])
+    outer = outer - outer[0]
+    inner = inner_list.offsets.to_numpy().astype(np.int64)
+    terms = inner_list.values.to_numpy(zero_copy_only=False)[inner[0] : inner[-1]].astype(np.int64, copy=False)
+    inner = inner - inner[0]
+    count = len(inner) - 1
+    row = np.repeat(np.arange(len(outer) - 1), np.diff(outer))
+    sums = np.concatenate([[0], np.cumsum(frequency(terms))])
+    order = np.lexsort((np.arange(count), np.diff(inner), sums[inner[1:]] - sums[inner[:-1]], row))
+    first = np.zeros(count, bool)
+    first[order[outer[:-1]]] = True
+    order = np.lexsort((np.arange(count), ~first, row))
+    ordered = inner_list.take(pa.array(order))
+    inner = ordered.offsets.to_numpy().astype(np.int64)
+    values = ordered.values.to_numpy(zero_copy_only=False)
+    starts, stops = inner[outer[:-1]], inner[outer[:-1] + 1]
+    lengths = stops - starts
+    post_offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    within = np.arange(post_offsets[-1]) - np.repeat(post_offsets[:-1], lengths)
+    post_terms = values[np.repeat(starts, lengths) + within].astype(np.int64, copy=False)
+    return pa.ListArray.from_arrays(pa.array(outer.astype(np.int32)), ordered), post_offsets, post_terms

@@ -1,0 +1,201 @@
+"""A plan as rows of the tables `plans` and `plan_units`, and back; and what makes a plan a valid one."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.domain.plan import DispatchGrid, PartitionPlan
+
+_GRID = ("west", "south", "east", "north", "columns", "rows")
+
+
+def plan_row(plan: PartitionPlan) -> dict[str, object]:
+    """The columns of `plans` that tell what the plan is; version, loads and times are for the caller to add."""
+    return {
+        "planner": plan.planner,
+        "workers": plan.workers,
+        "units": plan.units,
+        **{name: getattr(plan.grid, name) for name in _GRID},
+        "options": json.dumps(plan.options, sort_keys=True),
+    }
+
+
+def unit_rows(plan: PartitionPlan, **columns: Any) -> pa.Table:
+    """The rows of `plan_units`, ordered by unit.
+
+    columns  further columns, one value a unit or one for all: plan_version, load, objects, subscriptions
+    Raises ValueError if the plan is not valid.
+    """
+    validate(plan)
+    leaf_of_term = np.repeat(np.arange(plan.leaves), np.diff(plan.term_offsets))
+    leaf_of_spread = np.repeat(np.arange(plan.leaves), np.diff(plan.spread_offsets))
+    whole = np.zeros(plan.units, dtype=bool)
+    whole[plan.leaf_unit[plan.leaf_unit >= 0]] = True
+    others = whole.copy()
+    others[plan.spread_unit] = True
+    leaf = np.empty(plan.units, dtype=np.int64)
+    leaf[plan.leaf_unit[plan.leaf_unit >= 0]] = np.flatnonzero(plan.leaf_unit >= 0)
+    leaf[plan.term_unit] = leaf_of_term
+    leaf[plan.spread_unit] = leaf_of_spread
+    rows: dict[str, Any] = {
+        "unit": np.arange(plan.units),
+        "worker": plan.unit_worker.astype(np.int64),
+        "leaf": leaf,
+        "cell_runs": _runs_of_leaves(plan).take(_array(leaf)),
+        "terms": _terms_of_units(plan, whole),
+        "takes_other_terms": others,
+    }
+    for name, values in columns.items():
+        rows[name] = values if np.ndim(values) else np.full(plan.units, values)
+    return pa.table(rows)
+
+
+def _runs_of_leaves(plan: PartitionPlan) -> Any:
+    """The cells of each leaf as start, length, start, length ...: list<int64>[leaves]."""
+    starts = np.flatnonzero(np.diff(plan.cell_leaf, prepend=-1))
+    lengths = np.diff(starts, append=len(plan.cell_leaf))
+    leaf = plan.cell_leaf[starts]
+    order = np.argsort(leaf, kind="stable")
+    offsets = np.searchsorted(leaf[order], np.arange(plan.leaves + 1)) * 2
+    values = np.column_stack([starts[order], lengths[order]]).ravel()
+    return _lists(offsets, values)
+
+
+def _terms_of_units(plan: PartitionPlan, whole: np.ndarray) -> Any:
+    """The terms that each unit serves by name, ascending; null where it serves the whole leaf: list<int64>[units]."""
+    order = np.lexsort((plan.terms, plan.term_unit))
+    offsets = np.searchsorted(plan.term_unit[order], np.arange(plan.units + 1))
+    return _lists(offsets, plan.terms[order]).take(_array(np.arange(plan.units), whole))
+
+
+def _lists(offsets: np.ndarray, values: np.ndarray) -> Any:
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values, pa.int64()))
+
+
+def _array(values: np.ndarray, null: np.ndarray | None = None) -> Any:
+    return pa.array(values, mask=null)
+
+
+def plan_from_rows(row: Mapping[str, object], units: pa.Table) -> PartitionPlan:
+    """The plan of a row of `plans` and its rows of `plan_units`, in any order.
+
+    Raises ValueError if they do not make a valid plan.
+    """
+    units = units.sort_by("unit").combine_chunks()
+    if units.column("unit").to_pylist() != list(range(units.num_rows)) or row["units"] != units.num_rows:
+        raise ValueError(f"units are not numbered from 0 to {row['units']}")
+    grid = DispatchGrid(**{name: row[name] for name in _GRID})  # type: ignore[arg-type]
+    leaf = units.column("leaf").to_numpy()
+    leaves = int(leaf.max(initial=-1)) + 1
+    whole = ~units.column("terms").is_valid().to_numpy()
+    leaf_unit = np.full(leaves, -1, dtype=np.int32)
+    leaf_unit[leaf[whole]] = np.flatnonzero(whole)
+    term_offsets, terms, term_unit = _terms(units, leaf, leaves)
+    spread = np.flatnonzero(units.column("takes_other_terms").to_numpy() & ~whole)
+    spread = spread[np.argsort(leaf[spread], kind="stable")]
+    plan = PartitionPlan(
+        planner=str(row["planner"]),
+        workers=int(str(row["workers"])),
+        grid=grid,
+        cell_leaf=_cells(units, leaf, grid),
+        leaf_unit=leaf_unit,
+        term_offsets=term_offsets,
+        terms=terms,
+        term_unit=term_unit,
+        spread_offsets=np.searchsorted(leaf[spread], np.arange(leaves + 1)),
+        spread_unit=spread.astype(np.int32),
+        unit_worker=units.column("worker").to_numpy().astype(np.int32),
+        options=json.loads(str(row["options"])),
+    )
+    validate(plan)
+    return plan
+
+
+def _terms(units: pa.Table, leaf: np.ndarray, leaves: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """term_offsets, terms, term_unit of a plan."""
+    unit, terms = _flat(units.column("terms"))
+    order = np.lexsort((terms, leaf[unit]))
+    offsets = np.searchsorted(leaf[unit][order], np.arange(leaves + 1))
+    return offsets, terms[order], unit[order].astype(np.int32)
+
+
+def _cells(units: pa.Table, leaf: np.ndarray, grid: DispatchGrid) -> np.ndarray:
+    """cell_leaf of a plan, from the runs of the first unit of each leaf."""
+    _, first = np.unique(leaf, return_index=True)
+    place, runs = _flat(units.column("cell_runs").take(_array(first)))
+    starts, lengths = runs[0::2], runs[1::2]
+    if len(starts) != len(lengths) or (lengths < 1).any():
+        raise ValueError("cell_runs are not pairs of start and length")
+    order = np.argsort(starts, kind="stable")
+    if not np.array_equal(np.append(starts[order], grid.cells), np.append(0, np.cumsum(lengths[order]))):
+        raise ValueError("the leaves do not cover each cell once")
+    return np.repeat(leaf[first[place[0::2][order]]], lengths[order]).astype(np.int32)
+
+
+def _flat(column: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Row and value of each entry of a list<int64> column; null lists have none."""
+    lists = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    return np.repeat(np.arange(len(lists)), lengths), lists.flatten().to_numpy(zero_copy_only=False)
+
+
+def validate(plan: PartitionPlan) -> None:
+    """Raise ValueError, saying what is wrong, unless every (cell, term) has one owner on one worker.
+
+    Each cell has a leaf; each leaf one unit, or at least one unit that takes the terms that no unit of it names; terms
+    ascend in a leaf; each unit belongs to one leaf and to a worker; units that share a leaf's other terms ascend.
+    """
+    _need(plan.workers >= 1, "a plan has at least one worker")
+    _need(plan.cell_leaf.shape == (plan.grid.cells,), "cell_leaf has a leaf for each cell")
+    _need(_within(plan.cell_leaf, plan.leaves), "each cell has a leaf")
+    _need(_within(plan.unit_worker, plan.workers), "each unit has a worker")
+    _need(bool((plan.leaf_unit >= -1).all()), "leaf_unit is a unit or -1")
+    _slices(plan.term_offsets, plan.leaves, len(plan.terms), "term_offsets")
+    _slices(plan.spread_offsets, plan.leaves, len(plan.spread_unit), "spread_offsets")
+    _need(len(plan.term_unit) == len(plan.terms), "each term of a leaf has a unit")
+    by_text = plan.leaf_unit < 0
+    _need(
+        bool((by_text == (np.diff(plan.spread_offsets) > 0)).all()),
+        "only leaves by text, and all of these, share other terms",
+    )
+    _need(bool((by_text | (np.diff(plan.term_offsets) == 0)).all()), "a leaf served whole names no terms")
+    _need(_ascend(plan.terms, plan.term_offsets), "terms ascend inside a leaf")
+    _need(_ascend(plan.spread_unit, plan.spread_offsets), "units that share other terms ascend inside a leaf")
+    _one_leaf_each(plan)
+
+
+def _one_leaf_each(plan: PartitionPlan) -> None:
+    leaf = np.arange(plan.leaves)
+    unit = np.concatenate([plan.leaf_unit[plan.leaf_unit >= 0], plan.term_unit, plan.spread_unit])
+    of_term, of_spread = np.repeat(leaf, np.diff(plan.term_offsets)), np.repeat(leaf, np.diff(plan.spread_offsets))
+    its_leaf = np.concatenate([leaf[plan.leaf_unit >= 0], of_term, of_spread])
+    _need(_within(unit, plan.units), "units are numbered from 0 and have a worker")
+    greatest = np.full(plan.units, -1)
+    least = np.full(plan.units, plan.leaves)
+    np.maximum.at(greatest, unit, its_leaf)
+    np.minimum.at(least, unit, its_leaf)
+    _need(bool((greatest == least).all()), "each unit serves one leaf")
+
+
+def _need(holds: bool, rule: str) -> None:
+    if not holds:
+        raise ValueError(f"not a plan; broken rule: {rule}")
+
+
+def _within(values: np.ndarray, end: int) -> bool:
+    return bool(((values >= 0) & (values < end)).all())
+
+
+def _slices(offsets: np.ndarray, slices: int, end: int, name: str) -> None:
+    shaped = offsets.shape == (slices + 1,) and offsets[0] == 0 and offsets[-1] == end
+    _need(bool(shaped and (np.diff(offsets) >= 0).all()), f"{name} slices what it is for")
+
+
+def _ascend(values: np.ndarray, offsets: np.ndarray) -> bool:
+    """Whether values ascend strictly inside each slice."""
+    borders = np.zeros(len(values) + 1, dtype=bool)
+    borders[offsets] = True
+    return bool((borders[1:-1] | (values[1:] > values[:-1])).all()) if len(values) else True

@@ -1,0 +1,1 @@
+"""Array kernels: numba, arrays in, arrays out; no Spark, no files."""

@@ -1,0 +1,52 @@
+"""Index cells: a quadtree of square cells over the whole world, numbered in Morton order on each level.
+
+A cell of level l is 360 / 2^l degrees wide and high. Its id carries its level: (1 << 2l) | morton, so that the ids of a
+level are contiguous, and the parent of a cell is its id >> 2. Columns and rows never decrease with longitude and
+latitude, so a box covers exactly the cells between those of its corners, whatever the rounding.
+"""
+
+from pststream.kernels.compile import kernel
+
+MAX_LEVEL = 18
+"""Cells of about 150 m; smaller regions share them."""
+
+@kernel
+def column_of(lon: float) -> int:
+    """Column of a longitude on the finest level."""
+    slot = int((lon + 180.0) * (262144.0 / 360.0))
+    return min(max(slot, 0), 262143)
+
+
+@kernel
+def row_of(lat: float) -> int:
+    """Row of a latitude on the finest level, counted from the south."""
+    slot = int((lat + 90.0) * (262144.0 / 360.0))
+    return min(max(slot, 0), 131071)
+
+
+@kernel
+def interleave(x: int, y: int) -> int:
+    """Morton number: bits of x on the even places, of y on the odd ones (18 bits each)."""
+    return _spread(x) | (_spread(y) << 1)
+
+
+@kernel
+def _spread(value: int) -> int:
+    value &= 0xFFFFFFFF
+    value = (value | (value << 16)) & 0x0000FFFF0000FFFF
+    value = (value | (value << 8)) & 0x00FF00FF00FF00FF
+    value = (value | (value << 4)) & 0x0F0F0F0F0F0F0F0F
+    value = (value | (value << 2)) & 0x3333333333333333
+    return (value | (value << 1)) & 0x5555555555555555
+
+
+@kernel
+def level_of_box(west: float, south: float, east: float, north: float) -> int:
+    """The finest level whose cells are at least as wide as the box: it covers at most 2 x 2 of them."""
+    side = max(east - west, north - south)
+    width = 360.0 / 262144.0
+    level = MAX_LEVEL
+    while level > 0 and width < side:
+        width *= 2.0
+        level -= 1
+    return level

@@ -1,0 +1,30 @@
+"""The one decorator of all kernels, and where their machine code is kept.
+
+numba's on-disk cache looks at the file of a function only, not at the files of the functions it calls; so the folder is
+named by a hash over all kernel files: a change anywhere starts an empty one.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+
+
+def cache_folder() -> Path:
+    """Folder of compiled kernels: below PSTSTREAM_CACHE_DIR, by default ~/.cache/pststream."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    base = os.environ.get("PSTSTREAM_CACHE_DIR") or Path.home() / ".cache" / "pststream"
+    return Path(base) / "numba" / digest.hexdigest()[:16]
+
+
+numba.config.CACHE_DIR = str(cache_folder())
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile `function` on first call, without the GIL, and keep the machine code on disk."""
+    return numba.njit(cache=True, nogil=True, error_model="numpy")(function)

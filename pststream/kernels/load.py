@@ -1,0 +1,98 @@
+"""Counting what a plan sends to each unit and worker, and which objects have a live term."""
+
+import numpy as np
+
+from pststream.kernels.compile import kernel
+from pststream.kernels.dispatch import PlanArrays, leaf_owner
+from pststream.kernels.pyramid import Pyramid, distinct_codes, new_search
+from pststream.kernels.segment import look_up
+
+
+@kernel
+def live_terms(terms: np.ndarray, slots: np.ndarray, places: np.ndarray, bits: int) -> np.ndarray:
+    """Whether each term (int64[n]) is in the hash table of `kernels.segment.hash_table`: bool[n]."""
+    live = np.empty(len(terms), np.bool_)
+    for t in range(len(terms)):
+        live[t] = look_up(terms[t], slots, places, bits) >= 0
+    return live
+
+
+@kernel
+def live_objects(term_offsets: np.ndarray, live: np.ndarray) -> np.ndarray:
+    """Whether each object has a live term: bool[objects]."""
+    has = np.zeros(len(term_offsets) - 1, np.bool_)
+    for i in range(len(has)):
+        for t in range(term_offsets[i], term_offsets[i + 1]):
+            if live[t]:
+                has[i] = True
+                break
+    return has
+
+
+@kernel
+def count_objects(
+    cells: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, live: np.ndarray, plan: PlanArrays, workers: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Objects that probe each unit and each worker: int64[units], int64[workers]. Arguments as in `dispatch.route`."""
+    of_unit = np.zeros(len(plan.unit_worker), np.int64)
+    of_worker = np.zeros(workers, np.int64)
+    seen_unit = np.full(len(of_unit), -1, np.int64)
+    seen_worker = np.full(workers, -1, np.int64)
+    for i in range(len(cells)):
+        leaf = plan.cell_leaf[cells[i]]
+        for t in range(term_offsets[i], term_offsets[i + 1]):
+            if live[t]:
+                unit = leaf_owner(leaf, terms[t], plan)
+                _count(unit, i, seen_unit, of_unit)
+                _count(plan.unit_worker[unit], i, seen_worker, of_worker)
+                if plan.leaf_unit[leaf] >= 0:
+                    break
+    return of_unit, of_worker
+
+
+@kernel
+def count_subscriptions(
+    ranges: np.ndarray,
+    order: np.ndarray,
+    groups: np.ndarray,
+    post_offsets: np.ndarray,
+    post_terms: np.ndarray,
+    plan: PlanArrays,
+    leaves: Pyramid,
+    workers: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Subscriptions that each unit and each worker stores: int64[units], int64[workers].
+
+    ranges, post_offsets, post_terms  as in `dispatch.piece_workers`
+    order, groups                     int64[n]   pieces, those of a subscription side by side, and the subscription
+                                                 of each of these, from 0 and ascending
+    leaves                            pyramid over the leaf of each cell
+    """
+    of_unit = np.zeros(len(plan.unit_worker), np.int64)
+    of_worker = np.zeros(workers, np.int64)
+    seen_unit = np.full(len(of_unit), -1, np.int64)
+    seen_worker = np.full(workers, -1, np.int64)
+    search = new_search(leaves)
+    for place in range(len(order)):
+        piece = order[place]
+        start, stop = post_offsets[piece], post_offsets[piece + 1]
+        if start == stop:
+            continue
+        for i in range(distinct_codes(ranges[piece], leaves, search, piece)):
+            leaf = search.found[i]
+            if plan.leaf_unit[leaf] >= 0:
+                stop = start + 1
+            else:
+                stop = post_offsets[piece + 1]
+            for t in range(start, stop):
+                unit = leaf_owner(leaf, post_terms[t], plan)
+                _count(unit, groups[place], seen_unit, of_unit)
+                _count(plan.unit_worker[unit], groups[place], seen_worker, of_worker)
+    return of_unit, of_worker
+
+
+@kernel
+def _count(place: int, mark: int, seen: np.ndarray, counts: np.ndarray) -> None:
+    if seen[place] != mark:
+        seen[place] = mark
+        counts[place] += 1

@@ -1,0 +1,167 @@
+"""Times written as text to microseconds: the common forms of ISO 8601, and epoch milliseconds."""
+
+from typing import Any
+
+import numpy as np
+
+from pststream.kernels.compile import kernel
+
+UNREAD = 0
+ZONED = 1
+NAIVE = 2
+
+_DAY_US = 86_400_000_000
+_DAYS_IN_MONTH = np.array([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], dtype=np.int64)
+_MOST_DIGITS = 15
+
+
+@kernel
+def _digits(data: np.ndarray, at: int, stop: int, count: int) -> int:
+    """The number that exactly `count` digits at `at` write, or -1."""
+    if at + count > stop:
+        return -1
+    number = 0
+    for i in range(at, at + count):
+        digit: Any = np.int64(data[i]) - 48
+        if digit < 0 or digit > 9:
+            return -1
+        number = number * 10 + digit
+    return number
+
+
+@kernel
+def _days(year: int, month: int, day: int) -> int:
+    """Days from 1970-01-01 in the proleptic Gregorian calendar; years counted from March put the leap day last."""
+    if month <= 2:
+        year -= 1
+    era = year // 400
+    year_of_era = year - era * 400
+    day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
+    return era * 146_097 + day_of_era - 719_468
+
+
+@kernel
+def _date(data: np.ndarray, at: int, stop: int) -> int:
+    """Microseconds of midnight of the YYYY-MM-DD at `at`, or -1 (which is no midnight)."""
+    year = _digits(data, at, stop, 4)
+    month = _digits(data, at + 5, stop, 2)
+    day = _digits(data, at + 8, stop, 2)
+    if year < 0 or month < 1 or month > 12 or day < 1 or day > _DAYS_IN_MONTH[month]:
+        return -1
+    if data[at + 4] != 45 or data[at + 7] != 45:
+        return -1
+    if month == 2 and day == 29 and (year % 4 != 0 or (year % 100 == 0 and year % 400 != 0)):
+        return -1
+    return _days(year, month, day) * _DAY_US
+
+
+@kernel
+def _fraction(data: np.ndarray, at: int, stop: int) -> tuple[int, int]:
+    """Microseconds of the digits after a point at `at`, the seventh and later dropped; and the place after them."""
+    number = 0
+    digits = 0
+    while at < stop and data[at] >= 48 and data[at] <= 57:
+        if digits < 6:
+            number = number * 10 + _digits(data, at, stop, 1)
+        digits += 1
+        at += 1
+    for _ in range(digits, 6):
+        number *= 10
+    return (number, at) if digits > 0 else (-1, at)
+
+
+@kernel
+def _clock(data: np.ndarray, at: int, stop: int) -> tuple[int, int]:
+    """Microseconds of the HH:MM[:SS[.f]] at `at`, and the place after it; -1 if there is none."""
+    hour = _digits(data, at, stop, 2)
+    minute = _digits(data, at + 3, stop, 2)
+    if hour < 0 or hour > 23 or minute < 0 or minute > 59 or data[at + 2] != 58:
+        return -1, at
+    at += 5
+    total = (hour * 60 + minute) * 60_000_000
+    if at >= stop or data[at] != 58:
+        return total, at
+    second = _digits(data, at + 1, stop, 2)
+    if second < 0 or second > 59:
+        return -1, at
+    at += 3
+    total += second * 1_000_000
+    if at >= stop or (data[at] != 46 and data[at] != 44):
+        return total, at
+    part, at = _fraction(data, at + 1, stop)
+    return (total + part, at) if part >= 0 else (-1, at)
+
+
+@kernel
+def _zone(data: np.ndarray, at: int, stop: int) -> int:
+    """Microseconds east of UTC that the rest of the text says: Z, +HH, +HHMM, +HH:MM; -1 if it says none."""
+    if at + 1 == stop and (data[at] == 90 or data[at] == 122):
+        return 0
+    if data[at] != 43 and data[at] != 45:
+        return -1
+    sign = 1 if data[at] == 43 else -1
+    hour = _digits(data, at + 1, stop, 2)
+    colon = 1 if at + 3 < stop and data[at + 3] == 58 else 0
+    minute = 0 if at + 3 == stop else _digits(data, at + 3 + colon, stop, 2)
+    ends = at + 3 if at + 3 == stop else at + 5 + colon
+    if hour < 0 or hour > 23 or minute < 0 or minute > 59 or ends != stop:
+        return -1
+    return sign * (hour * 60 + minute) * 60_000_000
+
+
+@kernel
+def _milliseconds(data: np.ndarray, at: int, stop: int) -> tuple[int, int]:
+    """Microseconds and ZONED, if all of data[at:stop] is a whole number of milliseconds."""
+    negative = data[at] == 45
+    if negative:
+        at += 1
+    number = _digits(data, at, stop, stop - at) if at < stop and stop - at <= _MOST_DIGITS else -1
+    if number < 0:
+        return 0, UNREAD
+    return (-number * 1000 if negative else number * 1000), ZONED
+
+
+@kernel
+def _time(data: np.ndarray, at: int, stop: int) -> tuple[int, int]:
+    """Microseconds of data[at:stop], and ZONED (UTC), NAIVE (local) or UNREAD."""
+    if at >= stop:
+        return 0, UNREAD
+    date = _date(data, at, stop)
+    if date == -1:
+        return _milliseconds(data, at, stop)
+    at += 10
+    if at == stop:
+        return date, NAIVE
+    if data[at] != 84 and data[at] != 32 and data[at] != 116:
+        return 0, UNREAD
+    clock, at = _clock(data, at + 1, stop)
+    if clock < 0:
+        return 0, UNREAD
+    if at == stop:
+        return date + clock, NAIVE
+    east = _zone(data, at, stop)
+    return (0, UNREAD) if east == -1 else (date + clock - east, ZONED)
+
+
+@kernel
+def read_times(data: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Microseconds since 1970 of each text, blanks around it left out: int64[n], and uint8[n] of what they mean.
+
+    data     uint8[bytes]    UTF-8
+    offsets  int32|64[n+1]   slice of `data` of each text
+    ZONED is UTC: an ISO 8601 date and time with a zone, or up to 15 digits of epoch milliseconds. NAIVE is the local
+    time of a zone that the text does not tell; a date alone is its midnight. UNREAD is anything else.
+    """
+    rows = len(offsets) - 1
+    times = np.zeros(rows, np.int64)
+    kinds = np.zeros(rows, np.uint8)
+    for row in range(rows):
+        at = offsets[row]
+        stop = offsets[row + 1]
+        while at < stop and data[at] <= 32:
+            at += 1
+        while stop > at and data[stop - 1] <= 32:
+            stop -= 1
+        times[row], kinds[row] = _time(data, at, stop)
+    return times, kinds

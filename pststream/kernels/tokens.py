@@ -1,0 +1,113 @@
+"""Words of normalized UTF-8 texts to term ids: split, hash, sort, drop repeats."""
+
+import numpy as np
+
+from pststream.kernels.compile import kernel
+
+_FNV_OFFSET = np.uint64(0xCBF29CE484222325)
+_FNV_PRIME = np.uint64(0x100000001B3)
+_MIX_1 = np.uint64(0xFF51AFD7ED558CCD)
+_MIX_2 = np.uint64(0xC4CEB9FE1A85EC53)
+_33 = np.uint64(33)
+
+_BYTES = np.arange(256, dtype=np.uint8)
+_IS_UPPER = (_BYTES >= ord("A")) & (_BYTES <= ord("Z"))
+_IS_LOWER = (_BYTES >= ord("a")) & (_BYTES <= ord("z"))
+_IS_DIGIT = (_BYTES >= ord("0")) & (_BYTES <= ord("9"))
+
+_IS_KEPT = _IS_LOWER | _IS_DIGIT | (_BYTES == ord("_")) | (_BYTES >= 128)
+
+FOLDED = np.where(_IS_UPPER, _BYTES + 32, np.where(_IS_KEPT, _BYTES, 0)).astype(np.uint8)
+"""uint8[256]: what a byte adds to a word; 0 parts words. All bytes of a non-ASCII character belong to a word."""
+
+_FEW = 32
+
+
+@kernel
+def _mixed(hashed: np.uint64) -> np.int64:
+    """The fmix64 finalizer of MurmurHash3: every bit of the hash depends on every other."""
+    hashed = (hashed ^ (hashed >> _33)) * _MIX_1
+    hashed = (hashed ^ (hashed >> _33)) * _MIX_2
+    return np.int64(hashed ^ (hashed >> _33))
+
+
+@kernel
+def hash_word(word: np.ndarray) -> np.int64:
+    """Term id of a word: FNV-1a 64 over its bytes (uint8[n]), mixed; int64."""
+    hashed = _FNV_OFFSET
+    for i in range(len(word)):
+        hashed = (hashed ^ np.uint64(word[i])) * _FNV_PRIME
+    return _mixed(hashed)
+
+
+@kernel
+def _sort(ids: np.ndarray) -> None:
+    """Sort in place; by insertion where few, as most texts are short."""
+    if len(ids) > _FEW:
+        ids.sort()
+        return
+    for i in range(1, len(ids)):
+        held = ids[i]
+        j = i
+        while j > 0 and ids[j - 1] > held:
+            ids[j] = ids[j - 1]
+            j -= 1
+        ids[j] = held
+
+
+@kernel
+def _distinct(ids: np.ndarray) -> int:
+    """Sort in place, move the distinct ids to the front; returns their number."""
+    _sort(ids)
+    kept = 0
+    for i in range(len(ids)):
+        if i == 0 or ids[i] != ids[kept - 1]:
+            ids[kept] = ids[i]
+            kept += 1
+    return kept
+
+
+@kernel
+def _ids_of_words(
+    data: np.ndarray, start: int, stop: int, folded: np.ndarray, ids: np.ndarray, at: int
+) -> int:
+    """Write the id of each word of data[start:stop] to ids[at:]; returns the place after the last."""
+    hashed = _FNV_OFFSET
+    inside = False
+    for i in range(start, stop):
+        byte = folded[data[i]]
+        if byte != 0:
+            hashed = (hashed ^ np.uint64(byte)) * _FNV_PRIME
+            inside = True
+        elif inside:
+            ids[at] = _mixed(hashed)
+            at += 1
+            hashed = _FNV_OFFSET
+            inside = False
+    if inside:
+        ids[at] = _mixed(hashed)
+        at += 1
+    return at
+
+
+@kernel
+def distinct_terms(
+    data: np.ndarray, offsets: np.ndarray, folded: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct term ids of each text, ascending.
+
+    data     uint8[bytes]    UTF-8; a text with any non-ASCII character is its words, normalized, parted by spaces
+    offsets  int32|64[n+1]   slice of `data` of each text
+    folded   uint8[256]      FOLDED
+    Returns term_offsets int32[n+1], ids int64[m].
+    """
+    rows = len(offsets) - 1
+    ids = np.empty((offsets[rows] - offsets[0] + rows) // 2 + 1, np.int64)
+    term_offsets = np.empty(rows + 1, np.int32)
+    at = 0
+    for row in range(rows):
+        term_offsets[row] = at
+        end = _ids_of_words(data, offsets[row], offsets[row + 1], folded, ids, at)
+        at += _distinct(ids[at:end])
+    term_offsets[rows] = at
+    return term_offsets, ids[:at].copy()

@@ -1,0 +1,1 @@
+"""Segments of the worker index, their node-local cache, and the matching of a micro-batch."""

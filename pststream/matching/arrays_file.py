@@ -1,0 +1,65 @@
+"""Named arrays in one file that many processes map at once.
+
+Layout: 16 bytes (length of the header, length of the file; little-endian int64), a JSON header
+{name: [dtype, shape, offset]}, then the arrays, each on a 64-byte border. Written beside its final name and renamed, so
+that a reader sees a whole file or none; the recorded length betrays a file that lost its end.
+"""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+ALIGNMENT = 64
+
+
+class TornFileError(Exception):
+    """The file is not whole: remove it and build it again."""
+
+
+def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write `arrays` to `path`, all or nothing."""
+    entries: dict[str, list[object]] = {}
+    offset = 0
+    for name, array in arrays.items():
+        entries[name] = [array.dtype.str, list(array.shape), offset]
+        offset += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+    header = json.dumps(entries).encode()
+    header += b" " * (-(16 + len(header)) % ALIGNMENT)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(np.array([len(header), 16 + len(header) + offset], dtype="<i8").tobytes())
+            file.write(header)
+            for array in arrays.values():
+                file.write(memoryview(np.ascontiguousarray(array).reshape(-1)).cast("B") if array.size else b"")
+                file.write(b"\0" * (-array.nbytes % ALIGNMENT))
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def map_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of `path`, mapped read-only; raises FileNotFoundError or TornFileError."""
+    with open(path, "rb") as file:
+        lengths = file.read(16)
+        if len(lengths) < 16:
+            raise TornFileError(str(path))
+        header_bytes, file_bytes = np.frombuffer(lengths, dtype="<i8")
+        if os.fstat(file.fileno()).st_size != file_bytes or not 0 < header_bytes < file_bytes + 1:
+            raise TornFileError(str(path))
+        try:
+            entries = json.loads(file.read(int(header_bytes)))
+        except ValueError:
+            raise TornFileError(str(path)) from None
+        whole = np.memmap(file, dtype=np.uint8, mode="r") if file_bytes else np.empty(0, np.uint8)
+    start = 16 + int(header_bytes)
+    arrays = {}
+    for name, (dtype, shape, offset) in entries.items():
+        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        arrays[name] = np.asarray(whole[start + offset : start + offset + size]).view(dtype).reshape(shape)
+    return arrays

@@ -1,0 +1,47 @@
+"""Deletions that are not yet merged into the segments: lazy deletion (PS2Stream section IV-D).
+
+They are kept beside the segments, and looked up only for pieces that they name.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.matching.segments import Segment
+
+COLUMNS = ("subscription_key", "end_at")
+
+
+def build_deletions(rows: pa.Table) -> dict[str, np.ndarray]:
+    """Keys int64[n], ascending, and ends int64[n] (microseconds) of the rows of a data file."""
+    keys = rows.column("subscription_key").to_numpy()
+    order = np.argsort(keys, kind="stable")
+    return {"keys": keys[order], "ends": rows.column("end_at").to_numpy()[order]}
+
+
+def merge_deletions(parts: list[dict[str, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Keys and ends of all parts, ascending by key; of a key's several ends, the earliest."""
+    if not parts:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    keys = np.concatenate([part["keys"] for part in parts])
+    ends = np.concatenate([part["ends"] for part in parts])
+    order = np.lexsort((ends, keys))
+    keys, ends = keys[order], ends[order]
+    first = np.ones(len(keys), bool)
+    first[1:] = keys[1:] != keys[:-1]
+    return keys[first], ends[first]
+
+
+def ended_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The segment's pieces that the deletions name: marks uint8[pieces], their numbers ascending, the end of each."""
+    marks = np.zeros(segment.pieces, np.uint8)
+    piece_keys = segment.records[:, 0][segment.key_order]
+    low = np.searchsorted(piece_keys, keys, "left")
+    high = np.searchsorted(piece_keys, keys, "right")
+    hit = np.flatnonzero(high > low)
+    widths = (high - low)[hit]
+    within = np.arange(widths.sum()) - np.repeat(np.cumsum(widths) - widths, widths)
+    pieces = segment.key_order[np.repeat(low[hit], widths) + within]
+    piece_ends = np.repeat(ends[hit], widths)
+    order = np.argsort(pieces, kind="stable")
+    marks[pieces] = 1
+    return marks, pieces[order].astype(np.int64), piece_ends[order]

@@ -1,0 +1,185 @@
+"""Index segments: the rows of one data file of `worker_index`, turned into arrays that the kernels walk.
+
+A row is a piece: one box of a subscription, its clauses, its validity. Its postings, one for each cell that the box
+covers and each term of the clause it is posted under, are derived here: the rows are five times smaller than the
+postings, so the table is cheap to write, to migrate and to keep, while the postings live in the node-local cache.
+
+Departure from PS2Stream section IV-D: an OR query is appended there to the list of the least frequent keyword of *each*
+conjunct; one conjunct has to hold in any match, so one is enough. We post under the clause whose terms are rarest in
+sum, and the posting emits a match only if its term is the first of the clause that the object has. Each pair is then
+found once, on one worker, and no merger is needed.
+
+Arrays of a segment (S pieces, P postings, K keys, C cells, T terms):
+
+    terms int64[T] ascending; slots int64[2^b], places int32[2^b]: hash table of them; levels_of_term uint32[T]
+    levels int64[L], level_cells int64[L+1]: slice of `cells` of each level in use
+    cells int64[C], cell_keys int64[C+1], key_term int32[K], key_postings int64[K+1]: directory
+    filter_offsets int64[C+1], filters uint64[]: a bit for each key of a cell, so that most misses cost one look
+    boxes float64[P,4], posting_piece int32[P], posting_rank int16[P] (-1: the box is all there is to check)
+    records int64[S,4]: subscription key, created_at, end_at, row of `circles` or -1
+    literal_offsets int64[S+1], literals int32[]: clauses as the kernel reads them
+    circles float64[R,3]; key_order int64[S]: pieces by subscription key
+"""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.kernels.cells import MAX_LEVEL
+from pststream.kernels.segment import (
+    TERM_BITS,
+    count_postings,
+    directory,
+    fill_filters,
+    fill_postings,
+    filter_words,
+    hash_table,
+    term_levels,
+)
+
+COLUMNS = (
+    "subscription_key", "west", "south", "east", "north", "circle", "clauses", "created_at", "end_at",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Segment:
+    """See the module's docstring for shapes and meaning."""
+
+    terms: np.ndarray
+    slots: np.ndarray
+    places: np.ndarray
+    levels_of_term: np.ndarray
+    levels: np.ndarray
+    level_cells: np.ndarray
+    cells: np.ndarray
+    cell_keys: np.ndarray
+    key_term: np.ndarray
+    key_postings: np.ndarray
+    filter_offsets: np.ndarray
+    filters: np.ndarray
+    boxes: np.ndarray
+    posting_piece: np.ndarray
+    posting_rank: np.ndarray
+    records: np.ndarray
+    literal_offsets: np.ndarray
+    literals: np.ndarray
+    circles: np.ndarray
+    key_order: np.ndarray
+
+    @property
+    def pieces(self) -> int:
+        """Number of pieces."""
+        return len(self.records)
+
+    @property
+    def bits(self) -> int:
+        """The hash table has 2^bits slots."""
+        return int(len(self.slots)).bit_length() - 1
+
+    @property
+    def longest(self) -> int:
+        """Length of the longest posting list."""
+        return int(np.diff(self.key_postings).max(initial=0))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in self.arrays().values())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def build_segment(rows: pa.Table) -> Segment:
+    """The segment of the rows (columns COLUMNS) of a data file."""
+    rows = rows.combine_chunks()
+    boxes = np.column_stack([_floats(rows, side) for side in ("west", "south", "east", "north")])
+    outer, inner, term_ids = _nested(rows.column("clauses"))
+    terms, local = np.unique(term_ids, return_inverse=True)
+    if len(terms) >= 1 << TERM_BITS:
+        raise ValueError(f"a segment holds at most {1 << TERM_BITS} terms, not {len(terms)}")
+    literal_offsets, literals = _literals(outer, inner, local)
+    first_size = (inner[outer[:-1] + 1] - inner[outer[:-1]]).astype(np.int64)
+    postings = count_postings(boxes, first_size)
+    sort_key = np.empty(postings, np.int64)
+    piece = np.empty(postings, np.int32)
+    rank = np.empty(postings, np.int16)
+    fill_postings(boxes, literal_offsets[:-1] + 1, first_size, literals, sort_key, piece, rank)
+    order = np.argsort(sort_key, kind="stable")
+    sort_key, piece, rank = sort_key[order], piece[order], rank[order]
+    only_clause = np.diff(outer) == 1
+    rank[(rank == 0) & only_clause[piece]] = -1
+    cells, cell_keys, key_term, key_postings = directory(sort_key)
+    levels, level_cells = _levels(cells)
+    filter_offsets = filter_words(cell_keys)
+    slots, places = hash_table(terms, max(3, (2 * len(terms)).bit_length()))
+    records, circles = _records(rows)
+    return Segment(
+        terms=terms,
+        slots=slots,
+        places=places,
+        levels_of_term=term_levels(cells, cell_keys, key_term, len(terms)),
+        levels=levels,
+        level_cells=level_cells,
+        cells=cells,
+        cell_keys=cell_keys,
+        key_term=key_term,
+        key_postings=key_postings,
+        filter_offsets=filter_offsets,
+        filters=fill_filters(cell_keys, key_term, filter_offsets),
+        boxes=boxes[piece],
+        posting_piece=piece,
+        posting_rank=rank,
+        records=records,
+        literal_offsets=literal_offsets,
+        literals=literals,
+        circles=circles,
+        key_order=np.argsort(records[:, 0], kind="stable"),
+    )
+
+
+def _floats(rows: pa.Table, name: str) -> np.ndarray:
+    return rows.column(name).to_numpy().astype(np.float64, copy=False)
+
+
+def _nested(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Offsets of the clauses of each piece, of the terms of each clause, and the terms, all from 0."""
+    clauses = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(clauses, pa.ChunkedArray):
+        clauses = pa.concat_arrays(clauses.chunks) if clauses.num_chunks else pa.array([], clauses.type)
+    outer = clauses.offsets.to_numpy().astype(np.int64)
+    inner_list = clauses.values
+    inner = inner_list.offsets.to_numpy().astype(np.int64)[outer[0] : outer[-1] + 1]
+    terms = inner_list.values.to_numpy(zero_copy_only=False)[inner[0] : inner[-1]]
+    return outer - outer[0], inner - inner[0], terms.astype(np.int64, copy=False)
+
+
+def _literals(outer: np.ndarray, inner: np.ndarray, local: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Clauses in one array: the size of each, then its terms (int32); and where each piece's begin."""
+    clauses = len(inner) - 1
+    sizes = np.diff(inner)
+    literals = np.empty(clauses + len(local), np.int32)
+    literals[inner[:-1] + np.arange(clauses)] = sizes
+    literals[np.arange(len(local)) + np.repeat(np.arange(clauses), sizes) + 1] = local
+    return inner[outer] + outer, literals
+
+
+def _levels(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    borders = np.searchsorted(cells, [1 << (2 * level) for level in range(MAX_LEVEL + 2)])
+    used = np.flatnonzero(np.diff(borders))
+    return used.astype(np.int64), np.append(borders[used], len(cells)).astype(np.int64)
+
+
+def _records(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    records = np.empty((rows.num_rows, 4), np.int64)
+    for place, name in enumerate(("subscription_key", "created_at", "end_at")):
+        records[:, place] = rows.column(name).to_numpy()
+    circle = rows.column("circle")
+    has = circle.is_valid().to_numpy()
+    records[:, 3] = np.where(has, np.cumsum(has) - 1, -1)
+    kept = circle.drop_null()
+    circles = np.array(kept.to_pylist(), dtype=np.float64).reshape(-1, 3)
+    return records, circles

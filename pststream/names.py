@@ -1,0 +1,32 @@
+"""Names that DAGs, jobs and the package share; loads nothing."""
+
+PLANNERS = ("grid", "kd_tree")
+
+OBJECTS = "objects"
+REJECTS = "rejects"
+REQUESTS = "requests"
+FILES = "files"
+VOCABULARY = "vocabulary"
+PLANS = "plans"
+PLAN_UNITS = "plan_units"
+WORKER_INDEX = "worker_index"
+UNIT_LOADS = "unit_loads"
+MATCHES = "matches"
+BATCHES = "batches"
+
+ALL_TERMS = -1
+"""Stands where a leaf is not partitioned by text."""
+
+EVERY_WORKER = -1
+"""The worker partition whose rows every worker reads (deletions)."""
+
+NEVER_US = 2**63 - 1
+"""End of validity, in microseconds since 1970, of what never ends."""
+
+ROW_BITS = 32
+"""A key is (file sequence << ROW_BITS) | row in the file: the position in the log."""
+
+SPARK_POOL = "pststream_spark"
+SPARK_CONNECTION = "pststream_spark"
+MATCHES_ASSET = "pststream://matches"
+PLANS_ASSET = "pststream://plans"

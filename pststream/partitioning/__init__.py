@@ -1,0 +1,1 @@
+"""One module a planner, and the dictionary that registers them."""

@@ -1,0 +1,38 @@
+"""What a planner is, and the options that it takes."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from pststream.domain.plan import PartitionPlan
+from pststream.domain.workload import WorkloadSample
+from pststream.errors import UsageError
+from pststream.workload.cost import CostModel
+
+Options = Mapping[str, object]
+
+
+class Planner(Protocol):
+    """A pure function from a sample to a plan.
+
+    The plan depends on the values of the arguments alone: not on the order of the sample's rows, not on earlier calls,
+    not on a clock. The sample is not changed. The plan is complete (`domain.plan_rows.validate`) for every sample, an
+    empty one included; workers for which nothing is left get no unit. `options` that the planner does not know are
+    refused with UsageError; the plan's `options` tell all that were in force, defaults included.
+    """
+
+    def __call__(self, sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
+        """The plan of `workers` workers for what the sample shows."""
+        ...
+
+
+def whole_numbers(planner: str, options: Options, defaults: Mapping[str, int]) -> dict[str, int]:
+    """`defaults` with those of `options` put over them, each a whole number of at least 1.
+
+    Raises UsageError for an option that has no default and for any other value.
+    """
+    for name, value in options.items():
+        if name not in defaults:
+            raise UsageError(f"planner {planner} has no option {name!r}", "its options: " + ", ".join(defaults))
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise UsageError(f"option {name} of planner {planner}: {value!r} is not a whole number of at least 1")
+    return {name: int(str(options.get(name, value))) for name, value in defaults.items()}

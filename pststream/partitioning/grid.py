@@ -1,0 +1,82 @@
+"""The grid planner: blocks of one size, walked along a Hilbert curve and dealt to the workers in contiguous runs."""
+
+import numpy as np
+
+from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
+from pststream.domain.workload import WorkloadSample
+from pststream.kernels.curve import Walk, curve_entries, cut_walk
+from pststream.partitioning.contract import Options, whole_numbers
+from pststream.space.bounds import COLUMNS, ROWS, bounds_of
+from pststream.space.curves import hilbert_walk
+from pststream.workload.cost import CostModel, LoadRates
+from pststream.workload.counts import RegionCounts, region_counts
+from pststream.workload.ranges import cell_ranges
+
+DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "blocks": 64}
+
+
+def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
+    """A leaf and a unit for each block; leaf i is the i-th block on the curve, and a worker's leaves are a run of it.
+
+    The runs are cut where the load of the most loaded worker is least. Where the sample shows no load at all, the
+    blocks are dealt evenly; with more workers than blocks, some workers get none.
+
+    options  columns, rows: of the raster; blocks: on each side (on a raster with fewer cells, each cell is a block)
+
+    Source: grid partitioning of PS2Stream, section VI-B, with 2^6 x 2^6 blocks. The paper does not say how blocks come
+    to workers; the curve keeps a worker's blocks together, so that few subscriptions are stored twice.
+    """
+    chosen = whole_numbers("grid", options, DEFAULTS)
+    grid = bounds_of(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    wide, high = min(chosen["blocks"], grid.columns), min(chosen["blocks"], grid.rows)
+    block_x = np.arange(grid.columns) * wide // grid.columns
+    block_y = np.arange(grid.rows) * high // grid.rows
+    walk_x, walk_y = hilbert_walk(wide, high)
+    place = np.empty((high, wide), dtype=np.int32)
+    place[walk_y, walk_x] = np.arange(wide * high)
+    counts = region_counts(sample, grid)
+    first_x, last_x = _ends(block_x, walk_x)
+    first_y, last_y = _ends(block_y, walk_y)
+    blocks = (first_x, first_y, last_x, last_y)
+    ranges = _block_ranges(sample, grid, block_x, block_y)
+    entry, previous = curve_entries(ranges, place, walk_x.astype(np.int32), walk_y.astype(np.int32))
+    ends = cut_walk(_walk(counts, blocks, cost.rates(sample), entry, previous), workers)
+    leaf_worker = np.repeat(np.arange(workers), np.diff(ends))
+    return space_plan("grid", grid, place[np.ix_(block_y, block_x)].ravel(), leaf_worker, workers, dict(chosen))
+
+
+def _ends(block_of: np.ndarray, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First and last column (or row) of each of `blocks`."""
+    return np.searchsorted(block_of, blocks), np.searchsorted(block_of, blocks, side="right") - 1
+
+
+def _block_ranges(sample: WorkloadSample, grid: DispatchGrid, block_x: np.ndarray, block_y: np.ndarray) -> np.ndarray:
+    cells = cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0])
+    ranges = np.empty_like(cells)
+    ranges[:, 0::2] = block_x[cells[:, 0::2]]
+    ranges[:, 1::2] = block_y[cells[:, 1::2]]
+    return ranges
+
+
+def _walk(
+    counts: RegionCounts,
+    blocks: tuple[np.ndarray, ...],
+    rates: LoadRates,
+    entry: np.ndarray,
+    previous: np.ndarray,
+) -> Walk:
+    objects = counts.objects(*blocks).astype(np.float64)
+    touching = counts.subscriptions(*blocks)
+    if float(counts.load(rates, 0, 0, counts.columns - 1, counts.rows - 1)) <= 0.0:
+        objects, rates = np.ones_like(objects), LoadRates(pair=0.0, object=1.0, subscription=0.0)
+    places = len(objects)
+    keys = np.sort(entry.astype(np.int64) * (places + 1) + previous + 1)
+    return Walk(
+        objects=objects,
+        touching=touching,
+        entry_start=np.searchsorted(keys, np.arange(places + 1) * (places + 1)),
+        entry_previous=(keys % (places + 1) - 1).astype(np.int32),
+        pair=rates.pair,
+        object=rates.object,
+        subscription=rates.subscription,
+    )

@@ -1,0 +1,30 @@
+"""The planners by name."""
+
+from pststream.domain.plan import PartitionPlan
+from pststream.domain.plan_rows import validate
+from pststream.domain.workload import WorkloadSample
+from pststream.errors import UsageError
+from pststream.partitioning import grid, kd_tree
+from pststream.partitioning.contract import Options, Planner
+from pststream.workload.cost import CostModel
+
+PLANNERS: dict[str, Planner] = {
+    "grid": grid.plan,
+    "kd_tree": kd_tree.plan,
+}
+
+
+def make_plan(
+    name: str, sample: WorkloadSample, workers: int, cost: CostModel, options: Options | None = None
+) -> PartitionPlan:
+    """The plan that the planner `name` makes of a sample.
+
+    Raises UsageError for an unknown planner, an option that it does not take, or less than one worker.
+    """
+    if name not in PLANNERS:
+        raise UsageError(f"planner {name!r} is unknown", "one of: " + ", ".join(PLANNERS))
+    if workers < 1:
+        raise UsageError(f"a plan needs at least 1 worker, not {workers}")
+    plan = PLANNERS[name](sample, workers, cost, options or {})
+    validate(plan)
+    return plan

@@ -1,0 +1,1 @@
+"""One file a step; the only room that joins Spark and algorithms."""

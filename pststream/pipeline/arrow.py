@@ -1,0 +1,23 @@
+"""Arrow columns as NumPy arrays, and back."""
+
+import numpy as np
+import pyarrow as pa
+
+
+def micros(column: pa.Array) -> np.ndarray:
+    """Timestamps as int64 microseconds since 1970."""
+    return column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+
+
+def csr(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """A list column as offsets int64[n+1] from 0 and its values; nulls are empty lists."""
+    if column.null_count:
+        column = column.fill_null(pa.scalar([], column.type))
+    offsets = column.offsets.to_numpy().astype(np.int64)
+    values = column.values.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]]
+    return offsets - offsets[0], values
+
+
+def lists(offsets: np.ndarray, values: np.ndarray) -> pa.Array:
+    """The list column of offsets and values."""
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values))

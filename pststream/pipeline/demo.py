@@ -1,0 +1,56 @@
+"""The main job on data that it makes: a landing folder, a home, a page."""
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pststream.errors import UsageError
+from pststream.pipeline.ingest import ReaderOptions, ingest
+from pststream.pipeline.match import match
+from pststream.pipeline.plan import plan
+from pststream.reports.page import write_report
+from pststream.settings import Settings
+from pststream.state.home import MARK, Home
+from pststream.workload.demo import write_demo
+
+SEED = 2017
+
+
+def demo(out: str, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Make data below `out`, run the main job on it, write `out`/report.html.
+
+    A folder that an earlier demo made is made anew; any other that is not empty is refused.
+    """
+    began = time.perf_counter()
+    folder = Path(out)
+    landing, home = folder / "landing", Home(folder / "home")
+    if folder.exists() and any(folder.iterdir()) and not (Path(home.path) / MARK).exists():
+        raise UsageError(f"{out} is a folder with other things in it", "give another folder: pststream demo --out DIR")
+    for part in (landing, Path(home.path)):
+        shutil.rmtree(part, ignore_errors=True)
+    progress("making cities' texts and subscriptions")
+    files = write_demo(landing, SEED)
+    home.init()
+    first, later = files.requests[:1], files.requests[1:]
+    half = len(files.objects) // 2
+    ingest(home, settings, "requests", first, ReaderOptions(), progress)
+    ingest(home, settings, "objects", files.objects[:half], ReaderOptions(), progress)
+    plan(home, settings, progress=progress)
+    done = match(home, settings, progress=progress)
+    ingest(home, settings, "requests", later, ReaderOptions(), progress)
+    ingest(home, settings, "objects", files.objects[half:], ReaderOptions(), progress)
+    rest = match(home, settings, progress=progress)
+    report = folder / "report.html"
+    progress("writing the page")
+    write_report(home.path, str(report))
+    return {
+        "objects": done["objects"] + rest["objects"],
+        "subscriptions": files.request_rows,
+        "matches": done["matches"] + rest["matches"],
+        "batches": done["batches"] + rest["batches"],
+        "home": home.path,
+        "report": str(report.absolute()),
+        "seconds": round(time.perf_counter() - began, 1),
+    }

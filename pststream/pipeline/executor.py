@@ -1,0 +1,49 @@
+"""What a Python worker process keeps between tasks: mapped segments, the dispatch index, the filter of live terms."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pststream.matching.cache import SegmentCache
+from pststream.matching.live_filter import LiveFilter
+from pststream.routing.dispatch import DispatchIndex
+from pststream.state.home import Home
+from pststream.state.index_files import IndexFile
+from pststream.state.plans import Ranking, load_plan, load_ranking
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a task is told; small, since it travels with every task."""
+
+    home: str
+    plan_version: int
+    workers: int
+    batch_id: int
+    files: tuple[IndexFile, ...]
+    cache_dir: str
+    cache_bytes: int
+    after_key: int = -1
+
+
+@lru_cache(maxsize=4)
+def segment_cache(folder: str, max_bytes: int) -> SegmentCache:
+    """The process's cache of segments."""
+    return SegmentCache(folder, max_bytes)
+
+
+@lru_cache(maxsize=2)
+def dispatch_index(home: str, plan_version: int) -> DispatchIndex:
+    """The dispatch index of a plan."""
+    return DispatchIndex(load_plan(Home(home), plan_version))
+
+
+@lru_cache(maxsize=2)
+def ranking(home: str, plan_version: int) -> Ranking:
+    """Term frequencies of a plan's sample."""
+    return load_ranking(Home(home), plan_version)
+
+
+@lru_cache(maxsize=2)
+def live_filter(home: str, plan_version: int) -> LiveFilter:
+    """The filter of live terms of a plan; the caller brings it up to date."""
+    return LiveFilter()

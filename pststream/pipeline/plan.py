@@ -1,0 +1,138 @@
+"""Planning: a new plan version from the stored sample, and the worker index that belongs to it.
+
+The units, the vocabulary and the index of the new plan are written while the old plan serves; the row in `plans` comes
+last and switches. A plan killed halfway leaves rows of a version that no row of `plans` names; the next try removes
+them.
+"""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pststream import names
+from pststream.domain.plan import PartitionPlan
+from pststream.errors import UsageError
+from pststream.partitioning.registry import make_plan
+from pststream.pipeline.executor import Work
+from pststream.pipeline.index import index_rows
+from pststream.pipeline.sample import draw_sample
+from pststream.settings import Settings
+from pststream.state import control
+from pststream.state.crash import crash_point
+from pststream.state.home import Home
+from pststream.state.ledger import Ledger
+from pststream.state.plans import current_version, save_plan, save_units, save_vocabulary
+from pststream.state.session import get_session
+from pststream.state.subscriptions import subscriptions
+from pststream.workload.cost import CostModel, WorkerLoads, worker_loads
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Progress = Callable[[str], None]
+
+
+def plan(
+    home: Home,
+    settings: Settings,
+    *,
+    dry_run: bool = False,
+    versions: tuple[int | None, int | None] = (None, None),
+    progress: Progress = lambda _: None,
+) -> dict[str, Any]:
+    """Make a plan with `settings.planner` for `settings.workers`; returns what CONTRACT says `plan` prints."""
+    home.check()
+    with home.locked():
+        return new_plan(home, settings, dry_run=dry_run, versions=versions, progress=progress)
+
+
+def first_plan(home: Home, settings: Settings) -> None:
+    """The plan of a home that has none, made by its first batch; the home is locked."""
+    new_plan(home, settings)
+
+
+def new_plan(
+    home: Home,
+    settings: Settings,
+    *,
+    dry_run: bool = False,
+    versions: tuple[int | None, int | None] = (None, None),
+    progress: Progress = lambda _: None,
+) -> dict[str, Any]:
+    """As `plan`, in a home that is locked."""
+    began = time.perf_counter()
+    if Ledger(home).unfinished_batch() is not None:
+        raise UsageError("a batch was left unfinished", "run: pststream match, then plan again")
+    spark = get_session(settings)
+    sample, vocabulary = draw_sample(spark, home, settings, versions)
+    progress(f"sample: {sample.objects} objects, {sample.pieces} boxes of subscriptions, {vocabulary.num_rows} terms")
+    cost = CostModel(settings.cost_check, settings.cost_object, settings.cost_insert, settings.cost_delete)
+    made = make_plan(settings.planner, sample, settings.workers, cost)
+    loads = worker_loads(sample, made, cost)
+    figures = _figures(loads, time.perf_counter() - began)
+    before = current_version(home)
+    version = before + 1
+    if not dry_run:
+        _clean(home, version)
+        save_units(home, version, made, {"load": loads.unit_load, "objects": loads.unit_objects, "subscriptions": loads.unit_subscriptions})
+        save_vocabulary(home, version, vocabulary)
+        crash_point("plan.units_written")
+        _build_index(spark, home, settings, made, version)
+        crash_point("plan.indexed")
+        options = {
+            "cost_check": cost.check, "cost_object": cost.object, "cost_insert": cost.insert, "cost_delete": cost.delete,
+            "sample_objects": sample.objects, "sample_pieces": sample.pieces,
+        }  # fmt: skip
+        save_plan(home, version, made, {**figures, "seconds": time.perf_counter() - began, "options": options})
+        crash_point("plan.done")
+        _drop_older(spark, home, version)
+    return {
+        "plan_version": version, "planner": made.planner, "workers": made.workers, "units": made.units, **figures,
+        "plan_version_before": before, "dry_run": dry_run, "seconds": round(time.perf_counter() - began, 3),
+    }  # fmt: skip
+
+
+def _figures(loads: WorkerLoads, seconds: float) -> dict[str, Any]:
+    return {
+        "load_total": loads.total,
+        "load_max": loads.max,
+        "load_min": loads.min,
+        "imbalance": loads.imbalance,
+        "worker_loads": [float(load) for load in loads.load],
+        "seconds": seconds,
+    }
+
+
+def _clean(home: Home, version: int) -> None:
+    """Remove what a killed plan of this version left in the control tables."""
+    for name in (names.PLAN_UNITS, names.VOCABULARY):
+        control.delete(home, name, f"plan_version >= {version}")
+
+
+def _build_index(spark: "SparkSession", home: Home, settings: Settings, made: PartitionPlan, version: int) -> None:
+    """Write the index of the plan for the requests that batches have applied; later ones come with their batch."""
+    from delta.tables import DeltaTable
+    from pyspark.sql import functions as f
+
+    DeltaTable.forPath(spark, home.table(names.WORKER_INDEX)).delete(f.col("plan_version") >= version)
+    applied = Ledger(home).requests_applied
+    if applied == 0:
+        return
+    work = Work(home.path, version, made.workers, 0, (), settings.cache_dir, settings.cache_bytes)
+    rows = index_rows(subscriptions(spark, home, up_to=applied), work)
+    (
+        rows.write.format("delta")
+        .mode("append")
+        .partitionBy("plan_version", "worker")
+        .save(home.table(names.WORKER_INDEX))
+    )
+
+
+def _drop_older(spark: "SparkSession", home: Home, version: int) -> None:
+    """Take the index of older plans out of the table; Delta keeps the files for readers of old versions."""
+    from delta.tables import DeltaTable
+    from pyspark.sql import functions as f
+
+    DeltaTable.forPath(spark, home.table(names.WORKER_INDEX)).delete(f.col("plan_version") < version)
+
+

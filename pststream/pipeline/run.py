@@ -1,0 +1,36 @@
+"""The main job: what is new in a landing folder, ingested and matched."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pststream.errors import UsageError
+from pststream.pipeline.ingest import ReaderOptions, ingest
+from pststream.pipeline.match import match
+from pststream.settings import Settings
+from pststream.state.home import Home
+
+Progress = Callable[[str], None]
+
+
+def run(
+    home: Home,
+    settings: Settings,
+    landing: str,
+    options: ReaderOptions,
+    max_objects: int | None = None,
+    progress: Progress = lambda _: None,
+) -> dict[str, Any]:
+    """Ingest `landing/requests` and `landing/objects`, then match what is pending.
+
+    Returns {"ingest": {"requests": …, "objects": …}, "match": …}; a folder that is absent or empty is no error.
+    """
+    if not Path(landing).is_dir():
+        raise UsageError(f"{landing} is not a folder", "put files into its subfolders objects/ and requests/")
+    taken = {}
+    for kind in ("requests", "objects"):
+        folder = Path(landing) / kind
+        if folder.is_dir() and any(path.is_file() for path in folder.rglob("*")):
+            reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone)
+            taken[kind] = ingest(home, settings, kind, [str(folder)], reading, progress)
+    return {"ingest": taken, "match": match(home, settings, max_objects=max_objects, progress=progress)}

@@ -1,0 +1,1 @@
+"""Readers and row rules: what is accepted, what is rejected and why."""

@@ -1,0 +1,172 @@
+"""CSV files, in chunks: UTF-8, a header, commas, double quotes, any line ends; exact row numbers."""
+
+import csv
+import io
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.errors import InputFileError
+from pststream.kernels.csv_records import gather_fields, scan_records
+from pststream.quality.chunks import (
+    BLOCK_BYTES,
+    MOST_ROW_BYTES,
+    MOST_ROWS,
+    Chunk,
+    Sources,
+    check_columns,
+    names_of,
+)
+from pststream.quality.files import ByteStream, check_head
+from pststream.quality.reasons import Reject, shown
+from pststream.quality.utf8 import is_utf8, without_bad_utf8
+
+_BOM = b"\xef\xbb\xbf"
+_MOST_RESCUES = 16
+_OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+def read_csv(path: str, sources: Sources) -> Iterator[Chunk]:
+    """Chunks of the wanted columns, all text; blank lines are no rows. A file of no bytes has no rows.
+
+    Raises InputFileError where the file as a whole is no such CSV, at once or when the reading gets there.
+    """
+    stream = ByteStream(path)
+    try:
+        records = _Records(path, stream)
+        header = records.header()
+        if header is not None:
+            check_columns(path, sources, header, _delimiter_hint(header))
+            yield from records.chunks(header, names_of(sources))
+    finally:
+        stream.close()
+
+
+class _Records:
+    """The records of a CSV stream; `data[start:]` is read but not yet handed on."""
+
+    def __init__(self, path: str, stream: ByteStream) -> None:
+        self._path = path
+        self._stream = stream
+        self._data = stream.read(BLOCK_BYTES).removeprefix(_BOM)
+        self._start = 0
+        self._last = False
+        self._row = 0
+        self._rescues = 0
+
+    def header(self) -> list[str] | None:
+        """The names of the columns, blanks around them left out; None if the file has no record at all."""
+        check_head(self._path, self._data[:4096], "a CSV file")
+        scan = _Scan(1, [], [])
+        while not self._scan(scan):
+            if not self._last:
+                self._read_on()
+            elif self._start >= len(self._data):
+                return None
+            else:
+                raise InputFileError(self._path, "the header has a quote that is never closed")
+            if len(self._data) > MOST_ROW_BYTES:
+                raise InputFileError(self._path, "not a CSV file: its first line does not end")
+        try:
+            text = self._data[scan.records[0, 0] : scan.records[0, 1]].decode("utf-8")
+        except UnicodeDecodeError:
+            raise InputFileError(self._path, "not a CSV file in UTF-8: the header is not", "convert it") from None
+        return [name.strip() for name in next(csv.reader(io.StringIO(text, newline="")))]
+
+    def chunks(self, header: list[str], names: list[str]) -> Iterator[Chunk]:
+        """The records after the header."""
+        scan = _Scan(MOST_ROWS, header, names)
+        while True:
+            found = self._scan(scan)
+            if found:
+                yield self._chunk(scan, found)
+            elif self._start < len(self._data) and (self._last or self._waiting() > MOST_ROW_BYTES):
+                yield self._rescued(scan)
+            elif self._last:
+                return
+            else:
+                self._read_on()
+
+    def _waiting(self) -> int:
+        return len(self._data) - self._start
+
+    def _scan(self, scan: "_Scan") -> int:
+        found, self._start, scan.unclosed = scan_records(
+            np.frombuffer(self._data, np.uint8),
+            self._start,
+            self._last,
+            scan.slots,
+            scan.records,
+            scan.fields,
+            scan.starts,
+            scan.ends,
+        )
+        return int(found)
+
+    def _read_on(self) -> None:
+        # As much again as is waiting, so that a long record is not scanned once for each block.
+        more = self._stream.read(max(BLOCK_BYTES, self._waiting()))
+        self._last = not more
+        self._data = self._data[self._start :] + more
+        self._start = 0
+
+    def _chunk(self, scan: "_Scan", found: int) -> Chunk:
+        numbers = np.arange(self._row + 1, self._row + found + 1, dtype=np.int64)
+        self._row += found
+        whole = scan.fields[:found] == scan.columns
+        rejected = []
+        for i in np.flatnonzero(~whole):
+            raw = shown(self._data[scan.records[i, 0] : scan.records[i, 1]])
+            detail = f"the row has {scan.fields[i]} fields, the header {scan.columns}"
+            rejected.append(Reject(int(numbers[i]), "", "wrong_field_count", raw, detail))
+        data = np.frombuffer(self._data, np.uint8)
+        arrays = [_column(data, scan.starts[:found][whole, k], scan.ends[:found][whole, k]) for k in scan.each]
+        table = pa.RecordBatch.from_arrays(arrays, names=scan.names)
+        chunk = Chunk(self._path, numbers[whole], table, rejected)
+        return chunk if is_utf8(self._data[scan.records[0, 0] : self._start]) else without_bad_utf8(chunk)
+
+    def _rescued(self, scan: "_Scan") -> Chunk:
+        """The line at `start` as a rejected row: its quote is closed nowhere, so the next line begins a new record."""
+        self._row += 1
+        self._rescues += 1
+        if not scan.unclosed:
+            reason = f"row {self._row} is longer than {MOST_ROW_BYTES} bytes"
+            raise InputFileError(self._path, reason, "is it a CSV file?")
+        if self._rescues > _MOST_RESCUES:
+            reason = f"row {self._row}: a quote opens and is never closed, as in {_MOST_RESCUES} rows before it"
+            raise InputFileError(self._path, reason, 'a quote inside a quoted field is written twice: ""')
+        line = self._data.find(b"\n", self._start)
+        end = len(self._data) if line < 0 else line
+        reject = Reject(self._row, "", "unclosed_quote", shown(self._data[self._start : end].rstrip(b"\r")))
+        self._start = min(end + 1, len(self._data))
+        empty = pa.RecordBatch.from_arrays([pa.array([], pa.string())] * len(scan.names), names=scan.names)
+        return Chunk(self._path, np.zeros(0, np.int64), empty, [reject])
+
+
+class _Scan:
+    """Arrays that `scan_records` fills, used again for each chunk."""
+
+    def __init__(self, most: int, header: list[str], names: list[str]) -> None:
+        self.columns = len(header)
+        self.names = names
+        self.each = range(len(names))
+        self.slots = np.array([names.index(name) if name in names else -1 for name in header], dtype=np.int64)
+        self.records = np.zeros((most, 2), np.int64)
+        self.fields = np.zeros(most, np.int64)
+        self.starts = np.zeros((most, len(names)), np.int64)
+        self.ends = np.zeros((most, len(names)), np.int64)
+        self.unclosed = False
+
+
+def _column(data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> pa.Array:
+    offsets, values = gather_fields(data, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
+    return pa.Array.from_buffers(pa.string(), len(starts), buffers)
+
+
+def _delimiter_hint(header: list[str]) -> str:
+    for delimiter, name in _OTHER_DELIMITERS.items():
+        if len(header) == 1 and delimiter in header[0]:
+            return f"its fields seem to be parted by {name}; commas are wanted"
+    return ""

@@ -1,0 +1,182 @@
+"""Input files: which ones a pattern means, their format by name, their bytes, their hash."""
+
+import glob
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+
+from pststream.errors import InputFileError, UsageError
+
+FORMATS = {"csv": "csv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl", "parquet": "parquet"}
+"""Ending of a file name (and value of `--format`) to the format it stands for."""
+
+_CODECS = {".gz": "gzip", ".zst": "zstd"}
+_MAGIC = (
+    (b"PAR1", "a Parquet file", "give --format parquet"),
+    (b"\x1f\x8b", "compressed by gzip", "let its name end in .gz"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd", "let its name end in .zst"),
+    (b"PK\x03\x04", "a ZIP archive or a spreadsheet", "unpack it, or save it as CSV"),
+    (b"\xff\xfe", "text in UTF-16", "convert it to UTF-8"),
+    (b"\xfe\xff", "text in UTF-16", "convert it to UTF-8"),
+)
+_DAMAGED = "it is cut short or damaged: fetch it again"
+
+
+def find_files(patterns: Iterable[str | os.PathLike[str]], format: str | None = None) -> list[str]:
+    """The files that `patterns` mean, sorted, each once: files, folders with all below them, globs (`**` too).
+
+    Left out are hidden files and those whose name begins with `_`, also where a folder above them is so named, and
+    files in folders whose ending is no known one. A file given by its name or a glob may have any ending if `format`
+    is given. Raises InputFileError for a pattern that means no file, UsageError for an unknown `format`.
+    """
+    if format is not None:
+        format_of("", format)
+    found: set[str] = set()
+    for given in patterns:
+        pattern = os.fspath(given)
+        files = sorted(_files_of(pattern, format))
+        if not files:
+            known = ", ".join(f".{ending}" for ending in FORMATS)
+            if _is_dir(pattern):
+                raise InputFileError(pattern, "no input file is in this folder", f"known endings: {known}")
+            raise InputFileError(pattern, "no such file", f"a file, a folder or a glob; known endings: {known}")
+        found.update(files)
+    return sorted(found)
+
+
+def format_of(path: str, format: str | None = None) -> str:
+    """csv, jsonl or parquet, by `format` or else by the ending; raises UsageError or InputFileError."""
+    known = ", ".join(FORMATS)
+    if format is not None:
+        if format not in FORMATS:
+            raise UsageError(f"unknown format {format!r}", f"one of: {known}")
+        return FORMATS[format]
+    found = _known_format(path)
+    if found is None:
+        raise InputFileError(path, "its ending tells no format", f"give --format, one of: {known}")
+    return found
+
+
+def sha256_of(path: str) -> str:
+    """Hexadecimal SHA-256 of the file's bytes as they are on disk; raises InputFileError."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+class ByteStream:
+    """The bytes of a file, decompressed if its name ends in .gz or .zst; every failure is an InputFileError."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        codec = _CODECS.get(Path(path).suffix.lower())
+        try:
+            if codec is not None and os.path.getsize(path) == 0:
+                raise InputFileError(path, "empty, though its name says it is compressed", _DAMAGED)
+            self._file = pa.OSFile(path)
+            self._stream = pa.CompressedInputStream(self._file, codec) if codec else self._file
+        except OSError as error:
+            raise unreadable(path, error) from None
+
+    def read(self, size: int) -> bytes:
+        """The next `size` bytes; fewer only at the end."""
+        parts: list[bytes] = []
+        while size > 0:
+            try:
+                part = self._stream.read(size)
+            except OSError as error:
+                raise InputFileError(self.path, f"cannot be decompressed: {_first_line(error)}", _DAMAGED) from None
+            if not part:
+                break
+            parts.append(part)
+            size -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def seekable(path: str) -> Any:
+    """What a reader that jumps about can open: the path, or a temporary file of what it decompresses to."""
+    if Path(path).suffix.lower() not in _CODECS:
+        return path
+    stream = ByteStream(path)
+    file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+    while block := stream.read(1 << 22):
+        file.write(block)
+    stream.close()
+    file.seek(0)
+    return file
+
+
+def check_head(path: str, head: bytes, wanted: str) -> None:
+    """Raise InputFileError if the first bytes of a file are those of something else than text."""
+    for magic, what, hint in _MAGIC:
+        if head.startswith(magic):
+            raise InputFileError(path, f"not {wanted}: it begins like {what}", hint)
+    line = head.lstrip(b"\r\n \t").splitlines()[:1]
+    if line and any(byte < 32 and byte != 9 for byte in line[0]):
+        known = ", ".join(FORMATS)
+        raise InputFileError(path, f"not {wanted}: it begins like a binary file", f"known formats: {known}")
+
+
+def unreadable(path: str, error: Exception) -> InputFileError:
+    """The InputFileError for a failure to open or read a file."""
+    if isinstance(error, FileNotFoundError):
+        return InputFileError(path, "no such file")
+    if isinstance(error, PermissionError):
+        return InputFileError(path, "may not be read", "ask for the right to read it")
+    if isinstance(error, IsADirectoryError) or _is_dir(path):
+        return InputFileError(path, "a folder, where a file is wanted")
+    return InputFileError(path, f"cannot be read: {_first_line(error)}", _DAMAGED)
+
+
+def _files_of(pattern: str, format: str | None) -> Iterator[str]:
+    if _is_dir(pattern):
+        yield from _below(pattern, format)
+    elif os.path.exists(pattern):
+        format_of(pattern, format)
+        yield pattern
+    else:
+        for path in glob.glob(pattern, recursive=True):
+            if _left_out(os.path.basename(os.path.normpath(path))):
+                continue
+            if _is_dir(path):
+                yield from _below(path, format)
+            elif format is not None or _known_format(path):
+                yield path
+
+
+def _below(folder: str, format: str | None) -> Iterator[str]:
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not _left_out(name)]
+        for name in files:
+            known = None if _left_out(name) else _known_format(name)
+            if known is not None and (format is None or known == FORMATS[format]):
+                yield os.path.join(parent, name)
+
+
+def _known_format(path: str) -> str | None:
+    name = Path(path)
+    ending = Path(name.stem).suffix if name.suffix.lower() in _CODECS else name.suffix
+    return FORMATS.get(ending[1:].lower())
+
+
+def _left_out(name: str) -> bool:
+    return name.startswith((".", "_"))
+
+
+def _is_dir(path: str) -> bool:
+    return os.path.isdir(path)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,87 @@
+"""Parquet files, in chunks; a row's number is its place in the file, from 1."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pststream.errors import InputFileError
+from pststream.quality.chunks import MOST_ROW_BYTES, MOST_ROWS, Chunk, RecordChunk, Sources, check_columns, names_of
+from pststream.quality.files import seekable
+from pststream.quality.utf8 import all_utf8, is_text, without_bad_utf8
+
+_FEWEST_ROWS = 64
+
+
+def read_parquet(path: str, sources: Sources) -> Iterator[Chunk]:
+    """Chunks of the wanted columns in the file's types, text as string.
+
+    Raises InputFileError where the file is no Parquet, cut short or damaged, at once or when the reading gets there.
+    """
+    with _opened(path) as file:
+        check_columns(path, sources, file.schema_arrow.names)
+        yield from _chunks(path, file, names_of(sources))
+
+
+def read_parquet_records(path: str, required: Sources) -> Iterator[RecordChunk]:
+    """Chunks of rows as objects, a null left out; raises InputFileError as `read_parquet` does."""
+    with _opened(path) as file:
+        check_columns(path, required, file.schema_arrow.names, "requests take no --column: rename it in the file")
+        for chunk in _chunks(path, file, file.schema_arrow.names):
+            yield RecordChunk(path, chunk.rows.tolist(), _records(path, chunk.table), chunk.rejected)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[pq.ParquetFile]:
+    try:
+        with pq.ParquetFile(seekable(path)) as file:
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise InputFileError(path, "no such file") from None
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        hint = "it is cut short, damaged or of another format: fetch it again, or give --format"
+        raise InputFileError(path, f"not readable as Parquet: {first}", hint) from None
+
+
+def _chunks(path: str, file: pq.ParquetFile, names: list[str]) -> Iterator[Chunk]:
+    row = 0
+    for batch in file.iter_batches(batch_size=_batch_rows(file.metadata), columns=names):
+        rows = np.arange(row + 1, row + len(batch) + 1, dtype=np.int64)
+        row += len(batch)
+        table = pa.RecordBatch.from_arrays([_plain(batch.column(name)) for name in names], names=names)
+        chunk = Chunk(path, rows, table)
+        if not all_utf8(table):
+            chunk = without_bad_utf8(chunk)
+        yield Chunk(path, chunk.rows, _as_strings(chunk.table), chunk.rejected)
+
+
+def _records(path: str, table: pa.RecordBatch) -> list[dict[str, Any]]:
+    try:
+        rows = table.to_pylist()
+    except (ValueError, OverflowError) as error:  # such as a time after the year 9999
+        raise InputFileError(path, f"a value cannot be read: {error}") from None
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+def _batch_rows(metadata: pq.FileMetaData) -> int:
+    """Rows of a chunk, so that it stays within MOST_ROW_BYTES where rows are of about one size."""
+    size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    most = MOST_ROW_BYTES * metadata.num_rows // max(size, 1)
+    return max(_FEWEST_ROWS, min(MOST_ROWS, most))
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
+        return column.cast(pa.string())
+    return column
+
+
+def _as_strings(table: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [column.cast(pa.string()) if is_text(column.type) else column for column in table.columns]
+    return pa.RecordBatch.from_arrays(columns, names=table.schema.names)

@@ -1,0 +1,47 @@
+"""Rows whose text is not UTF-8."""
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.quality.chunks import Chunk
+from pststream.quality.reasons import Reject, shown
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether the bytes are UTF-8."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds bytes or characters."""
+    text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return any(test(kind) for test in text)
+
+
+def all_utf8(table: pa.RecordBatch) -> bool:
+    """Whether all text in the table is UTF-8."""
+    try:
+        for column in table.columns:
+            if is_text(column.type):
+                column.cast(pa.large_binary()).cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def without_bad_utf8(chunk: Chunk) -> Chunk:
+    """The chunk without the rows that have text that is not UTF-8; these are among its rejects."""
+    rejected = list(chunk.rejected)
+    kept = np.ones(len(chunk.rows), dtype=bool)
+    for name, column in zip(chunk.table.schema.names, chunk.table.columns):
+        if not is_text(column.type):
+            continue
+        for i, value in enumerate(column.cast(pa.large_binary()).to_pylist()):
+            if kept[i] and value is not None and not is_utf8(value):
+                kept[i] = False
+                rejected.append(Reject(int(chunk.rows[i]), name, "invalid_utf8", shown(value)))
+    return Chunk(chunk.file, chunk.rows[kept], chunk.table.filter(pa.array(kept)), rejected)

@@ -1,0 +1,71 @@
+"""Columns of raw values to texts and numbers."""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_PLAIN_NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_MOST_WHOLE = 1e15
+
+
+def is_plain(kind: pa.DataType) -> bool:
+    """Whether values of this type are texts, numbers or times, not lists, objects, truth values or bytes."""
+    tests = (
+        pa.types.is_string,
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_decimal,
+        pa.types.is_temporal,
+        pa.types.is_null,
+    )
+    return any(test(kind) for test in tests)
+
+
+def number_text(value: int | float) -> str:
+    """A number as text; a whole one without a point, however it was written."""
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < _MOST_WHOLE
+    return str(int(value)) if whole else str(value)
+
+
+def blank(values: pa.Array) -> np.ndarray:
+    """Which values are null, or texts of nothing but white space: bool[n]."""
+    empty = pc.is_null(values)
+    if pa.types.is_string(values.type):
+        empty = pc.or_(empty, pc.fill_null(pc.equal(pc.utf8_trim_whitespace(values), ""), True))
+    return empty.to_numpy(zero_copy_only=False)
+
+
+def texts_of(values: pa.Array) -> pa.Array:
+    """Values of a plain type as string; null stays null."""
+    if pa.types.is_floating(values.type):
+        return pa.array([None if v is None else number_text(v) for v in values.to_pylist()], pa.string())
+    return values if pa.types.is_string(values.type) else values.cast(pa.string())
+
+
+def numbers_of(values: pa.Array) -> np.ndarray:
+    """Values as numbers, float64[n]; NaN where they are none."""
+    if pa.types.is_string(values.type):
+        return _numbers_of_texts(pc.utf8_trim_whitespace(values))
+    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_decimal(values.type):
+        return _floats(pc.cast(values, pa.float64(), safe=False))
+    return np.full(len(values), np.nan)
+
+
+def _numbers_of_texts(texts: pa.Array) -> np.ndarray:
+    try:
+        return _floats(pc.cast(texts, pa.float64()))
+    except pa.ArrowInvalid:  # one of them is no number
+        usual = pc.fill_null(pc.match_substring_regex(texts, _PLAIN_NUMBER), False)
+        numbers = _floats(pc.cast(pc.if_else(usual, texts, pa.scalar(None, pa.string())), pa.float64()))
+        for i in np.flatnonzero(~usual.to_numpy(zero_copy_only=False)):
+            text = texts[int(i)].as_py()
+            if text is not None and _NUMBER.fullmatch(text):
+                numbers[i] = float(text)
+        return numbers
+
+
+def _floats(values: pa.Array) -> np.ndarray:
+    return np.array(pc.fill_null(values, np.nan).to_numpy(zero_copy_only=False))

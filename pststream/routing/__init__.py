@@ -1,0 +1,1 @@
+"""From a plan to the workers of an object or a subscription."""

@@ -1,0 +1,101 @@
+"""The dispatch index: a plan made ready to route objects and subscriptions (grid-t of PS2Stream, section IV-C)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pststream.domain.plan import PartitionPlan
+from pststream.kernels.dispatch import PlanArrays, owner_units, piece_workers, route, serving_codes
+from pststream.kernels.pyramid import Pyramid, build_pyramid
+from pststream.workload.ranges import cell_ranges
+
+
+@dataclass(frozen=True)
+class DispatchIndex:
+    """Answers who serves what under a plan. Pickles as the plan; the rest is derived on first use.
+
+    Departure from the paper: H1 (term to worker, per cell) is one function of the plan's arrays, shared by all cells of
+    a leaf, so that its size does not grow with the raster; H2 (live terms) is a filter that the caller applies first.
+    """
+
+    plan: PartitionPlan
+
+    def __reduce__(self) -> tuple[Callable[..., "DispatchIndex"], tuple[PartitionPlan]]:
+        return DispatchIndex, (self.plan,)
+
+    @cached_property
+    def arrays(self) -> PlanArrays:
+        """The plan's arrays as kernels take them."""
+        return PlanArrays(
+            cell_leaf=_array(self.plan.cell_leaf, np.int32),
+            leaf_unit=_array(self.plan.leaf_unit, np.int32),
+            term_offsets=_array(self.plan.term_offsets, np.int64),
+            terms=_array(self.plan.terms, np.int64),
+            term_unit=_array(self.plan.term_unit, np.int32),
+            spread_offsets=_array(self.plan.spread_offsets, np.int64),
+            spread_unit=_array(self.plan.spread_unit, np.int32),
+            unit_worker=_array(self.plan.unit_worker, np.int32),
+        )
+
+    @cached_property
+    def codes(self) -> Pyramid:
+        """Which workers, and which leaves partitioned by text, occur in any rectangle of the raster."""
+        grid, workers = self.plan.grid, self.plan.workers
+        raster = serving_codes(self.arrays, workers)
+        return build_pyramid(raster, grid.columns, grid.rows, workers + self.plan.leaves)
+
+    def workers_of_pieces(
+        self, boxes: np.ndarray, post_offsets: np.ndarray, post_terms: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The workers that store each piece: the owners of all its cells and posting terms.
+
+        boxes                     float64[n, 4]        west, south, east, north, degrees; west <= east
+        post_offsets, post_terms  int64[n+1], int64[m] terms of the clause that the piece is posted under
+        Returns offsets int64[n+1], workers int32[k], ascending inside a piece; none for a piece without a term.
+        """
+        return piece_workers(
+            cell_ranges(self.plan.grid, np.asarray(boxes, dtype=np.float64)),
+            _array(post_offsets, np.int64),
+            _array(post_terms, np.int64),
+            self.arrays,
+            self.codes,
+            self.plan.workers,
+        )
+
+    def route_objects(
+        self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, live: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The workers that each object goes to: the owners of its live terms in its cell.
+
+        lon, lat             float64[n]            degrees
+        term_offsets, terms  int64[n+1], int64[m]  distinct terms of each object
+        live                 bool[m]               whether some subscription is posted under that term
+        Returns object int32[k], ascending, and worker int32[k], ascending inside an object: a row for each pair. An
+        object without a live term has none.
+        """
+        return route(
+            self.plan.grid.cell(lon, lat),
+            _array(term_offsets, np.int64),
+            _array(terms, np.int64),
+            _array(live, np.bool_),
+            self.arrays,
+            self.plan.workers,
+        )
+
+    def units_of_objects(
+        self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray
+    ) -> np.ndarray:
+        """The unit that serves each (object, term): int32, parallel to `terms` (CSR by object)."""
+        cells = np.repeat(self.plan.grid.cell(lon, lat), np.diff(term_offsets))
+        return owner_units(cells, _array(terms, np.int64), self.arrays)
+
+    def unit_of(self, lon: np.ndarray, lat: np.ndarray, terms: np.ndarray) -> np.ndarray:
+        """The unit that serves each (point, term): arrays of equal length in, int32 out."""
+        return owner_units(self.plan.grid.cell(lon, lat), _array(terms, np.int64), self.arrays)
+
+
+def _array(values: np.ndarray, dtype: type) -> np.ndarray:
+    """Contiguous and of this type; copied only where it is not so already."""
+    return np.ascontiguousarray(values, dtype=dtype)

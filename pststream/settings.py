@@ -1,0 +1,111 @@
+"""Settings of a home: `pststream.toml`, each key with an environment variable and a documented default.
+
+Read once, at the door (`cli/`, `jobs/`), and passed down as a frozen value. Precedence: argument, environment
+variable `PSTSTREAM_<KEY>`, file, default.
+"""
+
+import os
+import tomllib
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from pststream import names
+from pststream.errors import SettingError
+
+FILE = "pststream.toml"
+
+
+def _key(default: Any, meaning: str) -> Any:
+    return field(default=default, metadata={"meaning": meaning})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every key of `pststream.toml`."""
+
+    planner: str = _key("kd_tree", "planner of new plans: " + ", ".join(names.PLANNERS))
+    workers: int = _key(8, "logical partitions of the matching work; more than cores is fine")
+    lateness_seconds: int = _key(86_400, "an object older than the log's greatest ts by more than this is late")
+    timezone: str = _key("UTC", "zone of times that carry none (IANA name)")
+    max_text_bytes: int = _key(1_048_576, "longer texts are rejected")
+    sample_objects: int = _key(200_000, "objects that a planner sees at most")
+    sample_subscriptions: int = _key(200_000, "subscriptions that a planner sees at most")
+    cost_check: float = _key(5e-9, "c1 of Definition 1: seconds to check one object against one subscription")
+    cost_object: float = _key(4e-6, "c2: seconds to handle one object")
+    cost_insert: float = _key(1e-5, "c3: seconds to handle one insertion")
+    cost_delete: float = _key(5e-6, "c4: seconds to handle one deletion")
+    max_objects: int = _key(2_000_000, "objects of one micro-batch at most")
+    merge_files: int = _key(64, "match merges the small files of the index when a worker has more than this")
+    spark_master: str = _key("local[*]", "where Spark runs when a command starts it itself")
+    spark_driver_memory: str = _key("2g", "heap of the driver")
+    cache_dir: str = _key("", "node-local folder of derived index arrays; empty: ~/.cache/pststream")
+    cache_bytes: int = _key(20_000_000_000, "bound on that folder")
+
+
+def load_settings(home: str | os.PathLike[str] | None, **arguments: Any) -> Settings:
+    """Settings of `home` (None: no file), overridden by the environment, then by `arguments` that are not None.
+
+    Raises SettingError naming the key and what is wrong with it.
+    """
+    values: dict[str, Any] = {}
+    known = {f.name: f for f in fields(Settings)}
+    for source, found in _sources(home, known, arguments):
+        for name, value in found.items():
+            if name not in known:
+                raise SettingError(name, f"unknown key in {source}", "known keys: " + ", ".join(known))
+            values[name] = _typed(name, value, known[name].type, source)
+    settings = Settings(**values)
+    _check(settings)
+    return settings
+
+
+def default_file() -> str:
+    """The text of a new `pststream.toml`: every key, its meaning, its default."""
+    lines = ["# Settings of this home. Each key can be overridden by the environment: PSTSTREAM_<KEY>.", ""]
+    for f in fields(Settings):
+        value = f'"{f.default}"' if isinstance(f.default, str) else f.default
+        lines += [f"# {f.metadata['meaning']}", f"{f.name} = {value}", ""]
+    return "\n".join(lines)
+
+
+def _sources(home: Any, known: dict[str, Any], arguments: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    sources: list[tuple[str, dict[str, Any]]] = []
+    if home is not None and (path := Path(home) / FILE).is_file():
+        try:
+            sources.append((str(path), tomllib.loads(path.read_text("utf-8"))))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise SettingError(FILE, f"not readable as TOML: {error}", "mend the file, or delete it and run init") from None
+    environment = {name: os.environ[f"PSTSTREAM_{name.upper()}"] for name in known if f"PSTSTREAM_{name.upper()}" in os.environ}
+    sources.append(("the environment", environment))
+    sources.append(("the arguments", {name: value for name, value in arguments.items() if value is not None}))
+    return sources
+
+
+def _typed(name: str, value: Any, kind: Any, source: str) -> Any:
+    kind = {"int": int, "float": float, "str": str}.get(kind, kind)
+    if isinstance(value, bool) or (kind is str and not isinstance(value, str)):
+        raise SettingError(name, f"{value!r} in {source} is not {_a(kind)}")
+    if isinstance(value, float) and kind is int:
+        raise SettingError(name, f"{value!r} in {source} is not {_a(kind)}")
+    try:
+        return kind(value)
+    except (TypeError, ValueError):
+        raise SettingError(name, f"{value!r} in {source} is not {_a(kind)}") from None
+
+
+def _a(kind: type) -> str:
+    return {int: "a whole number", float: "a number", str: "a text"}[kind]
+
+
+def _check(settings: Settings) -> None:
+    if settings.planner not in names.PLANNERS:
+        raise SettingError("planner", f"{settings.planner!r} is unknown", "one of: " + ", ".join(names.PLANNERS))
+    for name in ("workers", "max_text_bytes", "sample_objects", "sample_subscriptions", "max_objects", "merge_files", "cache_bytes"):
+        if getattr(settings, name) < 1:
+            raise SettingError(name, f"{getattr(settings, name)} is less than 1")
+    if settings.workers > 10_000:
+        raise SettingError("workers", f"{settings.workers} is more than 10,000")
+    for name in ("lateness_seconds", "cost_check", "cost_object", "cost_insert", "cost_delete"):
+        if not 0 <= getattr(settings, name) < 1e12:
+            raise SettingError(name, f"{getattr(settings, name)} is out of range")

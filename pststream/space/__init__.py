@@ -1,0 +1,1 @@
+"""Grids laid over the earth and over the data."""

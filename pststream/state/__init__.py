@@ -1,0 +1,1 @@
+"""Tables of a home: declared once, read and written here."""

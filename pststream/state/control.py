@@ -1,0 +1,49 @@
+"""Control tables: small ledgers that the driver reads and appends through delta-rs, without a JVM."""
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from pststream.state.home import Home
+from pststream.state.tables import TABLES
+
+
+def append(home: Home, name: str, rows: Sequence[dict[str, Any]] | pa.Table) -> None:
+    """Append rows (dicts, or a table of the declared schema) in one commit."""
+    schema = TABLES[name].schema
+    table = rows.select(schema.names).cast(schema) if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema=schema)
+    write_deltalake(home.table(name), table, mode="append")
+
+
+def read(home: Home, name: str, columns: list[str] | None = None, filters: Any = None) -> pa.Table:
+    """The rows of a control table; `filters` as pyarrow's dataset takes them."""
+    return DeltaTable(home.table(name)).to_pyarrow_table(columns=columns, filters=filters)
+
+
+def version(home: Home, name: str) -> int:
+    """The table's Delta version."""
+    return DeltaTable(home.table(name)).version()
+
+
+def last_transaction(home: Home, name: str, application: str) -> int:
+    """The greatest transaction id that `application` has committed to the table, or -1."""
+    found = DeltaTable(home.table(name)).transaction_version(application)
+    return -1 if found is None else int(found)
+
+
+def now() -> dt.datetime:
+    """The present, with zone."""
+    return dt.datetime.now(dt.UTC)
+
+
+def micros_of(moment: dt.datetime) -> int:
+    """Microseconds since 1970 of a time with zone."""
+    return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
+
+
+def delete(home: Home, name: str, predicate: str) -> None:
+    """Delete the rows of a control table for which an SQL predicate holds."""
+    DeltaTable(home.table(name)).delete(predicate)

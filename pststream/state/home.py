@@ -1,0 +1,91 @@
+"""A home: the folder of the tables, its settings, its format, and the lock that keeps a second writer out."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from pststream.errors import HomeError
+from pststream.settings import FILE, default_file
+from pststream.state.tables import TABLES
+from pststream.text.tokenizer import TOKENIZER
+
+FORMAT = 1
+MARK = "home.json"
+
+
+class Home:
+    """Paths of a home, and whether it can be used."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = str(Path(path).absolute())
+
+    def __repr__(self) -> str:
+        return f"Home({self.path!r})"
+
+    def table(self, name: str) -> str:
+        """Path of a table."""
+        return f"{self.path}/tables/{name}"
+
+    def init(self) -> bool:
+        """Make the tables, the settings file and, last, the mark; safe to run again. True if it was new."""
+        if (Path(self.path) / MARK).exists():
+            self.check()
+            return False
+        root = Path(self.path)
+        root.mkdir(parents=True, exist_ok=True)
+        for table in TABLES.values():
+            if not DeltaTable.is_deltatable(self.table(table.name)):
+                DeltaTable.create(
+                    self.table(table.name),
+                    table.schema,
+                    partition_by=list(table.partitions) or None,
+                    description=table.meaning,
+                )
+        if not (root / FILE).exists():
+            (root / FILE).write_text(default_file(), "utf-8")
+        mark = root / (MARK + ".writing")
+        mark.write_text(json.dumps({"format": FORMAT, "tokenizer": TOKENIZER}, indent=1) + "\n", "utf-8")
+        os.replace(mark, root / MARK)
+        return True
+
+    def check(self) -> "Home":
+        """Raise HomeError unless this is a whole home of this format and tokenizer."""
+        try:
+            found = json.loads((Path(self.path) / MARK).read_text("utf-8"))
+        except FileNotFoundError:
+            raise HomeError(self.path, "is not there, or half-written", f"run: pststream init --home {self.path}") from None
+        except (ValueError, UnicodeDecodeError):
+            raise HomeError(self.path, f"{MARK} is not readable", f"restore {MARK} from a backup") from None
+        if not isinstance(found, dict) or not isinstance(found.get("format"), int):
+            raise HomeError(self.path, f"{MARK} names no format", f"restore {MARK} from a backup")
+        if found["format"] > FORMAT:
+            raise HomeError(
+                self.path,
+                f"was made by a newer version (format {found['format']}, this one knows {FORMAT})",
+                "upgrade pststream, or use another home",
+            )
+        if found.get("tokenizer") != TOKENIZER:
+            raise HomeError(
+                self.path,
+                f"its words were made by {found.get('tokenizer')}, this version makes them by {TOKENIZER}",
+                "use the Python that made the home, or ingest its files into a new home",
+            )
+        missing = [name for name in TABLES if not DeltaTable.is_deltatable(self.table(name))]
+        if missing:
+            raise HomeError(self.path, f"is half-written: no table {', '.join(missing)}", "restore it from a backup, or use another home")
+        return self
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the home for writing; the lock goes with the process, however it ends."""
+        with open(Path(self.path) / ".lock", "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise HomeError(self.path, "is in use by another command", "wait until it ends, then run this again") from None
+            yield

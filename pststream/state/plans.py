@@ -1,0 +1,87 @@
+"""Plans in their tables."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pststream import names
+from pststream.domain.plan import PartitionPlan
+from pststream.domain.plan_rows import plan_from_rows, unit_rows
+from pststream.state import control
+from pststream.state.home import Home
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How often terms occur in the sample of a plan; terms that are not named occurred in none.
+
+    terms int64[n] ascending, objects int64[n].
+    """
+
+    terms: np.ndarray
+    objects: np.ndarray
+
+    def frequency(self, terms: np.ndarray) -> np.ndarray:
+        """Sampled objects that have each term: int64, same length."""
+        if not len(self.terms):
+            return np.zeros(len(terms), np.int64)
+        place = np.minimum(np.searchsorted(self.terms, terms), len(self.terms) - 1)
+        return np.where(self.terms[place] == terms, self.objects[place], 0)
+
+
+def plan_rows(home: Home) -> list[dict[str, Any]]:
+    """Rows of `plans`, oldest first."""
+    return sorted(control.read(home, names.PLANS).to_pylist(), key=lambda row: row["plan_version"])
+
+
+def current_version(home: Home) -> int:
+    """Version of the current plan; 0 if there is none."""
+    versions = control.read(home, names.PLANS, ["plan_version"]).column(0).to_pylist()
+    return max(versions, default=0)
+
+
+def load_plan(home: Home, version: int) -> PartitionPlan:
+    """A plan's arrays."""
+    row = next(row for row in plan_rows(home) if row["plan_version"] == version)
+    units = control.read(home, names.PLAN_UNITS, filters=[("plan_version", "=", version)]).sort_by("unit")
+    return plan_from_rows(row, units)
+
+
+def load_ranking(home: Home, version: int) -> Ranking:
+    """Term frequencies of a plan's sample."""
+    rows = control.read(home, names.VOCABULARY, ["term_id", "objects"], [("plan_version", "=", version)]).sort_by("term_id")
+    return Ranking(rows.column("term_id").to_numpy(), rows.column("objects").to_numpy())
+
+
+def save_units(home: Home, version: int, plan: PartitionPlan, loads: dict[str, np.ndarray]) -> None:
+    """Write `plan_units`; they count for nothing until the row of `plans` is there."""
+    rows = unit_rows(plan)
+    rows = rows.append_column("plan_version", pa.array(np.full(plan.units, version)))
+    for name in ("load", "objects", "subscriptions"):
+        rows = rows.append_column(name, pa.array(np.asarray(loads[name], dtype=np.float64)))
+    control.append(home, names.PLAN_UNITS, rows)
+
+
+def save_vocabulary(home: Home, version: int, rows: pa.Table) -> None:
+    """Write the plan's `vocabulary` (term_id, term, objects, subscriptions)."""
+    control.append(home, names.VOCABULARY, rows.append_column("plan_version", pa.array(np.full(rows.num_rows, version))))
+
+
+def save_plan(home: Home, version: int, plan: PartitionPlan, figures: dict[str, Any]) -> None:
+    """Write the row of `plans`: from here on the plan is the current one."""
+    grid = plan.grid
+    control.append(
+        home,
+        names.PLANS,
+        [
+            {
+                "plan_version": version, "planner": plan.planner, "workers": plan.workers, "units": plan.units,
+                "west": grid.west, "south": grid.south, "east": grid.east, "north": grid.north,
+                "columns": grid.columns, "rows": grid.rows, "created_at": control.now(),
+                **figures, "options": json.dumps({**plan.options, **figures["options"]}, sort_keys=True),
+            }
+        ],
+    )  # fmt: skip

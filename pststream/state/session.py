@@ -1,0 +1,69 @@
+"""The Spark session: made once a process, with the settings that Delta and Python workers need."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pststream.errors import HomeError
+from pststream.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def jar_folder() -> Path:
+    """Where set-up puts the Delta jars."""
+    return Path(sys.prefix) / "share" / "pststream" / "jars"
+
+
+def spark_conf(settings: Settings) -> dict[str, str]:
+    """Configuration of a session or a spark-submit; why each is there stands beside it."""
+    jars = sorted(str(path) for path in jar_folder().glob("*.jar"))
+    if not jars:
+        raise HomeError(str(jar_folder()), "holds no Spark jars", "run: make setup")
+    return {
+        "spark.jars": ",".join(jars),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.memory": settings.spark_driver_memory,
+        # Arrow UDFs on a Parquet scan hang with columnar input in PySpark 4.2.0 (apache/spark#57403).
+        "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+        # A fresh Python worker would load and compile kernels and map segments again in each task.
+        "spark.python.worker.reuse": "true",
+        # The default of 50 tasks a Delta snapshot makes a small commit take seconds.
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.adaptive.coalescePartitions.enabled": "true",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.parquet.compression.codec": "zstd",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+    }
+
+
+def get_session(settings: Settings) -> "SparkSession":
+    """The process's session; under spark-submit its master and memory stay as submitted."""
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--driver-memory {settings.spark_driver_memory} pyspark-shell")
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    submitted = dict(SparkConf().getAll())
+    builder = SparkSession.builder.appName("pststream")
+    if "spark.master" not in submitted:
+        builder = builder.master(settings.spark_master)
+    for key, value in spark_conf(settings).items():
+        if key not in submitted:
+            builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

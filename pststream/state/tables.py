@@ -1,0 +1,258 @@
+"""Every table of a home, declared once: columns, types, units, keys, layout, and who writes it.
+
+Tables that grow with the data are written by Spark; the small control tables (`writer="control"`) are written by the
+driver through delta-rs, which needs no JVM. Times are microseconds since 1970 in UTC where the type is timestamp.
+"""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pststream import names
+
+TIME = pa.timestamp("us", tz="UTC")
+IDS = pa.list_(pa.int64())
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its type and what it holds."""
+
+    name: str
+    type: pa.DataType
+    meaning: str
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A Delta table; `key` names the columns that identify a row, `partitions` those that part its files."""
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    writer: str = "spark"
+    partitions: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema, in the declared order."""
+        return pa.schema([pa.field(c.name, c.type, nullable=True) for c in self.columns])
+
+
+KEY = "position in the log: file_seq << 32 | row"
+
+_TABLES = (
+    Table(
+        names.OBJECTS,
+        "accepted objects, in the order of the log",
+        (
+            Column("object_key", pa.int64(), KEY),
+            Column("object_id", pa.string(), "as published"),
+            Column("ts", TIME, "event time"),
+            Column("lon", pa.float64(), "degrees, WGS84"),
+            Column("lat", pa.float64(), "degrees, WGS84"),
+            Column("text", pa.string(), "as published; empty if none"),
+            Column("terms", IDS, "distinct term ids, ascending"),
+            Column("ingest_id", pa.int64(), "the ingest that wrote the row"),
+        ),
+        ("object_key",),
+    ),
+    Table(
+        names.REQUESTS,
+        "accepted requests, in the order of the log; `subscriptions` is a view of it (state/subscriptions.py)",
+        (
+            Column("request_key", pa.int64(), KEY),
+            Column("op", pa.string(), "insert or delete"),
+            Column("subscription_id", pa.string(), "as given by the subscriber"),
+            Column("subscription_key", pa.int64(), "request_key of the insertion that is inserted or deleted"),
+            Column("at", TIME, "insert: start of validity; delete: its end (exclusive)"),
+            Column("expires_at", TIME, "insert: end of validity (exclusive); null is never", True),
+            Column("keywords", pa.string(), "the expression as written", True),
+            Column("clauses", pa.list_(IDS), "insert: conjunctive normal form, term ids", True),
+            Column("west", pa.list_(pa.float64()), "insert: of each of the one or two boxes, degrees", True),
+            Column("south", pa.list_(pa.float64()), "", True),
+            Column("east", pa.list_(pa.float64()), "", True),
+            Column("north", pa.list_(pa.float64()), "", True),
+            Column("circle", pa.list_(pa.float64()), "insert: lon, lat, radius in metres; null for a box", True),
+            Column("payload", pa.string(), "JSON of the request's other fields", True),
+            Column("ingest_id", pa.int64(), "the ingest that wrote the row"),
+        ),
+        ("request_key",),
+    ),
+    Table(
+        names.REJECTS,
+        "rows that were not accepted",
+        (
+            Column("kind", pa.string(), "objects or requests"),
+            Column("file", pa.string(), "path as offered"),
+            Column("row", pa.int64(), "number of the row in the file, from 1"),
+            Column("field", pa.string(), "the field at fault; empty if the row as a whole"),
+            Column("reason", pa.string(), "code, see quality/reasons.py"),
+            Column("detail", pa.string(), "the same in a sentence"),
+            Column("raw", pa.string(), "the value, at most 1,000 characters", True),
+            Column("ingest_id", pa.int64(), "the ingest that wrote the row"),
+        ),
+        ("ingest_id", "file", "row"),
+    ),
+    Table(
+        names.FILES,
+        "ledger of ingested files: a row when an ingest starts, another when it is done; the last row counts",
+        (
+            Column("file_seq", pa.int64(), "place of the file in the log"),
+            Column("ingest_id", pa.int64(), "files taken in together"),
+            Column("kind", pa.string(), "objects or requests"),
+            Column("path", pa.string(), "as offered"),
+            Column("sha256", pa.string(), "of the content"),
+            Column("bytes", pa.int64(), "size of the file"),
+            Column("options", pa.string(), "JSON of the reader's options"),
+            Column("status", pa.string(), "started or done"),
+            Column("rows", pa.int64(), "number of the last row", True),
+            Column("accepted", pa.int64(), "rows accepted", True),
+            Column("rejected", pa.int64(), "rows rejected", True),
+            Column("watermark", TIME, "objects: greatest ts in the files before; null if none", True),
+            Column("min_ts", TIME, "least ts accepted (objects), least `at` accepted (requests)", True),
+            Column("max_ts", TIME, "greatest ts that passed the row rules", True),
+            Column("at", TIME, "when the ingest started"),
+        ),
+        ("file_seq", "status"),
+        writer="control",
+    ),
+    Table(
+        names.VOCABULARY,
+        "frequency of terms in the sample a plan was made from; ranks terms for the index",
+        (
+            Column("plan_version", pa.int64(), "the plan"),
+            Column("term_id", pa.int64(), "see text/tokenizer.py"),
+            Column("term", pa.string(), "the word, where the sample shows it", True),
+            Column("objects", pa.int64(), "sampled objects that have it"),
+            Column("subscriptions", pa.int64(), "sampled subscriptions that have it"),
+        ),
+        ("plan_version", "term_id"),
+        writer="control",
+    ),
+    Table(
+        names.PLANS,
+        "partition plans; the greatest version is the current one",
+        (
+            Column("plan_version", pa.int64(), "from 1"),
+            Column("planner", pa.string(), "name of the planner"),
+            Column("workers", pa.int64(), "number of workers"),
+            Column("units", pa.int64(), "number of units"),
+            Column("west", pa.float64(), "dispatch grid, degrees"),
+            Column("south", pa.float64(), ""),
+            Column("east", pa.float64(), ""),
+            Column("north", pa.float64(), ""),
+            Column("columns", pa.int64(), "dispatch grid"),
+            Column("rows", pa.int64(), "dispatch grid"),
+            Column("load_total", pa.float64(), "Definition 1, summed over workers"),
+            Column("load_max", pa.float64(), "of the most loaded worker"),
+            Column("load_min", pa.float64(), "of the least loaded worker"),
+            Column("imbalance", pa.float64(), "load_max / load_min"),
+            Column("worker_loads", pa.list_(pa.float64()), "Definition 1, of each worker"),
+            Column("options", pa.string(), "JSON: options of the planner, cost constants, sample sizes"),
+            Column("seconds", pa.float64(), "time it took to plan"),
+            Column("created_at", TIME, "when it was made"),
+        ),
+        ("plan_version",),
+        writer="control",
+    ),
+    Table(
+        names.PLAN_UNITS,
+        "the units of each plan",
+        (
+            Column("plan_version", pa.int64(), "the plan"),
+            Column("unit", pa.int64(), "from 0"),
+            Column("worker", pa.int64(), "that serves it"),
+            Column("leaf", pa.int64(), "the region; units of one leaf share it by text"),
+            Column("cell_runs", pa.list_(pa.int64()), "cells of the leaf: start, length, start, length ..."),
+            Column("terms", IDS, "terms it serves; null is all of the leaf", True),
+            Column("takes_other_terms", pa.bool_(), "shares the terms that no unit of the leaf names"),
+            Column("load", pa.float64(), "objects x subscriptions of the sample, scaled"),
+            Column("objects", pa.float64(), "objects of the sample, scaled"),
+            Column("subscriptions", pa.float64(), "subscriptions of the sample, scaled"),
+        ),
+        ("plan_version", "unit"),
+        writer="control",
+    ),
+    Table(
+        names.WORKER_INDEX,
+        "the subscriptions of each worker; a data file is an index segment (matching/segments.py)",
+        (
+            Column("plan_version", pa.int64(), "the plan that assigned it"),
+            Column("worker", pa.int64(), "the worker; -1 holds deletions, which every worker reads"),
+            Column("subscription_key", pa.int64(), "see requests"),
+            Column("west", pa.float64(), "the box, degrees; null in a deletion", True),
+            Column("south", pa.float64(), "", True),
+            Column("east", pa.float64(), "", True),
+            Column("north", pa.float64(), "", True),
+            Column("circle", pa.list_(pa.float64()), "lon, lat, radius in metres; null for a box", True),
+            Column("clauses", pa.list_(IDS), "CNF; the first clause is the one it is posted under", True),
+            Column("created_at", pa.int64(), "start of validity, microseconds", True),
+            Column("end_at", pa.int64(), "end of validity (exclusive), microseconds; 2^63-1 is never"),
+            Column("batch_id", pa.int64(), "the batch that wrote it; 0 is the building of a plan's index"),
+        ),
+        ("plan_version", "worker", "subscription_key", "west"),
+        partitions=("plan_version", "worker"),
+    ),
+    Table(
+        names.UNIT_LOADS,
+        "load of each unit in each batch",
+        (
+            Column("batch_id", pa.int64(), "the batch"),
+            Column("plan_version", pa.int64(), "the plan it ran under"),
+            Column("worker", pa.int64(), "that served it"),
+            Column("unit", pa.int64(), "of the plan; -1 sums what belongs to the worker as a whole"),
+            Column("objects", pa.int64(), "objects matched in the unit"),
+            Column("subscriptions", pa.int64(), "subscriptions stored; by worker only (unit -1)"),
+            Column("candidates", pa.int64(), "postings checked"),
+            Column("matches", pa.int64(), "pairs found"),
+            Column("cpu_seconds", pa.float64(), "of the worker; only where unit is -1"),
+        ),
+        ("batch_id", "worker", "unit"),
+        writer="control",
+    ),
+    Table(
+        names.MATCHES,
+        "a row for each object, worker and batch that found something; state/matches.py gives the view of pairs",
+        (
+            Column("object_key", pa.int64(), "see objects"),
+            Column("object_id", pa.string(), "as published"),
+            Column("ts", TIME, "event time of the object"),
+            Column("subscription_keys", IDS, "that it matched, see requests"),
+            Column("retracted", pa.bool_(), "true: a deletion read later ended these before `ts`"),
+            Column("worker", pa.int64(), "that found them; -1 in a retraction"),
+            Column("batch_id", pa.int64(), "that wrote the row"),
+            Column("plan_version", pa.int64(), "that the batch ran under"),
+        ),
+        ("object_key", "worker", "batch_id"),
+    ),
+    Table(
+        names.BATCHES,
+        "ledger of micro-batches: a row when one starts, another when it is done; the last row counts",
+        (
+            Column("batch_id", pa.int64(), "from 1"),
+            Column("status", pa.string(), "started or done"),
+            Column("plan_version", pa.int64(), "the plan it runs under"),
+            Column("objects_after", pa.int64(), "object_key range: greater than this"),
+            Column("objects_to", pa.int64(), "... up to this"),
+            Column("requests_after", pa.int64(), "request_key range: greater than this"),
+            Column("requests_to", pa.int64(), "... up to this"),
+            Column("objects_version", pa.int64(), "Delta version of `objects` that was read"),
+            Column("requests_version", pa.int64(), "Delta version of `requests` that was read"),
+            Column("objects", pa.int64(), "objects in the range", True),
+            Column("discarded", pa.int64(), "of these, sent to no worker: no live term", True),
+            Column("requests", pa.int64(), "requests in the range", True),
+            Column("matches", pa.int64(), "pairs written", True),
+            Column("retractions", pa.int64(), "pairs taken back", True),
+            Column("seconds", pa.string(), "JSON: seconds of each step", True),
+            Column("started_at", TIME, "when it started"),
+            Column("finished_at", TIME, "when it was done", True),
+        ),
+        ("batch_id", "status"),
+        writer="control",
+    ),
+)
+
+TABLES: dict[str, Table] = {table.name: table for table in _TABLES}

@@ -1,0 +1,1 @@
+"""Words, term ids and keyword expressions."""

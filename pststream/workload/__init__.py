@@ -1,0 +1,1 @@
+"""Samples of both streams and the one cost model."""

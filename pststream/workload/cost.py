@@ -1,0 +1,141 @@
+"""The load of workers: Definition 1 of PS2Stream, the one cost model of planners, balancers and reports."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pststream.domain.plan import PartitionPlan
+from pststream.domain.workload import WorkloadSample
+from pststream.kernels.dispatch import PlanArrays
+from pststream.kernels.load import count_objects, count_subscriptions
+from pststream.kernels.pyramid import build_pyramid
+from pststream.workload.live import live_terms_of, subscriptions_of
+from pststream.workload.ranges import cell_ranges
+
+IDLE = 1e9
+"""Greatest imbalance told; that of a plan with a worker that has no load while another has."""
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """Constants of Definition 1, in seconds.
+
+    check   c1: check one object against one subscription
+    object  c2: handle one object
+    insert  c3: handle one insertion
+    delete  c4: handle one deletion
+    """
+
+    check: float
+    object: float
+    insert: float
+    delete: float
+
+    def rates(self, sample: WorkloadSample) -> "LoadRates":
+        """The constants for counts of the sample, which stand for the whole period."""
+        subscriptions = len(np.unique(sample.piece_key))
+        deletions = sample.deletions / subscriptions if subscriptions else 0.0
+        return LoadRates(
+            pair=self.check * sample.object_scale * sample.subscription_scale,
+            object=self.object * sample.object_scale,
+            subscription=self.insert * sample.subscription_scale + self.delete * deletions,
+        )
+
+
+@dataclass(frozen=True)
+class LoadRates:
+    """Seconds of the period for each (sampled object, sampled subscription), object, subscription of a worker.
+
+    Departure from Definition 1: deletions are not told apart by subscription; each insertion brings its share of them.
+    """
+
+    pair: float
+    object: float
+    subscription: float
+
+    def load(self, objects: np.ndarray, subscriptions: np.ndarray) -> np.ndarray:
+        """Load of workers that get so many sampled objects and subscriptions: seconds, float64 of the same shape."""
+        return self.pair * objects * subscriptions + self.object * objects + self.subscription * subscriptions
+
+
+@dataclass(frozen=True)
+class WorkerLoads:
+    """What a plan makes of a sample; counts are scaled to the whole period.
+
+    objects             float64[workers]  objects sent to each worker
+    subscriptions       float64[workers]  subscriptions stored at each worker
+    load                float64[workers]  seconds, Definition 1
+    unit_objects        float64[units]    objects that probe each unit
+    unit_subscriptions  float64[units]    subscriptions stored for each unit
+    """
+
+    objects: np.ndarray
+    subscriptions: np.ndarray
+    load: np.ndarray
+    unit_objects: np.ndarray
+    unit_subscriptions: np.ndarray
+
+    @property
+    def total(self) -> float:
+        """Load of all workers together, seconds."""
+        return float(self.load.sum())
+
+    @property
+    def max(self) -> float:
+        """Load of the most loaded worker, seconds."""
+        return float(self.load.max())
+
+    @property
+    def min(self) -> float:
+        """Load of the least loaded worker, seconds."""
+        return float(self.load.min())
+
+    @property
+    def imbalance(self) -> float:
+        """Greatest load over least, finite: IDLE at most, also where the least is 0; 1 where no worker has load."""
+        if self.max <= 0.0:
+            return 1.0
+        return min(self.max / self.min, IDLE) if self.min > 0.0 else IDLE
+
+    @property
+    def unit_load(self) -> np.ndarray:
+        """Load of each unit as balancers see it (Definition 3): objects x subscriptions, float64[units]."""
+        return self.unit_objects * self.unit_subscriptions
+
+
+def worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel) -> WorkerLoads:
+    """The load of each worker and unit of `plan` if the period were like `sample`.
+
+    An object counts at a worker that owns one of its live terms (terms under which the sample posts a subscription) in
+    its cell; a subscription counts once at each worker that stores a piece of it.
+
+    Source: PS2Stream, section IV-A, Definitions 1 and 2.
+    """
+    arrays = PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
+    of_unit, of_worker = count_objects(
+        plan.grid.cell(sample.lon, sample.lat),
+        sample.term_offsets,
+        sample.terms,
+        live_terms_of(sample),
+        arrays,
+        plan.workers,
+    )
+    order, groups = subscriptions_of(sample)
+    leaves = build_pyramid(plan.cell_leaf, plan.grid.columns, plan.grid.rows, plan.leaves)
+    stored_unit, stored_worker = count_subscriptions(
+        cell_ranges(plan.grid, sample.boxes),
+        order,
+        groups,
+        sample.post_offsets,
+        sample.post_terms,
+        arrays,
+        leaves,
+        plan.workers,
+    )
+    return WorkerLoads(
+        objects=of_worker * sample.object_scale,
+        subscriptions=stored_worker * sample.subscription_scale,
+        load=cost.rates(sample).load(of_worker, stored_worker),
+        unit_objects=of_unit * sample.object_scale,
+        unit_subscriptions=stored_unit * sample.subscription_scale,
+    )

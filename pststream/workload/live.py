@@ -1,0 +1,30 @@
+"""What of a sample counts: its live terms, the objects that have one, the subscriptions behind its pieces."""
+
+import numpy as np
+
+from pststream.domain.workload import WorkloadSample
+from pststream.kernels.load import live_objects, live_terms
+from pststream.kernels.segment import hash_table
+
+
+def live_terms_of(sample: WorkloadSample) -> np.ndarray:
+    """Whether the sample posts a subscription under each of the objects' terms: bool[len(sample.terms)]."""
+    posted = np.unique(sample.post_terms)
+    bits = max(3, (2 * len(posted)).bit_length())
+    slots, places = hash_table(posted, bits)
+    return np.asarray(live_terms(sample.terms, slots, places, bits))
+
+
+def live_objects_of(sample: WorkloadSample) -> np.ndarray:
+    """Whether each object has a live term, so that it goes to some worker: bool[objects]."""
+    return np.asarray(live_objects(sample.term_offsets, live_terms_of(sample)))
+
+
+def subscriptions_of(sample: WorkloadSample) -> tuple[np.ndarray, np.ndarray]:
+    """An order in which the pieces of a subscription stand side by side, and the subscription of each, from 0.
+
+    Returns order int64[pieces], groups int64[pieces] (ascending).
+    """
+    order = np.argsort(sample.piece_key, kind="stable")
+    keys = sample.piece_key[order]
+    return order, np.cumsum(np.diff(keys, prepend=keys[:1]) != 0)

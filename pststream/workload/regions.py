@@ -1,0 +1,32 @@
+"""Tastes that differ by region and drift: in each of 100 regions subscribers ask as in Q1 or as in Q2.
+
+Source: PS2Stream section VI-C (Q3) and VI-D: "every interval ..., the types of queries in 10% of the regions
+switch".
+"""
+
+import numpy as np
+
+SIDE = 10
+REGIONS = SIDE * SIDE
+SWITCHED = REGIONS // 10
+
+
+def region_of(lon: np.ndarray, lat: np.ndarray, bounds: tuple[float, float, float, float]) -> np.ndarray:
+    """The region of each point, of equal size in degrees over `bounds` (west, south, east, north): int64."""
+    west, south, east, north = bounds
+    column = np.floor((lon - west) * (SIDE / max(east - west, 1e-9)))
+    row = np.floor((lat - south) * (SIDE / max(north - south, 1e-9)))
+    return (np.clip(row, 0, SIDE - 1) * SIDE + np.clip(column, 0, SIDE - 1)).astype(np.int64)
+
+
+def wide_regions(seed: int, interval: int = 0) -> np.ndarray:
+    """Whether each region asks as in Q2 (large squares, rarer keywords): bool[REGIONS].
+
+    A coin decides in interval 0; with each further interval a tenth of the regions switches.
+    """
+    rng = np.random.default_rng([seed, 3])
+    wide = rng.random(REGIONS) < 0.5
+    for _ in range(interval):
+        switched = rng.choice(REGIONS, SWITCHED, replace=False)
+        wide[switched] = ~wide[switched]
+    return wide

@@ -1,0 +1,1 @@
+"""Tests; `oracles` holds the slow twins that judge the fast path."""

@@ -1,0 +1,127 @@
+"""Runs commands for tests: in this process, where they share one Spark session, or as a user does."""
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from tests.worlds import WrittenWorld
+
+ROOT = Path(__file__).parents[1]
+ENTRY = "import sys; from pststream.cli.main import main; sys.exit(main(sys.argv[1:]))"
+KILLED = -9
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The document on standard output."""
+        return json.loads(self.out)
+
+
+def run_here(*arguments: str | Path) -> Result:
+    """Runs a command in this process."""
+    from pststream.cli.main import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main([str(a) for a in arguments])
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+    return Result(code, out.getvalue(), err.getvalue())
+
+
+def run_apart(*arguments: str | Path, environment: dict[str, str] | None = None) -> Result:
+    """Runs a command in a process of its own, with more environment variables."""
+    command = [sys.executable, "-c", ENTRY, *map(str, arguments)]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+class Home:
+    """A home and the commands on it, run in this process; a command that does not end with `code` fails the test."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def run(self, *arguments: str | Path, code: int = 0) -> Any:
+        """Runs a command with --json; its document, or None if it failed as expected."""
+        result = run_here(*arguments, "--home", self.path, "--json")
+        assert result.code == code, (
+            f"{arguments} ended with {result.code}:\n{result.err[-4000:]}\n{result.out[-500:]}"
+        )
+        return result.json if result.out.strip() else None
+
+    def crash(self, step: str, *arguments: str | Path) -> Result:
+        """Runs a command in a process of its own that kills itself at a step."""
+        return run_apart(*arguments, "--home", self.path, "--json", environment={"PSTSTREAM_CRASH_AT": step})
+
+    def set(self, **settings: Any) -> None:
+        """Changes keys of the home's settings file."""
+        file = self.path / "pststream.toml"
+        kept = [line for line in file.read_text().splitlines() if line.split(" = ")[0] not in settings]
+        file.write_text("\n".join([*kept, *(f"{k} = {json.dumps(v)}" for k, v in settings.items())]) + "\n")
+
+    def ingest(self, kind: str, files: Sequence[Path], *options: str) -> Any:
+        """Ingests files in the order given by their names."""
+        return self.run("ingest", kind, *files, *options)
+
+    def match(self, *options: str) -> Any:
+        """Runs micro-batches until nothing is left."""
+        return self.run("match", "--until-empty", *options)
+
+    def exported(self) -> list[tuple[str, int, str]]:
+        """The final matches as (object_id, ts in microseconds, subscription_id), sorted, repeats kept."""
+        out = self.path.parent / f"{self.path.name}-matches.parquet"
+        out.unlink(missing_ok=True)
+        self.run("export", "matches", "--out", out)
+        table = pq.read_table(out)
+        moments = table["ts"].cast("timestamp[us, tz=UTC]").cast("int64").to_pylist()
+        return sorted(zip(table["object_id"].to_pylist(), moments, table["subscription_id"].to_pylist()))
+
+    def rejects(self) -> Counter[tuple[str, str]]:
+        """Rejected rows by kind and reason."""
+        return Counter(
+            (row["kind"], row["reason"]) for row in self.run("rejects", "--limit", "1000000")["rejects"]
+        )
+
+
+def new_home(path: Path, **settings: Any) -> Home:
+    """Makes a home with some settings changed."""
+    home = Home(path)
+    home.run("init")
+    home.set(**settings)
+    return home
+
+
+def ingest_world(home: Home, world: WrittenWorld, objects_first: bool = True) -> tuple[Any, Any]:
+    """Ingests a whole world, a call for each kind; what the two calls said: objects, requests."""
+    if objects_first:
+        objects = home.ingest("objects", world.objects)
+        return objects, home.ingest("requests", world.requests)
+    requests = home.ingest("requests", world.requests)
+    return home.ingest("objects", world.objects), requests

@@ -1,0 +1,25 @@
+"""Fixtures that several rooms of tests share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.commands import Home, new_home
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A new home with the default settings, commands on it run in this process."""
+    return new_home(tmp_path / "home")
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real data files: PSTSTREAM_REAL_DATA, or `shared/data` beside the checkout; skips without."""
+    folder = Path(os.environ.get("PSTSTREAM_REAL_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip("no real data: set PSTSTREAM_REAL_DATA to its folder")
+    return folder

@@ -1,0 +1,100 @@
+"""What README.md and docs/ tell people to type works.
+
+A block fenced as three backticks and `bash run` is run as it stands, by bash, in one folder a document, in order; it
+makes its own small files. In every other shell block, `make` targets have to exist, and `pststream` commands have to
+know their options.
+"""
+
+import functools
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.fences import Block, blocks, commands
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+PSTSTREAM = {"pststream", ".venv/bin/pststream"}
+SHELL_BLOCKS = [
+    block
+    for document in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    for block in blocks(document)
+    if block.is_shell
+]
+
+
+def place(block: Block) -> str:
+    return f"{block.document.relative_to(ROOT)}:{block.line}"
+
+
+def of_tool(tools: set[str], of_blocks: list[Block]) -> list[object]:
+    """One test case a command of these tools: its words behind the tool's name."""
+    return [
+        pytest.param(words[1:], id=f"{place(block)} {' '.join(words)}")
+        for block in of_blocks
+        for words in commands(block)
+        if words[0] in tools
+    ]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
+    """The folder of each document that has blocks to run, laid out as a clone: with .venv."""
+    made: dict[Path, Path] = {}
+    for document in {block.document for block in SHELL_BLOCKS if block.is_run}:
+        made[document] = tmp_path_factory.mktemp(document.stem)
+        (made[document] / ".venv").symlink_to(BIN.parent)
+    return made
+
+
+@functools.cache
+def help_of(words: tuple[str, ...]) -> str:
+    """What `pststream WORDS --help` prints."""
+    done = subprocess.run([BIN / "pststream", *words, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@functools.cache
+def make_targets() -> set[str]:
+    return set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+
+
+@pytest.mark.e2e
+@pytest.mark.spark
+@pytest.mark.parametrize("block", [block for block in SHELL_BLOCKS if block.is_run], ids=place)
+def test_block_runs(block: Block, folders: dict[Path, Path]) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PSTSTREAM_")}
+    environment["PATH"] = f"{BIN}{os.pathsep}{environment['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block.text],
+        cwd=folders[block.document],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("words", of_tool({"make"}, SHELL_BLOCKS))
+def test_make_target_exists(words: list[str]) -> None:
+    assert {word for word in words if "=" not in word} <= make_targets()
+
+
+@pytest.mark.parametrize("words", of_tool(PSTSTREAM, [block for block in SHELL_BLOCKS if not block.is_run]))
+def test_command_knows_its_options(words: list[str]) -> None:
+    first_option = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
+    text = help_of(tuple(words[:first_option]))
+    for option in (word.partition("=")[0] for word in words if word.startswith("-")):
+        assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", text), f"{option} is unknown"
+
+
+@pytest.mark.parametrize("document", sorted({block.document for block in SHELL_BLOCKS}), ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text("utf-8")):
+        assert (document.parent / target).exists(), target

@@ -1,0 +1,117 @@
+"""Real data, as it is: what is taken in and what is not adds up, and the matches are those of the twin.
+
+Smaller numbers of subscriptions by default; PSTSTREAM_FULL=1 runs 100,000 over the places and 20,000 over Houston.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests import worlds
+from tests.commands import Home, new_home
+from tests.oracles import twin_fast
+from tests.oracles.twin import LogFile, Outcome
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.real_data, pytest.mark.timeout(3000)]
+
+FULL = os.environ.get("PSTSTREAM_FULL") == "1"
+PLACES_TS = "2026-01-01T00:00:00Z"
+PLACES_COLUMNS = {"object_id": "id", "lon": "longitude", "lat": "latitude"}
+HOUSTON_COLUMNS = {"object_id": "@row", "ts": "time", "text": "offense+location+address"}
+
+
+def column_options(columns: dict[str, str]) -> list[str]:
+    """The command line's form of renamed columns."""
+    return [part for name, source in columns.items() for part in ("--column", f"{name}={source}")]
+
+
+def real_file(folder: Path, name: str) -> Path:
+    """A file of the folder; skips where it is absent."""
+    if not (folder / name).is_file():
+        pytest.skip(f"{name} is not there")
+    return folder / name
+
+
+def write_requests(path: Path, rows: Iterable[worlds.Row]) -> Path:
+    """Requests as JSON Lines."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def places_requests(source: Path, path: Path, count: int) -> Path:
+    """Subscriptions over the places, valid before and at their one ts."""
+    table = pq.read_table(source, columns=["longitude", "latitude", "text"])
+    points = [(float(x), float(y)) for x, y in zip(table[0].to_pylist(), table[1].to_pylist())]
+    return write_requests(path, worlds.subscriptions_over(points, table[2].to_pylist(), count, 3, PLACES_TS))
+
+
+def houston_requests(source: Path, path: Path, count: int) -> Path:
+    """Subscriptions over Houston's streets: a third each from the start, from May, and ended in June."""
+    rows = pq.read_table(source, columns=["lon", "lat", "offense", "address"]).to_pylist()
+    rows = [row for row in rows if row["lon"] is not None]
+    points = [(row["lon"], row["lat"]) for row in rows]
+    texts = [f"{row['offense']} {row['address']}" for row in rows]
+    made = list(worlds.subscriptions_over(points, texts, count, 4, "2010-01-01T00:00:00Z"))
+    for n, row in enumerate(made):
+        if n % 3 == 1:
+            row["created_at"] = "2010-05-01T05:00:00Z"
+    ends = [
+        {"op": "delete", "subscription_id": r["subscription_id"], "at": "2010-06-01T00:00:00Z"} for r in made
+    ]
+    return write_requests(path, made + ends[2::3])
+
+
+def assert_adds_up(said: dict[str, int], kind: str, outcome: Outcome) -> None:
+    """Accepted and rejected are all rows, and as many as the twin says."""
+    assert said["accepted"] + said["rejected"] == said["rows"] == outcome.rows[kind]
+    assert said["accepted"] == outcome.accepted[kind]
+    assert sum(said["rejects_by_reason"].values()) == said["rejected"]
+
+
+def assert_same_matches(home: Home, outcome: Outcome) -> None:
+    """The exported matches are the twin's, each once."""
+    exported = home.exported()
+    found = set(exported)
+    assert len(exported) == len(found)
+    missing, extra = outcome.matches - found, found - outcome.matches
+    assert (sorted(missing)[:5], sorted(extra)[:5]) == ([], [])
+    assert len(found) > 1000
+
+
+def test_places(tmp_path: Path, real_data: Path) -> None:
+    source = real_file(real_data, "us_simplegeo_places.parquet")
+    requests = places_requests(source, tmp_path / "requests.jsonl", 100_000 if FULL else 5_000)
+    constants = {"ts": PLACES_TS}
+    outcome = twin_fast.outcome_of(
+        [LogFile("objects", source, PLACES_COLUMNS, constants), LogFile("requests", requests)]
+    )
+    home = new_home(tmp_path / "home", planner="kd_tree", workers=8)
+    options = [*column_options(PLACES_COLUMNS), "--constant", f"ts={PLACES_TS}"]
+    said = home.ingest("objects", [source], *options)
+    assert said["rows"] == 295_969
+    assert_adds_up(said, "objects", outcome)
+    assert_adds_up(home.ingest("requests", [requests]), "requests", outcome)
+    home.run("plan")
+    home.match()
+    assert_same_matches(home, outcome)
+
+
+@pytest.mark.parametrize(("planner", "workers", "cut"), [("grid", 5, 2_000_000), ("kd_tree", 16, 13_000)])
+def test_houston(tmp_path: Path, real_data: Path, planner: str, workers: int, cut: int) -> None:
+    source = real_file(real_data, "houston_crime_2010.parquet")
+    requests = houston_requests(source, tmp_path / "requests.jsonl", 20_000 if FULL else 5_000)
+    outcome = twin_fast.outcome_of(
+        [LogFile("objects", source, HOUSTON_COLUMNS), LogFile("requests", requests)]
+    )
+    home = new_home(tmp_path / "home", planner=planner, workers=workers)
+    said = home.ingest("objects", [source], *column_options(HOUSTON_COLUMNS))
+    assert (said["rows"], said["rejected"]) == (86_314, 5), "five rows have no coordinates"
+    assert_adds_up(said, "objects", outcome)
+    assert_adds_up(home.ingest("requests", [requests]), "requests", outcome)
+    home.run("plan")
+    home.match("--max-objects", str(cut))
+    assert_same_matches(home, outcome)

@@ -1,0 +1,541 @@
+"""The slow, obvious twin of the matcher: it judges the fast path and shares no code with it.
+
+It reads the input files itself, makes words with `unicodedata`, evaluates a keyword expression as a tree, compares
+coordinates plainly, and tries every object with every subscription.
+
+What it holds to (CONTRACT "Input", DESIGN section 3):
+
+- The log is the sequence of ingested files, objects and requests; a call is given them in that order. A file whose
+  content was taken before for the same kind is skipped.
+- A row first has to pass the row rules (readable, fields there, numbers finite and in range); else `bad_row`.
+- The watermark of an object file is the greatest ts among the rows of earlier object files that passed the row
+  rules, rejected as late or duplicate or not. A row is `late` if its ts < watermark - lateness.
+- A row is a `duplicate` if its object_id stands in an earlier row of the same file that passed the row rules and was
+  not late, or in an accepted row of an earlier file with ts >= watermark - lateness.
+- Requests take effect in log order. An incarnation of a subscription lives from `created_at` until
+  `min(expires_at, at of its deletion)`, exclusive.
+  insert: `empty_validity` if `expires_at <= created_at`; `already_live` if the end of the id's last incarnation
+  lies after the new `created_at`.
+  delete: `unknown_subscription` if the id was never inserted, or its last incarnation ended at or before `at` (a
+  second deletion is such a case); `before_insertion` if `at <= created_at` of the last incarnation.
+- An object matches a subscription if and only if its point lies in the region, edges included, every condition of
+  the expression holds, and `created_at <= ts < end`. Nothing else counts: not the order in which the two logs were
+  read, not the cuts. A deletion takes back what was matched at or after its `at`.
+
+Choices where the text leaves room: a box compares longitudes as numbers, so lon 180 is no edge of a box that begins
+at -180; W > E means lon >= W or lon <= E. A point of latitude 90 belongs to a box only if its longitude does too.
+"""
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import zstandard
+
+EARTH_RADIUS_M = 6_371_008.8
+DAY_SECONDS = 86_400
+MAX_TEXT_BYTES = 1_048_576
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Tree = tuple[str, Any]
+Row = tuple[int, dict[str, Any] | None]
+
+
+class BadRow(Exception):
+    """The row breaks a row rule."""
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A file of the log with the options it was offered with."""
+
+    kind: str
+    path: Path
+    columns: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PublishedObject:
+    """An accepted object."""
+
+    object_id: str
+    ts: int
+    lon: float
+    lat: float
+    words: frozenset[str]
+
+
+@dataclass
+class Incarnation:
+    """One life of a subscription; `end` is None while nothing ends it."""
+
+    subscription_id: str
+    tree: Tree
+    bbox: tuple[float, float, float, float] | None
+    circle: tuple[float, float, float] | None
+    created_at: int
+    end: int | None
+
+
+@dataclass
+class Outcome:
+    """What must come out: the matches, and the counts of rows by what became of them."""
+
+    matches: set[tuple[str, int, str]] = field(default_factory=set)
+    rows: Counter[str] = field(default_factory=Counter)
+    accepted: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[tuple[str, str]] = field(default_factory=Counter)
+    files_skipped: int = 0
+
+    @property
+    def pairs(self) -> set[tuple[str, str]]:
+        """The matches as (object_id, subscription_id)."""
+        return {(object_id, subscription_id) for object_id, _, subscription_id in self.matches}
+
+    def reasons(self, kind: str) -> dict[str, int]:
+        """Rejected rows of a kind by reason."""
+        return {reason: n for (of, reason), n in self.rejected.items() if of == kind}
+
+
+Split = Callable[[str], list[str]]
+MatchAll = Callable[[list[PublishedObject], list[Incarnation]], set[tuple[str, int, str]]]
+
+
+# Words -------------------------------------------------------------------------------------------------------
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text: NFKC, case-folded, longest runs of letters, marks, digits and `_`."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    spaced = "".join(c if _in_word(c) else " " for c in folded)
+    return [word for word in spaced.split(" ") if word]
+
+
+def _in_word(character: str) -> bool:
+    category = unicodedata.category(character)
+    return category[0] in "LM" or category == "Nd" or character == "_"
+
+
+# Expressions -------------------------------------------------------------------------------------------------
+
+
+def parse(expression: str) -> Tree:
+    """The tree of a keyword expression: ("word", w), ("and", [trees]) or ("or", [trees])."""
+    tokens = list(_tokens(expression))
+    tree, rest = _alternatives(tokens)
+    if rest:
+        raise BadRow(f"unexpected {rest[0]}")
+    return tree
+
+
+def _tokens(expression: str) -> Iterator[tuple[str, str]]:
+    at = 0
+    while at < len(expression):
+        c = expression[at]
+        if c.isspace():
+            at += 1
+        elif c in "()":
+            yield c, c
+            at += 1
+        elif c == '"':
+            end = expression.find('"', at + 1)
+            if end < 0:
+                raise BadRow("quote without its end")
+            yield "word", expression[at + 1 : end]
+            at = end + 1
+        else:
+            end = at
+            while end < len(expression) and not expression[end].isspace() and expression[end] not in '()"':
+                end += 1
+            word = expression[at:end]
+            yield (word, word) if word in ("AND", "OR") else ("word", word)
+            at = end
+
+
+def _alternatives(tokens: list[tuple[str, str]]) -> tuple[Tree, list[tuple[str, str]]]:
+    first, tokens = _conjunction(tokens)
+    branches = [first]
+    while tokens and tokens[0][0] == "OR":
+        branch, tokens = _conjunction(tokens[1:])
+        branches.append(branch)
+    return ("or", branches), tokens
+
+
+def _conjunction(tokens: list[tuple[str, str]]) -> tuple[Tree, list[tuple[str, str]]]:
+    first, tokens = _factor(tokens)
+    parts = [first]
+    while tokens and tokens[0][0] in ("AND", "(", "word"):
+        part, tokens = _factor(tokens[1:] if tokens[0][0] == "AND" else tokens)
+        parts.append(part)
+    return ("and", parts), tokens
+
+
+def _factor(tokens: list[tuple[str, str]]) -> tuple[Tree, list[tuple[str, str]]]:
+    if not tokens:
+        raise BadRow("a word is missing at the end")
+    kind, value = tokens[0]
+    if kind == "(":
+        tree, tokens = _alternatives(tokens[1:])
+        if not tokens or tokens[0][0] != ")":
+            raise BadRow("a parenthesis is not closed")
+        return tree, tokens[1:]
+    if kind == "word":
+        pieces = words_of(value)
+        if not pieces:
+            raise BadRow(f"{value!r} has no letter and no digit")
+        return ("and", [("word", piece) for piece in pieces]), tokens[1:]
+    raise BadRow(f"unexpected {value}")
+
+
+def holds(tree: Tree, words: frozenset[str]) -> bool:
+    """Whether a text with these words satisfies the expression."""
+    kind, inside = tree
+    if kind == "word":
+        return inside in words
+    if kind == "and":
+        return all(holds(part, words) for part in inside)
+    return any(holds(part, words) for part in inside)
+
+
+# Space -------------------------------------------------------------------------------------------------------
+
+
+def in_box(lon: float, lat: float, west: float, south: float, east: float, north: float) -> bool:
+    """Whether a point lies in a box, edges included; west > east crosses the antimeridian."""
+    if not south <= lat <= north:
+        return False
+    if west <= east:
+        return west <= lon <= east
+    return lon >= west or lon <= east
+
+
+def distance_m(lon1: float, lat1: float, lon2: float, lat2: float) -> float:
+    """Great-circle distance in metres, by the haversine formula."""
+    phi1, phi2 = math.radians(lat1), math.radians(lat2)
+    half_lat = (phi2 - phi1) / 2
+    half_lon = math.radians(lon2 - lon1) / 2
+    h = math.sin(half_lat) ** 2 + math.cos(phi1) * math.cos(phi2) * math.sin(half_lon) ** 2
+    return 2 * EARTH_RADIUS_M * math.asin(math.sqrt(min(1.0, h)))
+
+
+def in_region(thing: PublishedObject, subscription: Incarnation) -> bool:
+    """Whether the object's point lies in the subscription's region."""
+    if subscription.bbox is not None:
+        return in_box(thing.lon, thing.lat, *subscription.bbox)
+    assert subscription.circle is not None
+    lon, lat, radius = subscription.circle
+    return distance_m(lon, lat, thing.lon, thing.lat) <= radius
+
+
+# Fields ------------------------------------------------------------------------------------------------------
+
+
+def time_us(value: Any) -> int:
+    """Microseconds since 1970 of an ISO 8601 text or of epoch milliseconds; UTC where no zone is given."""
+    if isinstance(value, bool) or value is None:
+        raise BadRow("no time")
+    if isinstance(value, int):
+        return _checked_us(value * 1000)
+    if isinstance(value, float):
+        raise BadRow("a time with a fraction")
+    if isinstance(value, datetime):
+        return _datetime_us(value)
+    if isinstance(value, date):
+        return _datetime_us(datetime(value.year, value.month, value.day))
+    text = str(value).strip()
+    if text.lstrip("-").isdigit() and text.isascii():
+        return _checked_us(int(text) * 1000)
+    try:
+        return _datetime_us(datetime.fromisoformat(text))
+    except (ValueError, OverflowError):
+        raise BadRow(f"{text!r} is no time") from None
+
+
+def _datetime_us(value: datetime) -> int:
+    aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value
+    return (aware - EPOCH) // timedelta(microseconds=1)
+
+
+def _checked_us(us: int) -> int:
+    if not -62_135_596_800_000_000 <= us <= 253_402_300_799_999_999:
+        raise BadRow("outside the years 1 to 9999")
+    return us
+
+
+def number(value: Any, low: float, high: float) -> float:
+    """A finite number within bounds."""
+    if isinstance(value, bool) or value is None:
+        raise BadRow("no number")
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        raise BadRow(f"{value!r} is no number") from None
+    if not low <= found <= high:
+        raise BadRow(f"{found} is out of range")
+    return found
+
+
+def identifier(value: Any) -> str:
+    """An id: a text that is not empty, or a whole number."""
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise BadRow(f"{value!r} is no id")
+    return str(value)
+
+
+# Files -------------------------------------------------------------------------------------------------------
+
+
+def content_of(path: Path) -> bytes:
+    """The file's bytes, decompressed."""
+    raw = path.read_bytes()
+    if path.suffix == ".gz":
+        return gzip.decompress(raw)
+    if path.suffix == ".zst":
+        return zstandard.ZstdDecompressor().stream_reader(raw).read()
+    return raw
+
+
+def rows_of(path: Path) -> Iterator[Row]:
+    """The rows of a file, numbered from 1; None where a row cannot be read at all."""
+    name = path.name.removesuffix(".gz").removesuffix(".zst")
+    content = content_of(path)
+    if name.endswith(".parquet"):
+        yield from enumerate(pq.read_table(io.BytesIO(content)).to_pylist(), start=1)
+    elif name.endswith(".csv"):
+        yield from _csv_rows(content.decode("utf-8-sig"))
+    else:
+        yield from _json_rows(content)
+
+
+def _csv_rows(text: str) -> Iterator[Row]:
+    lines = csv.reader(io.StringIO(text, newline=""))
+    header = next(lines)
+    for n, line in enumerate(lines, start=1):
+        yield n, dict(zip(header, line, strict=True)) if len(line) == len(header) else None
+
+
+def _json_rows(content: bytes) -> Iterator[Row]:
+    for n, line in enumerate(content.splitlines(), start=1):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            found = None
+        yield n, found if isinstance(found, dict) else None
+
+
+def field_of(file: LogFile, row: dict[str, Any], n: int, name: str) -> Any:
+    """The value of a field of the contract, by the file's renamings and constants."""
+    if name in file.constants:
+        return file.constants[name]
+    source = file.columns.get(name, name)
+    if source == "@row":
+        return str(n)
+    if "+" in source:
+        return " ".join(str(row[part]) for part in source.split("+") if row.get(part) not in (None, ""))
+    value = row.get(source)
+    return None if value == "" else value
+
+
+# The log -----------------------------------------------------------------------------------------------------
+
+
+def read_object(
+    file: LogFile, row: dict[str, Any] | None, n: int, split: Split = words_of
+) -> PublishedObject:
+    """An object by the row rules; raises BadRow."""
+    if row is None:
+        raise BadRow("not readable")
+    text = field_of(file, row, n, "text")
+    if not isinstance(text, str | None) or len((text or "").encode()) > MAX_TEXT_BYTES:
+        raise BadRow("text too long or no text")
+    return PublishedObject(
+        identifier(field_of(file, row, n, "object_id")),
+        time_us(field_of(file, row, n, "ts")),
+        number(field_of(file, row, n, "lon"), -180, 180),
+        number(field_of(file, row, n, "lat"), -90, 90),
+        frozenset(split(text or "")),
+    )
+
+
+class ObjectLog:
+    """Objects in log order, with the late and duplicate rules."""
+
+    def __init__(self, outcome: Outcome, lateness_seconds: int, split: Split) -> None:
+        self.outcome = outcome
+        self.split = split
+        self.lateness_us = lateness_seconds * 1_000_000
+        self.greatest: int | None = None
+        self.accepted: list[PublishedObject] = []
+
+    def take(self, file: LogFile) -> None:
+        """Reads a file."""
+        oldest = None if self.greatest is None else self.greatest - self.lateness_us
+        earlier = {o.object_id for o in self.accepted if oldest is None or o.ts >= oldest}
+        here: set[str] = set()
+        for n, row in rows_of(file.path):
+            self.outcome.rows["objects"] += 1
+            try:
+                thing = read_object(file, row, n, self.split)
+            except BadRow:
+                self.outcome.rejected["objects", "bad_row"] += 1
+                continue
+            self.greatest = thing.ts if self.greatest is None else max(self.greatest, thing.ts)
+            if oldest is not None and thing.ts < oldest:
+                self.outcome.rejected["objects", "late"] += 1
+            elif thing.object_id in here or thing.object_id in earlier:
+                self.outcome.rejected["objects", "duplicate"] += 1
+            else:
+                self.outcome.accepted["objects"] += 1
+                self.accepted.append(thing)
+                here.add(thing.object_id)
+
+
+class RequestLog:
+    """Requests in log order, with the incarnations they make and end."""
+
+    def __init__(self, outcome: Outcome, now_us: int) -> None:
+        self.outcome = outcome
+        self.now_us = now_us
+        self.lives: dict[str, list[Incarnation]] = {}
+
+    def take(self, file: LogFile) -> None:
+        """Reads a file."""
+        for _, row in rows_of(file.path):
+            self.outcome.rows["requests"] += 1
+            try:
+                reason = self._apply(row)
+            except BadRow:
+                reason = "bad_row"
+            if reason:
+                self.outcome.rejected["requests", reason] += 1
+            else:
+                self.outcome.accepted["requests"] += 1
+
+    def _apply(self, row: dict[str, Any] | None) -> str:
+        if row is None:
+            raise BadRow("not readable")
+        if row.get("op") == "insert":
+            return self._insert(read_insertion(row, self.now_us))
+        if row.get("op") == "delete":
+            at = row.get("at")
+            return self._delete(
+                identifier(row.get("subscription_id")), self.now_us if at is None else time_us(at)
+            )
+        raise BadRow("unknown op")
+
+    def _insert(self, new: Incarnation) -> str:
+        if new.end is not None and new.end <= new.created_at:
+            return "empty_validity"
+        lives = self.lives.setdefault(new.subscription_id, [])
+        if lives and (lives[-1].end is None or lives[-1].end > new.created_at):
+            return "already_live"
+        lives.append(new)
+        return ""
+
+    def _delete(self, subscription_id: str, at: int) -> str:
+        lives = self.lives.get(subscription_id)
+        if not lives:
+            return "unknown_subscription"
+        last = lives[-1]
+        if last.end is not None and last.end <= at:
+            return "unknown_subscription"
+        if at <= last.created_at:
+            return "before_insertion"
+        last.end = at
+        return ""
+
+
+def read_insertion(row: dict[str, Any], now_us: int) -> Incarnation:
+    """An insertion by the row rules; raises BadRow."""
+    keywords = row.get("keywords")
+    if not isinstance(keywords, str):
+        raise BadRow("no keywords")
+    bbox, circle = row.get("bbox"), row.get("circle")
+    if (bbox is None) == (circle is None):
+        raise BadRow("one of bbox and circle is needed")
+    created, expires = row.get("created_at"), row.get("expires_at")
+    return Incarnation(
+        identifier(row.get("subscription_id")),
+        parse(keywords),
+        None if bbox is None else read_box(bbox),
+        None if circle is None else read_circle(circle),
+        now_us if created is None else time_us(created),
+        None if expires is None else time_us(expires),
+    )
+
+
+def read_box(value: Any) -> tuple[float, float, float, float]:
+    """West, south, east, north."""
+    if not isinstance(value, list) or len(value) != 4:
+        raise BadRow("a bbox has four numbers")
+    west, east = (number(value[i], -180, 180) for i in (0, 2))
+    south, north = (number(value[i], -90, 90) for i in (1, 3))
+    if south > north:
+        raise BadRow("south above north")
+    return west, south, east, north
+
+
+def read_circle(value: Any) -> tuple[float, float, float]:
+    """Lon, lat, radius in metres."""
+    if not isinstance(value, dict):
+        raise BadRow("a circle has lon, lat and radius_m")
+    radius = number(value.get("radius_m"), 0, 1e300)
+    return number(value.get("lon"), -180, 180), number(value.get("lat"), -90, 90), radius
+
+
+def outcome_of(
+    log: Iterable[LogFile],
+    lateness_seconds: int = DAY_SECONDS,
+    now_us: int = 0,
+    match_all: MatchAll | None = None,
+    split: Split = words_of,
+) -> Outcome:
+    """What must come out of a log; `now_us` stands for the time of ingest of requests that name none.
+
+    `match_all` and `split` let `twin_fast` do the two slow steps its own way.
+    """
+    outcome = Outcome()
+    objects, requests = ObjectLog(outcome, lateness_seconds, split), RequestLog(outcome, now_us)
+    seen: set[tuple[str, str]] = set()
+    for file in log:
+        mark = file.kind, hashlib.sha256(file.path.read_bytes()).hexdigest()
+        if mark in seen:
+            outcome.files_skipped += 1
+            continue
+        seen.add(mark)
+        (objects if file.kind == "objects" else requests).take(file)
+    lives = [life for of_id in requests.lives.values() for life in of_id]
+    outcome.matches = (match_all or all_matches)(objects.accepted, lives)
+    return outcome
+
+
+def all_matches(objects: list[PublishedObject], lives: list[Incarnation]) -> set[tuple[str, int, str]]:
+    """Every (object_id, ts, subscription_id) that matches: each object is tried with each subscription."""
+    return {(o.object_id, o.ts, s.subscription_id) for o in objects for s in lives if matches(o, s)}
+
+
+def matches(thing: PublishedObject, subscription: Incarnation) -> bool:
+    """The promise of DESIGN section 3."""
+    if thing.ts < subscription.created_at or (subscription.end is not None and thing.ts >= subscription.end):
+        return False
+    return in_region(thing, subscription) and holds(subscription.tree, thing.words)
+
+
+def matches_of(
+    object_files: Iterable[Path], request_files: Iterable[Path], **options: int
+) -> set[tuple[str, str]]:
+    """The pairs (object_id, subscription_id) of two logs of files."""
+    log = [LogFile("objects", p) for p in object_files] + [LogFile("requests", p) for p in request_files]
+    return outcome_of(log, **options).pairs

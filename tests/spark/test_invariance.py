@@ -1,0 +1,187 @@
+"""The set of matches is a pure function of the two logs: whatever the cut, the plan, the workers, the order.
+
+Every run is judged by the twin. Worlds are random; late objects, late subscriptions, deletions in between, insertions
+again and bad rows are in all of them.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests import worlds
+from tests.commands import Home, ingest_world, new_home
+from tests.oracles import twin
+from tests.worlds import WrittenWorld
+
+pytestmark = pytest.mark.spark
+
+FEW = settings(
+    max_examples=4,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How one run treats a world."""
+
+    planner: str = "grid"
+    workers: int = 5
+    objects_first: bool = True
+    cuts: int = 1
+    replan: tuple[str, int] | None = None
+
+
+SCHEDULES = st.builds(
+    Schedule,
+    planner=st.sampled_from(("grid", "kd_tree")),
+    workers=st.sampled_from((1, 5, 16)),
+    objects_first=st.booleans(),
+    cuts=st.sampled_from((1, 2, 3)),
+)
+
+
+def written(folder: Path, seed: int, **sizes: int) -> WrittenWorld:
+    """A random world as files."""
+    folder.mkdir()
+    return worlds.write_world(folder, worlds.random_world(seed, **sizes), seed)
+
+
+def home_for(folder: Path, world: WrittenWorld, schedule: Schedule) -> Home:
+    """An empty home with the settings of a schedule."""
+    return new_home(
+        folder / "home",
+        planner=schedule.planner,
+        workers=schedule.workers,
+        lateness_seconds=world.lateness_seconds,
+    )
+
+
+def run_cut_by_objects(home: Home, world: WrittenWorld, schedule: Schedule) -> None:
+    """Ingests all, plans, and matches in `cuts` micro-batches."""
+    objects, _ = ingest_world(home, world, schedule.objects_first)
+    home.run("plan")
+    per_batch = max(1, -(-objects["accepted"] // schedule.cuts))
+    batches = home.match("--max-objects", str(per_batch))["batches"]
+    assert len(batches) >= min(schedule.cuts, objects["accepted"])
+    assert sum(batch["objects"] for batch in batches) == objects["accepted"]
+
+
+def run_in_between(home: Home, world: WrittenWorld, schedule: Schedule) -> None:
+    """Ingests the files of both kinds by turns in `cuts` steps, and matches after each; plans anew half-way."""
+    first, second = ("objects", "requests") if schedule.objects_first else ("requests", "objects")
+    files = {"objects": world.objects, "requests": world.requests}
+    for step in range(schedule.cuts):
+        for kind in (first, second):
+            if mine := part(files[kind], step, schedule.cuts):
+                home.ingest(kind, mine)
+        if schedule.replan and step == schedule.cuts // 2:
+            home.run("plan", "--planner", schedule.replan[0], "--workers", str(schedule.replan[1]))
+        home.match()
+
+
+def part(files: list[Path], step: int, cuts: int) -> list[Path]:
+    """The files of one of the `cuts` steps, in log order."""
+    return files[len(files) * step // cuts : len(files) * (step + 1) // cuts]
+
+
+def assert_as_the_twin(home: Home, world: WrittenWorld) -> None:
+    """The final matches and the counts of rejected rows are those of the twin."""
+    outcome = twin.outcome_of(world.log, world.lateness_seconds)
+    exported = home.exported()
+    assert len(exported) == len(set(exported)), "a pair was delivered twice"
+    missing, extra = outcome.matches - set(exported), set(exported) - outcome.matches
+    assert (missing, extra) == (set(), set())
+    assert by_rule(home) == dict(outcome.rejected)
+
+
+def by_rule(home: Home) -> dict[tuple[str, str], int]:
+    """Rejected rows by the twin's reasons: all row rules count as `bad_row`."""
+    rules = {
+        "late",
+        "duplicate",
+        "already_live",
+        "empty_validity",
+        "unknown_subscription",
+        "before_insertion",
+    }
+    counts: dict[tuple[str, str], int] = {}
+    for (kind, reason), n in home.rejects().items():
+        key = kind, reason if reason in rules else "bad_row"
+        counts[key] = counts.get(key, 0) + n
+    return counts
+
+
+@FEW
+@given(seed=st.integers(0, 2**32 - 1), schedule=SCHEDULES)
+def test_random_worlds_and_schedules(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, schedule: Schedule
+) -> None:
+    folder = tmp_path_factory.mktemp("random")
+    world = written(folder / "files", seed)
+    home = home_for(folder, world, schedule)
+    run_cut_by_objects(home, world, schedule)
+    assert_as_the_twin(home, world)
+
+
+@pytest.mark.parametrize(
+    ("seed", "schedule"),
+    [
+        (11, Schedule("grid", 5, objects_first=True, cuts=7, replan=("kd_tree", 16))),
+        (12, Schedule("kd_tree", 16, objects_first=False, cuts=7, replan=("grid", 1))),
+    ],
+)
+def test_seven_cuts_with_ingest_in_between(tmp_path: Path, seed: int, schedule: Schedule) -> None:
+    world = written(tmp_path / "files", seed, files=9, objects=180, requests=160)
+    home = home_for(tmp_path, world, schedule)
+    run_in_between(home, world, schedule)
+    assert_as_the_twin(home, world)
+
+
+def test_fifty_cuts(tmp_path: Path) -> None:
+    world = written(tmp_path / "files", 13, objects=120, requests=200)
+    schedule = Schedule("kd_tree", 5, cuts=50)
+    home = home_for(tmp_path, world, schedule)
+    run_cut_by_objects(home, world, schedule)
+    assert_as_the_twin(home, world)
+
+
+@pytest.mark.parametrize("files", [1, 7, 50])
+def test_the_cut_of_the_logs_into_files(tmp_path: Path, files: int) -> None:
+    """Where the lateness holds everything, the cut of the log into files changes nothing either."""
+    source = worlds.random_world(14, objects=150, requests=150, files=1)
+    things, asked = source.object_files[0], source.request_files[0]
+    recut = replace(
+        source,
+        object_files=worlds.cut(things, files),
+        request_files=worlds.cut(asked, files),
+        lateness_seconds=10**9,
+    )
+    (tmp_path / "files").mkdir()
+    world = worlds.write_world(tmp_path / "files", recut, 14)
+    schedule = Schedule("grid", 4, objects_first=files != 7)
+    home = home_for(tmp_path, world, schedule)
+    run_cut_by_objects(home, world, schedule)
+    assert_as_the_twin(home, world)
+    uncut = worlds.write_world(tmp_path, replace(source, lateness_seconds=10**9), 0)
+    assert twin.outcome_of(uncut.log, 10**9).matches == set(home.exported())
+
+
+def test_files_offered_again_change_nothing(tmp_path: Path) -> None:
+    world = written(tmp_path / "files", 15, objects=80, requests=80)
+    home = home_for(tmp_path, world, Schedule())
+    ingest_world(home, world)
+    home.match()
+    before = home.exported()
+    again, asked_again = ingest_world(home, world)
+    assert (again["files_skipped"], again["rows"]) == (len(world.objects), 0)
+    assert (asked_again["files_skipped"], asked_again["rows"]) == (len(world.requests), 0)
+    home.match()
+    assert home.exported() == before
+    assert_as_the_twin(home, world)

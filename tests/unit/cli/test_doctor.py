@@ -1,0 +1,168 @@
+"""The doctor finds what is wrong and says the remedy."""
+
+import hashlib
+import importlib.metadata
+import shutil
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from pststream.cli import doctor
+
+
+@pytest.fixture
+def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two sound jars, where the doctor looks."""
+    lines = []
+    for name in ("a.jar", "b.jar"):
+        (tmp_path / name).write_bytes(name.encode())
+        lines.append(f"{hashlib.sha256(name.encode()).hexdigest()}  {name}\n")
+    (tmp_path / "jars.sha256").write_text("".join(lines), "utf-8")
+    monkeypatch.setattr(doctor, "jars_folder", lambda: tmp_path)
+    return tmp_path
+
+
+def java_that_says(folder: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = folder / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho '{line}' >&2\n", "utf-8")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("JAVA_HOME", str(folder))
+
+
+def test_this_installation_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in doctor.ENDPOINTS:
+        monkeypatch.delenv(name, raising=False)
+    checks = doctor.diagnose(str(tmp_path / "home"))
+    assert [check for check in checks if not check.ok] == []
+    assert [check.name for check in checks] == [
+        *("python", "java", "pyspark", "pyspark-client", "delta-spark", "jars", "kernels", "settings", "disk")
+    ]
+    assert all(check.detail and not check.remedy for check in checks)
+
+
+def test_settings_are_left_out_without_a_home() -> None:
+    assert "settings" not in {check.name for check in doctor.diagnose(None)}
+
+
+def test_diagnosis_changes_nothing(tmp_path: Path) -> None:
+    doctor.diagnose(str(tmp_path / "home"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "ok"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', True),
+        ('openjdk version "17" 2021-09-14', True),
+        ('java version "1.8.0_392"', False),
+        ('openjdk version "21.0.2" 2024-01-16', False),
+        ("what?", False),
+    ],
+)
+def test_java_release(line: str, ok: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java_that_says(tmp_path, line, monkeypatch)
+    check = doctor.check_java()
+    assert check.ok is ok
+    assert ok or "Java 17" in check.remedy
+
+
+def test_java_home_that_holds_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    assert not doctor.check_java().ok
+
+
+def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    check = doctor.check_java()
+    assert not check.ok
+    assert "not found" in check.detail
+
+
+def test_pins_are_those_of_the_project() -> None:
+    assert set(doctor.PINNED) <= set(doctor.pins())
+
+
+def test_wrong_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "pins", lambda: {"pyspark": "0.1"})
+    check = doctor.check_pin("pyspark")
+    assert not check.ok
+    assert "0.1 is wanted" in check.detail
+    assert "make setup" in check.remedy
+
+
+def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_found(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", not_found)
+    assert "not installed" in doctor.check_pin("pyspark").detail
+
+
+def test_sound_jars(jars: Path) -> None:
+    assert doctor.check_jars().ok
+
+
+def test_missing_jar(jars: Path) -> None:
+    (jars / "b.jar").unlink()
+    check = doctor.check_jars()
+    assert not check.ok
+    assert "b.jar" in check.detail
+    assert "a.jar" not in check.detail
+
+
+def test_changed_jar(jars: Path) -> None:
+    (jars / "a.jar").write_bytes(b"something else")
+    check = doctor.check_jars()
+    assert not check.ok
+    assert "a.jar" in check.detail
+
+
+def test_no_jars(jars: Path) -> None:
+    shutil.rmtree(jars)
+    assert not doctor.check_jars().ok
+
+
+def test_kernels_that_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("PSTSTREAM_CACHE_DIR", str(tmp_path / "file"))
+    check = doctor.check_kernels()
+    assert not check.ok
+    assert "PSTSTREAM_CACHE_DIR" in check.remedy
+
+
+@pytest.mark.parametrize("content", [b"workers = 0\n", b"unheard_of = 1\n", b"not TOML", b"\xff\xfe"])
+def test_settings_that_cannot_be_used(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "pststream.toml").write_bytes(content)
+    check = doctor.check_settings(str(tmp_path))
+    assert not check.ok
+    assert check.remedy
+
+
+def test_endpoint_that_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.getsockname()[1]}")
+        assert doctor.check_endpoint("AWS_ENDPOINT_URL").ok
+        assert "AWS_ENDPOINT_URL" in {check.name for check in doctor.diagnose(None)}
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:1", "ftp://127.0.0.1", "127.0.0.1:9000", "http://127.0.0.1:99999", "http://"]
+)
+def test_endpoint_that_does_not(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", url)
+    assert not doctor.check_endpoint("AWS_ENDPOINT_URL_S3").ok
+
+
+def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_space", lambda folder: (5 * 2**20, str(folder)))
+    check = doctor.check_disk(str(tmp_path / "home"))
+    assert not check.ok
+    assert check.remedy
+
+
+def test_home_in_an_object_store_is_no_folder() -> None:
+    assert doctor.check_disk("s3a://bucket/home").ok

@@ -1,0 +1,92 @@
+"""The rules of the house: imports point down, files and functions stay small, all is documented, pins agree."""
+
+import ast
+import configparser
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "pststream").rglob("*.py"))
+LONGEST_FILE = 450
+LONGEST_FUNCTION = 60
+MAY_USE_SPARK = {"cli", "benchmarks", "pipeline", "state", "quality"}
+
+
+def named(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function, without its docstring."""
+    first = function.body[0]
+    told = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+    docstring = first.end_lineno - first.lineno + 1 if told and first.end_lineno else 0
+    return (function.end_lineno or function.lineno) - function.lineno + 1 - docstring
+
+
+def modules_and_packages() -> set[str]:
+    """What stands directly in pststream/, by its module name."""
+    found = (path for path in (ROOT / "pststream").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists())
+    return {path.stem for path in found} - {"__init__"}
+
+
+def contracts() -> configparser.ConfigParser:
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / ".importlinter", "utf-8")
+    return parser
+
+
+def sources(contract: str) -> set[str]:
+    return {
+        name.removeprefix("pststream.")
+        for name in contracts()[f"importlinter:contract:{contract}"]["source_modules"].split()
+    }
+
+
+def test_imports_keep_their_contracts() -> None:
+    program = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_room_is_under_contract() -> None:
+    rooms = modules_and_packages()
+    assert rooms - MAY_USE_SPARK <= sources("no-spark"), "add the new room to .importlinter"
+    assert rooms - {"kernels", "names", "errors", "settings"} <= sources("numba"), "add the new room to .importlinter"
+
+
+@pytest.mark.parametrize("file", FILES, ids=named)
+def test_a_file_is_documented_and_small(file: Path) -> None:
+    text = file.read_text("utf-8")
+    tree = ast.parse(text)
+    assert ast.get_docstring(tree), "no module docstring"
+    assert text.count("\n") <= LONGEST_FILE
+    long = {function.name: length(function) for function in functions(tree) if length(function) > LONGEST_FUNCTION}
+    assert not long, f"longer than {LONGEST_FUNCTION} lines"
+
+
+def test_the_lock_has_hashes_and_names_no_host() -> None:
+    lock = (ROOT / "requirements.txt").read_text("utf-8")
+    packages = re.findall(r"^\S+==\S+", lock, re.MULTILINE)
+    hashed = re.findall(r"^\S+==[^\\\n]+\\\n    --hash=sha256:", lock, re.MULTILINE)
+    assert len(packages) == len(hashed) > 0
+    assert "://" not in lock
+    assert "index-url" not in lock
+
+
+def test_the_lock_has_what_the_project_asks_for() -> None:
+    locked = dict(re.findall(r"^([\w.-]+)==([\w.+]+)", (ROOT / "requirements.txt").read_text("utf-8"), re.MULTILINE))
+    for line in (ROOT / "requirements.in").read_text("utf-8").splitlines():
+        if asked := line.split("#")[0].strip():
+            wanted = Requirement(asked)
+            assert locked.get(wanted.name, "") in wanted.specifier, f"{asked} is not what is locked: make lock"

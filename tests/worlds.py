@@ -1,0 +1,364 @@
+"""Random worlds of objects and requests, written as a user would write them: full of coincidences, small of words.
+
+Coordinates, times and words come from few values, so that points fall on edges and corners, validity begins and ends
+at the very ts of objects, and expressions hold about as often as not. One generator serves seeded worlds (a
+`random.Random`) and Hypothesis (its own `Random`, which it can shrink).
+"""
+
+import csv
+import gzip
+import io
+import json
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+from hypothesis import strategies as st
+
+from tests.oracles.twin import LogFile, distance_m, words_of
+
+Row = dict[str, Any]
+Rows = list[Row]
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+STEP = timedelta(minutes=10)
+STEPS = 300
+LATENESS_STEPS = 60
+
+LONS = (-180.0, -179.5, -90.0, -10.0, 0.0, 1.0, 1.5, 10.0, 90.0, 179.5, 180.0)
+LATS = (-90.0, -89.5, -45.0, 0.0, 1.0, 1.5, 45.0, 89.5, 90.0)
+CITY = (18.07, 59.33)
+RADII_M = (0.0, 1.0, 120.0, 2_500.0, 60_000.0, 120_000.0, 1_700_000.0, 9_000_000.0, 20_100_000.0)
+WORDS = (
+    *("coffee", "Tea", "free", "cheap", "FIRE", "taxi", "park", "jazz", "market", "snow_day"),
+    *("Straße", "café", "東京", "駅", "кофе", "مقهى", "हिन्दी", "ΣΊΣΥΦΟΣ", "or", "and", "24", "x1"),
+)
+JOINS = (" ", "  ", ", ", " - ", "! ", "\t", " / ", " … ")
+
+
+@dataclass(frozen=True)
+class World:
+    """The two logs as rows, file by file; `lateness_seconds` is the setting it is meant for."""
+
+    object_files: list[Rows]
+    request_files: list[Rows]
+    lateness_seconds: int = LATENESS_STEPS * 600
+
+
+@dataclass(frozen=True)
+class WrittenWorld:
+    """A world as files."""
+
+    objects: list[Path]
+    requests: list[Path]
+    lateness_seconds: int
+
+    @property
+    def log(self) -> list[LogFile]:
+        """All files; the order between the two kinds carries no meaning."""
+        return [LogFile("objects", p) for p in self.objects] + [LogFile("requests", p) for p in self.requests]
+
+
+# Values ------------------------------------------------------------------------------------------------------
+
+
+def moment(step: int) -> str:
+    """A time of the lattice as ISO 8601."""
+    return (START + step * STEP).isoformat().replace("+00:00", "Z")
+
+
+def some_point(rnd: random.Random) -> tuple[float, float]:
+    """A point: of the lattice, of the city, or anywhere."""
+    kind = rnd.randrange(10)
+    if kind < 4:
+        return rnd.choice(LONS), rnd.choice(LATS)
+    if kind < 9:
+        return round(CITY[0] + rnd.randint(-20, 20) / 1000, 3), round(
+            CITY[1] + rnd.randint(-20, 20) / 1000, 3
+        )
+    return round(rnd.uniform(-180, 180), 4), round(rnd.uniform(-90, 90), 4)
+
+
+def some_text(rnd: random.Random) -> str:
+    """A text of few words, some of them twice; sometimes none, sometimes in another case."""
+    count = rnd.choice((0, 1, 1, 2, 3, 4, 5, 8, 12))
+    picked = [_some_word(rnd) for _ in range(count)]
+    text = rnd.choice(JOINS).join(picked)
+    return rnd.choice((text, text, text.upper(), text.lower()))
+
+
+def _some_word(rnd: random.Random) -> str:
+    return WORDS[min(rnd.randrange(len(WORDS)), rnd.randrange(len(WORDS)))]
+
+
+def some_expression(rnd: random.Random, depth: int = 2) -> str:
+    """A keyword expression of nested AND and OR."""
+    kind = rnd.randrange(6) if depth else 0
+    if kind < 2:
+        return quoted(_some_word(rnd), rnd)
+    parts = [some_expression(rnd, depth - 1) for _ in range(rnd.choice((2, 2, 3)))]
+    if kind < 4:
+        return "(" + " OR ".join(parts) + ")"
+    return "(" + rnd.choice((" AND ", " ")).join(parts) + ")"
+
+
+def quoted(word: str, rnd: random.Random) -> str:
+    """A word as a keyword, in quotes where it has to be and sometimes where it need not."""
+    return f'"{word}"' if word in ("AND", "OR") or rnd.randrange(8) == 0 else word
+
+
+def some_region(rnd: random.Random) -> Row:
+    """A `bbox` or a `circle`."""
+    return {"circle": _some_circle(rnd)} if rnd.randrange(3) == 0 else {"bbox": some_box(rnd)}
+
+
+def some_box(rnd: random.Random) -> list[float]:
+    """West, south, east, north: its corners are points that objects have too."""
+    kind = rnd.randrange(10)
+    (x0, y0), (x1, y1) = some_point(rnd), some_point(rnd)
+    south, north = sorted((y0, y1))
+    if kind == 0:
+        return [-180.0, -90.0, 180.0, 90.0]
+    if kind == 1:
+        return [x0, y0, x0, y0]
+    if kind == 2:
+        return [x0, south, x0, north]
+    if kind < 5:
+        return [max(x0, x1), south, min(x0, x1), north]
+    if kind < 7:
+        return [*_city_corner(rnd, -1), *_city_corner(rnd, 1)]
+    return [min(x0, x1), south, max(x0, x1), north]
+
+
+def _city_corner(rnd: random.Random, side: int) -> tuple[float, float]:
+    return tuple(round(c + side * rnd.randint(0, 15) / 1000, 3) for c in CITY)  # type: ignore[return-value]
+
+
+def _some_circle(rnd: random.Random) -> Row:
+    lon, lat = some_point(rnd)
+    return {"lon": lon, "lat": lat, "radius_m": rnd.choice(RADII_M)}
+
+
+# Logs --------------------------------------------------------------------------------------------------------
+
+
+def object_log(rnd: random.Random, count: int) -> Rows:
+    """Objects in the order they are published: about ascending in time; some late, repeated or bad."""
+    rows: Rows = []
+    for n in range(count):
+        step = n * STEPS // max(count, 1) + rnd.choice(
+            (0, 0, 0, -2, 3, -LATENESS_STEPS, -LATENESS_STEPS - 40)
+        )
+        lon, lat = some_point(rnd)
+        row = {"object_id": f"o{n}", "ts": moment(step), "lon": lon, "lat": lat, "text": some_text(rnd)}
+        if rows and rnd.randrange(20) == 0:
+            row["object_id"] = rnd.choice(rows)["object_id"]
+        if rnd.randrange(25) == 0:
+            row |= rnd.choice(
+                ({"lat": 91.0}, {"lon": -180.5}, {"ts": None}, {"lon": None}, {"object_id": None})
+            )
+        rows.append(row)
+    return rows
+
+
+def request_log(rnd: random.Random, count: int) -> Rows:
+    """Requests in the order they are made: lives of several ids, shuffled into one another."""
+    lives: list[Rows] = []
+    while sum(map(len, lives)) < count:
+        lives.append(_life(rnd, f"s{len(lives)}"))
+    rows: Rows = []
+    while lives:
+        life = rnd.choice(lives)
+        rows.append(life.pop(0))
+        lives = [life for life in lives if life]
+    return rows[:count]
+
+
+def _life(rnd: random.Random, subscription_id: str) -> Rows:
+    """Insertions and deletions of one id; some do not apply, some are bad."""
+    step = rnd.randint(-20, STEPS * 2 // 3)
+    rows = [insertion(rnd, subscription_id, step)]
+    while rnd.randrange(3) == 0:
+        step += rnd.choice((0, 5, 20, 60, 120))
+        rows.append({"op": "delete", "subscription_id": subscription_id, "at": moment(step)})
+        if rnd.randrange(2) == 0:
+            step += rnd.choice((-3, 0, 0, 10))
+            rows.append(insertion(rnd, subscription_id, step))
+    if rnd.randrange(20) == 0:
+        rows.insert(0, {"op": "delete", "subscription_id": subscription_id, "at": moment(step)})
+    if rnd.randrange(20) == 0:
+        rows.insert(0, insertion(rnd, subscription_id, step) | rnd.choice(BAD_FIELDS))
+    return rows
+
+
+BAD_FIELDS: tuple[Row, ...] = (
+    {"keywords": "(tea"},
+    {"keywords": "tea OR"},
+    {"keywords": ""},
+    {"bbox": [0.0, 10.0, 1.0, 9.0], "circle": None},
+    {"bbox": [0.0, 0.0, 181.0, 1.0], "circle": None},
+    {"bbox": None, "circle": None},
+    {"bbox": None, "circle": {"lon": 0.0, "lat": 0.0, "radius_m": -1.0}},
+    {"op": "upsert"},
+    {"created_at": "soon"},
+)
+
+
+def insertion(rnd: random.Random, subscription_id: str, step: int) -> Row:
+    """An insertion that is valid from `step` on."""
+    expires = rnd.choice((None, None, None, moment(step + rnd.choice((0, 1, 30, 100)))))
+    keywords = some_expression(rnd)
+    times = {"created_at": moment(step), "expires_at": expires}
+    head = {"op": "insert", "subscription_id": subscription_id, "keywords": keywords}
+    return head | some_region(rnd) | times | rnd.choice(({}, {"owner": "Ada"}))
+
+
+def cut(rows: Sequence[Row], parts: int) -> list[Rows]:
+    """A log as consecutive files."""
+    edges = [len(rows) * i // parts for i in range(parts + 1)]
+    return [list(rows[a:b]) for a, b in zip(edges, edges[1:])]
+
+
+def make_world(
+    rnd: random.Random, objects: int, requests: int, object_files: int, request_files: int
+) -> World:
+    """A world of given sizes."""
+    things, asked = object_log(rnd, objects), request_log(rnd, requests)
+    _keep_off_circle_edges(things, asked)
+    return World(cut(things, object_files), cut(asked, request_files))
+
+
+def _keep_off_circle_edges(things: Rows, asked: Rows) -> None:
+    """Widens circles whose edge passes within a millimetre of a point: there rounding decides, not the rule."""
+    for circle in (row["circle"] for row in asked if row.get("circle")):
+        while any(_at_edge(circle, row) for row in things if row["lon"] is not None):
+            circle["radius_m"] += 0.5
+
+
+def _at_edge(circle: Row, thing: Row) -> bool:
+    away = distance_m(circle["lon"], circle["lat"], thing["lon"], thing["lat"])
+    same_point = (circle["lon"], circle["lat"]) == (thing["lon"], thing["lat"])
+    return not same_point and abs(away - circle["radius_m"]) < 1e-3
+
+
+def random_world(seed: int, objects: int = 150, requests: int = 120, files: int = 5) -> World:
+    """A seeded world, the same on every run."""
+    return make_world(random.Random(seed), objects, requests, files, max(1, files - 2))
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    """Small worlds that Hypothesis can shrink."""
+    rnd = draw(st.randoms(use_true_random=False))
+    objects, requests = draw(st.integers(0, 12)), draw(st.integers(0, 12))
+    return make_world(rnd, objects, requests, draw(st.integers(1, 3)), draw(st.integers(1, 3)))
+
+
+# Files -------------------------------------------------------------------------------------------------------
+
+OBJECT_FORMATS = ("csv", "jsonl", "parquet", "csv.gz", "jsonl.zst", "csv.zst", "jsonl.gz")
+REQUEST_FORMATS = ("jsonl", "parquet", "jsonl.gz", "jsonl.zst")
+
+
+def write_world(folder: Path, world: World, seed: int) -> WrittenWorld:
+    """Writes each file of a world in some format; names sort in log order."""
+    rnd = random.Random(seed)
+    objects = [
+        write_rows(folder / f"objects-{n:03}.{rnd.choice(OBJECT_FORMATS)}", rows)
+        for n, rows in enumerate(world.object_files)
+    ]
+    requests = [
+        write_rows(folder / f"requests-{n:03}.{rnd.choice(REQUEST_FORMATS)}", rows)
+        for n, rows in enumerate(world.request_files)
+    ]
+    return WrittenWorld(objects, requests, world.lateness_seconds)
+
+
+def write_rows(path: Path, rows: Rows) -> Path:
+    """Writes rows in the format that the name ends with."""
+    name = path.name.removesuffix(".gz").removesuffix(".zst")
+    if name.endswith(".parquet"):
+        pq.write_table(_arrow(rows, "requests" if name.startswith("requests") else "objects"), path)
+        return path
+    content = (_csv(rows) if name.endswith(".csv") else _json_lines(rows)).encode()
+    if path.suffix == ".gz":
+        content = gzip.compress(content, mtime=0)
+    if path.suffix == ".zst":
+        content = zstandard.ZstdCompressor().compress(content)
+    path.write_bytes(content)
+    return path
+
+
+OBJECT_FIELDS = ("object_id", "ts", "lon", "lat", "text")
+
+
+def _csv(rows: Rows) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(OBJECT_FIELDS)
+    writer.writerows([["" if row[f] is None else row[f] for f in OBJECT_FIELDS] for row in rows])
+    return out.getvalue()
+
+
+def _json_lines(rows: Rows) -> str:
+    return "".join(json.dumps(row, ensure_ascii=i % 2 == 0) + "\n" for i, row in enumerate(rows))
+
+
+_BOX = pa.list_(pa.float64())
+_CIRCLE = pa.struct([("lon", pa.float64()), ("lat", pa.float64()), ("radius_m", pa.float64())])
+_TEXTS = ("op", "subscription_id", "keywords", "created_at", "expires_at", "at", "owner")
+
+
+def _arrow(rows: Rows, kind: str) -> pa.Table:
+    if kind == "objects":
+        texts = [pa.field(name, pa.string()) for name in ("object_id", "text")]
+        numbers = [pa.field(name, pa.float64()) for name in ("lon", "lat")]
+        times = [datetime.fromisoformat(row["ts"]) if row["ts"] else None for row in rows]
+        table = pa.Table.from_pylist(rows, schema=pa.schema(texts + numbers))
+        return table.append_column("ts", pa.array(times, pa.timestamp("us", tz="UTC")))
+    fields = [pa.field(name, pa.string()) for name in _TEXTS]
+    return pa.Table.from_pylist(
+        rows, schema=pa.schema([*fields, pa.field("bbox", _BOX), pa.field("circle", _CIRCLE)])
+    )
+
+
+# Subscriptions over real data --------------------------------------------------------------------------------
+
+
+def subscriptions_over(
+    points: Sequence[tuple[float, float]], texts: Sequence[str], count: int, seed: int, created_at: str
+) -> Iterable[Row]:
+    """Insertions as users of such data would make: words that occur together, regions around places that exist."""
+    rnd = random.Random(seed)
+    for n in range(count):
+        words = sorted(set(words_of(rnd.choice(texts))) - {"and", "or"}) or ["nothing"]
+        lon, lat = rnd.choice(points)
+        yield {
+            "op": "insert",
+            "subscription_id": f"s{n}",
+            "keywords": _keywords_from(rnd, words, texts),
+            **_region_around(rnd, lon, lat),
+            "created_at": created_at,
+        }
+
+
+def _keywords_from(rnd: random.Random, words: list[str], texts: Sequence[str]) -> str:
+    picked = rnd.sample(words, min(len(words), rnd.choice((1, 2, 2, 3))))
+    if rnd.randrange(4):
+        return " ".join(picked)
+    others = words_of(rnd.choice(texts))[:3] or ["nothing"]
+    return f"{picked[0]} AND ({' OR '.join(dict.fromkeys([*picked[1:], *others]))})"
+
+
+def _region_around(rnd: random.Random, lon: float, lat: float) -> Row:
+    half = rnd.choice((0.0005, 0.005, 0.02, 0.05, 0.2))
+    lon, lat = lon + rnd.uniform(-half, half), lat + rnd.uniform(-half, half)
+    if rnd.randrange(5) == 0:
+        return {"circle": {"lon": round(lon, 6), "lat": round(lat, 6), "radius_m": round(half * 111_000)}}
+    return {"bbox": [round(v, 6) for v in (lon - half, lat - half, lon + half, lat + half)]}
