@@ -25,7 +25,7 @@ RUN useradd --create-home --uid 10001 pststream && mkdir /data && chown pststrea
 USER pststream
 ENV PSTSTREAM_HOME=/data/home
 WORKDIR /data
-RUN python -m pststream.kernels.warm
+RUN python -m pststream.benchmarks.warm
 VOLUME /data
 
 ENTRYPOINT ["pststream"]

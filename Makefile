@@ -72,5 +72,5 @@ $(DONE)/jars: infra/jars.sha256 infra/fetch_jars.py $(DONE)/packages
 	@touch $@
 
 $(DONE)/kernels: $(wildcard pststream/kernels/*.py) $(DONE)/project $(DONE)/jars
-	$(BIN)/python -m pststream.kernels.warm
+	$(BIN)/python -m pststream.benchmarks.warm
 	@touch $@

@@ -4,8 +4,8 @@
     .venv/bin/python infra/run_airflow.py [--port 8080] [--airflow-home DIR] [--home DIR] [--landing DIR]
                                           [--master 'local[2]'] [--check]
 
-It is `airflow standalone` (SQLite, one user), set up and stopped cleanly: Ctrl-C or SIGTERM ends every process of it.
-`--check` starts it, waits until it is healthy and has read the DAGs, looks that it listens on loopback only, and ends it.
+It is `airflow standalone` (SQLite, one user), set up and stopped cleanly: Ctrl-C or SIGTERM ends all of its processes.
+`--check` starts it, waits until it is healthy and has read the DAGs, looks that it listens on loopback only, ends it.
 Exit codes: 0 ended as asked; 1 it did not come up, or died; 2 the port is taken.
 """
 

@@ -1,7 +1,7 @@
-"""What every job does: run one command of `pststream`, and leave its outcome in a file for the DAG that submitted it.
+"""What every job does: run a command of `pststream`, and leave its outcome in a file for the DAG that submitted it.
 
-spark-submit tells its caller no more than an exit code, and Airflow's operator not even that. The result file says which
-command ran, how it ended, why, and what it counted:
+spark-submit tells its caller no more than an exit code, and Airflow's operator not even that. The result file says
+which command ran, how it ended, why, and what it counted:
 
     {"command": "match", "exit_code": 0, "error": null, "result": {"batches": [...]}}
 """

@@ -1,6 +1,6 @@
 """Files into the tables: `pststream ingest`.
 
-    spark-submit jobs/ingest.py [--result FILE] objects PATH… | requests PATH… [--home DIR] [--strict] [--column …]
+spark-submit jobs/ingest.py [--result FILE] objects PATH… | requests PATH… [--home DIR] [--strict] [--column …]
 """
 
 import sys

@@ -17,7 +17,7 @@ EXIT_CODE = 1
 
 
 def end_with_submitter() -> None:
-    """Watch, in the background, the processes that the environment names, and spark-submit's JVM if it is our parent."""
+    """Watch, in the background, the processes that the environment names, and the JVM if spark-submit started us."""
     submitters = [int(word) for word in os.environ.get(SUBMITTERS, "").split(",") if word.isdigit()]
     if submitters:
         threading.Thread(target=_watch, args=(submitters, _jvm()), daemon=True, name="lifeline").start()

@@ -1,6 +1,6 @@
 """Micro-batches over what was ingested: `pststream match`.
 
-    spark-submit jobs/match.py [--result FILE] [--home DIR] [--max-objects N] [--until-empty | --one]
+spark-submit jobs/match.py [--result FILE] [--home DIR] [--max-objects N] [--until-empty | --one]
 """
 
 import sys

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.worlds import WrittenWorld
@@ -100,7 +101,7 @@ class Home:
         out.unlink(missing_ok=True)
         self.run("export", "matches", "--out", out)
         table = pq.read_table(out)
-        moments = table["ts"].cast("timestamp[us, tz=UTC]").cast("int64").to_pylist()
+        moments = table["ts"].cast(pa.timestamp("us", tz="UTC")).cast("int64").to_pylist()
         return sorted(zip(table["object_id"].to_pylist(), moments, table["subscription_id"].to_pylist()))
 
     def rejects(self) -> Counter[tuple[str, str]]:

@@ -15,6 +15,7 @@ from pststream.cli.arguments import build_parser
 from pststream.errors import PstError
 from pststream.settings import Settings, load_settings
 from pststream.state.home import Home
+from pststream.state.session import stop_session
 
 DONE, FAILED, BAD_USAGE, DONE_WITH_REJECTS = 0, 1, 2, 3
 
@@ -61,6 +62,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return answer.code
 
 
+def entry() -> None:
+    """The console script: run the command, stop Spark, leave.
+
+    Leaves without the interpreter's shutdown, in which Arrow's threads, still parked, now and then abort the process
+    after the work is done and committed.
+    """
+    code = main()
+    stop_session()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 def _run(arguments: Any) -> Answer:
     home = Home(arguments.home or os.environ.get("PSTSTREAM_HOME") or "pststream-home")
     changes = {name: getattr(arguments, name, None) for name in ("planner", "workers", "timezone")}
@@ -82,4 +96,4 @@ def _first_lines(error: Exception, most: int = 12) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    entry()

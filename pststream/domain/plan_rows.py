@@ -127,7 +127,7 @@ def _cells(units: pa.Table, leaf: np.ndarray, grid: DispatchGrid) -> np.ndarray:
     _, first = np.unique(leaf, return_index=True)
     place, runs = _flat(units.column("cell_runs").take(_array(first)))
     starts, lengths = runs[0::2], runs[1::2]
-    if len(starts) != len(lengths) or (lengths < 1).any():
+    if (np.bincount(place) % 2).any() or (lengths < 1).any():
         raise ValueError("cell_runs are not pairs of start and length")
     order = np.argsort(starts, kind="stable")
     if not np.array_equal(np.append(starts[order], grid.cells), np.append(0, np.cumsum(lengths[order]))):

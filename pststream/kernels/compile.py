@@ -28,3 +28,8 @@ numba.config.CACHE_DIR = str(cache_folder())
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile `function` on first call, without the GIL, and keep the machine code on disk."""
     return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """As `kernel`, merged into each caller: for a part of a hot loop that takes many arrays, which a call would pass."""
+    return numba.njit(inline="always", error_model="numpy")(function)

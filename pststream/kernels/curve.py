@@ -89,8 +89,9 @@ def cut_walk(walk: Walk, runs: int) -> np.ndarray:
 
     The load of a run grows with it, so the least bound under which filling run after run needs at most `runs` of them
     is found by halving. A run takes a block that is above the bound alone, as nothing can be done about it; so the
-    bound goes below such blocks and the other runs are as even as they would be without them. Filling leaves the last
-    runs short; they are levelled with their neighbours, which never raises the greatest load.
+    bound goes below such blocks and the other runs are as even as they would be without them. Filling may leave runs
+    over, and the last one short: the ones left over split the most loaded, then each is levelled with its neighbours.
+    Neither raises the greatest load.
     """
     low, high = 0.0, run_load(walk, 0, len(walk.objects))
     for _ in range(64):
@@ -102,6 +103,7 @@ def cut_walk(walk: Walk, runs: int) -> np.ndarray:
         else:
             low = middle
     ends = _fill(walk, runs, high)
+    _split(walk, ends)
     for _ in range(64):
         if not _level(walk, ends):
             break
@@ -134,21 +136,46 @@ def _new_boxes(walk: Walk, start: int, p: int) -> int:
 
 @kernel
 def _fill(walk: Walk, runs: int, bound: float) -> np.ndarray:
-    """Ends of runs: each of one block, or as long as its load stays within the bound; the last may fall short."""
+    """Ends of runs, each with one loaded block or as long as its load stays within the bound; they may fall short."""
     ends = np.empty(runs + 1, np.int64)
     ends[0] = 0
     p = 0
     for run in range(runs):
         start = p
-        objects, boxes = 0.0, 0.0
+        objects, boxes, before = 0.0, 0.0, 0.0
         while p < len(walk.objects):
             objects += walk.objects[p]
             boxes += _new_boxes(walk, start, p)
-            if p > start and _load(walk, objects, boxes) > bound:
+            load = _load(walk, objects, boxes)
+            if before > 0.0 and load > bound:
                 break
+            before = load
             p += 1
         ends[run + 1] = p
     return ends
+
+
+@kernel
+def _split(walk: Walk, ends: np.ndarray) -> None:
+    """Use empty runs at the end of the walk to split the most loaded ones that more than one block makes up."""
+    runs = len(ends) - 1
+    used = np.searchsorted(ends, len(walk.objects))
+    loads = np.zeros(runs)
+    for run in range(used):
+        loads[run] = run_load(walk, ends[run], ends[run + 1])
+    while used < runs:
+        run = int(np.argmax(loads))
+        if loads[run] <= 0.0:
+            break
+        end = _middle(walk, ends[run], ends[run + 1])
+        low, high = run_load(walk, ends[run], end), run_load(walk, end, ends[run + 1])
+        if max(low, high) >= loads[run]:
+            loads[run] = 0.0
+            continue
+        ends[run + 2 : used + 2] = ends[run + 1 : used + 1].copy()
+        loads[run + 2 : used + 1] = loads[run + 1 : used].copy()
+        ends[run + 1], loads[run], loads[run + 1] = end, low, high
+        used += 1
 
 
 @kernel
@@ -156,21 +183,29 @@ def _level(walk: Walk, ends: np.ndarray) -> bool:
     """Move each inner end to where the more loaded of its two runs is least loaded; tells whether one moved."""
     moved = False
     for i in range(len(ends) - 2, 0, -1):
-        start, stop = ends[i - 1], ends[i + 1]
-        low, high = start, stop
-        while low < high:
-            middle = (low + high) >> 1
-            if run_load(walk, start, middle) < run_load(walk, middle, stop):
-                low = middle + 1
-            else:
-                high = middle
-        best = ends[i]
-        least = max(run_load(walk, start, best), run_load(walk, best, stop))
-        for end in range(max(low - 1, start), low + 1):
-            load = max(run_load(walk, start, end), run_load(walk, end, stop))
-            if load < least:
-                best, least = end, load
-        if best != ends[i]:
-            ends[i] = best
+        start, now, stop = ends[i - 1], ends[i], ends[i + 1]
+        end = _middle(walk, start, stop)
+        if _worse(walk, start, end, stop) < _worse(walk, start, now, stop):
+            ends[i] = end
             moved = True
     return moved
+
+
+@kernel
+def _middle(walk: Walk, start: int, stop: int) -> int:
+    """Where to end the first of two runs so that the more loaded one is least loaded."""
+    low, high = start, stop
+    while low < high:
+        middle = (low + high) >> 1
+        if run_load(walk, start, middle) < run_load(walk, middle, stop):
+            low = middle + 1
+        else:
+            high = middle
+    if low > start and _worse(walk, start, low - 1, stop) <= _worse(walk, start, low, stop):
+        return low - 1
+    return low
+
+
+@kernel
+def _worse(walk: Walk, start: int, end: int, stop: int) -> float:
+    return max(run_load(walk, start, end), run_load(walk, end, stop))

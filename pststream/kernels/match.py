@@ -5,14 +5,48 @@ in the order of the segment's cells; the two are walked in step, and each cell's
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from pststream.kernels.cells import MAX_LEVEL, column_of, interleave, row_of
-from pststream.kernels.compile import kernel
+from pststream.kernels.compile import inlined, kernel
 from pststream.kernels.segment import filter_bit, look_up
 
 EARTH_RADIUS_M = 6_371_008.8
+
+
+class LocalObjects(NamedTuple):
+    """Objects in Morton order, their terms as one segment numbers them (see `localize`)."""
+
+    codes: np.ndarray
+    lon: np.ndarray
+    lat: np.ndarray
+    ts: np.ndarray
+    offsets: np.ndarray
+    local: np.ndarray
+    mask: np.ndarray
+    unit: np.ndarray
+
+
+class Deleted(NamedTuple):
+    """Pieces that deletions end: marks uint8[pieces]; pieces int64[d], ascending; ends int64[d].
+
+    Only subscriptions with a key above `after_key` count.
+    """
+
+    marks: np.ndarray
+    pieces: np.ndarray
+    ends: np.ndarray
+    after_key: int
+
+
+class Tally(NamedTuple):
+    """Counts that a batch adds to: candidates, matches int64[units]; counts (pairs) int64[objects]."""
+
+    candidates: np.ndarray
+    matches: np.ndarray
+    counts: np.ndarray
 
 
 @kernel
@@ -105,13 +139,6 @@ def _clauses_hold(literals, start, stop, rank, stamp, serial):
 
 
 @kernel
-def _end_of(piece, end, ended_pieces, ended_at):
-    """End of validity of a piece that a deletion names: the earlier of its own and the deletion's."""
-    at = np.searchsorted(ended_pieces, piece)
-    return min(end, ended_at[at])
-
-
-@kernel
 def _grown(array):
     wider = np.empty(2 * len(array), array.dtype)
     wider[: len(array)] = array
@@ -139,33 +166,54 @@ def _inside(boxes, first, last, x, y, hits):
     return count
 
 
-@kernel
-def match_segment(
-    codes, lon, lat, ts, offsets, local, mask, unit,
-    levels, level_cells, cells, cell_keys, key_term, key_postings, filter_offsets, filters, longest,
-    boxes, posting_piece, posting_rank, records, literal_offsets, literals, circles,
-    ended, ended_pieces, ended_at, after_key, terms, unit_candidates, unit_matches, counts,
-):  # fmt: skip
-    """All pairs of objects (sorted by `codes`) and pieces of one segment.
+@inlined
+def _posting_key(term, cell, filter_offsets, filters, cell_keys, key_term):
+    """Place of a term among the keys of a cell, or -1."""
+    words = filter_offsets[cell]
+    bit = filter_bit(term, ((filter_offsets[cell + 1] - words) << 6) - 1)
+    key = -1
+    if (filters[words + (bit >> 6)] >> np.uint64(bit & 63)) & np.uint64(1) != 0:
+        last = cell_keys[cell + 1]
+        place = _find(key_term, cell_keys[cell], last, term)
+        if place < last and key_term[place] == term:
+            key = place
+    return key
 
-    `ended` uint8[pieces] marks those named in `ended_pieces`; only subscriptions with a key above `after_key` count.
-    Adds to `unit_candidates`, `unit_matches` int64[units] and `counts` int64[objects].
-    Returns object int32[pairs], subscription_key int64[pairs], in no order.
+
+@inlined
+def _valid(piece, when, records, marks, pieces, ends, after_key):
+    """Whether a time lies in the validity of a piece, which a deletion may have cut short."""
+    end = records[piece, 2]
+    if marks[piece]:
+        end = min(end, ends[np.searchsorted(pieces, piece)])
+    return records[piece, 1] <= when < end and records[piece, 0] > after_key
+
+
+@kernel
+def match_segment(objects, segment, deleted, tally, longest):
+    """All pairs of `objects` (in Morton order) and the pieces of one segment; adds to `tally`.
+
+    `longest` is the length of the longest posting list. Returns object int32[pairs], subscription key int64[pairs], in
+    no order.
     """
+    # A field of a tuple costs two atomic operations each time it is read, so the hot loop reads plain names.
+    codes, lon, lat, ts, offsets, local, mask, unit = objects
+    cells, cell_keys, key_term, key_postings = segment.cells, segment.cell_keys, segment.key_term, segment.key_postings
+    filter_offsets, filters, boxes, circles = segment.filter_offsets, segment.filters, segment.boxes, segment.circles
+    posting_piece, posting_rank, records = segment.posting_piece, segment.posting_rank, segment.records
+    literal_offsets, literals = segment.literal_offsets, segment.literals
+    marks, pieces, ends, after_key = deleted
+    candidates, matches, counts = tally
     found_object = np.empty(max(1024, 4 * len(codes)), np.int32)
-    found_key = np.empty(max(1024, 4 * len(codes)), np.int64)
+    found_key = np.empty(len(found_object), np.int64)
     found = 0
-    stamp = np.zeros(terms, np.int32)
+    stamp = np.zeros(len(segment.terms), np.int32)
     serial = 0
     hits = np.empty(longest + 1, np.int64)
-    for depth in range(len(levels)):
-        level = levels[depth]
-        bit = np.uint32(1 << level)
-        shift = 2 * (MAX_LEVEL - level)
-        marker = 1 << (2 * level)
-        at = 0
-        cell = level_cells[depth]
-        last_cell = level_cells[depth + 1]
+    for depth in range(len(segment.levels)):
+        level = segment.levels[depth]
+        bit, shift, marker = np.uint32(1 << level), 2 * (MAX_LEVEL - level), 1 << (2 * level)
+        at, cell, last_cell = 0, segment.level_cells[depth], segment.level_cells[depth + 1]
         while at < len(codes) and cell < last_cell:
             here = marker | (codes[at] >> shift)
             if cells[cell] < here:
@@ -174,57 +222,40 @@ def match_segment(
             if cells[cell] > here:
                 at = _first_at_least(codes, at, len(codes), (cells[cell] - marker) << shift)
                 continue
-            low_key, high_key = cell_keys[cell], cell_keys[cell + 1]
-            words = filter_offsets[cell]
-            last_bit = ((filter_offsets[cell + 1] - words) << 6) - 1
-            while at < len(codes) and (marker | (codes[at] >> shift)) == here:
-                x, y, when = lon[at], lat[at], ts[at]
-                stamped = False
-                for j in range(offsets[at], offsets[at + 1]):
-                    if mask[j] & bit == 0:
+            x, y, when, stamped = lon[at], lat[at], ts[at], False
+            for j in range(offsets[at], offsets[at + 1]):
+                if mask[j] & bit == 0:
+                    continue
+                key = _posting_key(local[j], cell, filter_offsets, filters, cell_keys, key_term)
+                if key < 0:
+                    continue
+                first, last = key_postings[key], key_postings[key + 1]
+                candidates[unit[j]] += last - first
+                inside = _inside(boxes, first, last, x, y, hits)
+                if inside > 0 and not stamped:
+                    stamped = True
+                    serial += 1
+                    for s in range(offsets[at], offsets[at + 1]):
+                        stamp[local[s]] = serial
+                while found + inside > len(found_key):
+                    found_object, found_key = _grown(found_object), _grown(found_key)
+                before = found
+                for h in range(inside):
+                    piece, rank = posting_piece[hits[h]], posting_rank[hits[h]]
+                    if rank >= 0 and not _clauses_hold(
+                        literals, literal_offsets[piece], literal_offsets[piece + 1], rank, stamp, serial
+                    ):
                         continue
-                    term = local[j]
-                    place = filter_bit(term, last_bit)
-                    if (filters[words + (place >> 6)] >> np.uint64(place & 63)) & np.uint64(1) == 0:
+                    if not _valid(piece, when, records, marks, pieces, ends, after_key):
                         continue
-                    key = _find(key_term, low_key, high_key, term)
-                    if key == high_key or key_term[key] != term:
+                    if records[piece, 3] >= 0 and not _in_circle(circles[records[piece, 3]], x, y):
                         continue
-                    unit_candidates[unit[j]] += key_postings[key + 1] - key_postings[key]
-                    before = found
-                    for h in range(_inside(boxes, key_postings[key], key_postings[key + 1], x, y, hits)):
-                        p = hits[h]
-                        piece = posting_piece[p]
-                        rank = posting_rank[p]
-                        if rank >= 0:
-                            if not stamped:
-                                stamped = True
-                                serial += 1
-                                for s in range(offsets[at], offsets[at + 1]):
-                                    stamp[local[s]] = serial
-                            if not _clauses_hold(
-                                literals, literal_offsets[piece], literal_offsets[piece + 1], rank, stamp, serial
-                            ):
-                                continue
-                        if when < records[piece, 1] or records[piece, 0] <= after_key:
-                            continue
-                        end = records[piece, 2]
-                        if ended[piece]:
-                            end = _end_of(piece, end, ended_pieces, ended_at)
-                        if when >= end:
-                            continue
-                        if records[piece, 3] >= 0 and not _in_circle(circles[records[piece, 3]], x, y):
-                            continue
-                        if found == len(found_key):
-                            found_object = _grown(found_object)
-                            found_key = _grown(found_key)
-                        found_object[found] = at
-                        found_key[found] = records[piece, 0]
-                        found += 1
-                    unit_matches[unit[j]] += found - before
-                    counts[at] += found - before
-                at += 1
-            cell += 1
+                    found_object[found] = at
+                    found_key[found] = records[piece, 0]
+                    found += 1
+                matches[unit[j]] += found - before
+                counts[at] += found - before
+            at += 1
     return found_object[:found], found_key[:found]
 
 

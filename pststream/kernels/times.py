@@ -149,7 +149,7 @@ def read_times(data: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.nd
     """Microseconds since 1970 of each text, blanks around it left out: int64[n], and uint8[n] of what they mean.
 
     data     uint8[bytes]    UTF-8
-    offsets  int32|64[n+1]   slice of `data` of each text
+    offsets  int64[n+1]      slice of `data` of each text
     ZONED is UTC: an ISO 8601 date and time with a zone, or up to 15 digits of epoch milliseconds. NAIVE is the local
     time of a zone that the text does not tell; a date alone is its midnight. UNREAD is anything else.
     """

@@ -97,7 +97,7 @@ def distinct_terms(
     """Distinct term ids of each text, ascending.
 
     data     uint8[bytes]    UTF-8; a text with any non-ASCII character is its words, normalized, parted by spaces
-    offsets  int32|64[n+1]   slice of `data` of each text
+    offsets  int64[n+1]      slice of `data` of each text
     folded   uint8[256]      FOLDED
     Returns term_offsets int32[n+1], ids int64[m].
     """

@@ -38,7 +38,7 @@ class SegmentCache:
 
     def segment(self, path: str) -> Segment:
         """The segment of a data file of pieces."""
-        return Segment(**self._arrays(path, lambda: build_segment(_read(path, COLUMNS)).arrays()))
+        return Segment(**self._arrays(path, lambda: build_segment(_read(path, COLUMNS))._asdict()))
 
     def deletions(self, path: str) -> dict[str, np.ndarray]:
         """Keys and ends of a data file of deletions (matching/deletions.py)."""

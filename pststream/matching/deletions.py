@@ -6,6 +6,7 @@ They are kept beside the segments, and looked up only for pieces that they name.
 import numpy as np
 import pyarrow as pa
 
+from pststream.kernels.match import Deleted
 from pststream.matching.segments import Segment
 
 COLUMNS = ("subscription_key", "end_at")
@@ -31,8 +32,8 @@ def merge_deletions(parts: list[dict[str, np.ndarray]]) -> tuple[np.ndarray, np.
     return keys[first], ends[first]
 
 
-def ended_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The segment's pieces that the deletions name: marks uint8[pieces], their numbers ascending, the end of each."""
+def deleted_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray, after_key: int = -1) -> Deleted:
+    """The segment's pieces that the deletions name."""
     marks = np.zeros(segment.pieces, np.uint8)
     piece_keys = segment.records[:, 0][segment.key_order]
     low = np.searchsorted(piece_keys, keys, "left")
@@ -44,4 +45,4 @@ def ended_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray) -> tuple[
     piece_ends = np.repeat(ends[hit], widths)
     order = np.argsort(pieces, kind="stable")
     marks[pieces] = 1
-    return marks, pieces[order].astype(np.int64), piece_ends[order]
+    return Deleted(marks, pieces[order].astype(np.int64), piece_ends[order], after_key)

@@ -21,12 +21,13 @@ Arrays of a segment (S pieces, P postings, K keys, C cells, T terms):
     circles float64[R,3]; key_order int64[S]: pieces by subscription key
 """
 
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from pststream.kernels.cells import MAX_LEVEL
+from pststream.kernels.match import point_codes
 from pststream.kernels.segment import (
     TERM_BITS,
     count_postings,
@@ -43,9 +44,8 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Segment:
-    """See the module's docstring for shapes and meaning."""
+class Segment(NamedTuple):
+    """See the module's docstring for shapes and meaning; the arrays are read-only."""
 
     terms: np.ndarray
     slots: np.ndarray
@@ -86,16 +86,12 @@ class Segment:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        return sum(array.nbytes for array in self.arrays().values())
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return sum(array.nbytes for array in self)
 
 
 def build_segment(rows: pa.Table) -> Segment:
     """The segment of the rows (columns COLUMNS) of a data file."""
-    rows = rows.combine_chunks()
+    rows = _in_space_order(rows)
     boxes = np.column_stack([_floats(rows, side) for side in ("west", "south", "east", "north")])
     outer, inner, term_ids = _nested(rows.column("clauses"))
     terms, local = np.unique(term_ids, return_inverse=True)
@@ -117,7 +113,7 @@ def build_segment(rows: pa.Table) -> Segment:
     filter_offsets = filter_words(cell_keys)
     slots, places = hash_table(terms, max(3, (2 * len(terms)).bit_length()))
     records, circles = _records(rows)
-    return Segment(
+    segment = Segment(
         terms=terms,
         slots=slots,
         places=places,
@@ -139,6 +135,15 @@ def build_segment(rows: pa.Table) -> Segment:
         circles=circles,
         key_order=np.argsort(records[:, 0], kind="stable"),
     )
+    for array in segment:
+        array.setflags(write=False)
+    return segment
+
+
+def _in_space_order(rows: pa.Table) -> pa.Table:
+    """Rows by the Morton number of their south-west corner, so that neighbours in space are neighbours in memory."""
+    codes = point_codes(_floats(rows, "west"), _floats(rows, "south"))
+    return rows.take(pa.array(np.argsort(codes, kind="stable"))).combine_chunks()
 
 
 def _floats(rows: pa.Table, name: str) -> np.ndarray:

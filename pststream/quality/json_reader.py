@@ -26,6 +26,7 @@ from pststream.quality.values import number_text
 _BOM = b"\xef\xbb\xbf"
 _SAMPLE_KEYS = 1_000
 _SAMPLE_TYPES = 100
+_DECODER = json.JSONDecoder(parse_constant=str)
 
 Lines = tuple[list[int], list[bytes]]
 
@@ -134,7 +135,7 @@ def _decode(row: int, line: bytes) -> dict[str, Any] | Reject:
         detail = f"byte {error.start + 1} of the line is not UTF-8"
         return Reject(row, "", "invalid_utf8", shown(line), detail)
     try:
-        found = json.loads(text, parse_constant=str)
+        found = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         return Reject(row, "", "not_json", shown(line), f"at character {error.pos + 1}: {error.msg}")
     except (ValueError, RecursionError) as error:

@@ -190,7 +190,7 @@ def _payload(record: Mapping[str, Any], op: str) -> str | None:
     if not others:
         return None
     try:
-        return json.dumps(others, ensure_ascii=False, allow_nan=False, default=_spelled)
+        return _ENCODER.encode(others)
     except (ValueError, TypeError, RecursionError) as error:
         raise _Fault("", "unreadable_payload", record, str(error)) from None
 
@@ -201,10 +201,13 @@ def _spelled(value: Any) -> str:
     return spell() if spell else str(value)
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_spelled)
+
+
 def _raw_text(raw: Any) -> str:
     if isinstance(raw, str):
         return raw
     try:
-        return json.dumps(raw, ensure_ascii=False, default=_spelled)
+        return _ENCODER.encode(raw)
     except (ValueError, TypeError, RecursionError):
         return repr(raw)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from pststream.errors import SettingError
 from pststream.kernels.times import NAIVE, UNREAD, ZONED, read_times
+from pststream.text.buffers import utf8_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST_US = int(datetime(1900, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
@@ -84,12 +85,8 @@ def _parsed(text: str) -> datetime | int | None:
 
 
 def _of_texts(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:
-    texts = pc.fill_null(values, "").cast(pa.large_string())
-    _, offsets, data = texts.buffers()
-    places = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    held = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
-    held.flags.writeable = False
-    times, kinds = read_times(held, places)
+    texts = pc.fill_null(values, "")
+    times, kinds = read_times(*utf8_of(texts))
     naive = kinds == NAIVE
     times[naive] = _localized(times[naive], zone)
     for row in np.flatnonzero(kinds == UNREAD):

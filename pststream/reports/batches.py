@@ -1,12 +1,12 @@
 """The course of the micro-batches: seconds of each step as bars, and a table."""
 
+from pststream.reports.course import BatchView, Course
 from pststream.reports.html import Markup, element, joined
-from pststream.reports.ledger import BatchView, Course
 from pststream.reports.numbers import counted, moment, seconds, short, whole
 
 _DRAWN = 60
 _LISTED = 25
-_WIDTH, _HEIGHT, _LEFT, _BELOW, _ABOVE = 640.0, 190.0, 44.0, 24.0, 10.0
+_WIDTH, _HEIGHT, _LEFT, _BELOW, _ABOVE = 1100.0, 210.0, 48.0, 24.0, 10.0
 
 
 def batches_section(course: Course) -> Markup:
@@ -74,7 +74,7 @@ def _plot(batches: tuple[BatchView, ...], steps: list[str]) -> Markup:
         return joined()
     top = _nice(most)
     tall = _HEIGHT - _BELOW - _ABOVE
-    slot = min((_WIDTH - _LEFT) / len(batches), 64.0)
+    slot = min((_WIDTH - _LEFT) / len(batches), 90.0)
     marks = []
     for part in (0.0, 0.5, 1.0):
         y = _ABOVE + tall * (1 - part)
@@ -123,10 +123,10 @@ def _bar(batch: BatchView, steps: list[str], x: float, width: float, scale: floa
 
 
 def _nice(value: float) -> float:
-    """The next of 1, 2, 5 times a power of ten."""
+    """The next round number."""
     scale = 1e-3
     while True:
-        for step in (1, 2, 5):
+        for step in (1, 1.5, 2, 3, 4, 5, 6, 8):
             if value <= step * scale:
                 return round(step * scale, 6)
         scale *= 10

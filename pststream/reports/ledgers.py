@@ -55,7 +55,8 @@ class Ledgers:
         files = self.files_of(kind)
         last_rows = files.column("rows").to_numpy() if kind == "objects" else _MAX_ROW
         last_keys = files.column("file_seq").to_numpy() << names.ROW_BITS | last_rows
-        return files.filter(pa.array(last_keys > taken)).to_pylist()  # type: ignore[no-any-return]
+        waiting: list[dict[str, Any]] = files.filter(pa.array(last_keys > taken)).to_pylist()
+        return waiting
 
 
 def only_done(reader: Reader) -> pds.Expression:

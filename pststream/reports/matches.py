@@ -30,7 +30,7 @@ def matches_section(matches: list[MatchView], total: int, projection: Projection
     search = element(
         "label", "Find in these ", element("input", type="search", id="find", autocomplete="off"), class_="find"
     )
-    note = f"A sample: {counted(len(matches), 'pair')} of {whole(total)}. Marked: the words that the subscription asks for."
+    note = f"A sample: {counted(len(matches), 'pair')} of {whole(total)}. Marked: words that the subscription asks for."
     scroll = element("div", table, class_="scroll tall", tabindex=0, role="region", aria_label="Sample of matches")
     return joined(element("div", element("p", note, class_="note"), search, class_="row"), scroll)
 

@@ -139,8 +139,9 @@
       map.scrollIntoView({ block: "center" });
     });
   }
-  const titled = dots.find((dot) => rows(dot).some((row) => row.querySelector("code")));
-  if (dots.length) choose(titled || dots[0]);
+  const titled = dots.filter((dot) => rows(dot).some((row) => row.querySelector("code")));
+  const first = titled.length ? titled : dots;
+  if (first.length) choose(first[first.length >> 1]);
 
   for (const box of document.querySelectorAll("[data-layer]")) {
     box.addEventListener("change", () => map.classList.toggle(`hide-${box.dataset.layer}`, !box.checked));

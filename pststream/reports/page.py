@@ -4,7 +4,6 @@ import base64
 import datetime as dt
 import hashlib
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -13,14 +12,14 @@ import numpy as np
 
 from pststream.reports.balance import balance_section
 from pststream.reports.batches import batches_section
+from pststream.reports.course import Course, read_course
 from pststream.reports.html import Markup, element, joined
-from pststream.reports.ledger import Course, read_course
 from pststream.reports.matches import matches_section, rejects_section
 from pststream.reports.numbers import counted, moment, short, whole
 from pststream.reports.plan_map import COLOURS, draw_map
 from pststream.reports.plan_view import MeasuredLoads, PlanView, read_loads, read_plan
 from pststream.reports.samples import MatchView, RejectView, sample_matches, sample_points, sample_rejects
-from pststream.reports.tables import Tables
+from pststream.reports.tolerant import Tables
 
 
 @dataclass(frozen=True)
@@ -44,16 +43,12 @@ class Report:
         return not (totals.objects or totals.requests or self.plan or self.rejects or self.course.batches)
 
 
-def write_report(
-    home: str | os.PathLike[str], out: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
-) -> dict[str, object]:
+def write_report(home: str | os.PathLike[str], out: str | os.PathLike[str]) -> dict[str, object]:
     """Write the page on `home` to the file `out`; tables that are absent or empty have empty sections.
-
-    storage_options  as delta-rs takes them, for a home in object storage
 
     Returns where it is, its size, and the totals it shows.
     """
-    report = read_report(str(home), storage_options)
+    report = read_report(str(home))
     page = render(report)
     path = Path(out)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,9 +67,9 @@ def write_report(
     }
 
 
-def read_report(home: str, storage_options: Mapping[str, str] | None = None) -> Report:
+def read_report(home: str) -> Report:
     """Read what the page shows: ledgers whole, samples and counts of everything else."""
-    tables = Tables(home, storage_options)
+    tables = Tables(home)
     course = read_course(tables)
     plan = read_plan(tables)
     loads = read_loads(tables, plan) if plan is not None else None
@@ -89,7 +84,10 @@ def render(report: Report) -> str:
     script = Markup((files(__package__) / "page.js").read_text("utf-8"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # Only this script may run and nothing may be fetched, whatever the tables hold.
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none';"
+        " form-action 'none'"
+    )
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -132,7 +130,7 @@ def _header(report: Report) -> Markup:
 
 def _tiles(report: Report) -> list[Markup]:
     totals, plan, batches = report.course.totals, report.plan, report.course.batches
-    newest = f"newest {moment(totals.newest_object)}" if totals.newest_object else None
+    newest = joined("newest ", _time(totals.newest_object)) if totals.newest_object else None
     rejected = totals.rejected_objects + totals.rejected_requests
     facts: list[tuple[str, str, str | None]] = [
         ("Objects", _big(totals.objects), newest),
@@ -143,7 +141,7 @@ def _tiles(report: Report) -> list[Markup]:
             _big(rejected),
             f"{whole(totals.rejected_objects)} objects, {whole(totals.rejected_requests)} requests",
         ),
-        ("Batches", whole(len(batches)), f"last {moment(batches[-1].finished_at)}" if batches else None),
+        ("Batches", whole(len(batches)), joined("last ", _time(batches[-1].finished_at)) if batches else None),
         ("Waiting objects", _big(totals.waiting), "not matched yet" if totals.waiting else "all are matched"),
     ]
     if plan is not None:
@@ -154,6 +152,10 @@ def _tiles(report: Report) -> list[Markup]:
         element("div", element("dt", title), element("dd", value), element("dd", more) if more else None)
         for title, value, more in facts
     ]
+
+
+def _time(value: dt.datetime | None) -> Markup:
+    return element("time", moment(value).rsplit(":", 1)[0])
 
 
 def _big(value: int) -> str:

@@ -1,6 +1,6 @@
 """Files that pairs are written to: CSV, JSON Lines, Parquet. Whole columns at a time; no loop over pairs.
 
-Times are ISO 8601 in UTC with six digits of a second, always: 2026-01-01T00:00:00.000000Z (Parquet: timestamp[us, UTC]).
+Times are ISO 8601 in UTC, always with six digits of a second: 2026-01-01T00:00:00.000000Z (Parquet: a timestamp).
 A payload is JSON: a text in CSV and Parquet, a value in JSON Lines; missing where the subscription had no other fields.
 """
 

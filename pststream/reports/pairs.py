@@ -47,7 +47,7 @@ class Inserted:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Some pairs. `rows` has ROW_COLUMNS; row, subscription int64[n]: of each pair the row in `rows` and in `Inserted`."""
+    """Some pairs: `rows` has ROW_COLUMNS; row, subscription int64[n]: place of each pair in it and in `Inserted`."""
 
     rows: pa.RecordBatch
     row: np.ndarray

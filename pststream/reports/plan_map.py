@@ -95,7 +95,7 @@ def _dots(projection: Projection, lon: np.ndarray, lat: np.ndarray, class_: str)
     """All points as one path of strokes without length, which stay as wide as they are at any zoom."""
     inside = projection.inside(lon, lat)
     places = zip(projection.x(lon[inside]).tolist(), projection.y(lat[inside]).tolist())
-    return element("path", class_=class_, d="".join(f"M{x:.1f} {y:.1f}h0" for x, y in places), aria_hidden="true")
+    return element("path", class_=class_, d="".join(f"M{x:.2f} {y:.2f}h0" for x, y in places), aria_hidden="true")
 
 
 def _graticule(projection: Projection) -> Markup:
@@ -199,7 +199,7 @@ def _markers(projection: Projection, matches: list[MatchView]) -> list[Markup]:
     rows: dict[tuple[float, float, str], list[int]] = {}
     for number, match in enumerate(matches):
         rows.setdefault((match.lon, match.lat, match.object_id), []).append(number)
-    markers = []
+    markers: list[Markup] = []
     for (lon, lat, _), numbers in sorted(rows.items()):
         if not projection.inside(np.array(lon), np.array(lat)):
             continue

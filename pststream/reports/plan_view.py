@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows
-from pststream.reports.tables import Tables
+from pststream.reports.tolerant import Tables
 
 _PLAN_COLUMNS = (
     "plan_version", "planner", "workers", "units", "west", "south", "east", "north", "columns", "rows",

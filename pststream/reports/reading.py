@@ -12,6 +12,7 @@ import pyarrow.dataset as pds
 from deltalake import DeltaTable
 
 BATCH_ROWS = 32_768
+ANY_VALUE = 2**63 - 1
 
 
 class Home(Protocol):
@@ -52,7 +53,8 @@ class Reader:
 
     def rows(self, name: str, columns: Sequence[str], filter: pds.Expression | None = None) -> list[dict[str, Any]]:
         """As `read`, as dicts."""
-        return self.read(name, columns, filter).to_pylist()  # type: ignore[no-any-return]
+        found: list[dict[str, Any]] = self.read(name, columns, filter).to_pylist()
+        return found
 
     def batches(
         self, name: str, columns: Sequence[str], filter: pds.Expression | None = None, rows: int = BATCH_ROWS
@@ -67,14 +69,16 @@ class Reader:
     ) -> list[tuple[int, pds.Fragment]]:
         """The data files that may hold rows that pass, by the least value of a whole-number column in each.
 
-        With `greatest`, by the greatest value, descending. A file without statistics counts as 0.
+        With `greatest`, by the greatest value, descending. A file without statistics may hold any value: it is first.
         """
         actions = pa.table(self.table(name).get_add_actions(flatten=True))
         column = f"max.{order}" if greatest else f"min.{order}"
         values = actions.column(column).to_pylist() if column in actions.column_names else []
         known = dict(zip(actions.column("path").to_pylist(), values))
-        found = [(int(known.get(file.path) or 0), file) for file in self.dataset(name).get_fragments(filter=filter)]
-        return sorted(found, key=lambda item: (-item[0] if greatest else item[0], item[1].path))
+        unknown = ANY_VALUE if greatest else -ANY_VALUE
+        found = [(known.get(file.path), file) for file in self.dataset(name).get_fragments(filter=filter)]
+        told = [(unknown if value is None else int(value), file) for value, file in found]
+        return sorted(told, key=lambda item: (-item[0] if greatest else item[0], item[1].path))
 
     def batches_of(
         self,

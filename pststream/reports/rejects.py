@@ -1,14 +1,15 @@
 """The rows that were not accepted."""
 
-import heapq
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.reports.reading import Home, Reader
 
 COLUMNS = ("kind", "file", "row", "field", "reason", "detail", "raw")
+ORDER = [("ingest_id", "descending"), ("file", "ascending"), ("row", "ascending")]
 
 
 def rejects(home: Home, reason: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
@@ -20,15 +21,13 @@ def rejects(home: Home, reason: str | None = None, limit: int | None = None) -> 
     reader = Reader(home)
     wanted = pds.field("reason") == reason if reason is not None else None
     columns = (*COLUMNS, "ingest_id")
-    found: list[dict[str, Any]] = []
+    found = reader.dataset(names.REJECTS).schema.empty_table().select(columns)
     for latest, file in reader.files(names.REJECTS, "ingest_id", wanted, greatest=True):
-        if limit is not None and len(found) >= limit and found[-1]["ingest_id"] > latest:
+        if limit is not None and found.num_rows >= limit and found.column("ingest_id")[-1].as_py() > latest:
             break
         for batch in reader.batches_of(names.REJECTS, file, columns, wanted):
-            rows = [*found, *batch.to_pylist()]
-            found = sorted(rows, key=_place) if limit is None else heapq.nsmallest(limit, rows, key=_place)
-    return found
-
-
-def _place(row: dict[str, Any]) -> tuple[int, str, int]:
-    return -row["ingest_id"], row["file"], row["row"]
+            found = pa.concat_tables([found, pa.Table.from_batches([batch])])
+            if limit is not None:
+                found = found.sort_by(ORDER).slice(0, limit).combine_chunks()
+    rows: list[dict[str, Any]] = found.sort_by(ORDER).to_pylist()
+    return rows

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.reports.tables import Tables
+from pststream.reports.tolerant import Tables
 
 POINTS = 4_000
 PAIRS = 160

@@ -41,6 +41,8 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        # Without it a listing of a table's files may start 10,000 tasks.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.hadoop.fs.s3a.path.style.access": "true",
     }
@@ -67,3 +69,14 @@ def get_session(settings: Settings) -> "SparkSession":
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def stop_session() -> None:
+    """Stop the process's session, if it made one."""
+    if "pyspark" not in sys.modules:
+        return
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        active.stop()

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.kernels.tokens import FOLDED, distinct_terms, hash_word
+from pststream.text.buffers import utf8_of
 from pststream.text.words import tokenize
 
 TOKENIZER: dict[str, str | int] = {
@@ -41,7 +42,7 @@ def terms_of(texts: pa.Array) -> pa.ListArray:
     """
     if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
         raise TypeError(f"texts are {texts.type}, not string")
-    data, offsets = _utf8(_normalized(pc.fill_null(texts, "")))
+    data, offsets = utf8_of(_normalized(pc.fill_null(texts, "")))
     if int(offsets[-1]) - int(offsets[0]) >= 1 << 32:
         raise OverflowError(f"{int(offsets[-1]) - int(offsets[0])} bytes of text in one array")
     term_offsets, ids = distinct_terms(data, offsets, FOLDED)
@@ -55,21 +56,3 @@ def _normalized(texts: pa.Array) -> pa.Array:
         return texts
     words = [" ".join(tokenize(text)) for text in texts.filter(foreign).to_pylist()]
     return pc.replace_with_mask(texts, foreign, pa.array(words, type=texts.type))
-
-
-def _utf8(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """The bytes and offsets of a string array without nulls, as read-only arrays."""
-    wide = np.int64 if pa.types.is_large_string(texts.type) else np.int32
-    _, offsets, data = texts.buffers()
-    if len(texts) == 0:
-        return _read_only(np.empty(0, np.uint8)), _read_only(np.zeros(1, wide))
-    places = np.frombuffer(offsets, dtype=wide)[texts.offset : texts.offset + len(texts) + 1]
-    held = np.frombuffer(data, dtype=np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
-    return _read_only(held), _read_only(places)
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    # One kind of array, or numba compiles the kernel once more for the other.
-    array = array.view()
-    array.flags.writeable = False
-    return array

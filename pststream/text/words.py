@@ -29,6 +29,8 @@ def tokenize(text: str) -> list[str]:
     (the Stream-Safe format of UAX #15, with 1,000 in place of 30): normalization sorts a run of marks in quadratic
     time, minutes for a text of 1 MB.
     """
+    if text.isascii() and text.isalnum():
+        return [text.lower()]
     if len(text) > _MOST_MARKS and not text.isascii():
         text = _FOREIGN_RUN.sub(_part_marks, text)
     folded = unicodedata.normalize("NFKC", text).casefold()

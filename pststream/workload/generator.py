@@ -83,6 +83,7 @@ def write_requests(
     count: int,
     seed: int,
     *,
+    kind: str = "q1",
     style: QueryStyle | None = None,
     objects: ObjectSample | None = None,
     deletions: bool = False,
@@ -94,7 +95,8 @@ def write_requests(
 ) -> GeneratedFile:
     """Write `count` insertions, with deletions between them if wanted; JSON Lines or Parquet by the path's ending.
 
-    style                  kind and knobs of the subscriptions; None: Q1
+    kind                   "q1", "q2" or "q3"
+    style                  kind and all other knobs of the subscriptions, in place of `kind`
     objects                what to draw places and keywords from; None: a sample of what `write_objects` writes
                            for the same seed
     deletions              each insertion is deleted after a lifetime drawn from N(mu, (0.2 mu)^2), counted in
@@ -119,7 +121,7 @@ def write_requests(
         count,
         seed,
         objects=objects or generated_sample(seed),
-        style=style or QueryStyle(),
+        style=style or QueryStyle(kind),
         mean_lifetime=mean_lifetime if deletions else None,
         drift_every=drift_every,
         start_ms=_milliseconds(start),

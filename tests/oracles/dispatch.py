@@ -20,7 +20,9 @@ def cell_of(grid: DispatchGrid, lon: float, lat: float) -> int:
 
 def cells_of(grid: DispatchGrid, box: Box) -> list[int]:
     """All cells that a box covers."""
-    columns = range(_slot(box[0], grid.west, grid.east, grid.columns), _slot(box[2], grid.west, grid.east, grid.columns) + 1)
+    columns = range(
+        _slot(box[0], grid.west, grid.east, grid.columns), _slot(box[2], grid.west, grid.east, grid.columns) + 1
+    )
     rows = range(_slot(box[1], grid.south, grid.north, grid.rows), _slot(box[3], grid.south, grid.north, grid.rows) + 1)
     return [row * grid.columns + column for row in rows for column in columns]
 

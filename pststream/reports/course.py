@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.reports.tables import Tables
+from pststream.reports.tolerant import Tables
 
 _FILE_COLUMNS = ("file_seq", "kind", "status", "rows", "accepted", "rejected", "max_ts")
 _BATCH_COLUMNS = (

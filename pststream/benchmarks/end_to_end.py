@@ -1,0 +1,78 @@
+"""The whole batch: Delta in, route, one shuffle, match, Delta out; beside it the same job without the kernel."""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pststream.benchmarks.homes import BenchHome
+from pststream.benchmarks.memory import peaks
+from pststream.benchmarks.targets import at_least, at_most
+from pststream.pipeline.floor import run_floor
+from pststream.pipeline.match import match
+from pststream.settings import Settings
+from pststream.state.index_files import index_files
+from pststream.state.plans import current_version
+from pststream.workload.queries import QueryStyle
+
+SIZES = {"small": (100_000, 50_000), "full": (5_000_000, 1_000_000)}
+RUNS = 3
+STYLES = {"few": QueryStyle(frequent_share=0.12), "many": QueryStyle(frequent_share=0.45)}
+"""The paper's Q1 with fewer frequent keywords, for about 10 and about 100 matches an object at full size."""
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Objects/s of warm batches, and their time over that of the floor; for few and many matches an object."""
+    figures: dict[str, float] = {}
+    floor: dict[str, float] = {}
+    targets: dict[str, Any] = {}
+    for name, style in STYLES.items():
+        with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
+            measured, floors = _measure(folder, style, scale, seed, settings, progress)
+        figures.update({f"{name}_{k}": v for k, v in measured.items()})
+        floor.update({f"{name}_{k}": v for k, v in floors.items()})
+        if scale == "full":
+            targets[f"{name}_over_floor"] = at_most(measured["over_floor"], 1.3)
+    figures.update(peaks())
+    if scale == "full":
+        targets["few_objects_per_second"] = at_least(figures["few_objects_per_second"], 160_659)
+        targets["jvm_peak_mb"] = at_most(figures["jvm_peak_mb"], 4096)
+        targets["python_worker_peak_mb"] = at_most(figures["python_worker_peak_mb"], 3072)
+    return {"figures": figures, "floor": floor, "targets": targets}
+
+
+def _measure(
+    folder: str, style: QueryStyle, scale: str, seed: int, settings: Settings, progress: Callable[[str], None]
+) -> tuple[dict[str, float], dict[str, float]]:
+    subscriptions, objects = SIZES[scale]
+    bench = BenchHome(f"{folder}/home", seed, progress)
+    bench.add_subscriptions(subscriptions, style)
+    bench.add_objects(min(objects, 100_000))
+    began = time.perf_counter()
+    match(bench.home, settings, progress=progress)
+    first = time.perf_counter() - began
+    times, floors, empty, matches = [], [], [], 0
+    for number in range(RUNS):
+        after, to = bench.add_objects(objects)
+        began = time.perf_counter()
+        done = match(bench.home, settings, progress=progress)
+        times.append(time.perf_counter() - began)
+        matches = done["matches"]
+        for pairs, kept in ((round(matches / objects), floors), (0, empty)):
+            began = time.perf_counter()
+            run_floor(bench.home, settings, after, to, settings.workers, pairs, f"{folder}/floor{number}-{pairs}")
+            kept.append(time.perf_counter() - began)
+        progress(f"run {number + 1}: {times[-1]:.1f} s, floor {floors[-1]:.1f} s, without matches {empty[-1]:.1f} s")
+    seconds, base = statistics.median(times), statistics.median(floors)
+    files = index_files(bench.home, current_version(bench.home))
+    return {
+        "subscriptions": subscriptions,
+        "objects": objects,
+        "matches_per_object": round(matches / objects, 2),
+        "first_batch_seconds": round(first, 2),
+        "seconds": round(seconds, 2),
+        "objects_per_second": round(objects / seconds),
+        "over_floor": round(seconds / base, 3),
+        "index_bytes_per_subscription": round(sum(file.bytes for file in files) / subscriptions, 1),
+    }, {"seconds": round(base, 2), "seconds_without_matches": round(statistics.median(empty), 2)}

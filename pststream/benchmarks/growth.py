@@ -1,0 +1,34 @@
+"""How time and memory grow with the number of subscriptions, at an even number of matches an object."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from pststream.benchmarks.kernel import measure
+from pststream.settings import Settings
+from pststream.workload.queries import QueryStyle
+
+FULL = (500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000)
+SMALL = (50_000, 100_000, 200_000)
+MATCHES_KEPT = 0.5
+"""Share of frequent keywords at the first size; it falls with the root of the size, which keeps the matches even."""
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Microseconds an object and bytes a subscription at each size, and beside them the growth of the logarithm."""
+    sizes = FULL if scale == "full" else SMALL
+    figures: dict[str, float] = {}
+    for size in sizes:
+        share = MATCHES_KEPT * math.sqrt(sizes[0] / size)
+        measured = measure(size, QueryStyle(frequent_share=share), seed, progress)
+        for name in ("microseconds_per_object", "bytes_per_subscription", "matches_per_object", "candidates_per_object"):
+            figures[f"{name}_at_{size}"] = measured[name]
+    first, last = sizes[0], sizes[-1]
+    time_growth = figures[f"microseconds_per_object_at_{last}"] / figures[f"microseconds_per_object_at_{first}"]
+    figures["time_growth"] = round(time_growth, 3)
+    figures["size_growth"] = last / first
+    figures["logarithm_growth"] = round(math.log(last) / math.log(first), 3)
+    figures["exponent"] = round(math.log(time_growth) / math.log(last / first), 3)
+    bytes_growth = figures[f"bytes_per_subscription_at_{last}"] / figures[f"bytes_per_subscription_at_{first}"]
+    figures["bytes_growth"] = round(bytes_growth, 3)
+    return {"figures": figures, "floor": {}, "targets": {"time_growth": {"target": figures["logarithm_growth"], "met": time_growth <= figures["logarithm_growth"]}}}

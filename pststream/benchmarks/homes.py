@@ -1,0 +1,131 @@
+"""Homes filled with synthetic logs, written straight into the tables as ingest would leave them."""
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pststream import names
+from pststream.benchmarks.arrays import clause_lists
+from pststream.state import control
+from pststream.state.home import Home
+from pststream.state.ledger import Ledger, key
+from pststream.workload.queries import QueryStyle
+from pststream.workload.synthetic import SyntheticObjects, synthetic_objects, synthetic_subscriptions, term_ids
+
+START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+CHUNK = 500_000
+
+
+class BenchHome:
+    """A home whose logs grow by synthetic files; object times rise by a millisecond each."""
+
+    def __init__(self, path: str, seed: int, progress: Callable[[str], None]) -> None:
+        self.home = Home(path)
+        self.home.init()
+        self.seed = seed
+        self.progress = progress
+        self.clock = START
+        self.source = synthetic_objects(200_000, seed)
+        self.live: list[tuple[int, str]] = []
+
+    def add_subscriptions(self, count: int, style: QueryStyle, delete: int = 0) -> None:
+        """A file of insertions, and of deletions of the oldest live ones after them."""
+        done = 0
+        while done < count:
+            size = min(CHUNK, count - done)
+            last = done + size >= count
+            self._requests(size, style, delete if last else 0)
+            done += size
+            self.progress(f"{done} of {count} subscriptions in the log")
+
+    def add_objects(self, count: int) -> tuple[int, int]:
+        """A file of objects; returns the key range (after, to]."""
+        seq = Ledger(self.home).next_file_seq
+        rows = 0
+        while rows < count:
+            size = min(CHUNK, count - rows)
+            drawn = synthetic_objects(size, self.seed * 1000 + seq + rows)
+            control.append(self.home, names.OBJECTS, self._object_rows(drawn, seq, rows))
+            rows += size
+        after = self.clock
+        self.clock += dt.timedelta(milliseconds=count)
+        self._file("objects", seq, count, after, self.clock)
+        return key(seq, 0), key(seq, count)
+
+    def _object_rows(self, drawn: SyntheticObjects, seq: int, offset: int) -> pa.Table:
+        count = len(drawn.lon)
+        numbers = np.arange(offset + 1, offset + count + 1)
+        times = control.micros_of(self.clock) + numbers * 1000
+        terms = pa.ListArray.from_arrays(pa.array(drawn.term_offsets.astype(np.int32)), pa.array(term_ids(drawn.terms)))
+        return pa.table(
+            {
+                "object_key": key(seq, 0) + numbers,
+                "object_id": pa.array(numbers).cast(pa.string()),
+                "ts": pa.array(times).cast(pa.timestamp("us", tz="UTC")),
+                "lon": drawn.lon,
+                "lat": drawn.lat,
+                "text": pa.repeat("", count),
+                "terms": terms,
+                "ingest_id": np.full(count, seq),
+            }
+        )
+
+    def _requests(self, count: int, style: QueryStyle, delete: int) -> None:
+        seq = Ledger(self.home).next_file_seq
+        drawn = synthetic_subscriptions(count, self.seed * 1000 + seq, self.source, style)
+        numbers = key(seq, 0) + np.arange(1, count + 1)
+        lists = {
+            side: pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32)), pa.array(drawn.boxes[:, place]))
+            for place, side in enumerate(("west", "south", "east", "north"))
+        }
+        at = pa.scalar(self.clock, pa.timestamp("us", tz="UTC"))
+        rows = {
+            "request_key": pa.array(numbers),
+            "op": pa.repeat("insert", count),
+            "subscription_id": pa.array(numbers).cast(pa.string()),
+            "subscription_key": pa.array(numbers),
+            "at": pa.repeat(at, count),
+            "keywords": pa.repeat("", count),
+            "clauses": clause_lists(drawn),
+            **lists,
+            "ingest_id": pa.array(np.full(count, seq)),
+        }
+        table = _complete(pa.table(rows), names.REQUESTS)
+        gone, self.live = self.live[:delete], self.live[delete:]
+        self.live += [(int(n), str(n)) for n in numbers[: max(delete, 1000)]]
+        if gone:
+            places = key(seq, count) + np.arange(1, len(gone) + 1)
+            deletions = {
+                "request_key": pa.array(places),
+                "op": pa.repeat("delete", len(gone)),
+                "subscription_id": pa.array([name for _, name in gone]),
+                "subscription_key": pa.array([number for number, _ in gone]),
+                "at": pa.repeat(at, len(gone)),
+                "ingest_id": pa.array(np.full(len(gone), seq)),
+            }
+            table = pa.concat_tables([table, _complete(pa.table(deletions), names.REQUESTS)])
+        control.append(self.home, names.REQUESTS, table)
+        self._file("requests", seq, count + len(gone), self.clock, self.clock)
+
+    def _file(self, kind: str, seq: int, rows: int, first: dt.datetime, last: dt.datetime) -> None:
+        row: dict[str, Any] = {
+            "file_seq": seq, "ingest_id": seq, "kind": kind, "path": f"synthetic-{seq}", "sha256": str(seq), "bytes": 0,
+            "options": "{}", "status": "done", "rows": rows, "accepted": rows, "rejected": 0, "watermark": first,
+            "min_ts": first, "max_ts": last, "at": first,
+        }  # fmt: skip
+        control.append(self.home, names.FILES, [row])
+
+
+def _complete(rows: pa.Table, name: str) -> pa.Table:
+    """The rows with the table's other columns, null."""
+    from pststream.state.tables import TABLES
+
+    schema = TABLES[name].schema
+    columns = [
+        rows.column(field.name).cast(field.type) if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)

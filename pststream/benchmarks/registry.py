@@ -1,0 +1,55 @@
+"""The benchmarks by name. Each returns figures, floors (the same job without the work) and targets."""
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pststream.benchmarks import end_to_end, growth, kernel, steady_state
+from pststream.settings import Settings
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A scenario; `run(scale, seed, settings, progress)` returns {"figures", "floor", "targets"}."""
+
+    meaning: str
+    run: Callable[[str, int, Settings, Progress], dict[str, Any]]
+
+
+BENCHMARKS = {
+    "kernel": Benchmark("objects/s of the matching kernel on one core, arrays in, arrays out", kernel.run),
+    "end-to-end": Benchmark("Delta in, Delta out on Spark, beside the same job without the kernel", end_to_end.run),
+    "steady-state": Benchmark("many small batches with insertions and deletions in a warm session", steady_state.run),
+    "growth": Benchmark("time an object and bytes a subscription as the subscriptions grow", growth.run),
+}
+
+
+def run_benchmark(name: str, scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
+    """Run one; returns what CONTRACT says `bench` prints."""
+    began = time.perf_counter()
+    result = BENCHMARKS[name].run(scale, seed, settings, progress)
+    return {
+        "name": name,
+        "scale": scale,
+        "seed": seed,
+        "machine": machine(),
+        "seconds": round(time.perf_counter() - began, 1),
+        **result,
+    }
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on, and how busy it was."""
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "cores": os.cpu_count(),
+        "memory_gb": round(pages / 1e9, 1),
+        "processor": platform.processor() or platform.machine(),
+        "python": platform.python_version(),
+        "load_average": os.getloadavg()[0],
+    }

@@ -1,0 +1,274 @@
+"""How a home stands: what waits, what lives, how even the load is, what was left unfinished."""
+
+import datetime as dt
+import json
+import shlex
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pds
+
+from pststream import names
+from pststream.reports.ledgers import Ledgers, log_key
+from pststream.reports.reading import Home, Reader, iso
+from pststream.reports.text_tables import text_table
+
+TABLES = (
+    names.OBJECTS, names.REQUESTS, names.REJECTS, names.FILES, names.VOCABULARY, names.PLANS, names.PLAN_UNITS,
+    names.WORKER_INDEX, names.UNIT_LOADS, names.MATCHES, names.BATCHES,
+)  # fmt: skip
+SHOWN_BATCHES = 5
+MEASURED_BATCHES = 10
+_TIME = pa.timestamp("us", tz="UTC")
+
+
+def status(home: Home, now: dt.datetime | None = None) -> dict[str, Any]:
+    """Figures of a home as it stands: see the keys. Times are ISO 8601 texts in UTC; `now` is for tests.
+
+    What lags is what no batch that is done has taken: also what an unfinished batch is about to take.
+    """
+    now = now or dt.datetime.now(dt.UTC)
+    reader = Reader(home)
+    ledgers = Ledgers(reader)
+    plan = _plan(reader)
+    objects = ledgers.files_of("objects")
+    return {
+        "home": home.path,
+        "at": iso(now),
+        "watermark": iso(pc.max(objects.column("max_ts")).as_py()),
+        "lag": {"objects": _objects_lag(reader, ledgers), "requests": _requests_lag(ledgers)},
+        "totals": _totals(ledgers),
+        "subscriptions": {"live": live_subscriptions(reader, now), "inserted": _inserted(reader)},
+        "plan": plan,
+        "balance": _balance(reader, ledgers),
+        "batches": _last_batches(ledgers),
+        "unfinished": _unfinished(home, ledgers),
+        "index": _index(reader, plan["version"] if plan else 0),
+        "versions": {name: reader.table(name).version() for name in TABLES},
+    }
+
+
+def live_subscriptions(reader: Reader, now: dt.datetime) -> int:
+    """Subscriptions with `at` <= now < end. Holds the keys of those that were deleted: 8 bytes each."""
+    moment = pa.scalar(now, _TIME)
+    at, expires = pds.field("at"), pds.field("expires_at")
+    deletions = (pds.field("op") == "delete") & (at <= moment)
+    columns = ["subscription_key"]
+    parts = [batch.column(0).to_numpy() for batch in reader.batches(names.REQUESTS, columns, deletions)]
+    deleted = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+    lasting = (pds.field("op") == "insert") & (at <= moment) & (expires.is_null() | (expires > moment))
+    if not len(deleted):
+        return int(reader.dataset(names.REQUESTS).count_rows(filter=lasting))
+    live = 0
+    for batch in reader.batches(names.REQUESTS, columns, lasting):
+        keys = batch.column(0).to_numpy()
+        places = np.minimum(np.searchsorted(deleted, keys), len(deleted) - 1)
+        live += int((deleted[places] != keys).sum())
+    return live
+
+
+def _inserted(reader: Reader) -> int:
+    return int(reader.dataset(names.REQUESTS).count_rows(filter=pds.field("op") == "insert"))
+
+
+def _objects_lag(reader: Reader, ledgers: Ledgers) -> dict[str, Any]:
+    """Pending objects; only a file that a batch has taken in part is looked into."""
+    matched = ledgers.objects_matched
+    rows = 0
+    oldest: list[dt.datetime] = []
+    pending = ledgers.pending_files("objects")
+    for file in pending:
+        if log_key(file["file_seq"], 0) >= matched:
+            rows += file["accepted"]
+            oldest += [file["min_ts"]] if file["min_ts"] is not None else []
+            continue
+        key = pds.field("object_key")
+        waiting = (key > matched) & (key <= log_key(file["file_seq"], file["rows"]))
+        for batch in reader.batches(names.OBJECTS, ["ts"], waiting):
+            rows += batch.num_rows
+            oldest.append(pc.min(batch.column(0)).as_py())
+    return {"rows": rows, "files": len(pending), "oldest_ts": iso(min(oldest, default=None))}
+
+
+def _requests_lag(ledgers: Ledgers) -> dict[str, Any]:
+    pending = ledgers.pending_files("requests")
+    oldest = min((file["min_ts"] for file in pending if file["min_ts"] is not None), default=None)
+    return {"rows": sum(file["accepted"] for file in pending), "files": len(pending), "oldest_at": iso(oldest)}
+
+
+def _totals(ledgers: Ledgers) -> dict[str, Any]:
+    kinds = {kind: ledgers.files_of(kind) for kind in ("objects", "requests")}
+    done = ledgers.batches
+    return {
+        **{kind: _sum(files, "accepted") for kind, files in kinds.items()},
+        "rejected": {kind: _sum(files, "rejected") for kind, files in kinds.items()},
+        "files": {kind: files.num_rows for kind, files in kinds.items()},
+        "batches": done.num_rows,
+        "matches": _sum(done, "matches"),
+        "retractions": _sum(done, "retractions"),
+    }
+
+
+def _sum(rows: pa.Table, column: str) -> int:
+    return int(pc.sum(rows.column(column)).as_py() or 0)
+
+
+def _plan(reader: Reader) -> dict[str, Any] | None:
+    """The current plan, None if there is none."""
+    columns = ("plan_version", "planner", "workers", "units", "load_total", "load_max", "imbalance", "created_at")
+    rows = reader.read(names.PLANS, columns).sort_by("plan_version").to_pylist()
+    if not rows:
+        return None
+    current = rows[-1]
+    return {"version": current.pop("plan_version"), **current, "created_at": iso(current["created_at"])}
+
+
+def _balance(reader: Reader, ledgers: Ledgers) -> dict[str, Any] | None:
+    """CPU seconds of each worker, measured over the last batches of the plan that the last one ran under."""
+    last = ledgers.batches.slice(max(0, ledgers.batches.num_rows - MEASURED_BATCHES))
+    if not last.num_rows:
+        return None
+    version = last.column("plan_version")[-1].as_py()
+    mine = last.filter(pc.equal(last.column("plan_version"), version)).column("batch_id").to_pylist()
+    measured = (pds.field("unit") == -1) & (pds.field("worker") >= 0) & pds.field("batch_id").isin(mine)
+    loads = reader.read(names.UNIT_LOADS, ("worker", "cpu_seconds", "objects", "candidates"), measured)
+    plans = reader.read(names.PLANS, ["workers"], pds.field("plan_version") == version)
+    workers = int(plans.column(0)[0].as_py()) if plans.num_rows else 0
+    worker = loads.column("worker").to_numpy()
+    seconds = np.bincount(worker, loads.column("cpu_seconds").to_numpy(), minlength=workers)
+    mean = float(seconds.mean()) if len(seconds) else 0.0
+    return {
+        "plan_version": version,
+        "batches": mine,
+        "cpu_seconds": [round(float(value), 6) for value in seconds],
+        "max": float(seconds.max(initial=0.0)),
+        "mean": mean,
+        "max_over_mean": float(seconds.max()) / mean if mean else None,
+        "objects_sent": _sum(loads, "objects"),
+        "candidates": _sum(loads, "candidates"),
+    }
+
+
+def _last_batches(ledgers: Ledgers) -> list[dict[str, Any]]:
+    """The last batches, oldest first; one that was left unfinished is among them."""
+    rows = ledgers.batches.slice(max(0, ledgers.batches.num_rows - SHOWN_BATCHES)).to_pylist()
+    rows += ledgers.started_batches.to_pylist()
+    kept = ("batch_id", "status", "plan_version", "objects", "discarded", "requests", "matches", "retractions")
+    return [
+        {
+            **{name: row[name] for name in kept},
+            "started_at": iso(row["started_at"]),
+            "finished_at": iso(row["finished_at"]),
+            "seconds": json.loads(row["seconds"]) if row["seconds"] else None,
+        }
+        for row in rows
+    ]
+
+
+def _unfinished(home: Home, ledgers: Ledgers) -> list[dict[str, Any]]:
+    """What was started and not done, and the command that finishes it: a killed process, or one at work just now."""
+    found = []
+    at_home = f"--home {shlex.quote(home.path)}"
+    files = ledgers.started_files.to_pylist()
+    if files:
+        first = files[0]
+        command = f"pststream ingest {first['kind']} {shlex.quote(first['path'])} {at_home}"
+        found.append(
+            {
+                "what": "ingest", "id": first["ingest_id"], "since": iso(first["at"]),
+                "files": [file["path"] for file in files[:10]], "remedy": command,
+            }
+        )  # fmt: skip
+    found += [
+        {
+            "what": "batch",
+            "id": row["batch_id"],
+            "since": iso(row["started_at"]),
+            "remedy": f"pststream match {at_home}",
+        }
+        for row in ledgers.started_batches.to_pylist()
+    ]
+    return found
+
+
+def _index(reader: Reader, plan_version: int) -> dict[str, Any]:
+    """Data files, bytes and rows of the current plan's worker index, as its log says."""
+    actions = pa.table(reader.table(names.WORKER_INDEX).get_add_actions(flatten=True))
+    if not actions.num_rows:
+        return {"files": 0, "bytes": 0, "rows": 0}
+    mine = actions.filter(pc.equal(actions.column("partition.plan_version").cast(pa.int64()), plan_version))
+    return {"files": mine.num_rows, "bytes": _sum(mine, "size_bytes"), "rows": _sum(mine, "num_records")}
+
+
+def render_status(document: dict[str, Any]) -> str:
+    """The figures for a person to read."""
+    parts = [
+        *_lines_of_unfinished(document["unfinished"]),
+        *_lines_of_logs(document),
+        *_lines_of_plan(document["plan"], document["balance"], document["index"]),
+        *_lines_of_batches(document["batches"]),
+        "versions       " + ", ".join(f"{name} {version}" for name, version in document["versions"].items()),
+    ]
+    return "\n".join(parts)
+
+
+def _lines_of_unfinished(unfinished: list[dict[str, Any]]) -> list[str]:
+    lines = []
+    for item in unfinished:
+        lines.append(
+            f"UNFINISHED     {item['what']} {item['id']}, since {item['since']}, unless it is at work just now"
+        )
+        lines.append(f"               to finish it: {item['remedy']}")
+    return lines
+
+
+def _lines_of_logs(document: dict[str, Any]) -> list[str]:
+    totals, live = document["totals"], document["subscriptions"]
+    pairs = f"{totals['matches']:,} pairs in {totals['batches']:,} batches"
+    return [
+        f"home           {document['home']}",
+        f"watermark      {document['watermark'] or '- (no objects yet)'}",
+        *(_line_of_log(kind, totals, document["lag"][kind]) for kind in ("objects", "requests")),
+        f"subscriptions  {live['live']:,} live now, of {live['inserted']:,} ever inserted",
+        f"matches        {pairs}, {totals['retractions']:,} of them taken back",
+    ]
+
+
+def _line_of_log(kind: str, totals: dict[str, Any], lag: dict[str, Any]) -> str:
+    waiting = "none pending"
+    if lag["files"]:
+        oldest = lag.get("oldest_ts") or lag.get("oldest_at")
+        files = "1 file" if lag["files"] == 1 else f"{lag['files']:,} files"
+        waiting = f"{lag['rows']:,} pending in {files}" + (f", the oldest of {oldest}" if oldest else "")
+    return f"{kind:14} {totals[kind]:,} accepted, {totals['rejected'][kind]:,} rejected; {waiting}"
+
+
+def _lines_of_plan(plan: dict[str, Any] | None, balance: dict[str, Any] | None, index: dict[str, Any]) -> list[str]:
+    if plan is None:
+        return ["plan           none yet; the first batch makes one (pststream match)"]
+    lines = [
+        f"plan           version {plan['version']}, {plan['planner']}, {plan['workers']} workers,"
+        f" {plan['units']} units; imbalance {plan['imbalance']:.3g} predicted (greatest / least)"
+    ]
+    if balance and balance["max_over_mean"]:
+        lines.append(
+            f"balance        {balance['max_over_mean']:.3g} measured (greatest / mean CPU time of a worker)"
+            f" over {len(balance['batches'])} batches under plan {balance['plan_version']}"
+        )
+    return [*lines, f"index          {index['files']:,} files, {index['rows']:,} rows, {index['bytes'] / 1e6:,.1f} MB"]
+
+
+def _lines_of_batches(batches: list[dict[str, Any]]) -> list[str]:
+    if not batches:
+        return ["batches        none yet"]
+    head = ("batch", "plan", "objects", "discarded", "requests", "matches", "taken back", "seconds", "finished")
+    rows: list[tuple[str, ...]] = [head]
+    for batch in batches:
+        counts = [batch[name] for name in ("objects", "discarded", "requests", "matches", "retractions")]
+        told = [f"{count:,}" if count is not None else "-" for count in counts]
+        seconds = f"{sum(batch['seconds'].values()):.1f}" if batch["seconds"] else "-"
+        finished = batch["finished_at"] or batch["status"]
+        rows.append((str(batch["batch_id"]), str(batch["plan_version"]), *told, seconds, finished[:19]))
+    return text_table(rows)

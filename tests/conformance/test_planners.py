@@ -1,0 +1,150 @@
+"""The battery that every planner passes: complete, deterministic, pure plans, under which each pair meets once."""
+
+import pickle
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pststream.domain.plan import PartitionPlan
+from pststream.domain.plan_rows import plan_from_rows, plan_row, unit_rows, validate
+from pststream.domain.workload import WorkloadSample
+from pststream.partitioning.registry import PLANNERS, make_plan
+from pststream.workload.cost import CostModel, worker_loads
+from tests.plans import TERMS, make_sample, pack, same_plan, samples, unpack
+from tests.routes import check_meetings
+
+COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
+SMALL: dict[str, object] = {"columns": 9, "rows": 7}
+
+every_planner = pytest.mark.parametrize("name", PLANNERS)
+some_workers = st.sampled_from((1, 2, 3, 8, 70))
+
+
+def small_plan(name: str, sample: WorkloadSample, workers: int) -> PartitionPlan:
+    return make_plan(name, sample, workers, COST, SMALL)
+
+
+def shuffled(sample: WorkloadSample, seed: int) -> WorkloadSample:
+    """The same objects and pieces in another order."""
+    rng = np.random.default_rng(seed)
+    objects, pieces = rng.permutation(sample.objects), rng.permutation(sample.pieces)
+    terms, posts = unpack(sample.term_offsets, sample.terms), unpack(sample.post_offsets, sample.post_terms)
+    term_offsets, term_ids = pack([terms[i] for i in objects])
+    post_offsets, post_terms = pack([posts[i] for i in pieces])
+    return replace(
+        sample, lon=sample.lon[objects], lat=sample.lat[objects], term_offsets=term_offsets, terms=term_ids,
+        boxes=sample.boxes[pieces], piece_key=sample.piece_key[pieces], post_offsets=post_offsets,
+        post_terms=post_terms,
+    )  # fmt: skip
+
+
+@every_planner
+@settings(max_examples=40, deadline=None)
+@given(sample=samples(), workers=some_workers)
+def test_is_complete_and_comes_back_from_its_rows(name: str, sample: WorkloadSample, workers: int) -> None:
+    plan = small_plan(name, sample, workers)
+    validate(plan)
+    assert (plan.planner, plan.workers) == (name, workers)
+    assert set(np.unique(plan.cell_leaf)) == set(range(plan.leaves))
+    assert same_plan(plan, plan_from_rows(plan_row(plan), unit_rows(plan)))
+    assert same_plan(plan, pickle.loads(pickle.dumps(plan)))
+
+
+@every_planner
+@settings(max_examples=30, deadline=None)
+@given(sample=samples(), workers=some_workers)
+def test_same_sample_same_plan_and_the_sample_is_left_alone(name: str, sample: WorkloadSample, workers: int) -> None:
+    before = pickle.loads(pickle.dumps(sample))
+    options = dict(SMALL)
+    plan = make_plan(name, sample, workers, COST, options)
+    assert same_plan(plan, small_plan(name, sample, workers))
+    assert options == SMALL
+    for field in fields(sample):
+        assert np.array_equal(getattr(sample, field.name), getattr(before, field.name))
+
+
+@every_planner
+@settings(max_examples=30, deadline=None)
+@given(sample=samples(), workers=some_workers, seed=st.integers(0, 2**32 - 1))
+def test_the_order_of_the_sample_is_irrelevant(name: str, sample: WorkloadSample, workers: int, seed: int) -> None:
+    assert same_plan(small_plan(name, sample, workers), small_plan(name, shuffled(sample, seed), workers))
+
+
+@every_planner
+@settings(max_examples=40, deadline=None)
+@given(seen=samples(), later=samples(), workers=some_workers)
+def test_each_pair_meets_once(name: str, seen: WorkloadSample, later: WorkloadSample, workers: int) -> None:
+    """Also for what the planner has not seen."""
+    plan = small_plan(name, seen, workers)
+    check_meetings(plan, seen)
+    check_meetings(plan, later)
+
+
+def everywhere(count: int, terms: list[list[int]]) -> WorkloadSample:
+    """Points over (0, 0, 1, 1) at random, a box of 0.01 around each."""
+    points = np.random.default_rng(3).random((count, 2))
+    boxes = [(x - 0.005, y - 0.005, x + 0.005, y + 0.005) for x, y in points.tolist()]
+    return make_sample([tuple(p) for p in points.tolist()], terms, boxes, terms)
+
+
+NAMED = {
+    "nothing": make_sample([], [], [], []),
+    "objects only": make_sample([(x, x * x % 1.0) for x in np.linspace(0, 9, 50).tolist()], [[1]] * 50, [], []),
+    "subscriptions only": make_sample([], [], [(0, 0, 1, 1), (5, 5, 6, 6)], [[1], [2]]),
+    "one object": make_sample([(3, 4)], [[1]], [], []),
+    "one point many times": make_sample([(3, 4)] * 300, [[1]] * 300, [(3, 4, 3, 4)] * 300, [[1]] * 300),
+    "one term only": everywhere(300, [[7]] * 300),
+    "all terms distinct": everywhere(300, [[i] for i in range(300)]),
+    "no terms": everywhere(300, [[]] * 300),
+    "the whole world": make_sample([(0, 0)] * 9, [list(TERMS)] * 9, [(-180, -90, 180, 90)] * 300, [[1]] * 300),
+}
+
+
+@every_planner
+@pytest.mark.parametrize("world", NAMED)
+@pytest.mark.parametrize("workers", [1, 3, 70])
+def test_named_worlds(name: str, world: str, workers: int) -> None:
+    plan = small_plan(name, NAMED[world], workers)
+    check_meetings(plan, NAMED[world])
+    loads = worker_loads(NAMED[world], plan, COST)
+    assert np.isfinite(loads.load).all()
+    assert np.isfinite(loads.imbalance)
+
+
+@every_planner
+def test_a_raster_of_one_cell(name: str) -> None:
+    plan = make_plan(name, NAMED["one term only"], 4, COST, {"columns": 1, "rows": 1})
+    assert (plan.units, plan.cell_leaf.tolist()) == (1, [0])
+
+
+@every_planner
+def test_without_data_the_area_is_shared_out(name: str) -> None:
+    plan = make_plan(name, NAMED["nothing"], 8, COST)
+    cells = np.bincount(plan.unit_worker[plan.leaf_unit[plan.cell_leaf]], minlength=8)
+    assert cells.min() >= 0.9 * cells.max()
+
+
+@every_planner
+@pytest.mark.parametrize("workers", [2, 3, 5, 8, 13, 16])
+def test_even_worlds_are_shared_evenly(name: str, workers: int) -> None:
+    """20,000 objects and small boxes, spread evenly: nobody has more than 1.25 times as much as another."""
+    sample = everywhere(20_000, [[1]] * 20_000)
+    loads = worker_loads(sample, make_plan(name, sample, workers, COST), COST)
+    assert loads.imbalance <= 1.25
+    assert loads.objects.sum() == 20_000
+
+
+@every_planner
+@pytest.mark.parametrize("workers", [3, 8, 13])
+def test_crowded_worlds_are_shared_evenly(name: str, workers: int) -> None:
+    """Nine in ten around three towns, the largest with half of them: at most 1.5 times as much as another."""
+    rng = np.random.default_rng(5)
+    towns = np.array([(0.2, 0.3), (0.8, 0.7), (0.3, 0.9)])[rng.choice(3, 20_000, p=[0.5, 0.3, 0.2])]
+    points = np.where(rng.random((20_000, 1)) < 0.1, rng.random((20_000, 2)), towns + rng.normal(0, 0.04, (20_000, 2)))
+    boxes = [(x - 0.01, y - 0.01, x + 0.01, y + 0.01) for x, y in points.tolist()]
+    sample = make_sample([tuple(p) for p in points.tolist()], [[1]] * 20_000, boxes, [[1]] * 20_000)
+    loads = worker_loads(sample, make_plan(name, sample, workers, COST), COST)
+    assert loads.imbalance <= 1.5

@@ -1,0 +1,1 @@
+"""The DAGs and what they submit."""

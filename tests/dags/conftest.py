@@ -1,0 +1,44 @@
+"""An Airflow of the tests' own: its home is a temporary folder, its settings come from here alone."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream import names
+
+ROOT = Path(__file__).parents[2]
+DAGS = ROOT / "dags"
+OURS = ("PSTSTREAM_HOME", "PSTSTREAM_LANDING", "PSTSTREAM_JOBS", "PSTSTREAM_MICRO_BATCH", "PSTSTREAM_REPARTITION")
+
+
+@pytest.fixture(scope="session")
+def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Airflow's home with its tables made. Nothing may import Airflow before."""
+    home = tmp_path_factory.mktemp("airflow")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(("AIRFLOW", *OURS))]:
+            patch.delenv(name)
+        patch.setenv("AIRFLOW_HOME", str(home))
+        patch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(DAGS))
+        patch.setenv("AIRFLOW__CORE__LOAD_EXAMPLES", "False")
+        patch.setenv("AIRFLOW__CORE__UNIT_TEST_MODE", "False")
+        connection = {"conn_type": "spark", "host": "local[2]"}
+        patch.setenv(f"AIRFLOW_CONN_{names.SPARK_CONNECTION.upper()}", json.dumps(connection))
+        patch.syspath_prepend(str(DAGS))
+        command = [str(Path(sys.executable).parent / "airflow"), "db", "migrate"]
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        yield home
+
+
+@pytest.fixture
+def dagbag(airflow_home: Path) -> Any:
+    """The DAG folder as Airflow reads it."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    return DagBag(dag_folder=str(DAGS))

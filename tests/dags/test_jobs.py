@@ -1,0 +1,145 @@
+"""The entries of jobs/: what they pass on, what they leave behind, and that none outlives its submitter."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import entry, lifeline, micro_batch, repartition
+from pststream.cli import main as cli
+
+
+class Commands:
+    """Stands for `pststream`: remembers what was asked, answers as told."""
+
+    def __init__(self, code: int = 0, document: Any = None, error: str = "") -> None:
+        self.asked: list[list[str]] = []
+        self.code, self.document, self.error = code, document or {}, error
+
+    def __call__(self, arguments: list[str]) -> int:
+        self.asked.append(arguments)
+        print(json.dumps(self.document))
+        sys.stderr.write(self.error)
+        return self.code
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, **answer: Any) -> Commands:
+    commands = Commands(**answer)
+    monkeypatch.setattr(cli, "main", commands)
+    return commands
+
+
+def test_fields_left_empty_are_not_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    commands = stand_in(monkeypatch, document={"batches": []})
+    result = tmp_path / "result.json"
+    code = entry.main("match", None, [f"--result={result}", "--home=h", "--max-objects=", "", "--one"])
+    assert code == 0
+    assert commands.asked == [["match", "--json", "--home=h", "--one"]]
+    assert json.loads(result.read_text()) == {
+        "command": "match", "exit_code": 0, "error": None, "result": {"batches": []},
+    }  # fmt: skip
+    assert list(tmp_path.iterdir()) == [result]
+
+
+def test_a_value_may_look_like_an_option() -> None:
+    assert entry.given(["--home=--odd=", "--column=text=a", "--x", "--planner=", ""]) == [
+        "--home=--odd=", "--column=text=a", "--x",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_done_has_no_error(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    stand_in(monkeypatch, code=code, document={"rows": 1}, error="progress\n")
+    assert entry.run("ingest", []) == {"command": "ingest", "exit_code": code, "error": None, "result": {"rows": 1}}
+
+
+def test_the_error_is_that_of_the_command(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    stand_in(monkeypatch, code=2, document={"error": "setting workers: 0 is less than 1"}, error="pststream: …\n")
+    outcome = entry.run("plan", [])
+    assert outcome["error"] == "setting workers: 0 is less than 1"
+    assert outcome["result"] is None
+    assert capsys.readouterr().err == "pststream: …\n"
+
+
+def test_without_a_document_the_last_lines_are_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch, code=1, error="".join(f"line {n}\n" for n in range(100)))
+    error = entry.run("plan", [])["error"]
+    assert error.splitlines() == [f"line {n}" for n in range(80, 100)]
+
+
+def test_an_exception_is_a_failure_that_may_be_retried(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(_: list[str]) -> int:
+        raise RuntimeError("disk full")
+
+    monkeypatch.setattr(cli, "main", breaks)
+    outcome = entry.run("match", [])
+    assert outcome["exit_code"] == 1
+    assert "RuntimeError: disk full" in outcome["error"]
+
+
+def test_a_bad_argument_is_refused_by_the_command_itself() -> None:
+    outcome = entry.run("plan", ["--workers=many"])
+    assert outcome["exit_code"] == 2
+    assert "--workers" in outcome["error"]
+
+
+def test_micro_batch_runs_the_landing_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = stand_in(monkeypatch)
+    monkeypatch.setattr(micro_batch, "version", lambda home, table: 7)
+    assert micro_batch.main(["--home=h", "--landing=-l", "--max-objects=5", "--strict"]) == 0
+    assert commands.asked == [["run", "--json", "--home=h", "--max-objects=5", "--strict", "--", "-l"]]
+
+
+def test_micro_batch_finds_the_landing_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = stand_in(monkeypatch, code=1)
+    monkeypatch.delenv("PSTSTREAM_LANDING", raising=False)
+    assert micro_batch.main(["--home=h", "--landing="]) == 1
+    monkeypatch.setenv("PSTSTREAM_LANDING", "l")
+    assert micro_batch.main(["--home="]) == 1
+    assert [asked[-1] for asked in commands.asked] == ["h/landing", "l"]
+
+
+def test_repartition_shows_the_plan_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    commands = stand_in(monkeypatch, document={"imbalance": 2.0})
+    assert repartition.main([f"--result={tmp_path}/r", "--home=h", "--planner=grid", "--workers=", "--dry-run"]) == 0
+    assert commands.asked == [
+        ["plans", "--json", "show", "--home=h"],
+        ["plan", "--json", "--home=h", "--planner=grid", "--dry-run"],
+    ]
+    assert json.loads((tmp_path / "r").read_text())["result"] == {"imbalance": 2.0, "before": {"imbalance": 2.0}}
+
+
+def test_an_ended_process_is_not_alive() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "pass"])
+    assert lifeline.alive(os.getpid())
+    deadline = time.monotonic() + 30
+    while lifeline.alive(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not lifeline.alive(process.pid), "ended, not collected"
+    process.wait()
+    assert not lifeline.alive(process.pid)
+
+
+def test_a_job_ends_with_its_submitter() -> None:
+    submitter = subprocess.Popen(["sleep", "600"])
+    code = "import time; from jobs.lifeline import end_with_submitter; end_with_submitter(); time.sleep(600)"
+    job = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=os.environ | {lifeline.SUBMITTERS: f"{os.getpid()},{submitter.pid}"},
+        cwd=Path(__file__).parents[2],
+    )
+    try:
+        time.sleep(2)
+        assert job.poll() is None
+        submitter.kill()
+        submitter.wait()
+        assert job.wait(30) == lifeline.EXIT_CODE
+    finally:
+        for process in (submitter, job):
+            process.kill()
+            process.wait()

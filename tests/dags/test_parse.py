@@ -1,0 +1,141 @@
+"""The DAG files: quick and light to read, without errors, and their forms refuse what no job could work with."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream import names
+from tests.dags.conftest import DAGS, ROOT
+
+pytestmark = pytest.mark.airflow
+
+HEAVY = ("pyspark", "delta", "deltalake", "numba", "numpy", "pandas", "pyarrow", "great_expectations")
+PARSE = """
+import json, sys, time
+sys.path.insert(0, {folder!r})
+import airflow.sdk, airflow.providers.apache.spark.operators.spark_submit
+began = time.perf_counter()
+import {module}
+seconds = time.perf_counter() - began
+print(json.dumps({{"seconds": seconds, "heavy": [name for name in {heavy!r} if name in sys.modules]}}))
+"""
+SECONDS = 5.0
+
+
+@pytest.mark.parametrize("module", ["micro_batch", "repartition"])
+def test_a_dag_file_loads_nothing_heavy(module: str, airflow_home: Path) -> None:
+    code = PARSE.format(folder=str(DAGS), module=module, heavy=HEAVY)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    found = json.loads(done.stdout.splitlines()[-1])
+    print(f"{module}: {found['seconds']:.3f} s on top of Airflow itself")
+    assert found["heavy"] == []
+    assert found["seconds"] < SECONDS
+
+
+def test_airflow_reads_the_folder_without_errors(dagbag: Any) -> None:
+    assert dagbag.import_errors == {}
+    assert set(dagbag.dags) == {"micro_batch", "repartition"}
+    for stat in dagbag.dagbag_stats:
+        print(f"{stat.file}: {stat.duration.total_seconds():.3f} s")
+
+
+def test_one_run_at_a_time_and_no_catching_up(dagbag: Any) -> None:
+    for dag in dagbag.dags.values():
+        assert dag.max_active_runs == 1
+        assert dag.catchup is False
+    assert dagbag.dags["micro_batch"].schedule == "* * * * *"
+    assert dagbag.dags["repartition"].schedule == "@daily"
+
+
+def test_jobs_are_submitted_in_the_pool_with_the_connection(dagbag: Any) -> None:
+    for dag, task in (("micro_batch", "match"), ("repartition", "plan")):
+        job = dagbag.dags[dag].get_task(task)
+        assert job.pool == names.SPARK_POOL
+        assert job._conn_id == names.SPARK_CONNECTION
+        assert Path(job.application).is_file()
+
+
+def test_what_make_airflow_sets_up_bears_the_names_that_dags_use() -> None:
+    pools = json.loads((ROOT / "infra" / "airflow" / "pools.json").read_text("utf-8"))
+    connections = json.loads((ROOT / "infra" / "airflow" / "connections.json").read_text("utf-8"))
+    assert list(pools) == [names.SPARK_POOL]
+    assert pools[names.SPARK_POOL]["slots"] == 1
+    assert list(connections) == [names.SPARK_CONNECTION]
+
+
+def test_each_task_reports_its_failure(dagbag: Any) -> None:
+    for dag in dagbag.dags.values():
+        for task in dag.tasks:
+            assert [callback.__name__ for callback in task.on_failure_callback] == ["report_failure"]
+
+
+def test_assets_have_the_stable_addresses(dagbag: Any) -> None:
+    for dag, address in (("micro_batch", names.MATCHES_ASSET), ("repartition", names.PLANS_ASSET)):
+        [asset] = dagbag.dags[dag].get_task("publish").outlets
+        assert asset.uri.rstrip("/") == address
+
+
+def test_every_field_of_a_form_says_what_it_is(dagbag: Any) -> None:
+    for dag in dagbag.dags.values():
+        for name, param in dag.params.items():
+            param = dag.params.get_param(name)
+            assert param.description, name
+            assert param.schema["title"] and param.schema["section"], name
+
+
+@pytest.mark.parametrize(
+    ("dag", "form"),
+    [
+        ("repartition", {"planner": "voronoi"}),
+        ("repartition", {"planner": 1}),
+        ("repartition", {"workers": 0}),
+        ("repartition", {"workers": 10_001}),
+        ("repartition", {"workers": "8"}),
+        ("repartition", {"workers": 2.5}),
+        ("repartition", {"dry_run": "yes"}),
+        ("repartition", {"from_version": -1}),
+        ("repartition", {"to_version": "newest"}),
+        ("repartition", {"home": ""}),
+        ("micro_batch", {"max_objects": 0}),
+        ("micro_batch", {"max_objects": "all"}),
+        ("micro_batch", {"strict": "no"}),
+        ("micro_batch", {"landing": 7}),
+    ],
+)
+def test_a_bad_value_in_a_form_is_refused(dagbag: Any, dag: str, form: dict[str, Any]) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    params = dagbag.dags[dag].params
+    with pytest.raises(ParamValidationError):
+        params.update(form)
+
+
+@pytest.mark.parametrize(
+    ("dag", "form"),
+    [
+        ("repartition", {"planner": None, "workers": 1, "dry_run": True, "from_version": 0, "to_version": 3}),
+        *[("repartition", {"planner": planner, "workers": 10_000}) for planner in names.PLANNERS],
+        ("micro_batch", {"max_objects": 1, "strict": True, "home": "h", "landing": "l"}),
+        ("micro_batch", {}),
+    ],
+)
+def test_a_good_value_is_taken(dagbag: Any, dag: str, form: dict[str, Any]) -> None:
+    params = dagbag.dags[dag].params
+    params.update(form)
+    params.validate()
+
+
+def test_a_refused_run_starts_no_task(dagbag: Any) -> None:
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.sdk.exceptions import ParamValidationError
+    from airflow.utils.session import create_session
+
+    dag = dagbag.dags["repartition"]
+    with pytest.raises((ParamValidationError, ValueError), match="voronoi"):
+        dag.test(run_conf={"planner": "voronoi"})
+    with create_session() as session:
+        assert session.query(TaskInstance).filter(TaskInstance.dag_id == "repartition").count() == 0

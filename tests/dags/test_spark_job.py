@@ -1,0 +1,143 @@
+"""The operator's judgement of how a job ended, what is kept of it, and what is said when it failed."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_home")]
+
+BATCH = {"batch_id": 1, "plan_version": 2, "objects": 5, "discarded": 1, "requests": 2, "matches": 4, "retractions": 0}
+
+
+def outcome(exit_code: int, error: str | None = None) -> dict[str, Any]:
+    return {"command": "run", "exit_code": exit_code, "error": error, "result": None}
+
+
+@pytest.mark.parametrize("exit_code", [0, 3])
+def test_done_is_done_whatever_spark_submit_says(exit_code: int) -> None:
+    from pststream_dags.spark_job import check_outcome
+
+    check_outcome("match", outcome(exit_code), RuntimeError("Error code is: 1"))
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "kind", "action", "delay"),
+    [
+        (2, "JobRefused", "fail", None),
+        (1, "JobFailed", "retry", timedelta(seconds=20)),
+        (70, "JobFailed", "retry", timedelta(seconds=20)),
+        (None, "JobLost", "retry", timedelta(minutes=1)),
+    ],
+)
+def test_retries_go_by_the_kind_of_error(
+    exit_code: int | None, kind: str, action: str, delay: timedelta | None
+) -> None:
+    from airflow.sdk.exceptions import AirflowException
+    from pststream_dags.spark_job import RETRY_POLICY, check_outcome
+
+    ended = None if exit_code is None else outcome(exit_code, "setting workers: 0 is less than 1")
+    with pytest.raises(AirflowException) as caught:
+        check_outcome("match", ended, AirflowException("Cannot execute: long. Error code is: 137.\nout of memory"))
+    assert type(caught.value).__name__ == kind
+    assert ("workers: 0" if ended else "137.\nout of memory") in str(caught.value)
+    decision = RETRY_POLICY.evaluate(caught.value, try_number=1, max_tries=3)
+    assert (decision.action.value, decision.retry_delay) == (action, delay)
+
+
+def test_other_errors_are_left_to_airflow() -> None:
+    from pststream_dags.spark_job import RETRY_POLICY
+
+    assert RETRY_POLICY.evaluate(TimeoutError(), try_number=1, max_tries=3).action.value == "default"
+
+
+@pytest.mark.parametrize("text", [None, "", '{"exit_code": 0'])
+def test_a_missing_or_torn_result_is_none(tmp_path: Path, text: str | None) -> None:
+    from pststream_dags.spark_job import read_outcome
+
+    if text is not None:
+        (tmp_path / "result.json").write_text(text)
+    assert read_outcome(tmp_path / "result.json") is None
+
+
+def test_the_jvm_is_given_its_memory_and_jars(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from pststream_dags import spark_job
+
+    (tmp_path / "b.jar").touch()
+    (tmp_path / "a.jar").touch()
+    monkeypatch.setattr(spark_job, "JARS", tmp_path)
+    monkeypatch.setenv("PSTSTREAM_SPARK_DRIVER_MEMORY", "3g")
+    conf = spark_job.spark_conf()
+    assert conf["spark.driver.memory"] == "3g"
+    assert conf["spark.jars"] == f"{tmp_path}/a.jar,{tmp_path}/b.jar"
+
+
+def test_counts_of_a_run_are_summed() -> None:
+    from pststream_dags.summaries import summarize_batches
+
+    took = {"files": 1, "files_skipped": 0, "rows": 9, "accepted": 6, "rejected": 3}
+    result = {
+        "ingest": {
+            "objects": took | {"rejects_by_reason": {"late": 2, "duplicate": 1}},
+            "requests": took | {"rejects_by_reason": {"late": 3}},
+        },
+        "match": {
+            "batches": [
+                BATCH | {"seconds": {"index": 1.0, "match": 2.5}},
+                BATCH | {"batch_id": 2, "plan_version": 3, "seconds": {"match": 0.5}},
+            ]
+        },
+        "table_version": 12,
+    }
+    summary = summarize_batches({"exit_code": 3, "result": result})
+    assert summary == {
+        "batches": 2, "batch_id": 2, "plan_version": 3, "table_version": 12, "seconds": 4.0,
+        "objects": 10, "discarded": 2, "requests": 4, "matches": 8, "retractions": 0,
+        "files": 2, "accepted": 12, "rejected": 6, "rejects_by_reason": {"late": 5, "duplicate": 1},
+    }  # fmt: skip
+    assert len(json.dumps(summary)) < 1000
+
+
+def test_a_run_with_nothing_new_sums_to_nothing() -> None:
+    from pststream_dags.summaries import summarize_batches
+
+    summary = summarize_batches({"result": {"ingest": {}, "match": {"batches": []}, "table_version": 0}})
+    assert summary["batches"] == summary["matches"] == summary["rejected"] == 0
+    assert summary["plan_version"] is None
+
+
+def test_loads_stand_side_by_side() -> None:
+    from pststream_dags.summaries import loads_table, summarize_plan
+
+    after = {"plan_version": 2, "planner": "kd_tree", "workers": 8, "imbalance": 1.25, "seconds": 3.0}
+    first = loads_table(summarize_plan({"result": after | {"before": None}}))
+    assert [line.split() for line in first.splitlines() if line.startswith("imbalance")] == [["imbalance", "-", "1.25"]]
+    later = loads_table(
+        summarize_plan({"result": after | {"before": {"planner": "grid", "workers": 4, "imbalance": 3.5}}})
+    )
+    assert "planner" in later and "grid" in later and "kd_tree" in later
+    assert [line.split() for line in later.splitlines() if line.startswith("imbalance")] == [
+        ["imbalance", "3.5", "1.25"]
+    ]
+
+
+def test_a_failure_is_told_with_its_remedy() -> None:
+    from pststream_dags.alerts import REMEDIES, failure_message
+    from pststream_dags.spark_job import JobRefused
+
+    task = SimpleNamespace(dag_id="d", task_id="t", run_id="r", try_number=1, log_url="http://x")
+    message = failure_message({"ti": task, "exception": JobRefused("home h: is not there")})
+    for part in ("d.t", "run r", "try 1", "JobRefused: home h: is not there", REMEDIES["JobRefused"], "http://x"):
+        assert part in message
+    assert "unknown error" in failure_message({"ti": task})
+
+
+def test_remedies_name_errors_that_exist() -> None:
+    import micro_batch
+    from pststream_dags import alerts, spark_job
+
+    for name in alerts.REMEDIES:
+        assert hasattr(spark_job, name) or hasattr(micro_batch, name)

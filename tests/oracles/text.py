@@ -1,0 +1,67 @@
+"""Slow twins of words, term ids, expressions and distances: one character, one row, one formula at a time."""
+
+import math
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+
+EARTH_RADIUS_M = 6_371_008.8
+
+Tree = tuple[str, Any]
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, character by character."""
+    found: list[str] = []
+    current = ""
+    for character in unicodedata.normalize("NFKC", text).casefold():
+        category = unicodedata.category(character)
+        if category.startswith(("L", "M")) or category == "Nd" or character == "_":
+            current += character
+        elif current:
+            found.append(current)
+            current = ""
+    return [*found, current] if current else found
+
+
+def term_id(word: str) -> int:
+    """FNV-1a 64, then fmix64, in Python's unbounded integers."""
+    most = (1 << 64) - 1
+    hashed = 0xCBF29CE484222325
+    for byte in word.encode():
+        hashed = ((hashed ^ byte) * 0x100000001B3) & most
+    for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        hashed = ((hashed ^ (hashed >> 33)) * multiplier) & most
+    hashed ^= hashed >> 33
+    return hashed - (1 << 64) if hashed >> 63 else hashed
+
+
+def holds(tree: Tree, found: set[str]) -> bool:
+    """Whether a text with these words satisfies a tree of ("word", w), ("and", trees), ("or", trees)."""
+    kind, inside = tree
+    if kind == "word":
+        return inside in found
+    parts = [holds(part, found) for part in inside]
+    return all(parts) if kind == "and" else any(parts)
+
+
+def words_of_tree(tree: Tree) -> Iterator[str]:
+    """All words of a tree."""
+    kind, inside = tree
+    if kind == "word":
+        yield inside
+        return
+    for part in inside:
+        yield from words_of_tree(part)
+
+
+def great_circle_m(lon1: float, lat1: float, lon2: float, lat2: float) -> float:
+    """Distance by the angle between two vectors: exact near and far, and no haversine."""
+    a, b = _vector(lon1, lat1), _vector(lon2, lat2)
+    cross = (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+    return EARTH_RADIUS_M * math.atan2(math.hypot(*cross), sum(x * y for x, y in zip(a, b)))
+
+
+def _vector(lon: float, lat: float) -> tuple[float, float, float]:
+    across, up = math.radians(lon), math.radians(lat)
+    return math.cos(up) * math.cos(across), math.cos(up) * math.sin(across), math.sin(up)

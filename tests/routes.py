@@ -1,0 +1,43 @@
+"""Where the dispatch index sends things, as lists, and the check that each pair meets at one worker."""
+
+import numpy as np
+
+from pststream.domain.plan import PartitionPlan
+from pststream.domain.workload import WorkloadSample
+from pststream.routing.dispatch import DispatchIndex
+from tests.plans import unpack
+
+
+def routed(index: DispatchIndex, sample: WorkloadSample, live: np.ndarray) -> list[list[int]]:
+    """The workers that each object goes to."""
+    place, worker = index.route_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms, live)
+    assert place.dtype == worker.dtype == np.int32
+    assert (np.diff(place) >= 0).all()
+    return [worker[place == i].tolist() for i in range(sample.objects)]
+
+
+def stored(index: DispatchIndex, sample: WorkloadSample) -> list[list[int]]:
+    """The workers that store each piece."""
+    offsets, workers = index.workers_of_pieces(sample.boxes, sample.post_offsets, sample.post_terms)
+    assert offsets.dtype == np.int64
+    assert workers.dtype == np.int32
+    return unpack(offsets, workers)
+
+
+def check_meetings(plan: PartitionPlan, sample: WorkloadSample) -> None:
+    """Of all workers exactly one has the piece and is probed by the object for a term they share: the term's owner."""
+    index = DispatchIndex(plan)
+    goes_to = routed(index, sample, np.isin(sample.terms, sample.post_terms))
+    stored_at = stored(index, sample)
+    posts = [set(terms) for terms in unpack(sample.post_offsets, sample.post_terms)]
+    for i, terms in enumerate(unpack(sample.term_offsets, sample.terms)):
+        x, y = sample.lon[i], sample.lat[i]
+        units = index.unit_of(np.full(len(terms), x), np.full(len(terms), y), np.array(terms, dtype=np.int64))
+        for piece, (west, south, east, north) in enumerate(sample.boxes):
+            if not (west <= x <= east and south <= y <= north):
+                continue
+            for term, unit in zip(terms, units):
+                if term in posts[piece]:
+                    owner = plan.unit_worker[unit]
+                    meeting = [w for w in goes_to[i] if w in stored_at[piece] and w == owner]
+                    assert len(meeting) == 1

@@ -1,0 +1,192 @@
+"""Homes written by hand, table by table, as ingest and match would leave them: no Spark, no kernels of matching."""
+
+import datetime as dt
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pststream import names
+from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
+from pststream.domain.region import read_region
+from pststream.state import control
+from pststream.state.home import Home
+from pststream.state.ledger import Ledger, key
+from pststream.state.plans import save_plan, save_units, save_vocabulary
+from pststream.text.expression import parse_keywords
+from pststream.text.tokenizer import term_id, tokenize
+
+START = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+WORLD = (-180.0, -90.0, 180.0, 90.0)
+
+
+def at(minutes: float) -> dt.datetime:
+    """A time of the tests: minutes after START."""
+    return START + dt.timedelta(minutes=minutes)
+
+
+def copy_of(empty: Path, path: Path) -> Home:
+    """A new empty home, copied: faster than making its tables."""
+    shutil.copytree(empty, path)
+    return Home(path)
+
+
+def thing(row: int, object_id: str, minutes: float = 0, **changes: Any) -> dict[str, Any]:
+    """An accepted object at row `row` of its file."""
+    fields = {"row": row, "object_id": object_id, "ts": at(minutes), "lon": 0.0, "lat": 0.0, "text": "free coffee"}
+    return fields | changes
+
+
+def insertion(row: int, subscription_id: str, minutes: float = -60, **changes: Any) -> dict[str, Any]:
+    """An accepted insertion at row `row` of its file."""
+    fields = {
+        "row": row, "op": "insert", "subscription_id": subscription_id, "at": at(minutes), "expires_at": None,
+        "keywords": "coffee AND (free OR cheap)", "bbox": [-1.0, -1.0, 1.0, 1.0], "circle": None, "payload": None,
+    }  # fmt: skip
+    return fields | changes
+
+
+def deletion(row: int, subscription_id: str, minutes: float, subscription_key: int) -> dict[str, Any]:
+    """An accepted deletion at row `row` of its file."""
+    return {
+        "row": row, "op": "delete", "subscription_id": subscription_id, "at": at(minutes),
+        "subscription_key": subscription_key,
+    }  # fmt: skip
+
+
+def reject(row: int, reason: str, field: str = "", raw: str | None = None) -> dict[str, Any]:
+    """A rejected row."""
+    return {"row": row, "field": field, "reason": reason, "detail": f"because {reason}", "raw": raw}
+
+
+def add_file(
+    home: Home, kind: str, rows: Sequence[dict[str, Any]], rejects: Sequence[dict[str, Any]] = (), done: bool = True
+) -> int:
+    """Ingests a file; its place in the log."""
+    ledger = Ledger(home)
+    seq, ingest_id = ledger.next_file_seq, ledger.next_ingest_id
+    path = f"/landing/{kind}-{seq}.jsonl"
+    started = {
+        "file_seq": seq, "ingest_id": ingest_id, "kind": kind, "path": path, "sha256": f"{seq:064}", "bytes": 1,
+        "options": "{}", "status": "started", "at": at(0),
+    }  # fmt: skip
+    control.append(home, names.FILES, [started])
+    write = _write_objects if kind == "objects" else _write_requests
+    write(home, seq, ingest_id, rows)
+    control.append(
+        home, names.REJECTS, [{**row, "kind": kind, "file": path, "ingest_id": ingest_id} for row in rejects]
+    )
+    if done:
+        moments = [row["ts"] if kind == "objects" else row["at"] for row in rows]
+        finished = {
+            "status": "done", "rows": max((row["row"] for row in [*rows, *rejects]), default=0), "accepted": len(rows),
+            "rejected": len(rejects), "watermark": None, "min_ts": min(moments, default=None),
+            "max_ts": max(moments, default=None),
+        }  # fmt: skip
+        control.append(home, names.FILES, [started | finished])
+    return seq
+
+
+def _write_objects(home: Home, seq: int, ingest_id: int, rows: Iterable[dict[str, Any]]) -> None:
+    told = [
+        {
+            "terms": sorted({term_id(word) for word in tokenize(row["text"])}),
+            **row, "object_key": key(seq, row["row"]), "ingest_id": ingest_id,
+        }
+        for row in rows
+    ]  # fmt: skip
+    control.append(home, names.OBJECTS, told)
+
+
+def _write_requests(home: Home, seq: int, ingest_id: int, rows: Iterable[dict[str, Any]]) -> None:
+    told = []
+    for row in rows:
+        base = {"request_key": key(seq, row["row"]), "subscription_key": key(seq, row["row"]), "ingest_id": ingest_id}
+        if row["op"] == "insert":
+            region = read_region(row["bbox"], row["circle"])
+            base |= dict(zip(("west", "south", "east", "north"), (list(side) for side in zip(*region.boxes))))
+            base["clauses"] = [sorted({term_id(w) for w in clause}) for clause in parse_keywords(row["keywords"])]
+            base["circle"] = list(region.circle) if region.circle else None
+        told.append({**row, **base} | ({"circle": base.get("circle")}) | _own_key(row))
+    control.append(home, names.REQUESTS, told)
+
+
+def _own_key(row: dict[str, Any]) -> dict[str, Any]:
+    return {"subscription_key": row["subscription_key"]} if "subscription_key" in row else {}
+
+
+def match_row(object_key: int, object_id: str, minutes: float, keys: list[int], **changes: Any) -> dict[str, Any]:
+    """A row of `matches`, without batch and plan."""
+    fields = {
+        "object_key": object_key, "object_id": object_id, "ts": at(minutes), "subscription_keys": keys,
+        "retracted": False, "worker": 0,
+    }  # fmt: skip
+    return fields | changes
+
+
+def add_batch(
+    home: Home,
+    matches: Sequence[dict[str, Any]] = (),
+    *,
+    objects_to: int | None = None,
+    plan_version: int = 1,
+    cpu_seconds: Sequence[float] = (),
+    done: bool = True,
+) -> int:
+    """Runs a batch over all that is pending, or objects up to a key; its number."""
+    ledger = Ledger(home)
+    pending, batch_id = ledger.pending(10**9), ledger.next_batch_id
+    started = {
+        "batch_id": batch_id, "status": "started", "plan_version": plan_version,
+        "objects_after": pending.objects_after,
+        "objects_to": pending.objects_to if objects_to is None else objects_to,
+        "requests_after": pending.requests_after, "requests_to": pending.requests_to, "objects_version": 0,
+        "requests_version": 0, "started_at": at(100),
+    }  # fmt: skip
+    control.append(home, names.BATCHES, [started])
+    same = {"batch_id": batch_id, "plan_version": plan_version}
+    control.append(home, names.MATCHES, [{**row, **same} for row in matches])
+    loads = [
+        {
+            **same, "worker": worker, "unit": -1, "objects": 10, "subscriptions": 5, "candidates": 7, "matches": 1,
+            "cpu_seconds": seconds,
+        }
+        for worker, seconds in enumerate(cpu_seconds)
+    ]  # fmt: skip
+    control.append(home, names.UNIT_LOADS, loads)
+    if done:
+        count = {
+            taken: sum(len(r["subscription_keys"]) for r in matches if r["retracted"] is taken)
+            for taken in (False, True)
+        }
+        finished = {
+            "status": "done", "objects": 3, "discarded": 1, "requests": 2, "matches": count[False],
+            "retractions": count[True], "seconds": '{"match": 1.5, "index": 0.5}', "finished_at": at(101),
+        }  # fmt: skip
+        control.append(home, names.BATCHES, [started | finished])
+    return batch_id
+
+
+def halves(workers: int = 2) -> PartitionPlan:
+    """A plan of vertical stripes, one a worker."""
+    grid = DispatchGrid(*WORLD, columns=64, rows=32)
+    leaf = np.tile(np.arange(64) * workers // 64, 32)
+    return space_plan("stripes", grid, leaf, np.arange(workers), workers, {"made": "by hand"})
+
+
+def add_plan(home: Home, plan: PartitionPlan, version: int = 1, frequencies: dict[str, int] | None = None) -> None:
+    """Saves a plan; `frequencies`: sampled objects that have a word."""
+    ones = np.ones(plan.units)
+    save_units(home, version, plan, {"load": np.arange(plan.units), "objects": ones, "subscriptions": ones})
+    words = frequencies or {"coffee": 5, "free": 1, "cheap": 1}
+    counts = {"objects": list(words.values()), "subscriptions": [1] * len(words)}
+    ids = [term_id(word) for word in words]
+    save_vocabulary(home, version, pa.table({"term_id": ids, "term": list(words), **counts}))
+    figures = {
+        "load_total": 3.0, "load_max": 2.0, "load_min": 1.0, "imbalance": 2.0, "seconds": 0.5,
+        "worker_loads": [1.0] * plan.workers, "options": {"cost_check": 1.0},
+    }  # fmt: skip
+    save_plan(home, version, plan, figures)

@@ -1,0 +1,151 @@
+"""Export: every pair once, of finished batches, without those taken back, in three forms."""
+
+import csv
+import datetime as dt
+import json
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pststream.errors import PstError, UsageError
+from pststream.reports import pairs as pairs_module
+from pststream.reports.export import export_matches
+from pststream.state.home import Home
+from pststream.state.ledger import key
+from tests.unit.reports.commands.homes import add_batch, add_file, at, insertion, match_row, thing
+
+ODD_IDS = ('a,"b"', "new\nline", "tab\tand\\", "東京", " blank ", "", "quote'", "\x01\x7f", "cr\rhere", "😀")
+
+
+def filled(home: Home) -> list[int]:
+    """Two subscriptions, three objects; batches 1 and 2 done, 3 not; keys of the subscriptions."""
+    asked = add_file(home, "requests", [insertion(1, "s1"), insertion(2, "s2", payload='{"owner": "Ada"}')])
+    seen = add_file(home, "objects", [thing(1, "o1", 1), thing(2, "o2", 2), thing(3, "o3", 3)])
+    s1, s2 = key(asked, 1), key(asked, 2)
+    o1, o2, o3 = (key(seen, row) for row in (1, 2, 3))
+    add_batch(home, [match_row(o1, "o1", 1, [s1, s2]), match_row(o2, "o2", 2, [s2], worker=1)], objects_to=o2)
+    add_batch(home, [match_row(o3, "o3", 3, [s1]), match_row(o1, "o1", 1, [s2], retracted=True, worker=-1)])
+    add_file(home, "objects", [thing(1, "o4", 4)])
+    add_batch(home, [match_row(o3, "o3", 3, [s2]), match_row(o3, "o3", 3, [s1], retracted=True)], done=False)
+    return [s1, s2]
+
+
+def exported(home: Home, folder: Path, since: dt.datetime | None = None) -> list[tuple[str, ...]]:
+    """What a CSV export holds, without its header."""
+    out = folder / "m.csv"
+    export_matches(home, str(out), since)
+    with open(out, newline="", encoding="utf-8") as file:
+        return [tuple(row) for row in csv.reader(file)][1:]
+
+
+def test_csv(hand_home: Home, tmp_path: Path) -> None:
+    filled(hand_home)
+    out = tmp_path / "m.csv"
+    assert export_matches(hand_home, str(out)) == {"out": str(out), "rows": 3}
+    assert out.read_text("utf-8") == (
+        "object_id,subscription_id,ts,batch_id,plan_version,payload\n"
+        "o1,s1,2026-03-01T00:01:00.000000Z,1,1,\n"
+        'o2,s2,2026-03-01T00:02:00.000000Z,1,1,"{""owner"": ""Ada""}"\n'
+        "o3,s1,2026-03-01T00:03:00.000000Z,2,1,\n"
+    )
+    assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == ["m.csv"]
+
+
+def test_json_lines(hand_home: Home, tmp_path: Path) -> None:
+    filled(hand_home)
+    out = tmp_path / "m.jsonl"
+    assert export_matches(hand_home, str(out))["rows"] == 3
+    rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert rows[1] == {
+        "object_id": "o2", "subscription_id": "s2", "ts": "2026-03-01T00:02:00.000000Z", "batch_id": 1,
+        "plan_version": 1, "payload": {"owner": "Ada"},
+    }  # fmt: skip
+    assert [row["payload"] for row in rows] == [None, {"owner": "Ada"}, None]
+
+
+def test_parquet(hand_home: Home, tmp_path: Path) -> None:
+    filled(hand_home)
+    out = tmp_path / "m.PARQUET"
+    export_matches(hand_home, str(out))
+    table = pq.read_table(out)
+    assert table.schema.field("ts").type == pa.timestamp("us", tz="UTC")
+    assert table.column("object_id").to_pylist() == ["o1", "o2", "o3"]
+    assert table.column("ts").to_pylist() == [at(1), at(2), at(3)]
+    assert table.column("payload").to_pylist() == [None, '{"owner": "Ada"}', None]
+
+
+def test_since_takes_objects_from_that_time_on(hand_home: Home, tmp_path: Path) -> None:
+    filled(hand_home)
+    assert [row[0] for row in exported(hand_home, tmp_path, at(2))] == ["o2", "o3"]
+    assert exported(hand_home, tmp_path, at(9)) == []
+    zone = dt.timezone(dt.timedelta(hours=2))
+    assert [row[0] for row in exported(hand_home, tmp_path, at(3).astimezone(zone))] == ["o3"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_a_home_without_matches(hand_home: Home, tmp_path: Path, ending: str) -> None:
+    out = tmp_path / f"m.{ending}"
+    assert export_matches(hand_home, str(out))["rows"] == 0
+    if ending == "parquet":
+        assert pq.read_table(out).num_rows == 0
+    else:
+        assert len(out.read_text().splitlines()) == (ending == "csv")
+
+
+def test_odd_ids_come_back_as_they_were(hand_home: Home, tmp_path: Path) -> None:
+    asked = add_file(hand_home, "requests", [insertion(n, name) for n, name in enumerate(ODD_IDS, 1)])
+    seen = add_file(hand_home, "objects", [thing(n, name) for n, name in enumerate(ODD_IDS, 1)])
+    keys = [key(asked, n) for n in range(1, len(ODD_IDS) + 1)]
+    add_batch(hand_home, [match_row(key(seen, n), name, 0, keys) for n, name in enumerate(ODD_IDS, 1)])
+    wanted = [(thing_id, subscription_id) for thing_id in ODD_IDS for subscription_id in ODD_IDS]
+    assert [row[:2] for row in exported(hand_home, tmp_path)] == wanted
+    export_matches(hand_home, str(tmp_path / "m.jsonl"))
+    lines = (tmp_path / "m.jsonl").read_bytes().decode().split("\n")[:-1]
+    assert [(row["object_id"], row["subscription_id"]) for row in map(json.loads, lines)] == wanted
+
+
+def test_equals_a_slow_twin_over_many_batches(hand_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs_module, "_MOST_BYTES", 2_000)  # several portions
+    monkeypatch.setattr(pairs_module, "_MOST_PAIRS", 20)
+    rnd = random.Random(7)
+    asked = add_file(hand_home, "requests", [insertion(n, f"s{n}") for n in range(1, 41)])
+    pairs: dict[tuple[str, str], int] = {}
+    for batch in range(1, 9):
+        seen = add_file(hand_home, "objects", [thing(n, f"o{batch}-{n}", batch) for n in range(1, 31)])
+        rows = []
+        for n in range(1, 31):
+            lists = rnd.sample(range(1, 41), rnd.choice((0, 1, 5, 40)))
+            for part in (lists[::2], lists[1::2]):  # two workers
+                rows.append(match_row(key(seen, n), f"o{batch}-{n}", batch, [key(asked, s) for s in part]))
+            pairs |= {(f"o{batch}-{n}", f"s{s}"): batch for s in lists}
+        for name, subscription in rnd.sample(sorted(pairs), 25):
+            of_batch, n = (int(part) for part in name[1:].split("-"))
+            del pairs[name, subscription]
+            back = key(asked, int(subscription[1:]))
+            rows.append(match_row(key(asked + of_batch, n), name, of_batch, [back], retracted=True))
+        add_batch(hand_home, rows)
+    found = exported(hand_home, tmp_path)
+    assert sorted((row[0], row[1], int(row[3])) for row in found) == sorted((*k, batch) for k, batch in pairs.items())
+    assert [row[3] for row in found] == sorted(row[3] for row in found)
+
+
+@pytest.mark.parametrize("name", ["m.json", "m", "folder.csv", "nowhere/m.csv"])
+def test_names_that_cannot_be(hand_home: Home, tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(UsageError) as error:
+        export_matches(hand_home, str(tmp_path / name))
+    assert error.value.hint
+
+
+def test_a_failure_leaves_the_file_that_was_there(hand_home: Home, tmp_path: Path) -> None:
+    seen = add_file(hand_home, "objects", [thing(1, "o1")])
+    add_batch(hand_home, [match_row(key(seen, 1), "o1", 0, [12345])])
+    out = tmp_path / "m.csv"
+    out.write_text("before")
+    with pytest.raises(PstError, match="12345"):
+        export_matches(hand_home, str(out))
+    assert out.read_text() == "before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "m.csv"]

@@ -1,0 +1,37 @@
+"""Rejects: newest ingest first, in an ingest by file and row."""
+
+from pststream.reports.rejects import rejects
+from pststream.state.home import Home
+from tests.unit.reports.commands.homes import add_file, reject
+
+
+def filled(home: Home) -> None:
+    add_file(home, "objects", [], [reject(9, "late", "ts", "x"), reject(2, "missing")])
+    add_file(home, "requests", [], [reject(1, "late", "at"), reject(3, "missing", "keywords", None)])
+
+
+def test_rows_in_order(hand_home: Home) -> None:
+    filled(hand_home)
+    rows = rejects(hand_home, None, None)
+    assert [(row["kind"], row["row"]) for row in rows] == [
+        ("requests", 1),
+        ("requests", 3),
+        ("objects", 2),
+        ("objects", 9),
+    ]
+    assert rows[3] == {
+        "kind": "objects", "file": "/landing/objects-1.jsonl", "row": 9, "field": "ts", "reason": "late",
+        "detail": "because late", "raw": "x", "ingest_id": 1,
+    }  # fmt: skip
+
+
+def test_reason_and_limit(hand_home: Home) -> None:
+    filled(hand_home)
+    assert [row["row"] for row in rejects(hand_home, "late", None)] == [1, 9]
+    for limit in (1, 2, 3, 4, 5):
+        assert rejects(hand_home, None, limit) == rejects(hand_home, None, None)[:limit]
+    assert rejects(hand_home, "no such", 10) == []
+
+
+def test_none(hand_home: Home) -> None:
+    assert rejects(hand_home, None, None) == []

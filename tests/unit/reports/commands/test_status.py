@@ -1,0 +1,136 @@
+"""Status: lag, live subscriptions, balance, what was left unfinished; in step with the ledger that match uses."""
+
+import json
+from typing import Any
+
+from pststream.reports.ledgers import Ledgers
+from pststream.reports.reading import Reader
+from pststream.reports.status import TABLES, render_status, status
+from pststream.state import tables
+from pststream.state.home import Home
+from pststream.state.ledger import Ledger, key
+from tests.unit.reports.commands.homes import (
+    add_batch,
+    add_file,
+    add_plan,
+    at,
+    deletion,
+    halves,
+    insertion,
+    match_row,
+    reject,
+    thing,
+)
+
+
+def shown(home: Home, minutes: float = 0) -> dict[str, Any]:
+    """The status, which can be printed and rendered."""
+    document = status(home, at(minutes))
+    json.dumps(document)
+    assert render_status(document)
+    return document
+
+
+def test_a_new_home(hand_home: Home) -> None:
+    document = shown(hand_home)
+    assert document["lag"] == {
+        "objects": {"rows": 0, "files": 0, "oldest_ts": None},
+        "requests": {"rows": 0, "files": 0, "oldest_at": None},
+    }
+    assert (document["watermark"], document["plan"], document["balance"]) == (None, None, None)
+    assert document["subscriptions"] == {"live": 0, "inserted": 0}
+    assert document["index"] == {"files": 0, "bytes": 0, "rows": 0}
+    assert "first batch makes one" in render_status(document)
+
+
+def test_every_table_has_its_version(hand_home: Home) -> None:
+    assert set(TABLES) == set(tables.TABLES)
+    assert shown(hand_home)["versions"].keys() == tables.TABLES.keys()
+
+
+def test_totals_and_lag(hand_home: Home) -> None:
+    add_file(hand_home, "requests", [insertion(1, "s1"), insertion(3, "s2", -30)], [reject(2, "missing")])
+    seen = add_file(hand_home, "objects", [thing(1, "a", 5), thing(3, "b", 1), thing(4, "c", 2)], [reject(2, "late")])
+    document = shown(hand_home)
+    assert document["lag"]["objects"] == {"rows": 3, "files": 1, "oldest_ts": "2026-03-01T00:01:00Z"}
+    assert document["lag"]["requests"] == {"rows": 2, "files": 1, "oldest_at": "2026-02-28T23:00:00Z"}
+    assert document["totals"]["rejected"] == {"objects": 1, "requests": 1}
+    assert document["watermark"] == "2026-03-01T00:05:00Z"
+
+    add_batch(hand_home, objects_to=key(seen, 3))  # takes a file in part
+    add_file(hand_home, "objects", [thing(1, "d", 0)])
+    document = shown(hand_home)
+    assert document["lag"]["objects"] == {"rows": 2, "files": 2, "oldest_ts": "2026-03-01T00:00:00Z"}
+    assert document["lag"]["requests"]["rows"] == 0
+
+    add_batch(hand_home)
+    assert shown(hand_home)["lag"]["objects"]["files"] == 0
+
+
+def test_agrees_with_the_ledger_of_match(hand_home: Home) -> None:
+    seen = add_file(hand_home, "objects", [thing(1, "a"), thing(2, "b")])
+    add_file(hand_home, "requests", [insertion(1, "s1")])
+    add_batch(hand_home, objects_to=key(seen, 1))
+    add_file(hand_home, "objects", [thing(1, "c")], done=False)
+    ledger, ledgers = Ledger(hand_home), Ledgers(Reader(hand_home))
+    assert (ledgers.objects_matched, ledgers.requests_applied) == (ledger.objects_matched, ledger.requests_applied)
+    assert [file["file_seq"] for file in ledgers.pending_files("objects")] == [1]
+    assert ledgers.started_files.column("file_seq").to_pylist() == [f["file_seq"] for f in ledger.unfinished_ingest()]
+    assert ledgers.files_of("objects").column("file_seq").to_pylist() == [f["file_seq"] for f in ledger.done("objects")]
+
+
+def test_live_subscriptions(hand_home: Home) -> None:
+    asked = add_file(
+        hand_home,
+        "requests",
+        [
+            insertion(1, "forever"),
+            insertion(2, "later", 10),
+            insertion(3, "expires", expires_at=at(5)),
+            insertion(4, "deleted"),
+            deletion(5, "deleted", 3, key(1, 4)),
+            deletion(6, "deleted", 2, key(1, 4)),
+            insertion(7, "deleted", 4),
+            insertion(8, "both", expires_at=at(6)),
+            deletion(9, "both", 5.5, key(1, 8)),
+        ],
+    )
+    assert asked == 1
+    lives = {minutes: shown(hand_home, minutes)["subscriptions"] for minutes in (-61, 0, 2, 4, 5, 5.5, 6, 10)}
+    assert {minutes: live["live"] for minutes, live in lives.items()} == {
+        -61: 0, 0: 4, 2: 3, 4: 4, 5: 3, 5.5: 2, 6: 2, 10: 3,
+    }  # fmt: skip
+    assert lives[0]["inserted"] == 6
+
+
+def test_what_was_left_unfinished(hand_home: Home) -> None:
+    add_file(hand_home, "objects", [thing(1, "a")])
+    add_batch(hand_home, [match_row(key(1, 1), "a", 0, [1])], done=False)
+    add_file(hand_home, "requests", [insertion(1, "s1")], done=False)
+    document = shown(hand_home)
+    ingest, batch = document["unfinished"]
+    assert (ingest["what"], ingest["id"], batch["what"], batch["id"]) == ("ingest", 2, "batch", 1)
+    assert ingest["remedy"].startswith("pststream ingest requests /landing/requests-2.jsonl --home ")
+    assert batch["remedy"].startswith("pststream match --home ")
+    assert document["lag"]["objects"]["rows"] == 1
+    assert document["totals"]["matches"] == 0
+    assert document["batches"][-1]["status"] == "started"
+    assert ingest["remedy"] in render_status(document)
+
+
+def test_balance_of_the_last_batches(hand_home: Home) -> None:
+    add_plan(hand_home, halves(2))
+    add_plan(hand_home, halves(4), version=2)
+    for _ in range(2):
+        add_file(hand_home, "objects", [thing(1, "a")])
+        add_batch(hand_home, plan_version=1, cpu_seconds=(100.0, 0.0))
+    for seconds in ((1.0, 2.0, 0.0), (1.0, 2.0)):
+        add_batch(hand_home, plan_version=2, cpu_seconds=seconds)
+    document = shown(hand_home)
+    balance = document["balance"]
+    assert balance["batches"] == [3, 4]
+    assert balance["cpu_seconds"] == [2.0, 4.0, 0.0, 0.0]
+    assert balance["max_over_mean"] == 4.0 / 1.5
+    assert document["plan"]["version"] == 2
+    assert [batch["batch_id"] for batch in document["batches"]] == [1, 2, 3, 4]
+    assert "2.67 measured" in render_status(document)
