@@ -75,8 +75,12 @@ def _sources(home: Any, known: dict[str, Any], arguments: dict[str, Any]) -> lis
         try:
             sources.append((str(path), tomllib.loads(path.read_text("utf-8"))))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SettingError(FILE, f"not readable as TOML: {error}", "mend the file, or delete it and run init") from None
-    environment = {name: os.environ[f"PSTSTREAM_{name.upper()}"] for name in known if f"PSTSTREAM_{name.upper()}" in os.environ}
+            raise SettingError(
+                FILE, f"not readable as TOML: {error}", "mend the file, or delete it and run init"
+            ) from None
+    environment = {
+        name: os.environ[f"PSTSTREAM_{name.upper()}"] for name in known if f"PSTSTREAM_{name.upper()}" in os.environ
+    }
     sources.append(("the environment", environment))
     sources.append(("the arguments", {name: value for name, value in arguments.items() if value is not None}))
     return sources
@@ -101,7 +105,15 @@ def _a(kind: type) -> str:
 def _check(settings: Settings) -> None:
     if settings.planner not in names.PLANNERS:
         raise SettingError("planner", f"{settings.planner!r} is unknown", "one of: " + ", ".join(names.PLANNERS))
-    for name in ("workers", "max_text_bytes", "sample_objects", "sample_subscriptions", "max_objects", "merge_files", "cache_bytes"):
+    for name in (
+        "workers",
+        "max_text_bytes",
+        "sample_objects",
+        "sample_subscriptions",
+        "max_objects",
+        "merge_files",
+        "cache_bytes",
+    ):
         if getattr(settings, name) < 1:
             raise SettingError(name, f"{getattr(settings, name)} is less than 1")
     if settings.workers > 10_000:

@@ -72,9 +72,7 @@ class Home:
     def run(self, *arguments: str | Path, code: int = 0) -> Any:
         """Runs a command with --json; its document, or None if it failed as expected."""
         result = run_here(*arguments, "--home", self.path, "--json")
-        assert result.code == code, (
-            f"{arguments} ended with {result.code}:\n{result.err[-4000:]}\n{result.out[-500:]}"
-        )
+        assert result.code == code, f"{arguments} ended with {result.code}:\n{result.err[-4000:]}\n{result.out[-500:]}"
         return result.json if result.out.strip() else None
 
     def crash(self, step: str, *arguments: str | Path) -> Result:
@@ -106,9 +104,7 @@ class Home:
 
     def rejects(self) -> Counter[tuple[str, str]]:
         """Rejected rows by kind and reason."""
-        return Counter(
-            (row["kind"], row["reason"]) for row in self.run("rejects", "--limit", "1000000")["rejects"]
-        )
+        return Counter((row["kind"], row["reason"]) for row in self.run("rejects", "--limit", "1000000")["rejects"])
 
 
 def new_home(path: Path, **settings: Any) -> Home:

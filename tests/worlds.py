@@ -79,9 +79,7 @@ def some_point(rnd: random.Random) -> tuple[float, float]:
     if kind < 4:
         return rnd.choice(LONS), rnd.choice(LATS)
     if kind < 9:
-        return round(CITY[0] + rnd.randint(-20, 20) / 1000, 3), round(
-            CITY[1] + rnd.randint(-20, 20) / 1000, 3
-        )
+        return round(CITY[0] + rnd.randint(-20, 20) / 1000, 3), round(CITY[1] + rnd.randint(-20, 20) / 1000, 3)
     return round(rnd.uniform(-180, 180), 4), round(rnd.uniform(-90, 90), 4)
 
 
@@ -152,17 +150,13 @@ def object_log(rnd: random.Random, count: int) -> Rows:
     """Objects in the order they are published: about ascending in time; some late, repeated or bad."""
     rows: Rows = []
     for n in range(count):
-        step = n * STEPS // max(count, 1) + rnd.choice(
-            (0, 0, 0, -2, 3, -LATENESS_STEPS, -LATENESS_STEPS - 40)
-        )
+        step = n * STEPS // max(count, 1) + rnd.choice((0, 0, 0, -2, 3, -LATENESS_STEPS, -LATENESS_STEPS - 40))
         lon, lat = some_point(rnd)
         row = {"object_id": f"o{n}", "ts": moment(step), "lon": lon, "lat": lat, "text": some_text(rnd)}
         if rows and rnd.randrange(20) == 0:
             row["object_id"] = rnd.choice(rows)["object_id"]
         if rnd.randrange(25) == 0:
-            row |= rnd.choice(
-                ({"lat": 91.0}, {"lon": -180.5}, {"ts": None}, {"lon": None}, {"object_id": None})
-            )
+            row |= rnd.choice(({"lat": 91.0}, {"lon": -180.5}, {"ts": None}, {"lon": None}, {"object_id": None}))
         rows.append(row)
     return rows
 
@@ -225,9 +219,7 @@ def cut(rows: Sequence[Row], parts: int) -> list[Rows]:
     return [list(rows[a:b]) for a, b in zip(edges, edges[1:])]
 
 
-def make_world(
-    rnd: random.Random, objects: int, requests: int, object_files: int, request_files: int
-) -> World:
+def make_world(rnd: random.Random, objects: int, requests: int, object_files: int, request_files: int) -> World:
     """A world of given sizes."""
     things, asked = object_log(rnd, objects), request_log(rnd, requests)
     _keep_off_circle_edges(things, asked)
@@ -323,9 +315,7 @@ def _arrow(rows: Rows, kind: str) -> pa.Table:
         table = pa.Table.from_pylist(rows, schema=pa.schema(texts + numbers))
         return table.append_column("ts", pa.array(times, pa.timestamp("us", tz="UTC")))
     fields = [pa.field(name, pa.string()) for name in _TEXTS]
-    return pa.Table.from_pylist(
-        rows, schema=pa.schema([*fields, pa.field("bbox", _BOX), pa.field("circle", _CIRCLE)])
-    )
+    return pa.Table.from_pylist(rows, schema=pa.schema([*fields, pa.field("bbox", _BOX), pa.field("circle", _CIRCLE)]))
 
 
 # Subscriptions over real data --------------------------------------------------------------------------------

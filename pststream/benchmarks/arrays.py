@@ -40,7 +40,9 @@ def object_batch(objects: SyntheticObjects) -> ObjectBatch:
 
 def clause_lists(subscriptions: SyntheticSubscriptions) -> pa.ListArray:
     """Clauses of each subscription: list<list<int64>>."""
-    inner = pa.ListArray.from_arrays(pa.array(subscriptions.term_offsets.astype(np.int32)), pa.array(term_ids(subscriptions.terms)))
+    inner = pa.ListArray.from_arrays(
+        pa.array(subscriptions.term_offsets.astype(np.int32)), pa.array(term_ids(subscriptions.terms))
+    )
     return pa.ListArray.from_arrays(pa.array(subscriptions.clause_offsets.astype(np.int32)), inner)
 
 

@@ -52,7 +52,10 @@ def _measure(
     began = time.perf_counter()
     match(bench.home, settings, progress=progress)
     first = time.perf_counter() - began
-    times, floors, empty, matches = [], [], [], 0
+    times: list[float] = []
+    floors: list[float] = []
+    empty: list[float] = []
+    matches = 0
     for number in range(RUNS):
         after, to = bench.add_objects(objects)
         began = time.perf_counter()

@@ -21,7 +21,12 @@ def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], Non
     for size in sizes:
         share = MATCHES_KEPT * math.sqrt(sizes[0] / size)
         measured = measure(size, QueryStyle(frequent_share=share), seed, progress)
-        for name in ("microseconds_per_object", "bytes_per_subscription", "matches_per_object", "candidates_per_object"):
+        for name in (
+            "microseconds_per_object",
+            "bytes_per_subscription",
+            "matches_per_object",
+            "candidates_per_object",
+        ):
             figures[f"{name}_at_{size}"] = measured[name]
     first, last = sizes[0], sizes[-1]
     time_growth = figures[f"microseconds_per_object_at_{last}"] / figures[f"microseconds_per_object_at_{first}"]
@@ -31,4 +36,10 @@ def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], Non
     figures["exponent"] = round(math.log(time_growth) / math.log(last / first), 3)
     bytes_growth = figures[f"bytes_per_subscription_at_{last}"] / figures[f"bytes_per_subscription_at_{first}"]
     figures["bytes_growth"] = round(bytes_growth, 3)
-    return {"figures": figures, "floor": {}, "targets": {"time_growth": {"target": figures["logarithm_growth"], "met": time_growth <= figures["logarithm_growth"]}}}
+    return {
+        "figures": figures,
+        "floor": {},
+        "targets": {
+            "time_growth": {"target": figures["logarithm_growth"], "met": time_growth <= figures["logarithm_growth"]}
+        },
+    }

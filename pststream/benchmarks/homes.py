@@ -78,7 +78,9 @@ class BenchHome:
         drawn = synthetic_subscriptions(count, self.seed * 1000 + seq, self.source, style)
         numbers = key(seq, 0) + np.arange(1, count + 1)
         lists = {
-            side: pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32)), pa.array(drawn.boxes[:, place]))
+            side: pa.ListArray.from_arrays(
+                pa.array(np.arange(count + 1, dtype=np.int32)), pa.array(drawn.boxes[:, place])
+            )
             for place, side in enumerate(("west", "south", "east", "north"))
         }
         at = pa.scalar(self.clock, pa.timestamp("us", tz="UTC"))
@@ -125,7 +127,9 @@ def _complete(rows: pa.Table, name: str) -> pa.Table:
 
     schema = TABLES[name].schema
     columns = [
-        rows.column(field.name).cast(field.type) if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)
+        rows.column(field.name).cast(field.type)
+        if field.name in rows.column_names
+        else pa.nulls(rows.num_rows, field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)

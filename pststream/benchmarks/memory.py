@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def peaks() -> dict[str, float]:
-    """Greatest resident megabytes so far of the JVM and of any one Python worker below this process (mapped files in)."""
+    """Greatest resident megabytes so far of the JVM and of any one Python worker below this process (maps included)."""
     parents = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():

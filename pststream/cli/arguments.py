@@ -52,48 +52,78 @@ def _setup(commands) -> None:  # type: ignore[no-untyped-def]
     _add(commands, "init", operate.init, "make tables and settings; safe to run again", "pststream init --home h")
     _add(commands, "doctor", show.doctor, "check Java, jars, pins, settings, disk; say the remedy", "pststream doctor")
     demo = _add(
-        commands, "demo", operate.demo, "run the main job on data that it makes, ending with a page", "pststream demo --out d"
+        commands,
+        "demo",
+        operate.demo,
+        "run the main job on data that it makes, ending with a page",
+        "pststream demo --out d",
     )
     demo.add_argument("--out", default="pststream-demo", help="folder of the demo (default %(default)s)")
 
 
 def _flow(commands) -> None:  # type: ignore[no-untyped-def]
     ingest = _add(
-        commands, "ingest", operate.ingest, "take files into the log", "pststream ingest objects posts.csv --column lon=longitude"
+        commands,
+        "ingest",
+        operate.ingest,
+        "take files into the log",
+        "pststream ingest objects posts.csv --column lon=longitude",
     )
     ingest.add_argument("kind", choices=("objects", "requests"))
     ingest.add_argument("paths", nargs="+", metavar="PATH", help="files, folders, globs")
     _reader_arguments(ingest)
     ingest.add_argument("--strict", action="store_true", help="exit with 3 if rows were rejected")
     plan = _add(
-        commands, "plan", operate.plan, "make a new plan version from the stored sample", "pststream plan --planner grid --workers 16"
+        commands,
+        "plan",
+        operate.plan,
+        "make a new plan version from the stored sample",
+        "pststream plan --planner grid --workers 16",
     )
     plan.add_argument("--planner", choices=names.PLANNERS, help="default: the setting")
     plan.add_argument("--workers", type=int, help="default: the setting")
     plan.add_argument("--from-version", type=int, help="sample objects written after this Delta version of objects")
     plan.add_argument("--to-version", type=int, help="... and up to this one")
     plan.add_argument("--dry-run", action="store_true", help="say what it would be; change nothing")
-    match = _add(commands, "match", operate.match, "run micro-batches, each exactly once", "pststream match --max-objects 100000")
+    match = _add(
+        commands, "match", operate.match, "run micro-batches, each exactly once", "pststream match --max-objects 100000"
+    )
     match.add_argument("--max-objects", type=_positive, help="objects of a batch at most (default: the setting)")
     how = match.add_mutually_exclusive_group()
     how.add_argument("--until-empty", action="store_true", help="until nothing is pending (default)")
     how.add_argument("--one", action="store_true", help="one batch")
     run = _add(
-        commands, "run", operate.run, "ingest and match what is new in a landing folder", "pststream run landing --home h"
+        commands,
+        "run",
+        operate.run,
+        "ingest and match what is new in a landing folder",
+        "pststream run landing --home h",
     )
     run.add_argument("landing", metavar="PATH", help="folder with objects/ and requests/")
     _reader_arguments(run)
     run.add_argument("--max-objects", type=_positive, help="objects of a batch at most")
     run.add_argument("--strict", action="store_true", help="exit with 3 if rows were rejected")
-    _add(commands, "maintain", operate.maintain, "merge small index files, drop what ended", "pststream maintain --home h")
+    _add(
+        commands,
+        "maintain",
+        operate.maintain,
+        "merge small index files, drop what ended",
+        "pststream maintain --home h",
+    )
 
 
 def _reader_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--format", choices=("csv", "jsonl", "parquet"), help="default: by the file's ending")
     command.add_argument(
-        "--column", action="append", default=[], metavar="FIELD=NAME", help="source of a field; text=a+b joins; object_id=@row"
+        "--column",
+        action="append",
+        default=[],
+        metavar="FIELD=NAME",
+        help="source of a field; text=a+b joins; object_id=@row",
     )
-    command.add_argument("--constant", action="append", default=[], metavar="FIELD=VALUE", help="the same value for every row")
+    command.add_argument(
+        "--constant", action="append", default=[], metavar="FIELD=VALUE", help="the same value for every row"
+    )
     command.add_argument("--timezone", help="zone of times that carry none (default: the setting)")
 
 
@@ -106,7 +136,13 @@ def _reading(commands) -> None:  # type: ignore[no-untyped-def]
     rejects.add_argument("--reason", help="only this one")
     rejects.add_argument("--limit", type=_positive, default=1000, help="rows at most (default %(default)s)")
     _add(commands, "status", show.status, "lag, live subscriptions, plan, balance, last batches", "pststream status")
-    explain = _add(commands, "explain", show.explain, "why an object did or did not reach a subscription", "pststream explain o1 s1")
+    explain = _add(
+        commands,
+        "explain",
+        show.explain,
+        "why an object did or did not reach a subscription",
+        "pststream explain o1 s1",
+    )
     explain.add_argument("object_id")
     explain.add_argument("subscription_id")
     plans = _add(commands, "plans", show.plans, "list the plans, or show one", "pststream plans show 2")
@@ -126,7 +162,9 @@ def _workloads(commands) -> None:  # type: ignore[no-untyped-def]
     generate.add_argument("--out", required=True, metavar="FILE", help=".csv (objects), .jsonl or .parquet")
     generate.add_argument("--kind", choices=("q1", "q2", "q3"), default="q1", help="of the paper (default %(default)s)")
     generate.add_argument("--seed", type=int, default=1)
-    bench = _add(commands, "bench", operate.bench, "list the benchmarks, or run one", "pststream bench run kernel --scale small")
+    bench = _add(
+        commands, "bench", operate.bench, "list the benchmarks, or run one", "pststream bench run kernel --scale small"
+    )
     bench.add_argument("what", choices=("list", "run"))
     bench.add_argument("name", nargs="?")
     bench.add_argument("--scale", choices=("small", "full"), default="small")

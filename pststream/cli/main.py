@@ -57,7 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get("PSTSTREAM_TRACEBACK"):
             raise
         hint = "run it again; PSTSTREAM_TRACEBACK=1 shows where it happened"
-        return _fail(arguments, f"{type(error).__name__}: {_first_lines(error)}\n  {hint}", FAILED, type(error).__name__)
+        return _fail(
+            arguments, f"{type(error).__name__}: {_first_lines(error)}\n  {hint}", FAILED, type(error).__name__
+        )
     print(json.dumps(answer.document, default=str) if arguments.json else answer.text)
     return answer.code
 
@@ -80,7 +82,7 @@ def _run(arguments: Any) -> Answer:
     changes = {name: getattr(arguments, name, None) for name in ("planner", "workers", "timezone")}
     settings = load_settings(home.path, **changes)
     say = (lambda _: None) if arguments.quiet else (lambda message: print(message, file=sys.stderr, flush=True))
-    return arguments.command(Context(home, settings, say), arguments)  # type: ignore[no-any-return]
+    return arguments.command(Context(home, settings, say), arguments)
 
 
 def _fail(arguments: Any, message: str, code: int, kind: str) -> int:

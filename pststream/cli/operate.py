@@ -21,7 +21,9 @@ def _answer(document: Any, text: str, code: int = 0) -> "Answer":
 def init(context: "Context", arguments: Any) -> "Answer":
     """Make a home."""
     new = context.home.init()
-    text = f"{context.home.path}: " + ("ready; settings in pststream.toml" if new else "was there already, and is whole")
+    text = f"{context.home.path}: " + (
+        "ready; settings in pststream.toml" if new else "was there already, and is whole"
+    )
     return _answer({"home": context.home.path, "created": new}, text)
 
 
@@ -40,7 +42,8 @@ def _strict(arguments: Any, rejected: int) -> int:
 
 
 def _ingested(kind: str, document: dict[str, Any]) -> str:
-    text = f"{kind}: {document['files']} files ({document['files_skipped']} known before), {document['accepted']} rows accepted"
+    text = f"{kind}: {document['files']} files ({document['files_skipped']} known before)"
+    text += f", {document['accepted']} rows accepted"
     if document["rejected"]:
         reasons = ", ".join(f"{count} {reason}" for reason, count in document["rejects_by_reason"].items())
         text += f", {document['rejected']} rejected: {reasons}\n  see: pststream rejects"
@@ -120,7 +123,8 @@ def maintain(context: "Context", arguments: Any) -> "Answer":
     from pststream.pipeline.maintain import maintain as upkeep
 
     document = upkeep(context.home, context.settings)
-    text = f"{document['dropped_rows']} ended rows dropped; index files {document['files_before']} -> {document['files_after']}"
+    files = f"index files {document['files_before']} -> {document['files_after']}"
+    text = f"{document['dropped_rows']} ended rows dropped; {files}"
     return _answer(document, text)
 
 
@@ -134,7 +138,12 @@ def generate(context: "Context", arguments: Any) -> "Answer":
     else:
         write_requests(arguments.out, arguments.count, arguments.seed, kind=arguments.kind)
     seconds = (dt.datetime.now() - began).total_seconds()
-    document = {"out": arguments.out, "rows": arguments.count, "bytes": Path(arguments.out).stat().st_size, "seconds": seconds}
+    document = {
+        "out": arguments.out,
+        "rows": arguments.count,
+        "bytes": Path(arguments.out).stat().st_size,
+        "seconds": seconds,
+    }
     return _answer(document, f"{arguments.out}: {arguments.count} {arguments.what}")
 
 

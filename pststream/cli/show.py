@@ -40,7 +40,8 @@ def rejects(context: "Context", arguments: Any) -> "Answer":
 
     rows = rows_of(context.home.check(), arguments.reason, arguments.limit)
     lines = [
-        f"{row['file']}:{row['row']}  {row['field'] or '(row)'}  {row['reason']}: {row['detail']}  {row['raw'] or ''}" for row in rows
+        f"{row['file']}:{row['row']}  {row['field'] or '(row)'}  {row['reason']}: {row['detail']}  {row['raw'] or ''}"
+        for row in rows
     ]
     return _answer({"rejects": rows}, "\n".join(lines) or "no rejects")
 

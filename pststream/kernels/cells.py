@@ -10,6 +10,7 @@ from pststream.kernels.compile import kernel
 MAX_LEVEL = 18
 """Cells of about 150 m; smaller regions share them."""
 
+
 @kernel
 def column_of(lon: float) -> int:
     """Column of a longitude on the finest level."""

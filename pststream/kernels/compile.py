@@ -31,5 +31,5 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """As `kernel`, merged into each caller: for a part of a hot loop that takes many arrays, which a call would pass."""
+    """As `kernel`, merged into each caller: for a part of a hot loop that takes many arrays."""
     return numba.njit(inline="always", error_model="numpy")(function)

@@ -45,7 +45,7 @@ def add_keys(words, cells, cell_keys, key_term, terms):
 def live_terms(words, levels, lon, lat, term_offsets, terms):
     """Whether some subscription near the object may be posted under the term: bool, parallel to `terms`.
 
-    `levels` int64[]: cell levels in use, capped at LIVE_LEVEL. Never false for a live pair; true for about 1% of others.
+    `levels` int64[]: cell levels in use, capped at LIVE_LEVEL. Never false for a live pair; true for 1% of others.
     """
     live = np.zeros(len(terms), np.bool_)
     last = np.uint64(len(words) - 1)

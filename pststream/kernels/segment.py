@@ -90,7 +90,7 @@ def term_levels(cells, cell_keys, key_term, terms):
 
 @kernel
 def filter_words(cell_keys):
-    """Where the bits of each cell's term filter begin, in words of 64 (int64[C+1]): a power of two, 8 to 16 bits a key."""
+    """Where the bits of each cell's term filter begin, in words of 64: 8 to 16 bits a key (int64[C+1])."""
     offsets = np.zeros(len(cell_keys), np.int64)
     for c in range(len(cell_keys) - 1):
         words = 1

@@ -68,9 +68,7 @@ def _distinct(ids: np.ndarray) -> int:
 
 
 @kernel
-def _ids_of_words(
-    data: np.ndarray, start: int, stop: int, folded: np.ndarray, ids: np.ndarray, at: int
-) -> int:
+def _ids_of_words(data: np.ndarray, start: int, stop: int, folded: np.ndarray, ids: np.ndarray, at: int) -> int:
     """Write the id of each word of data[start:stop] to ids[at:]; returns the place after the last."""
     hashed = _FNV_OFFSET
     inside = False
@@ -91,9 +89,7 @@ def _ids_of_words(
 
 
 @kernel
-def distinct_terms(
-    data: np.ndarray, offsets: np.ndarray, folded: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def distinct_terms(data: np.ndarray, offsets: np.ndarray, folded: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Distinct term ids of each text, ascending.
 
     data     uint8[bytes]    UTF-8; a text with any non-ASCII character is its words, normalized, parted by spaces

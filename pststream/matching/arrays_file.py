@@ -35,7 +35,7 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
             file.write(np.array([len(header), 16 + len(header) + offset], dtype="<i8").tobytes())
             file.write(header)
             for array in arrays.values():
-                file.write(memoryview(np.ascontiguousarray(array).reshape(-1)).cast("B") if array.size else b"")
+                np.ascontiguousarray(array).tofile(file)
                 file.write(b"\0" * (-array.nbytes % ALIGNMENT))
         os.replace(temporary, path)
     except BaseException:

@@ -21,7 +21,9 @@ class LiveFilter:
         """Hold exactly the keys of these data files, or a little more."""
         new = paths - self._paths
         segments = [cache.segment(path) for path in new]
-        if self._paths - paths or BITS_PER_KEY * (self._keys + sum(len(s.key_term) for s in segments)) > 64 * len(self._words):
+        if self._paths - paths or BITS_PER_KEY * (self._keys + sum(len(s.key_term) for s in segments)) > 64 * len(
+            self._words
+        ):
             segments = [cache.segment(path) for path in paths]
             self._keys = 0
             self._levels = set()

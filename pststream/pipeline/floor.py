@@ -24,7 +24,9 @@ def run_floor(home: Home, settings: Settings, after: int, to: int, workers: int,
 
     spark = get_session(settings)
     version = current_version(home)
-    work = Work(home.path, version, workers, 0, tuple(index_files(home, version)), settings.cache_dir, settings.cache_bytes)
+    work = Work(
+        home.path, version, workers, 0, tuple(index_files(home, version)), settings.cache_dir, settings.cache_bytes
+    )
     objects = delta.read(spark, home, names.OBJECTS).where((f.col("object_key") > after) & (f.col("object_key") <= to))
     columns = ("object_key", "object_id", "ts", "lon", "lat", "terms")
     routed = objects.select(*columns).mapInArrow(route_task(work), spark_schema(ROUTED))
@@ -49,6 +51,8 @@ def _made_up(pairs: int) -> Callable[[Batches], Batches]:
                 "batch_id": pa.array(np.zeros(count, np.int64)),
                 "plan_version": pa.array(np.zeros(count, np.int64)),
             }
-            yield pa.RecordBatch.from_arrays([columns[n].cast(MATCHES.field(n).type) for n in MATCHES.names], schema=MATCHES)
+            yield pa.RecordBatch.from_arrays(
+                [columns[n].cast(MATCHES.field(n).type) for n in MATCHES.names], schema=MATCHES
+            )
 
     return task

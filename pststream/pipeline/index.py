@@ -38,7 +38,9 @@ def apply_requests(home: Home, work: Work, after: int, to: int, settings: "objec
     from pyspark.sql import functions as f
 
     spark = get_session(settings)  # type: ignore[arg-type]
-    requests = delta.read(spark, home, names.REQUESTS).where((f.col("request_key") > after) & (f.col("request_key") <= to))
+    requests = delta.read(spark, home, names.REQUESTS).where(
+        (f.col("request_key") > after) & (f.col("request_key") <= to)
+    )
     deletions = requests.where("op = 'delete'").select(
         f.lit(work.plan_version).cast("long").alias("plan_version"),
         f.lit(names.EVERY_WORKER).cast("long").alias("worker"),
@@ -96,4 +98,6 @@ def assign(
         "end_at": batch.column("end_at").take(row),
         "batch_id": pa.array(np.full(count, work.batch_id)),
     }
-    return pa.RecordBatch.from_arrays([values[name].cast(SCHEMA.field(name).type) for name in SCHEMA.names], schema=SCHEMA)
+    return pa.RecordBatch.from_arrays(
+        [values[name].cast(SCHEMA.field(name).type) for name in SCHEMA.names], schema=SCHEMA
+    )

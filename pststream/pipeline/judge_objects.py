@@ -37,11 +37,19 @@ def judge_objects(
         .withColumn("watermark", watermark)
         .withColumn("horizon", f.coalesce(f.col("watermark") - late_by, f.lit(FIRST)))
     )
-    rows = _rejected(rows, f.col("reason").isNull() & (f.unix_micros("ts") < f.col("horizon")), "ts", "late", f.col("ts").cast("string"))
+    rows = _rejected(
+        rows,
+        f.col("reason").isNull() & (f.unix_micros("ts") < f.col("horizon")),
+        "ts",
+        "late",
+        f.col("ts").cast("string"),
+    )
     known = [mark for mark in watermarks.values() if mark is not None]
     duplicates = _duplicates(spark, home, files, rows, min(known) - late_by if known else None)
     rows = rows.join(duplicates, "object_key", "left")
-    return _rejected(rows, f.col("duplicate"), "object_id", "duplicate", f.col("object_id")).drop("duplicate", "horizon")
+    return _rejected(rows, f.col("duplicate"), "object_id", "duplicate", f.col("object_id")).drop(
+        "duplicate", "horizon"
+    )
 
 
 def _rejected(rows: "DataFrame", condition: Any, field: str, reason: str, raw: Any) -> "DataFrame":
@@ -49,7 +57,12 @@ def _rejected(rows: "DataFrame", condition: Any, field: str, reason: str, raw: A
     from pyspark.sql import functions as f
 
     hit = f.coalesce(condition, f.lit(False))
-    values = {"field": f.lit(field), "detail": f.lit(REASONS[reason]), "raw": f.substring(raw, 1, 1000), "reason": f.lit(reason)}
+    values = {
+        "field": f.lit(field),
+        "detail": f.lit(REASONS[reason]),
+        "raw": f.substring(raw, 1, 1000),
+        "reason": f.lit(reason),
+    }
     return rows.withColumns({name: f.when(hit, value).otherwise(f.col(name)) for name, value in values.items()})
 
 
@@ -60,7 +73,7 @@ def _watermarks(home: Home, files: list[dict[str, Any]], parsed: "DataFrame") ->
     before = [file for file in Ledger(home).done("objects") if file["file_seq"] < files[0]["file_seq"]]
     moments = [file["max_ts"] for file in before if file["max_ts"] is not None]
     greatest = control.micros_of(max(moments)) if moments else None
-    own = dict(parsed.groupBy("file_seq").agg(f.max(f.unix_micros("ts"))).collect())
+    own: dict[int, int | None] = dict(parsed.groupBy("file_seq").agg(f.max(f.unix_micros("ts"))).collect())
     marks: dict[int, int | None] = {}
     for file in files:
         marks[file["file_seq"]] = greatest
@@ -83,11 +96,17 @@ def _duplicates(
         stored = delta.read(spark, home, names.OBJECTS).where(
             (f.col("object_key") < key(files[0]["file_seq"], 0)) & (f.col("ts") >= f.timestamp_micros(f.lit(horizon)))
         )
-        stored = stored.select(*columns, f.lit(FIRST).alias("horizon")).join(new.select("object_id"), "object_id", "left_semi")
+        stored = stored.select(*columns, f.lit(FIRST).alias("horizon")).join(
+            new.select("object_id"), "object_id", "left_semi"
+        )
         new = new.unionByName(stored)
         seen = new.select("object_id")
     repeated = seen.groupBy("object_id").count().where("count > 1").select("object_id")
-    groups = new.join(repeated, "object_id", "left_semi").repartition("object_id").sortWithinPartitions("object_id", "object_key")
+    groups = (
+        new.join(repeated, "object_id", "left_semi")
+        .repartition("object_id")
+        .sortWithinPartitions("object_id", "object_key")
+    )
     return groups.mapInArrow(_fold, "object_key long, duplicate boolean")
 
 

@@ -84,4 +84,6 @@ def _fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     outcome, concerned = judge_operations(group_starts(rows.column("subscription_id")), *values)
     reasons = pa.array(OUTCOMES, pa.string()).take(pa.array(outcome))
     insertions = pa.array(concerned, mask=np.asarray(concerned < 0))
-    yield pa.RecordBatch.from_arrays([pa.array(values[0]), reasons, insertions], ["request_key", "outcome", "concerned"])
+    yield pa.RecordBatch.from_arrays(
+        [pa.array(values[0]), reasons, insertions], ["request_key", "outcome", "concerned"]
+    )

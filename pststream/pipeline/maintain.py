@@ -19,4 +19,9 @@ def maintain(home: Home, settings: Settings) -> dict[str, Any]:
         dropped = drop_ended(home, settings, version) if before else 0
         if before:
             compact(get_session(settings), home, version)
-        return {"plan_version": version, "dropped_rows": dropped, "files_before": before, "files_after": len(index_files(home, version))}
+        return {
+            "plan_version": version,
+            "dropped_rows": dropped,
+            "files_before": before,
+            "files_after": len(index_files(home, version)),
+        }

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pststream import names
 from pststream.pipeline.executor import Work
-from pststream.pipeline.index import apply_requests
+from pststream.pipeline.index import apply_requests, spark_schema
 from pststream.pipeline.match_tasks import ROUTED, WorkerStats, match_task, route_task
-from pststream.pipeline.index import spark_schema
 from pststream.pipeline.merge import merge_small_files
 from pststream.pipeline.plan import first_plan
 from pststream.pipeline.retract import retractions
@@ -51,7 +50,12 @@ class Clock:
 
 
 def match(
-    home: Home, settings: Settings, *, max_objects: int | None = None, one: bool = False, progress: Progress = lambda _: None
+    home: Home,
+    settings: Settings,
+    *,
+    max_objects: int | None = None,
+    one: bool = False,
+    progress: Progress = lambda _: None,
 ) -> dict[str, Any]:
     """Run micro-batches until nothing is pending (or one, with `one`); returns what CONTRACT says `match` prints."""
     home.check()
@@ -64,10 +68,16 @@ def match(
             )
             done = run_batch(home, settings, batch)
             batches.append(summary(done))
-            progress(f"batch {done['batch_id']}: {done['objects']} objects, {done['matches']} matches, {done['seconds']}")
+            progress(
+                f"batch {done['batch_id']}: {done['objects']} objects, {done['matches']} matches, {done['seconds']}"
+            )
             if one:
                 break
-    return {"batches": batches, "objects": sum(b["objects"] for b in batches), "matches": sum(b["matches"] for b in batches)}
+    return {
+        "batches": batches,
+        "objects": sum(b["objects"] for b in batches),
+        "matches": sum(b["matches"] for b in batches),
+    }
 
 
 def summary(row: dict[str, Any]) -> dict[str, Any]:
@@ -159,7 +169,9 @@ def _found(
     last = ledger.max_matched_ts(batch["objects_after"])
     if first is None or last is None or first > last:
         return found
-    stored = objects.where((key <= batch["objects_after"]) & (f.col("ts") >= f.timestamp_micros(f.lit(control.micros_of(first)))))
+    stored = objects.where(
+        (key <= batch["objects_after"]) & (f.col("ts") >= f.timestamp_micros(f.lit(control.micros_of(first))))
+    )
     late = replace(work, after_key=batch["requests_after"])
     found = found.unionByName(matched(stored, late, stats))
     return found.unionByName(retractions(spark, home, batch, stats))
@@ -169,7 +181,9 @@ def matched(objects: "DataFrame", work: Work, stats: Any) -> "DataFrame":
     """Rows of `matches` for objects: routed, sent to their workers in one shuffle, matched there."""
     from pyspark.sql import functions as f
 
-    routed = objects.select("object_key", "object_id", "ts", "lon", "lat", "terms").mapInArrow(route_task(work), spark_schema(ROUTED))
+    routed = objects.select("object_key", "object_id", "ts", "lon", "lat", "terms").mapInArrow(
+        route_task(work), spark_schema(ROUTED)
+    )
     parted = routed.repartitionById(work.workers, f.col("worker"))
     return parted.mapInArrow(match_task(work, stats), spark_schema(MATCHES))
 
@@ -178,10 +192,16 @@ def _counts(spark: "SparkSession", home: Home, batch: dict[str, Any], stats: lis
     from pyspark.sql import functions as f
 
     key = f.col("object_key")
-    objects = delta.read(spark, home, names.OBJECTS).where((key > batch["objects_after"]) & (key <= batch["objects_to"])).count()
+    objects = (
+        delta.read(spark, home, names.OBJECTS)
+        .where((key > batch["objects_after"]) & (key <= batch["objects_to"]))
+        .count()
+    )
     key = f.col("request_key")
     requests = (
-        delta.read(spark, home, names.REQUESTS).where((key > batch["requests_after"]) & (key <= batch["requests_to"])).count()
+        delta.read(spark, home, names.REQUESTS)
+        .where((key > batch["requests_after"]) & (key <= batch["requests_to"]))
+        .count()
         if batch["requests_to"] > batch["requests_after"]
         else 0
     )

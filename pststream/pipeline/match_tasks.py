@@ -44,7 +44,7 @@ class WorkerStats(AccumulatorParam[list[dict[str, Any]]]):
         """Nothing yet."""
         return []
 
-    def addInPlace(self, value1: list[dict[str, Any]], value2: list[dict[str, Any]]) -> list[dict[str, Any]]:  # noqa: N802
+    def addInPlace(self, value1: list[dict[str, Any]], value2: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Both lists."""
         return value1 + value2
 
@@ -180,7 +180,9 @@ class _Matcher:
             part = hit[start:stop]
             rows = chunk.take(pa.array(order[part]))
             offsets = np.append(found.offsets[part], ends[stop - 1]) - before
-            keys = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(found.keys[before : ends[stop - 1]]))
+            keys = pa.ListArray.from_arrays(
+                pa.array(offsets.astype(np.int32)), pa.array(found.keys[before : ends[stop - 1]])
+            )
             yield self._batch(rows, keys)
             start = stop
 
@@ -196,4 +198,6 @@ class _Matcher:
             "batch_id": pa.array(np.full(count, self.work.batch_id, np.int64)),
             "plan_version": pa.array(np.full(count, self.work.plan_version, np.int64)),
         }
-        return pa.RecordBatch.from_arrays([columns[n].cast(MATCHES.field(n).type) for n in MATCHES.names], schema=MATCHES)
+        return pa.RecordBatch.from_arrays(
+            [columns[n].cast(MATCHES.field(n).type) for n in MATCHES.names], schema=MATCHES
+        )

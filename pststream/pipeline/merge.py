@@ -53,7 +53,8 @@ def drop_ended(home: Home, settings: Settings, plan_version: int) -> int:
     deletions = table.toDF().where(mine & (f.col("worker") == names.EVERY_WORKER) & (f.col("end_at") <= bound))
     ended = deletions.select(f.col("subscription_key").alias("ended_key")).distinct()
     table.alias("rows").merge(
-        f.broadcast(ended).alias("ended"), f"rows.subscription_key = ended.ended_key AND rows.plan_version = {plan_version}"
+        f.broadcast(ended).alias("ended"),
+        f"rows.subscription_key = ended.ended_key AND rows.plan_version = {plan_version}",
     ).whenMatchedDelete(f"rows.worker <> {names.EVERY_WORKER}").execute()
     table.delete(mine & (f.col("end_at") <= bound))
     return int(before - table.toDF().where(mine).count())

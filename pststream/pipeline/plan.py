@@ -7,6 +7,7 @@ them.
 
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pststream import names
@@ -74,15 +75,21 @@ def new_plan(
     version = before + 1
     if not dry_run:
         _clean(home, version)
-        save_units(home, version, made, {"load": loads.unit_load, "objects": loads.unit_objects, "subscriptions": loads.unit_subscriptions})
+        save_units(
+            home,
+            version,
+            made,
+            {"load": loads.unit_load, "objects": loads.unit_objects, "subscriptions": loads.unit_subscriptions},
+        )
         save_vocabulary(home, version, vocabulary)
         crash_point("plan.units_written")
         _build_index(spark, home, settings, made, version)
         crash_point("plan.indexed")
         options = {
-            "cost_check": cost.check, "cost_object": cost.object, "cost_insert": cost.insert, "cost_delete": cost.delete,
-            "sample_objects": sample.objects, "sample_pieces": sample.pieces,
-        }  # fmt: skip
+            **{f"cost_{name}": value for name, value in asdict(cost).items()},
+            "sample_objects": sample.objects,
+            "sample_pieces": sample.pieces,
+        }
         save_plan(home, version, made, {**figures, "seconds": time.perf_counter() - began, "options": options})
         crash_point("plan.done")
         _drop_older(spark, home, version)
@@ -134,5 +141,3 @@ def _drop_older(spark: "SparkSession", home: Home, version: int) -> None:
     from pyspark.sql import functions as f
 
     DeltaTable.forPath(spark, home.table(names.WORKER_INDEX)).delete(f.col("plan_version") < version)
-
-

@@ -19,14 +19,24 @@ def retractions(spark: "SparkSession", home: Home, batch: dict[str, Any], stats:
 
     requests = delta.read(spark, home, names.REQUESTS)
     key = f.col("request_key")
-    deletions = requests.where((key > batch["requests_after"]) & (key <= batch["requests_to"]) & (f.col("op") == "delete"))
+    deletions = requests.where(
+        (key > batch["requests_after"]) & (key <= batch["requests_to"]) & (f.col("op") == "delete")
+    )
     ends = deletions.select(f.col("subscription_key").alias("deleted_key"), f.col("at").alias("deleted_at"))
-    first = ends.agg(f.min(f.unix_micros("deleted_at"))).first()[0]
-    matches = delta.read(spark, home, names.MATCHES).where((f.col("batch_id") < batch["batch_id"]) & ~f.col("retracted"))
-    matches = matches.where(f.col("ts") >= f.timestamp_micros(f.lit(first))) if first is not None else matches.where(f.lit(False))
+    first = ends.agg(f.min(f.unix_micros("deleted_at"))).collect()[0][0]
+    matches = delta.read(spark, home, names.MATCHES).where(
+        (f.col("batch_id") < batch["batch_id"]) & ~f.col("retracted")
+    )
+    matches = (
+        matches.where(f.col("ts") >= f.timestamp_micros(f.lit(first)))
+        if first is not None
+        else matches.where(f.lit(False))
+    )
     pairs = matches.select("object_key", "object_id", "ts", f.explode("subscription_keys").alias("deleted_key"))
     hit = pairs.join(f.broadcast(ends), "deleted_key").where("ts >= deleted_at")
-    rows = hit.groupBy("object_key", "object_id", "ts").agg(f.sort_array(f.collect_list("deleted_key")).alias("subscription_keys"))
+    rows = hit.groupBy("object_key", "object_id", "ts").agg(
+        f.sort_array(f.collect_list("deleted_key")).alias("subscription_keys")
+    )
     counted = rows.mapInArrow(_count(stats), rows.schema)
     return counted.select(
         "object_key",

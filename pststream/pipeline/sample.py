@@ -40,7 +40,9 @@ def draw_sample(
     subscription_rows, subscription_scale = _draw(live, "subscription_key", settings.sample_subscriptions)
     offsets, terms = csr(_whole(object_rows, "terms"))
     ids, counts = np.unique(terms, return_counts=True)
-    clauses, post_offsets, post_terms = rarest_clause_first(_whole(subscription_rows, "clauses"), Ranking(ids, counts).frequency)
+    clauses, post_offsets, post_terms = rarest_clause_first(
+        _whole(subscription_rows, "clauses"), Ranking(ids, counts).frequency
+    )
     owner, boxes = pieces_of(*(csr(_whole(subscription_rows, side)) for side in ("west", "south", "east", "north")))
     lengths = np.diff(post_offsets)[owner]
     piece_offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -68,7 +70,7 @@ def _between(spark: "SparkSession", home: Home, versions: tuple[int | None, int 
     objects = delta.read(spark, home, names.OBJECTS, to)
     if after is None:
         return objects
-    last = delta.read(spark, home, names.OBJECTS, after).agg(f.max("object_key")).first()[0]
+    last = delta.read(spark, home, names.OBJECTS, after).agg(f.max("object_key")).collect()[0][0]
     return objects.where(f.col("object_key") > (last or 0))
 
 
@@ -91,10 +93,14 @@ def _whole(rows: pa.Table, name: str) -> pa.Array:
 
 def _vocabulary(ids: np.ndarray, counts: np.ndarray, clauses: pa.ListArray, subscription_count: int) -> pa.Table:
     """Frequencies in the sample; a term in several clauses of a subscription counts once for each."""
-    named, uses = np.unique(pc.list_flatten(pc.list_flatten(clauses)).to_numpy(zero_copy_only=False).astype(np.int64), return_counts=True)
+    named, uses = np.unique(
+        pc.list_flatten(pc.list_flatten(clauses)).to_numpy(zero_copy_only=False).astype(np.int64), return_counts=True
+    )
     every = np.union1d(ids, named)
     objects = np.zeros(len(every), np.int64)
     objects[np.searchsorted(every, ids)] = counts
     subscribed = np.zeros(len(every), np.int64)
     subscribed[np.searchsorted(every, named)] = np.minimum(uses, max(subscription_count, 1))
-    return pa.table({"term_id": every, "term": pa.nulls(len(every), pa.string()), "objects": objects, "subscriptions": subscribed})
+    return pa.table(
+        {"term_id": every, "term": pa.nulls(len(every), pa.string()), "objects": objects, "subscriptions": subscribed}
+    )

@@ -100,10 +100,9 @@ class _Examiner:
         if pair["problem"]:
             return failure.reason if failure else "the object satisfies the subscription"
         if pair["state"] == PENDING:
-            waiting = " and ".join(self._waiting(thing, life))
-            return (
-                f"the object satisfies the subscription; not yet matched: {waiting} waits in the log (pststream match)"
-            )
+            waiting = self._waiting(thing, life)
+            wait = f"{' and '.join(waiting)} {'wait' if len(waiting) > 1 else 'waits'} in the log"
+            return f"the object satisfies the subscription; not yet matched: {wait} (pststream match)"
         if failure is None:
             return f"the object satisfies the subscription; batch {pair['found'][0]['batch_id']} wrote the pair"
         if pair["state"] == MATCHED:

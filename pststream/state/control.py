@@ -14,7 +14,11 @@ from pststream.state.tables import TABLES
 def append(home: Home, name: str, rows: Sequence[dict[str, Any]] | pa.Table) -> None:
     """Append rows (dicts, or a table of the declared schema) in one commit."""
     schema = TABLES[name].schema
-    table = rows.select(schema.names).cast(schema) if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema=schema)
+    table = (
+        rows.select(schema.names).cast(schema)
+        if isinstance(rows, pa.Table)
+        else pa.Table.from_pylist(list(rows), schema=schema)
+    )
     write_deltalake(home.table(name), table, mode="append")
 
 

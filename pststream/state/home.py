@@ -58,7 +58,9 @@ class Home:
         try:
             found = json.loads((Path(self.path) / MARK).read_text("utf-8"))
         except FileNotFoundError:
-            raise HomeError(self.path, "is not there, or half-written", f"run: pststream init --home {self.path}") from None
+            raise HomeError(
+                self.path, "is not there, or half-written", f"run: pststream init --home {self.path}"
+            ) from None
         except (ValueError, UnicodeDecodeError):
             raise HomeError(self.path, f"{MARK} is not readable", f"restore {MARK} from a backup") from None
         if not isinstance(found, dict) or not isinstance(found.get("format"), int):
@@ -77,7 +79,11 @@ class Home:
             )
         missing = [name for name in TABLES if not DeltaTable.is_deltatable(self.table(name))]
         if missing:
-            raise HomeError(self.path, f"is half-written: no table {', '.join(missing)}", "restore it from a backup, or use another home")
+            raise HomeError(
+                self.path,
+                f"is half-written: no table {', '.join(missing)}",
+                "restore it from a backup, or use another home",
+            )
         return self
 
     @contextmanager
@@ -87,5 +93,7 @@ class Home:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise HomeError(self.path, "is in use by another command", "wait until it ends, then run this again") from None
+                raise HomeError(
+                    self.path, "is in use by another command", "wait until it ends, then run this again"
+                ) from None
             yield

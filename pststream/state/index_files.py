@@ -41,4 +41,4 @@ def index_files(home: Home, plan_version: int) -> list[IndexFile]:
 
 def _max_key(action: dict[str, object]) -> int:
     found = action.get("max.subscription_key")
-    return names.NEVER_US if found is None else int(found)  # type: ignore[call-overload,no-any-return]
+    return names.NEVER_US if found is None else int(found)  # type: ignore[call-overload]

@@ -52,7 +52,9 @@ def load_plan(home: Home, version: int) -> PartitionPlan:
 
 def load_ranking(home: Home, version: int) -> Ranking:
     """Term frequencies of a plan's sample."""
-    rows = control.read(home, names.VOCABULARY, ["term_id", "objects"], [("plan_version", "=", version)]).sort_by("term_id")
+    rows = control.read(home, names.VOCABULARY, ["term_id", "objects"], [("plan_version", "=", version)]).sort_by(
+        "term_id"
+    )
     return Ranking(rows.column("term_id").to_numpy(), rows.column("objects").to_numpy())
 
 
@@ -67,7 +69,9 @@ def save_units(home: Home, version: int, plan: PartitionPlan, loads: dict[str, n
 
 def save_vocabulary(home: Home, version: int, rows: pa.Table) -> None:
     """Write the plan's `vocabulary` (term_id, term, objects, subscriptions)."""
-    control.append(home, names.VOCABULARY, rows.append_column("plan_version", pa.array(np.full(rows.num_rows, version))))
+    control.append(
+        home, names.VOCABULARY, rows.append_column("plan_version", pa.array(np.full(rows.num_rows, version)))
+    )
 
 
 def save_plan(home: Home, version: int, plan: PartitionPlan, figures: dict[str, Any]) -> None:

@@ -141,9 +141,7 @@ def test_bad_rows_among_good_ones(home: Home, tmp_path: Path) -> None:
         as_csv(object_id="good2"),
     ]
     content = (HEADER + "".join(rows)).encode()
-    path.write_bytes(
-        content + b"utf8,2026-03-01T12:00:00Z,1,2,\xff\xfe tea\n" + as_csv(object_id="good3").encode()
-    )
+    path.write_bytes(content + b"utf8,2026-03-01T12:00:00Z,1,2,\xff\xfe tea\n" + as_csv(object_id="good3").encode())
     said = home.run("ingest", "objects", path, "--strict", code=3)
     assert (said["rows"], said["accepted"], said["rejected"]) == (15, 3, 12)
     found = {row["row"]: (row["field"], row["reason"]) for row in home.run("rejects")["rejects"]}
@@ -202,18 +200,14 @@ BAD_REQUESTS: dict[str, dict[str, Any]] = {
 
 
 def test_bad_requests_among_good_ones(home: Home, tmp_path: Path) -> None:
-    bad = [
-        as_json(GOOD_REQUEST | {"subscription_id": what} | changes) for what, changes in BAD_REQUESTS.items()
-    ]
+    bad = [as_json(GOOD_REQUEST | {"subscription_id": what} | changes) for what, changes in BAD_REQUESTS.items()]
     logged = [
         as_json({"op": "delete", "subscription_id": "good", "at": "2026-01-01T00:00:00Z"}),
         as_json(GOOD_REQUEST, created_at="2026-02-01T00:00:00Z"),
         as_json({"op": "delete", "subscription_id": "unheard", "at": "2026-01-01T00:00:00Z"}),
     ]
     path = tmp_path / "bad.jsonl"
-    path.write_text(
-        as_json(GOOD_REQUEST) + "".join(bad + logged) + as_json(GOOD_REQUEST, subscription_id="last")
-    )
+    path.write_text(as_json(GOOD_REQUEST) + "".join(bad + logged) + as_json(GOOD_REQUEST, subscription_id="last"))
     said = home.ingest("requests", [path])
     assert (said["rows"], said["accepted"]) == (len(bad) + 5, 2)
     found = {row["row"]: row for row in home.run("rejects")["rejects"]}
@@ -248,20 +242,14 @@ def test_files_without_rows(home: Home, tmp_path: Path) -> None:
 def _homes_that_are_refused(path: Path) -> dict[str, Any]:
     mark = json.loads((path / "home.json").read_text())
     return {
-        "a newer version": lambda: (path / "home.json").write_text(
-            json.dumps(mark | {"format": mark["format"] + 1})
-        ),
-        "another tokenizer": lambda: (path / "home.json").write_text(
-            json.dumps(mark | {"tokenizer": {"name": "x"}})
-        ),
+        "a newer version": lambda: (path / "home.json").write_text(json.dumps(mark | {"format": mark["format"] + 1})),
+        "another tokenizer": lambda: (path / "home.json").write_text(json.dumps(mark | {"tokenizer": {"name": "x"}})),
         "a mark that is cut short": lambda: (path / "home.json").write_text(json.dumps(mark)[:5]),
         "no mark": lambda: (path / "home.json").unlink(),
     }
 
 
-@pytest.mark.parametrize(
-    "what", ["a newer version", "another tokenizer", "a mark that is cut short", "no mark"]
-)
+@pytest.mark.parametrize("what", ["a newer version", "another tokenizer", "a mark that is cut short", "no mark"])
 def test_homes_that_are_refused(home: Home, tmp_path: Path, what: str) -> None:
     (tmp_path / "objects.csv").write_text(HEADER + as_csv())
     _homes_that_are_refused(home.path)[what]()

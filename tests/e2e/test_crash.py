@@ -113,9 +113,7 @@ def test_plan_and_match_killed_at_each_step(tmp_path: Path) -> None:
         undisturbed.match()
         if n < len(PLAN_STEPS):
             planner = ("grid", "kd_tree")[n % 2]
-            killed_then_run(
-                home, f"plan.{PLAN_STEPS[n]}", "plan", "--planner", planner, "--workers", str(2 + n)
-            )
+            killed_then_run(home, f"plan.{PLAN_STEPS[n]}", "plan", "--planner", planner, "--workers", str(2 + n))
         killed_then_run(home, f"match.{step}", "match", "--until-empty")
         assert home.exported() == undisturbed.exported(), f"killed at match.{step}"
     assert_same_tables(home, undisturbed)
@@ -131,9 +129,7 @@ def test_another_command_after_a_killed_ingest(tmp_path: Path) -> None:
     home.match()
     assert home.crash("ingest.objects_written", "ingest", "objects", world.objects[2]).code == KILLED
     home.match()
-    before = [LogFile("requests", p) for p in world.requests] + [
-        LogFile("objects", p) for p in world.objects[:2]
-    ]
+    before = [LogFile("requests", p) for p in world.requests] + [LogFile("objects", p) for p in world.objects[:2]]
     assert_as_the_twin(home, before, world.lateness_seconds)
     home.ingest("objects", world.objects[2:])
     home.match()

@@ -59,9 +59,7 @@ def houston_requests(source: Path, path: Path, count: int) -> Path:
     for n, row in enumerate(made):
         if n % 3 == 1:
             row["created_at"] = "2010-05-01T05:00:00Z"
-    ends = [
-        {"op": "delete", "subscription_id": r["subscription_id"], "at": "2010-06-01T00:00:00Z"} for r in made
-    ]
+    ends = [{"op": "delete", "subscription_id": r["subscription_id"], "at": "2010-06-01T00:00:00Z"} for r in made]
     return write_requests(path, made + ends[2::3])
 
 
@@ -104,9 +102,7 @@ def test_places(tmp_path: Path, real_data: Path) -> None:
 def test_houston(tmp_path: Path, real_data: Path, planner: str, workers: int, cut: int) -> None:
     source = real_file(real_data, "houston_crime_2010.parquet")
     requests = houston_requests(source, tmp_path / "requests.jsonl", 20_000 if FULL else 5_000)
-    outcome = twin_fast.outcome_of(
-        [LogFile("objects", source, HOUSTON_COLUMNS), LogFile("requests", requests)]
-    )
+    outcome = twin_fast.outcome_of([LogFile("objects", source, HOUSTON_COLUMNS), LogFile("requests", requests)])
     home = new_home(tmp_path / "home", planner=planner, workers=workers)
     said = home.ingest("objects", [source], *column_options(HOUSTON_COLUMNS))
     assert (said["rows"], said["rejected"]) == (86_314, 5), "five rows have no coordinates"

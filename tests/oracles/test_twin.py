@@ -249,9 +249,7 @@ def test_the_faster_twin_agrees_on_random_worlds(tmp_path_factory: pytest.TempPa
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(world=worlds.worlds())
-def test_the_faster_twin_agrees_on_small_worlds(
-    tmp_path_factory: pytest.TempPathFactory, world: worlds.World
-) -> None:
+def test_the_faster_twin_agrees_on_small_worlds(tmp_path_factory: pytest.TempPathFactory, world: worlds.World) -> None:
     written = worlds.write_world(tmp_path_factory.mktemp("small"), world, 0)
     slow, fast = (judge.outcome_of(written.log, written.lateness_seconds) for judge in (twin, twin_fast))
     assert slow == fast

@@ -351,9 +351,7 @@ def field_of(file: LogFile, row: dict[str, Any], n: int, name: str) -> Any:
 # The log -----------------------------------------------------------------------------------------------------
 
 
-def read_object(
-    file: LogFile, row: dict[str, Any] | None, n: int, split: Split = words_of
-) -> PublishedObject:
+def read_object(file: LogFile, row: dict[str, Any] | None, n: int, split: Split = words_of) -> PublishedObject:
     """An object by the row rules; raises BadRow."""
     if row is None:
         raise BadRow("not readable")
@@ -430,9 +428,7 @@ class RequestLog:
             return self._insert(read_insertion(row, self.now_us))
         if row.get("op") == "delete":
             at = row.get("at")
-            return self._delete(
-                identifier(row.get("subscription_id")), self.now_us if at is None else time_us(at)
-            )
+            return self._delete(identifier(row.get("subscription_id")), self.now_us if at is None else time_us(at))
         raise BadRow("unknown op")
 
     def _insert(self, new: Incarnation) -> str:
@@ -533,9 +529,7 @@ def matches(thing: PublishedObject, subscription: Incarnation) -> bool:
     return in_region(thing, subscription) and holds(subscription.tree, thing.words)
 
 
-def matches_of(
-    object_files: Iterable[Path], request_files: Iterable[Path], **options: int
-) -> set[tuple[str, str]]:
+def matches_of(object_files: Iterable[Path], request_files: Iterable[Path], **options: int) -> set[tuple[str, str]]:
     """The pairs (object_id, subscription_id) of two logs of files."""
     log = [LogFile("objects", p) for p in object_files] + [LogFile("requests", p) for p in request_files]
     return outcome_of(log, **options).pairs

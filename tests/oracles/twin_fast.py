@@ -62,9 +62,7 @@ def frequencies(objects: Iterable[PublishedObject]) -> dict[str, int]:
     return counts
 
 
-def index_of(
-    lives: Iterable[Incarnation], counts: dict[str, int]
-) -> dict[Square, dict[str, list[Incarnation]]]:
+def index_of(lives: Iterable[Incarnation], counts: dict[str, int]) -> dict[Square, dict[str, list[Incarnation]]]:
     """Subscriptions by square and word."""
     index: dict[Square, dict[str, list[Incarnation]]] = defaultdict(lambda: defaultdict(list))
     for subscription in lives:
@@ -75,9 +73,7 @@ def index_of(
     return index
 
 
-def candidates(
-    index: dict[Square, dict[str, list[Incarnation]]], thing: PublishedObject
-) -> Iterator[Incarnation]:
+def candidates(index: dict[Square, dict[str, list[Incarnation]]], thing: PublishedObject) -> Iterator[Incarnation]:
     """Subscriptions that stand under the object's square, or everywhere, and one of its words."""
     for square in (square_of(thing.lon, thing.lat), EVERYWHERE):
         here = index.get(square)

@@ -205,9 +205,7 @@ def test_the_twin_agrees_with_the_table(tmp_path: Path) -> None:
         ("kd_tree", 16, ("objects", "requests"), ["--max-objects", "7"]),
     ],
 )
-def test_every_edge_case(
-    tmp_path: Path, planner: str, workers: int, kinds: tuple[str, str], cut: list[str]
-) -> None:
+def test_every_edge_case(tmp_path: Path, planner: str, workers: int, kinds: tuple[str, str], cut: list[str]) -> None:
     files = dict(zip(("objects", "requests"), write_files(tmp_path)))
     home = new_home(tmp_path / "home", planner=planner, workers=workers)
     for kind in kinds:

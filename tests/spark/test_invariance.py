@@ -120,9 +120,7 @@ def by_rule(home: Home) -> dict[tuple[str, str], int]:
 
 @FEW
 @given(seed=st.integers(0, 2**32 - 1), schedule=SCHEDULES)
-def test_random_worlds_and_schedules(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, schedule: Schedule
-) -> None:
+def test_random_worlds_and_schedules(tmp_path_factory: pytest.TempPathFactory, seed: int, schedule: Schedule) -> None:
     folder = tmp_path_factory.mktemp("random")
     world = written(folder / "files", seed)
     home = home_for(folder, world, schedule)

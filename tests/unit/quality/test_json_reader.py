@@ -1,0 +1,194 @@
+"""JSON Lines against Python's json module; the fast way against the exact one."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pststream.errors import InputFileError
+from pststream.quality import json_reader
+from pststream.quality.chunks import Chunk
+from pststream.quality.json_reader import decoded
+from pststream.quality.readers import read_chunks, read_records
+from tests.oracles import rows as slow
+
+SOURCES = {"object_id": ["id"], "lon": ["lon"], "text": ["text"]}
+NAMES = ["id", "lon", "text"]
+
+
+def written(tmp_path: Path, content: bytes | str, name: str = "x.jsonl") -> str:
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(path)
+
+
+def as_texts(chunk: Chunk) -> dict[int, list[str | None]]:
+    """Row number to values as text, numbers as the exact way spells them."""
+    spelled = {}
+    for row, record in zip(chunk.rows.tolist(), chunk.table.to_pylist()):
+        values = [record[name] for name in NAMES]
+        spelled[row] = [v if v is None or isinstance(v, str) else json_reader.number_text(v) for v in values]
+    return spelled
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+ROWS = st.fixed_dictionaries(
+    {
+        "id": st.one_of(TEXTS, st.integers(-(2**62), 2**62)),
+        "lon": st.floats(-180, 180),
+        "text": st.one_of(st.none(), TEXTS),
+    },
+    optional={"other": st.one_of(st.booleans(), st.lists(st.integers(0, 9)), TEXTS)},
+)
+LINES = st.one_of(
+    ROWS.map(lambda row: json.dumps(row)),
+    ROWS.map(lambda row: json.dumps(row, ensure_ascii=False)),
+    st.sampled_from(
+        [
+            '{"id": 1, "id": 2}',
+            "[1]",
+            "{",
+            "}",
+            '{"lon": NaN}',
+            '{"text": {"a": 1}}',
+            '{"id": "\\ud800"}',
+            '{"lon":1e400}',
+        ]
+    ),
+)
+
+
+@given(st.lists(LINES, min_size=1, max_size=6))
+@settings(max_examples=400, deadline=None)
+def test_the_fast_way_gives_up_or_agrees_with_the_exact_one(lines: list[str]) -> None:
+    content = [line.encode() for line in lines]
+    rows = list(range(1, len(lines) + 1))
+    fast = json_reader._by_arrow("x", NAMES, rows, content)
+    exact = json_reader._by_python("x", NAMES, rows, content)
+    if fast is not None:
+        assert not exact.rejected
+        assert as_texts(fast) == as_texts(exact)
+
+
+@given(st.lists(st.one_of(LINES, st.sampled_from(["", "  ", "\r"])), max_size=8), st.integers(1, 40), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_objects_and_their_lines_are_those_of_the_json_module(lines: list[str], block: int, ended: bool) -> None:
+    lines = [line for line in lines if "NaN" not in line and "ud800" not in line]
+    content = ("\n".join(['{"id": 0}', *lines]) + "\n" * ended).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_reader, "BLOCK_BYTES", block)
+        patch.setattr(json_reader, "ByteStream", lambda path: Stream(content))
+        chunks = list(json_reader.read_json_records("x.jsonl"))
+    found = {row: record for chunk in chunks for row, record in zip(chunk.rows, chunk.records)}
+    rejected = {reject.row for chunk in chunks for reject in chunk.rejected}
+    expected = slow.json_rows(content)
+    assert found == {n: row for n, row in expected.items() if row is not None}
+    assert rejected == {n for n, row in expected.items() if row is None}
+
+
+class Stream:
+    """Bytes in place of a file."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    def read(self, size: int) -> bytes:
+        part, self.content = self.content[:size], self.content[size:]
+        return part
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_fast_way_is_taken_where_it_can_be() -> None:
+    lines = [json.dumps({"id": n, "lon": n / 7, "text": "tea ü"}).encode() for n in range(50)]
+    chunk = json_reader._by_arrow("x", NAMES, list(range(50)), lines)
+    assert chunk is not None
+    assert len(chunk.table) == 50
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "detail"),
+    [
+        (b"nonsense", "not_json", "character 1"),
+        (b'{"id": 1', "not_json", "character 9"),
+        (b'{"id": 1} {"id": 2}', "not_json", "Extra data"),
+        (b"[" * 100_000, "not_json", ""),
+        (b'{"id": ' + b"9" * 5000 + b"}", "not_json", ""),
+        (b"7", "not_an_object", "not an object"),
+        (b"null", "not_an_object", ""),
+        (b'{"id": "\xff"}', "invalid_utf8", "byte 9"),
+        (b'{"id": "\\udc00"}', "invalid_utf8", "half a character"),
+        (b'{"id": "a\0b"}', "not_json", "control character"),
+    ],
+)
+def test_lines_that_are_no_objects(line: bytes, reason: str, detail: str) -> None:
+    chunk = decoded("x", [3, 4], [line, b'{"id": 1}'])
+    (reject,) = chunk.rejected
+    assert (reject.row, reject.field, reject.reason) == (3, "", reason)
+    assert detail in reject.detail or not reject.detail
+    assert (chunk.rows, chunk.records) == ([4], [{"id": 1}])
+
+
+def test_values_that_are_no_texts_or_numbers(tmp_path: Path) -> None:
+    values: list[Any] = [[1], {"a": 1}, True, None, 5, 5.0, 5.5, "x"]
+    path = written(tmp_path, "".join(json.dumps({"id": value, "lon": 0, "text": ""}) + "\n" for value in values))
+    (chunk,) = read_chunks(path, None, SOURCES)
+    assert [(r.row, r.field, r.reason, r.raw) for r in chunk.rejected] == [
+        (1, "id", "not_a_value", "[1]"),
+        (2, "id", "not_a_value", '{"a": 1}'),
+        (3, "id", "not_a_value", "true"),
+    ]
+    assert chunk.table.column("id").to_pylist() == [None, "5", "5", "5.5", "x"]
+
+
+def test_bom_line_ends_and_compression(tmp_path: Path) -> None:
+    content = b'\xef\xbb\xbf{"id": 1}\r\n\r\n{"id": 2}\r\n{"id": 3}'
+    for name, packed in (("x.json", content), ("x.ndjson.gz", gzip.compress(content))):
+        (chunk,) = read_records(written(tmp_path, packed, name), None)
+        assert (chunk.rows, [record["id"] for record in chunk.records]) == ([1, 3, 4], [1, 2, 3])
+    with pytest.raises(InputFileError, match="decompressed"):
+        list(read_records(written(tmp_path, gzip.compress(content)[:-4], "x.jsonl.gz"), None))
+
+
+def test_files_without_rows(tmp_path: Path) -> None:
+    for content in ("", "\n", " \r\n\t\n"):
+        assert list(read_chunks(written(tmp_path, content), None, SOURCES)) == []
+
+
+def test_long_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = json.dumps({"id": "x" * 10_000_000, "lon": 1, "text": ""}) + "\n"
+    chunks = list(read_chunks(written(tmp_path, long * 2), None, SOURCES))
+    assert [row for chunk in chunks for row in chunk.rows] == [1, 2]
+    monkeypatch.setattr(json_reader, "MOST_ROW_BYTES", 1_000_000)
+    with pytest.raises(InputFileError, match="longer than 1000000 bytes"):
+        list(read_chunks(written(tmp_path, long), None, SOURCES))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ('[{"id": 1},\n {"id": 2}]', "one JSON document"),
+        ('[{"id": 1}]\n', "one JSON document"),
+        ('{\n  "id": 1\n}\n', "one JSON document"),
+        ("PAR1", "Parquet"),
+        ("\0\1\2\n", "binary"),
+        ('{"id": 1, "longitude": 2, "text": ""}\n' * 3, "no column lon; it has: id, longitude, text"),
+        ('{"lon": 1, "text": ""}\n' * 3, "no column id"),
+    ],
+)
+def test_files_that_are_refused(tmp_path: Path, content: str, reason: str) -> None:
+    with pytest.raises(InputFileError, match=reason) as found:
+        list(read_chunks(written(tmp_path, content), None, SOURCES))
+    assert found.value.hint
+
+
+def test_a_field_that_is_missing_here_and_there_is_null(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"id": 1, "lon": 2}\n[1]\n{"id": 2, "text": "tea", "x": 1}\n')
+    (chunk,) = read_chunks(path, None, SOURCES)
+    assert as_texts(chunk) == {1: ["1", "2", None], 3: ["2", None, "tea"]}
+    assert [reject.row for reject in chunk.rejected] == [2]

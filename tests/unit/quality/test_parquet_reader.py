@@ -1,0 +1,106 @@
+"""Parquet files: types as they are, damage told, row numbers over batches."""
+
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pststream.errors import InputFileError
+from pststream.quality import parquet_reader
+from pststream.quality.readers import read_chunks, read_records
+
+SOURCES = {"object_id": ["id"], "text": ["text"]}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"id": list(range(1000)), "text": [f"tea {n}" for n in range(1000)]}), path)
+    return path
+
+
+def test_rows_are_numbered_over_batches(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_reader, "MOST_ROWS", 64)
+    chunks = list(read_chunks(str(path), None, SOURCES))
+    assert len(chunks) == 16
+    assert [row for chunk in chunks for row in chunk.rows] == list(range(1, 1001))
+    assert chunks[3].table.column("id").type == pa.int64()
+
+
+def test_wide_rows_make_small_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_reader, "MOST_ROW_BYTES", 1_000_000)
+    table = pa.table({"id": range(200), "text": [str(n) * 10_000 for n in range(200)]})
+    pq.write_table(table, tmp_path / "x.parquet", use_dictionary=False, compression="none")
+    sizes = [len(chunk.rows) for chunk in read_chunks(f"{tmp_path}/x.parquet", None, SOURCES)]
+    assert sum(sizes) == 200
+    assert max(sizes) == 64
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.dictionary(pa.int32(), pa.string())])
+def test_text_is_string_whatever_it_was(tmp_path: Path, kind: pa.DataType) -> None:
+    texts = pa.array(["tea", None, "ü"]).cast(kind)
+    pq.write_table(pa.table({"id": ["a", "b", "c"], "text": texts}), tmp_path / "x.parquet")
+    (chunk,) = read_chunks(f"{tmp_path}/x.parquet", None, SOURCES)
+    assert chunk.table.column("text").type == pa.string()
+    assert chunk.table.column("text").to_pylist() == ["tea", None, "ü"]
+
+
+def test_text_that_is_not_utf8_costs_its_row(tmp_path: Path) -> None:
+    offsets = pa.py_buffer(pa.array([0, 1, 2, 3], pa.int32()).buffers()[1].to_pybytes())
+    texts = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"a\xffb")])
+    pq.write_table(pa.table({"id": [1, 2, 3], "text": texts}), tmp_path / "x.parquet")
+    (chunk,) = read_chunks(f"{tmp_path}/x.parquet", None, SOURCES)
+    assert (chunk.rows.tolist(), chunk.table.column("text").to_pylist()) == ([1, 3], ["a", "b"])
+    assert [(r.row, r.field, r.reason, r.raw) for r in chunk.rejected] == [(2, "text", "invalid_utf8", r"\xff")]
+
+
+@pytest.mark.parametrize("cut", [0, 3, 100, -4, -40])
+def test_a_file_that_is_cut_short_is_refused(path: Path, cut: int) -> None:
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(InputFileError, match="Parquet") as found:
+        list(read_chunks(str(path), None, SOURCES))
+    assert found.value.exit_code == 2
+
+
+def test_damage_inside_is_told_when_it_is_reached(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[4:400] = b"\xff" * 396
+    path.write_bytes(content)
+    with pytest.raises(InputFileError):
+        list(read_chunks(str(path), None, SOURCES))
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").write_text("id,text\n1,tea\n")
+    with pytest.raises(InputFileError, match="not readable as Parquet"):
+        list(read_chunks(f"{tmp_path}/x.parquet", None, SOURCES))
+    with pytest.raises(InputFileError, match="no such file"):
+        list(read_chunks(f"{tmp_path}/y.parquet", None, SOURCES))
+
+
+def test_wrong_column_names(path: Path) -> None:
+    with pytest.raises(InputFileError, match="no column ts; it has: id, text"):
+        list(read_chunks(str(path), None, {"ts": ["ts"]}))
+    with pytest.raises(InputFileError, match="no column op, subscription_id"):
+        list(read_records(str(path), None))
+
+
+def test_a_compressed_file(path: Path) -> None:
+    packed = path.with_suffix(".parquet.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    (chunk,) = read_chunks(str(packed), None, SOURCES)
+    assert len(chunk.rows) == 1000
+
+
+def test_files_without_rows(tmp_path: Path) -> None:
+    pq.write_table(
+        pa.table({"id": pa.array([], pa.string()), "text": pa.array([], pa.string())}), tmp_path / "x.parquet"
+    )
+    assert sum(len(chunk.rows) for chunk in read_chunks(f"{tmp_path}/x.parquet", None, SOURCES)) == 0
+
+
+def test_requests_are_no_csv(tmp_path: Path) -> None:
+    with pytest.raises(InputFileError, match="JSON Lines or Parquet"):
+        read_records(f"{tmp_path}/x.csv", None)
