@@ -145,6 +145,12 @@ def _time(data: np.ndarray, at: int, stop: int) -> tuple[int, int]:
 
 
 @kernel
+def _is_blank(byte: np.uint8) -> bool:
+    """Whether a byte is a space, tab, line end or page break."""
+    return bool(byte == 32 or (byte >= 9 and byte <= 13))
+
+
+@kernel
 def read_times(data: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Microseconds since 1970 of each text, blanks around it left out: int64[n], and uint8[n] of what they mean.
 
@@ -159,9 +165,9 @@ def read_times(data: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.nd
     for row in range(rows):
         at = offsets[row]
         stop = offsets[row + 1]
-        while at < stop and data[at] <= 32:
+        while at < stop and _is_blank(data[at]):
             at += 1
-        while stop > at and data[stop - 1] <= 32:
+        while stop > at and _is_blank(data[stop - 1]):
             stop -= 1
         times[row], kinds[row] = _time(data, at, stop)
     return times, kinds

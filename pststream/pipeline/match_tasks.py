@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.accumulators import AccumulatorParam
 
 from pststream import names
@@ -84,7 +85,7 @@ def match_task(work: Work, stats: Any) -> Callable[[Batches], Batches]:
     def task(batches: Batches) -> Batches:
         report: dict[str, Any] | None = None
         for chunk in _chunks(batches):
-            worker = chunk.column("worker")[0].as_py()
+            worker = _only_worker(chunk)
             if report is None:
                 matcher = _Matcher(work, worker)
                 report = matcher.report
@@ -94,6 +95,14 @@ def match_task(work: Work, stats: Any) -> Callable[[Batches], Batches]:
             stats.add([report])
 
     return task
+
+
+def _only_worker(chunk: pa.RecordBatch) -> int:
+    """The worker of a partition's rows; two would mean that the shuffle did not part them as it must."""
+    ends = pc.min_max(chunk.column("worker")).as_py()
+    if ends["min"] != ends["max"]:
+        raise RuntimeError(f"a partition holds rows of workers {ends['min']} to {ends['max']}")
+    return int(ends["min"])
 
 
 def _chunks(batches: Batches) -> Iterator[pa.RecordBatch]:

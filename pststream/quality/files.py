@@ -146,8 +146,9 @@ def _files_of(pattern: str, format: str | None) -> Iterator[str]:
         format_of(pattern, format)
         yield pattern
     else:
+        spelled_out = Path(pattern).parts
         for path in glob.glob(pattern, recursive=True):
-            if _left_out(os.path.basename(os.path.normpath(path))):
+            if any(_left_out(part) for part in Path(path).parts if part not in spelled_out):
                 continue
             if _is_dir(path):
                 yield from _below(path, format)

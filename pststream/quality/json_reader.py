@@ -26,6 +26,7 @@ from pststream.quality.values import number_text
 _BOM = b"\xef\xbb\xbf"
 _SAMPLE_KEYS = 1_000
 _SAMPLE_TYPES = 100
+_NUMBERS = ("lon", "lat")
 _DECODER = json.JSONDecoder(parse_constant=str)
 
 Lines = tuple[list[int], list[bytes]]
@@ -38,12 +39,13 @@ def read_json(path: str, sources: Sources) -> Iterator[Chunk]:
     throughout, if it is the id, or if they share another field that nothing asks for: then it bears another name.
     """
     names = names_of(sources)
+    numbers = {name for field in _NUMBERS for name in sources.get(field, ())}
     first = True
     for rows, lines in _lines(path):
         if first:
             _check_keys(path, sources, lines)
             first = False
-        yield _by_arrow(path, names, rows, lines) or _by_python(path, names, rows, lines)
+        yield _by_arrow(path, names, numbers, rows, lines) or _by_python(path, names, rows, lines)
 
 
 def read_json_records(path: str) -> Iterator[RecordChunk]:
@@ -175,12 +177,12 @@ def _by_python(path: str, names: list[str], rows: list[int], lines: list[bytes])
     return Chunk(path, np.array(kept, dtype=np.int64), table, rejected)
 
 
-def _by_arrow(path: str, names: list[str], rows: list[int], lines: list[bytes]) -> Chunk | None:
+def _by_arrow(path: str, names: list[str], numbers: set[str], rows: list[int], lines: list[bytes]) -> Chunk | None:
     """The fast way: all lines at once, if each is a whole object and each field has one type throughout.
 
     Where every line begins and ends with a brace, and there are as many objects as lines, each line is one object.
     """
-    types = _types(path, names, lines)
+    types = _types(names, numbers, lines)
     if types is None or not all(line[:1] == b"{" and line.rstrip()[-1:] == b"}" for line in lines):
         return None
     block = b"\n".join(lines)
@@ -201,18 +203,18 @@ def _by_arrow(path: str, names: list[str], rows: list[int], lines: list[bytes]) 
     return Chunk(path, np.array(rows, dtype=np.int64), batch)
 
 
-def _types(path: str, names: list[str], lines: list[bytes]) -> Mapping[str, pa.DataType] | None:
-    """The types that the first rows show, or None if they are mixed."""
-    sample = decoded(path, [0] * _SAMPLE_TYPES, lines[:_SAMPLE_TYPES])
+def _types(names: list[str], numbers: set[str], lines: list[bytes]) -> Mapping[str, pa.DataType] | None:
+    """The types that the first rows show, float64 only for `numbers` (it would not keep a long id), or None."""
+    sample = decoded("", [0] * _SAMPLE_TYPES, lines[:_SAMPLE_TYPES])
     types = {}
     for name in names:
         kinds = {type(record.get(name)) for record in sample.records} - {type(None)}
         if kinds <= {str}:
             types[name] = pa.string()
+        elif name in numbers and kinds <= {int, float}:
+            types[name] = pa.float64()
         elif kinds == {int}:
             types[name] = pa.int64()
-        elif kinds <= {int, float}:
-            types[name] = pa.float64()
         else:
             return None
     return None if sample.rejected else types

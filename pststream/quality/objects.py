@@ -121,11 +121,12 @@ def _raw(chunk: Chunk, options: ObjectOptions, name: str) -> pa.Array:
 
 def _joined(columns: list[pa.Array]) -> pa.Array:
     """The texts of several columns with spaces between, those that are null or empty left out."""
-    texts = []
-    for column in columns:
-        text = texts_of(column)
-        texts.append(pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text))
-    return pc.binary_join_element_wise(*texts, " ", null_handling="skip")
+    # Two by two: pyarrow 26 loses rows where null_handling="skip" finds nothing but nulls.
+    joined, *others = [pc.fill_null(texts_of(column), "") for column in columns]
+    for text in others:
+        both = pc.binary_join_element_wise(joined, text, " ")
+        joined = pc.if_else(pc.equal(joined, ""), text, pc.if_else(pc.equal(text, ""), joined, both))
+    return joined
 
 
 def _plain_or_fault(raw: pa.Array, faults: Faults, name: str) -> bool:

@@ -5,7 +5,6 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,6 +26,7 @@ FAR_US = 2**62
 """Stands for a time that int64 microseconds cannot hold; its sign says which side."""
 
 _MOST_MS = LAST_US // 1000
+_DAY_US = 86_400_000_000
 
 
 def check_zone(name: str) -> ZoneInfo:
@@ -40,8 +40,8 @@ def check_zone(name: str) -> ZoneInfo:
 def read_time(value: Any, zone: str = "UTC") -> int | None:
     """Microseconds since 1970 of one value: text, whole number of milliseconds, datetime or date; None if unread.
 
-    A time that no zone comes with is local to `zone`: the earlier of the two where clocks were set back, the first
-    instant after the gap where they were set forward.
+    A time that no zone comes with is local to `zone`: the earlier of the two where clocks were set back, and where they
+    were set forward, what they would have shown else (as `zoneinfo` does with fold 0).
     """
     if isinstance(value, str):
         value = _parsed(value.strip())
@@ -81,7 +81,8 @@ def _parsed(text: str) -> datetime | int | None:
     try:
         return datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        return None
+        # The year 0 is no year of Python's; the year 4 is as long, so that a readable time is told from nonsense.
+        return -FAR_US if text.startswith("0000-") and _parsed("0004" + text[4:]) is not None else None
 
 
 def _of_texts(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:
@@ -128,11 +129,26 @@ def _whole_numbers(values: pa.Array) -> np.ndarray:
 
 
 def _localized(local: np.ndarray, zone: str) -> np.ndarray:
-    """Local microseconds to UTC."""
+    """Local microseconds to UTC; those far out stay as they are."""
     if zone == "UTC" or len(local) == 0:
         return local
-    inside = (local >= EARLIEST_US - 86_400_000_000) & (local < LAST_US - 86_400_000_000)
-    clocks = pd.DatetimeIndex(np.where(inside, local, 0).view("datetime64[us]"))
-    first = np.ones(len(local), dtype=bool)
-    utc = clocks.tz_localize(zone, ambiguous=first, nonexistent="shift_forward").tz_convert("UTC")
-    return np.where(inside, utc.tz_localize(None).to_numpy().view(np.int64), local)
+    place = ZoneInfo(zone)
+    inside = (local >= EARLIEST_US - 2 * _DAY_US) & (local < LAST_US - 2 * _DAY_US)
+    days, which = np.unique(np.where(inside, local // _DAY_US, 0), return_inverse=True)
+    offsets = [_offset_of_day(int(day), place) for day in days]
+    utc = np.where(inside, local - np.array([offset or 0 for offset in offsets], dtype=np.int64)[which], local)
+    changing = np.array([offset is None for offset in offsets])[which]
+    for row in np.flatnonzero(inside & changing):
+        utc[row] = local[row] - _offset(int(local[row]), place, 0)
+    return utc
+
+
+def _offset_of_day(day: int, zone: ZoneInfo) -> int | None:
+    """Microseconds east of UTC all through a local day, counted from 1970; None if they change."""
+    offsets = {_offset((day + end) * _DAY_US, zone, fold) for end in (0, 1) for fold in (0, 1)}
+    return offsets.pop() if len(offsets) == 1 else None
+
+
+def _offset(local: int, zone: ZoneInfo, fold: int) -> int:
+    moment = (EPOCH + timedelta(microseconds=local)).replace(tzinfo=zone, fold=fold)
+    return (moment.utcoffset() or timedelta()) // timedelta(microseconds=1)

@@ -7,6 +7,7 @@ from pststream.reports.numbers import percent, short, whole
 from pststream.reports.plan_map import COLOURS
 from pststream.reports.plan_view import MeasuredLoads, PlanView
 
+_LEAST_CPU_SECONDS = 0.2
 _MEASURED = {
     "cpu_seconds": "CPU seconds",
     "objects": "Objects",
@@ -64,7 +65,9 @@ def _summary(view: PlanView, loads: MeasuredLoads | None) -> Markup:
     if loads is not None and not loads.empty:
         cpu = loads.workers["cpu_seconds"]
         facts.append(f"Measured: the busiest worker took {_times(cpu)} the mean CPU time.")
-        if view.plan.workers >= 3 and cpu.std() > 0 and predicted.std() > 0:
+        if cpu.min() < _LEAST_CPU_SECONDS:
+            facts.append("Too little CPU time was measured to compare the two.")
+        elif view.plan.workers >= 3 and cpu.std() > 0 and predicted.std() > 0:
             r = float(np.corrcoef(predicted, cpu)[0, 1])
             facts.append(f"Correlation of predicted load and CPU time over the workers: {r:.2f}.")
     return element("p", " ".join(facts), class_="note")

@@ -243,6 +243,10 @@ def _lines_of(pair: dict[str, Any], brief: bool) -> list[str]:
         lines.append(f"  served by     worker {posting['worker']} {serves}, {unit}")
     lines.append(f"  object        {thing['ts']} at {thing['lon']:.9g}, {thing['lat']:.9g}: {thing['text']}")
     until = f"until {life['end_at']} ({life['ended_by']})" if life["end_at"] else "for ever"
-    region = " ".join(f"{name} {value}" for name, value in life["region"].items())
+    region = f"bbox {life['region']['bbox']}" if "bbox" in life["region"] else _told_circle(life["region"]["circle"])
     lines.append(f"  subscription  {life['keywords']}; {region}; from {life['created_at']} {until}")
     return lines
+
+
+def _told_circle(circle: dict[str, float]) -> str:
+    return f"circle of {circle['radius_m']:.9g} m around {circle['lon']:.9g}, {circle['lat']:.9g}"

@@ -40,7 +40,7 @@ def status(home: Home, now: dt.datetime | None = None) -> dict[str, Any]:
         "watermark": iso(pc.max(objects.column("max_ts")).as_py()),
         "lag": {"objects": _objects_lag(reader, ledgers), "requests": _requests_lag(ledgers)},
         "totals": _totals(ledgers),
-        "subscriptions": {"live": live_subscriptions(reader, now), "inserted": _inserted(reader)},
+        "subscriptions": _subscriptions(reader, ledgers, now),
         "plan": plan,
         "balance": _balance(reader, ledgers),
         "batches": _last_batches(ledgers),
@@ -50,15 +50,25 @@ def status(home: Home, now: dt.datetime | None = None) -> dict[str, Any]:
     }
 
 
-def live_subscriptions(reader: Reader, now: dt.datetime) -> int:
+def _subscriptions(reader: Reader, ledgers: Ledgers, now: dt.datetime) -> dict[str, int]:
+    """Insertions of ingests that are done, and how many of them live."""
+    last = pc.max(ledgers.files_of("requests").column("file_seq")).as_py() or 0
+    settled = pds.field("request_key") < log_key(last + 1, 0)
+    inserted = settled & (pds.field("op") == "insert")
+    return {
+        "live": _live(reader, settled, pa.scalar(now, _TIME)),
+        "inserted": int(reader.dataset(names.REQUESTS).count_rows(filter=inserted)),
+    }
+
+
+def _live(reader: Reader, settled: pds.Expression, now: pa.Scalar) -> int:
     """Subscriptions with `at` <= now < end. Holds the keys of those that were deleted: 8 bytes each."""
-    moment = pa.scalar(now, _TIME)
-    at, expires = pds.field("at"), pds.field("expires_at")
-    deletions = (pds.field("op") == "delete") & (at <= moment)
+    begun, expires = settled & (pds.field("at") <= now), pds.field("expires_at")
     columns = ["subscription_key"]
-    parts = [batch.column(0).to_numpy() for batch in reader.batches(names.REQUESTS, columns, deletions)]
+    deletions = reader.batches(names.REQUESTS, columns, begun & (pds.field("op") == "delete"))
+    parts = [batch.column(0).to_numpy() for batch in deletions]
     deleted = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
-    lasting = (pds.field("op") == "insert") & (at <= moment) & (expires.is_null() | (expires > moment))
+    lasting = begun & (pds.field("op") == "insert") & (expires.is_null() | (expires > now))
     if not len(deleted):
         return int(reader.dataset(names.REQUESTS).count_rows(filter=lasting))
     live = 0
@@ -67,10 +77,6 @@ def live_subscriptions(reader: Reader, now: dt.datetime) -> int:
         places = np.minimum(np.searchsorted(deleted, keys), len(deleted) - 1)
         live += int((deleted[places] != keys).sum())
     return live
-
-
-def _inserted(reader: Reader) -> int:
-    return int(reader.dataset(names.REQUESTS).count_rows(filter=pds.field("op") == "insert"))
 
 
 def _objects_lag(reader: Reader, ledgers: Ledgers) -> dict[str, Any]:
@@ -226,13 +232,13 @@ def _lines_of_unfinished(unfinished: list[dict[str, Any]]) -> list[str]:
 
 def _lines_of_logs(document: dict[str, Any]) -> list[str]:
     totals, live = document["totals"], document["subscriptions"]
-    pairs = f"{totals['matches']:,} pairs in {totals['batches']:,} batches"
+    batches = "1 batch" if totals["batches"] == 1 else f"{totals['batches']:,} batches"
     return [
         f"home           {document['home']}",
         f"watermark      {document['watermark'] or '- (no objects yet)'}",
         *(_line_of_log(kind, totals, document["lag"][kind]) for kind in ("objects", "requests")),
         f"subscriptions  {live['live']:,} live now, of {live['inserted']:,} ever inserted",
-        f"matches        {pairs}, {totals['retractions']:,} of them taken back",
+        f"matches        {totals['matches']:,} pairs in {batches}, {totals['retractions']:,} taken back",
     ]
 
 

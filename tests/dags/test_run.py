@@ -1,4 +1,4 @@
-"""Both DAGs run as Airflow runs them, task by task, on a small home: Spark is submitted, tables are written."""
+"""Both DAGs run as Airflow runs them, each task in its turn, on a small home: Spark is submitted, tables written."""
 
 import os
 from datetime import timedelta

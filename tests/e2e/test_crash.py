@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests import worlds
-from tests.commands import KILLED, Home, new_home
+from tests.commands import KILLED, Home, new_home, run_here
 from tests.oracles import twin
 from tests.oracles.twin import LogFile
 from tests.worlds import WrittenWorld
@@ -151,3 +151,21 @@ def test_other_files_first_after_a_killed_ingest(tmp_path: Path) -> None:
     orders = ([first, third, second], [first, second, third])
     wanted = [twin.outcome_of(requests + order, world.lateness_seconds).matches for order in orders]
     assert set(home.exported()) in wanted
+
+
+def test_upkeep_between_a_killed_match_and_the_next(tmp_path: Path) -> None:
+    """`maintain` drops what ended before any object still to come, but not what an unfinished batch needs."""
+    home = new_home(tmp_path / "home", planner="grid", workers=2, lateness_seconds=60)
+    point = {"lon": 1.0, "lat": 2.0, "text": "tea"}
+    early, late = ({"object_id": f"o{n}", "ts": worlds.moment(100 * n), **point} for n in (0, 1))
+    insertion = {"op": "insert", "subscription_id": "s", "keywords": "tea", "bbox": [0, 0, 10, 10]}
+    validity = {"created_at": worlds.moment(-1), "expires_at": worlds.moment(1)}
+    objects = worlds.write_rows(tmp_path / "objects.jsonl", [early, late])
+    requests = worlds.write_rows(tmp_path / "requests.jsonl", [insertion | validity])
+    home.ingest("objects", [objects])
+    home.match()
+    home.ingest("requests", [requests])
+    assert home.crash("match.indexed", "match").code == KILLED
+    assert run_here("maintain", "--home", home.path).code in (0, 1, 2)
+    home.match()
+    assert [(o, s) for o, _, s in home.exported()] == [("o0", "s")]

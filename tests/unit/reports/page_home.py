@@ -154,7 +154,7 @@ def _write_loads(path: Path, plan: PartitionPlan, batches: int, rng: np.random.G
     for batch in range(1, batches + 1):
         base = {"batch_id": batch, "plan_version": 1}
         for worker in range(plan.workers):
-            sums = {"objects": 100 + worker, "candidates": 900, "matches": 30, "cpu_seconds": 0.1 + 0.05 * rng.random()}
+            sums = {"objects": 100 + worker, "candidates": 900, "matches": 30, "cpu_seconds": 0.2 + 0.05 * rng.random()}
             rows.append({**base, "worker": worker, "unit": -1, "subscriptions": 40 + batch, **sums})
         for unit, worker in enumerate(plan.unit_worker.tolist()):
             sums = {"objects": 50, "candidates": 400, "matches": 9, "cpu_seconds": 0.0}

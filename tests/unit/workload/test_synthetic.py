@@ -57,7 +57,7 @@ def test_connectives_and_rare_words(objects: SyntheticObjects) -> None:
     both, all_and = (synthetic_subscriptions(3_000, 1, objects, QueryStyle(connective=c)) for c in ("or", "and"))
     assert (np.diff(both.clause_offsets) == 1).all() and (np.diff(all_and.term_offsets) == 1).all()
     rare = synthetic_subscriptions(3_000, 1, objects, QueryStyle(frequent_share=0.0))
-    assert np.median(rare.terms) > 50 * np.median(all_and.terms)
+    assert np.median(rare.terms) > 20 * np.median(all_and.terms)
 
 
 @pytest.mark.parametrize("bad", [{"kind": "q9"}, {"connective": "xor"}, {"keywords": (0, 2)}, {"keywords": (3, 2)}])
@@ -70,7 +70,7 @@ def test_ids_are_fixed_and_distinct() -> None:
     ids = term_ids(np.arange(200_000, dtype=np.int32))
     assert len(np.unique(ids)) == 200_000 and ids.dtype == np.int64
     assert ids[:2].tolist() == [-2152535657050944081, 7960286522194355700]
-    assert 0 <= mix_unit(ids).min() and 0.49 < mix_unit(ids).mean() < 0.51
+    assert mix_unit(ids).min() >= 0 and 0.49 < mix_unit(ids).mean() < 0.51
     assert (mix(np.arange(100)) != mix(np.arange(100), 1)).all()
 
 

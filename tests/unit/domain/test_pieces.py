@@ -1,0 +1,33 @@
+"""Rarest clause first, boxes one by one."""
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pststream.domain.pieces import pieces_of, rarest_clause_first
+
+CLAUSES = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=3), min_size=1, max_size=4)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(CLAUSES, max_size=6), st.lists(st.integers(0, 5), min_size=10, max_size=10), st.integers(0, 2))
+def test_the_rarest_clause_comes_first(rows, frequency, skip):
+    array = pa.array(rows, pa.list_(pa.list_(pa.int64()))).slice(skip)
+    ordered, offsets, terms = rarest_clause_first(array, lambda ids: np.array(frequency)[ids] if len(ids) else ids)
+    for place, clauses in enumerate(rows[skip:]):
+        rarest = min(clauses, key=lambda clause: (sum(frequency[t] for t in clause), len(clause)))
+        rest = list(clauses)
+        rest.remove(rarest)
+        assert ordered[place].as_py() == [rarest, *rest]
+        assert terms[offsets[place] : offsets[place + 1]].tolist() == rarest
+
+
+def test_two_boxes_are_two_pieces():
+    offsets = np.array([0, 1, 3])
+    west, south, east, north = (
+        (offsets, np.array(v, float)) for v in ([0, 170, -180], [1, 1, 1], [2, 180, -170], [3, 3, 3])
+    )
+    owner, boxes = pieces_of(west, south, east, north)
+    assert owner.tolist() == [0, 1, 1]
+    assert boxes.tolist() == [[0, 1, 2, 3], [170, 1, 180, 3], [-180, 1, -170, 3]]

@@ -1,0 +1,129 @@
+"""The fast matching against the slow one, on random worlds and at the edges."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pststream.kernels.cells import MAX_LEVEL, level_of_box
+from pststream.matching.deletions import build_deletions, merge_deletions
+from pststream.matching.live_filter import LiveFilter
+from pststream.matching.matcher import match_objects
+from pststream.matching.objects import sort_objects
+from pststream.matching.segments import build_segment
+from pststream.names import NEVER_US
+from tests.oracles.matching import matches_of
+
+LONS = st.sampled_from([-180.0, -179.99, -90.0, -0.1, 0.0, 0.05, 0.1, 12.3, 90.0, 179.99, 180.0])
+LATS = st.sampled_from([-90.0, -89.9, -45.0, 0.0, 0.05, 0.1, 33.3, 89.9, 90.0])
+TERMS = st.sets(st.integers(-4, 4), max_size=5)
+TIMES = st.integers(0, 6)
+
+
+@st.composite
+def objects(draw):
+    return {"lon": draw(LONS), "lat": draw(LATS), "ts": draw(TIMES), "terms": sorted(draw(TERMS))}
+
+
+@st.composite
+def pieces(draw):
+    west, east = sorted([draw(LONS), draw(LONS)])
+    south, north = sorted([draw(LATS), draw(LATS)])
+    clauses = draw(st.lists(st.sets(st.integers(-4, 4), min_size=1, max_size=3), min_size=1, max_size=3))
+    circle = draw(st.none() | st.tuples(LONS, LATS, st.sampled_from([0.0, 5_000.0, 20_015_115.0])))
+    return {
+        "west": west,
+        "south": south,
+        "east": east,
+        "north": north,
+        "circle": None if circle is None else list(circle),
+        "clauses": [sorted(clause) for clause in clauses],
+        "created_at": draw(TIMES),
+        "end_at": draw(st.sampled_from([3, 5, NEVER_US])),
+    }
+
+
+def rows_of(made: list[dict]) -> pa.Table:
+    numbers = pa.list_(pa.float64())
+    types = {"circle": numbers, "clauses": pa.list_(pa.list_(pa.int64()))}
+    names = ("subscription_key", "west", "south", "east", "north", "circle", "clauses", "created_at", "end_at")
+    return pa.table({name: pa.array([row[name] for row in made], types.get(name)) for name in names})
+
+
+def arrays_of(made: list[dict]) -> tuple:
+    offsets = np.concatenate([[0], np.cumsum([len(thing["terms"]) for thing in made])]).astype(np.int64)
+    terms = np.array([term for thing in made for term in thing["terms"]], np.int64)
+    lon, lat = (np.array([thing[name] for thing in made], np.float64) for name in ("lon", "lat"))
+    return lon, lat, np.array([thing["ts"] for thing in made], np.int64), offsets, terms
+
+
+def fast(made: list[dict], segments: list[list[dict]], deletions: list[tuple[int, int]], after_key: int = -1) -> list:
+    lon, lat, ts, offsets, terms = arrays_of(made)
+    batch = sort_objects(lon, lat, ts, offsets, terms, np.zeros(len(terms), np.int32))
+    table = pa.table({"subscription_key": [k for k, _ in deletions], "end_at": [e for _, e in deletions]})
+    deleted = merge_deletions([build_deletions(table.cast(pa.schema([(n, pa.int64()) for n in table.schema.names])))])
+    found = match_objects(batch, [build_segment(rows_of(part)) for part in segments], *deleted, 1, after_key)
+    owner = batch.order[np.repeat(np.arange(batch.objects), np.diff(found.offsets))]
+    assert found.matches.sum() == len(found.keys) <= found.candidates.sum()
+    return sorted(zip(owner.tolist(), found.keys.tolist(), strict=True))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_random_worlds(data):
+    made = data.draw(st.lists(objects(), max_size=12))
+    world = data.draw(st.lists(pieces(), max_size=12))
+    for key, piece in enumerate(world):
+        piece["subscription_key"] = key
+    deletions = data.draw(st.lists(st.tuples(st.integers(0, 12), TIMES), max_size=4))
+    cut = data.draw(st.integers(0, len(world)))
+    after_key = data.draw(st.sampled_from([-1, -1, 3]))
+    found = fast(made, [world[:cut], world[cut:]], deletions, after_key)
+    assert found == sorted(matches_of(made, world, deletions, after_key))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_no_live_term_is_filtered_out(data):
+    made = data.draw(st.lists(objects(), min_size=1, max_size=8))
+    world = data.draw(st.lists(pieces(), min_size=1, max_size=8))
+    for key, piece in enumerate(world):
+        piece["subscription_key"] = key
+
+    class Cache:
+        def segment(self, path: str):
+            return build_segment(rows_of(world))
+
+    live = LiveFilter()
+    live.update(frozenset(["one"]), Cache())
+    lon, lat, _, offsets, terms = arrays_of(made)
+    passed = live.live(lon, lat, offsets, terms)
+    for place, key in matches_of(made, [{**p, "created_at": 0, "end_at": 9} for p in world], []):
+        clause = world[key]["clauses"][0]
+        mine = slice(offsets[place], offsets[place + 1])
+        assert all(passed[mine][[t in clause for t in terms[mine]]])
+    live.update(frozenset(), Cache())
+    assert not live.live(lon, lat, offsets, terms).any()
+
+
+def test_levels_suit_the_region():
+    hundred_metres = 0.0009
+    assert level_of_box(10.0, 50.0, 10.0, 50.0) == MAX_LEVEL
+    assert level_of_box(10.0, 50.0, 10.0 + hundred_metres, 50.0 + hundred_metres) == MAX_LEVEL
+    assert level_of_box(-180.0, -90.0, 180.0, 90.0) == 0
+
+
+def test_no_region_blows_the_index_up():
+    box = {"circle": None, "clauses": [[1]], "created_at": 0, "end_at": NEVER_US, "subscription_key": 1}
+    for half in (0.0, 0.0004, 0.01, 0.3, 4.0, 60.0, 90.0):
+        row = {**box, "west": 5.0 - half, "east": 5.0 + half, "south": -half, "north": half}
+        assert len(build_segment(rows_of([row])).posting_piece) <= 4
+
+
+@pytest.mark.parametrize("terms", [1, 1000])
+def test_many_terms_and_clauses(terms):
+    made = [{"lon": 1.0, "lat": 1.0, "ts": 1, "terms": list(range(terms))}]
+    piece = {"west": 0.0, "south": 0.0, "east": 2.0, "north": 2.0, "circle": None, "created_at": 0, "end_at": NEVER_US}
+    world = [{**piece, "subscription_key": 7, "clauses": [[i, i + 1000] for i in range(50)]}]
+    assert fast(made, [world], []) == ([(0, 7)] if terms == 1000 else [])
