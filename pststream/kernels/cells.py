@@ -7,27 +7,27 @@ latitude, so a box covers exactly the cells between those of its corners, whatev
 
 from pststream.kernels.compile import kernel
 
-MAX_LEVEL = 18
-"""Cells of about 150 m; smaller regions share them."""
+MAX_LEVEL = 17
+"""Cells of about 300 m; smaller regions share them."""
 
 
 @kernel
 def column_of(lon: float) -> int:
     """Column of a longitude on the finest level."""
-    slot = int((lon + 180.0) * (262144.0 / 360.0))
-    return min(max(slot, 0), 262143)
+    slot = int((lon + 180.0) * (131072.0 / 360.0))
+    return min(max(slot, 0), 131071)
 
 
 @kernel
 def row_of(lat: float) -> int:
     """Row of a latitude on the finest level, counted from the south."""
-    slot = int((lat + 90.0) * (262144.0 / 360.0))
-    return min(max(slot, 0), 131071)
+    slot = int((lat + 90.0) * (131072.0 / 360.0))
+    return min(max(slot, 0), 65535)
 
 
 @kernel
 def interleave(x: int, y: int) -> int:
-    """Morton number: bits of x on the even places, of y on the odd ones (18 bits each)."""
+    """Morton number: bits of x on the even places, of y on the odd ones (17 bits each)."""
     return _spread(x) | (_spread(y) << 1)
 
 
@@ -43,11 +43,12 @@ def _spread(value: int) -> int:
 
 @kernel
 def level_of_box(west: float, south: float, east: float, north: float) -> int:
-    """The finest level whose cells are at least as wide as the box: it covers at most 2 x 2 of them."""
+    """The finest level in use whose cells are at least as wide as the box: it covers at most 2 x 2 of them.
+
+    Only every second level is in use: an object is looked up on half as many, at the price of a few more candidates.
+    """
     side = max(east - west, north - south)
-    width = 360.0 / 262144.0
     level = MAX_LEVEL
-    while level > 0 and width < side:
-        width *= 2.0
-        level -= 1
+    while level > 0 and 360.0 / (1 << level) < side:
+        level = max(level - 2, 0)
     return level

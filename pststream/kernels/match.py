@@ -206,10 +206,8 @@ def match_segment(objects, segment, deleted, tally, longest):
     candidates, matches, counts = tally
     found_object = np.empty(max(1024, 4 * len(codes)), np.int32)
     found_key = np.empty(len(found_object), np.int64)
-    found = 0
-    stamp = np.zeros(len(segment.terms), np.int32)
-    serial = 0
-    hits = np.empty(longest + 1, np.int64)
+    stamp, hits = np.zeros(len(segment.terms), np.int32), np.empty(longest + 1, np.int64)
+    found, serial = 0, 0
     for depth in range(len(segment.levels)):
         level = segment.levels[depth]
         bit, shift, marker = np.uint32(1 << level), 2 * (MAX_LEVEL - level), 1 << (2 * level)

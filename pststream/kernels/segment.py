@@ -6,7 +6,7 @@ from pststream.kernels.cells import MAX_LEVEL, column_of, interleave, level_of_b
 from pststream.kernels.compile import kernel
 
 TERM_BITS = 26
-"""A posting's sort key is (cell id << TERM_BITS) | segment-local term: 37 + 26 bits."""
+"""A posting's sort key is (cell id << TERM_BITS) | segment-local term: 35 + 26 bits."""
 
 
 @kernel

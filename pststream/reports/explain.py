@@ -11,7 +11,7 @@ from pststream.reports.candidates import MOST, lives_of, rejected_rows, things_o
 from pststream.reports.judgement import CONDITIONS, Failure, Life, Thing, first_failure, readable
 from pststream.reports.ledgers import Ledgers
 from pststream.reports.posting import Postings, stored_wrongly
-from pststream.reports.reading import Home, Reader, iso
+from pststream.reports.reading import AnyHome, Reader, iso
 
 MATCHED, PENDING, NOT_MATCHED = "matched", "pending", "not matched"
 OBJECT_UNKNOWN, SUBSCRIPTION_UNKNOWN = "object_unknown", "subscription_unknown"
@@ -20,7 +20,7 @@ _SHOWN_TEXT = 300
 _INTERNAL = "This is an internal error: keep the home as it is, and report it with this explanation."
 
 
-def explain(home: Home, object_id: str, subscription_id: str) -> dict[str, Any]:
+def explain(home: AnyHome, object_id: str, subscription_id: str) -> dict[str, Any]:
     """Whether the two met, by which posting, or the first condition that fails; for every object and insertion of the
     two ids, the best pair first.
 

@@ -10,7 +10,7 @@ from pststream import names
 from pststream.errors import UsageError
 from pststream.reports.pair_files import CsvFile, JsonLinesFile, PairFile, ParquetFile
 from pststream.reports.pairs import Inserted, inserted_subscriptions, stream_pairs
-from pststream.reports.reading import Home, Reader
+from pststream.reports.reading import AnyHome, Reader
 
 FORMATS: dict[str, Callable[[BinaryIO, Inserted], PairFile]] = {
     ".csv": CsvFile,
@@ -19,7 +19,7 @@ FORMATS: dict[str, Callable[[BinaryIO, Inserted], PairFile]] = {
 }
 
 
-def export_matches(home: Home, out: str, since: dt.datetime | None = None) -> dict[str, Any]:
+def export_matches(home: AnyHome, out: str, since: dt.datetime | None = None) -> dict[str, Any]:
     """Write every pair of batches that are done to `out`; pairs that a later deletion took back are not among them.
 
     out    .csv, .jsonl or .parquet; columns and forms: see pair_files.py. Written beside, then renamed.
@@ -49,7 +49,7 @@ def export_matches(home: Home, out: str, since: dt.datetime | None = None) -> di
 
 
 def _write(
-    home: Home, file: BinaryIO, make: Callable[[BinaryIO, Inserted], PairFile], since: dt.datetime | None
+    home: AnyHome, file: BinaryIO, make: Callable[[BinaryIO, Inserted], PairFile], since: dt.datetime | None
 ) -> int:
     """Write all pairs; their number."""
     reader = Reader(home)

@@ -10,7 +10,7 @@ from pststream import names
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows
 from pststream.errors import UsageError
-from pststream.reports.reading import Home, Reader, iso
+from pststream.reports.reading import AnyHome, Reader, iso
 from pststream.reports.text_tables import text_table
 
 FIGURES = (
@@ -25,14 +25,14 @@ SIGNS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 BY_TEXT = "*"
 
 
-def list_plans(home: Home) -> list[dict[str, Any]]:
+def list_plans(home: AnyHome) -> list[dict[str, Any]]:
     """Figures of every plan, oldest first; `current` marks the one that new batches run under."""
     rows = Reader(home).read(names.PLANS, FIGURES).sort_by("plan_version").to_pylist()
     last = len(rows) - 1
     return [{**row, "created_at": iso(row["created_at"]), "current": i == last} for i, row in enumerate(rows)]
 
 
-def show_plan(home: Home, version: int | None = None) -> dict[str, Any]:
+def show_plan(home: AnyHome, version: int | None = None) -> dict[str, Any]:
     """One plan (None: the current one): figures, its most loaded units, and a map of its workers as text.
 
     units  at most MOST_UNITS, the most loaded first; bounds in degrees of the leaf (a leaf at the edge of the raster

@@ -15,7 +15,7 @@ BATCH_ROWS = 32_768
 ANY_VALUE = 2**63 - 1
 
 
-class Home(Protocol):
+class AnyHome(Protocol):
     """What reports need of a home; `state.home.Home` has it."""
 
     path: str
@@ -30,7 +30,7 @@ class Reader:
     Who needs two tables to agree asks first for the one that is written last: the ledger of batches, then `matches`.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: AnyHome) -> None:
         self.home = home
         self._tables: dict[str, DeltaTable] = {}
         self._datasets: dict[str, pds.Dataset] = {}

@@ -6,13 +6,13 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.reports.reading import Home, Reader
+from pststream.reports.reading import AnyHome, Reader
 
 COLUMNS = ("kind", "file", "row", "field", "reason", "detail", "raw")
 ORDER = [("ingest_id", "descending"), ("file", "ascending"), ("row", "ascending")]
 
 
-def rejects(home: Home, reason: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
+def rejects(home: AnyHome, reason: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
     """Rejected rows, those of the latest ingest first, in an ingest by file and row; at most `limit`.
 
     Dicts with kind, file, row, field (empty: the row as a whole), reason, detail, raw, ingest_id. Holds `limit` rows in

@@ -12,7 +12,7 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.reports.ledgers import Ledgers, log_key
-from pststream.reports.reading import Home, Reader, iso
+from pststream.reports.reading import AnyHome, Reader, iso
 from pststream.reports.text_tables import text_table
 
 TABLES = (
@@ -24,7 +24,7 @@ MEASURED_BATCHES = 10
 _TIME = pa.timestamp("us", tz="UTC")
 
 
-def status(home: Home, now: dt.datetime | None = None) -> dict[str, Any]:
+def status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
     """Figures of a home as it stands: see the keys. Times are ISO 8601 texts in UTC; `now` is for tests.
 
     What lags is what no batch that is done has taken: also what an unfinished batch is about to take.
@@ -173,7 +173,7 @@ def _last_batches(ledgers: Ledgers) -> list[dict[str, Any]]:
     ]
 
 
-def _unfinished(home: Home, ledgers: Ledgers) -> list[dict[str, Any]]:
+def _unfinished(home: AnyHome, ledgers: Ledgers) -> list[dict[str, Any]]:
     """What was started and not done, and the command that finishes it: a killed process, or one at work just now."""
     found = []
     at_home = f"--home {shlex.quote(home.path)}"

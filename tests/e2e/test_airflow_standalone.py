@@ -1,4 +1,4 @@
-"""The real thing: `make airflow` on a free port, both DAGs triggered through the REST API with values of their forms."""
+"""The real thing: `make airflow` on a free port, DAGs triggered through the REST API with values of their forms."""
 
 import contextlib
 import json
