@@ -1,6 +1,7 @@
 """Requests into rows of the worker index: each subscription to the workers whose units it touches."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,10 +9,13 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.domain.pieces import pieces_of, rarest_clause_first
+from pststream.domain.plan import PartitionPlan
 from pststream.pipeline.arrow import csr
 from pststream.pipeline.executor import Work, dispatch_index, ranking
+from pststream.routing.dispatch import DispatchIndex
 from pststream.state import delta
 from pststream.state.home import Home
+from pststream.state.plans import Ranking
 from pststream.state.session import get_session
 from pststream.state.subscriptions import insertions
 from pststream.state.tables import TABLES
@@ -24,12 +28,23 @@ BULK_ROWS = 50_000
 """Fewer rows than this are written by few tasks: starting one costs more than its work."""
 
 
-def index_rows(inserted: "DataFrame", work: Work) -> "DataFrame":
-    """Rows of `worker_index` for insertions (see `state.subscriptions.insertions`), parted by worker."""
+@dataclass(frozen=True)
+class Assignment:
+    """A plan that no row of `plans` names yet, and the ranking that goes with it."""
+
+    plan: PartitionPlan
+    ranking: Ranking
+
+
+def index_rows(inserted: "DataFrame", work: Work, new: Assignment | None = None) -> "DataFrame":
+    """Rows of `worker_index` for insertions (see `state.subscriptions.insertions`), parted by worker.
+
+    They are assigned by the stored plan that `work` names, or by a new one.
+    """
     from pyspark.sql import functions as f
 
     columns = ("subscription_key", "west", "south", "east", "north", "circle", "clauses", "created_at", "end_at")
-    rows = inserted.select(*columns).mapInArrow(_assign(work), spark_schema(SCHEMA))
+    rows = inserted.select(*columns).mapInArrow(_assign(work, new), spark_schema(SCHEMA))
     return rows.repartitionById(work.workers, f.col("worker").cast("int"))
 
 
@@ -59,10 +74,10 @@ def spark_schema(schema: pa.Schema) -> str:
     return ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in from_arrow_schema(schema))
 
 
-def _assign(work: Work) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _assign(work: Work, new: Assignment | None) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        dispatch = dispatch_index(work.home, work.plan_version)
-        frequency = ranking(work.home, work.plan_version).frequency
+        dispatch = DispatchIndex(new.plan) if new else dispatch_index(work.home, work.plan_version)
+        frequency = (new.ranking if new else ranking(work.home, work.plan_version)).frequency
         for batch in batches:
             if batch.num_rows:
                 yield assign(batch, dispatch.workers_of_pieces, frequency, work)

@@ -11,18 +11,17 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pststream import names
-from pststream.domain.plan import PartitionPlan
 from pststream.errors import UsageError
 from pststream.partitioning.registry import make_plan
 from pststream.pipeline.executor import Work
-from pststream.pipeline.index import index_rows
+from pststream.pipeline.index import Assignment, index_rows
 from pststream.pipeline.sample import draw_sample
 from pststream.settings import Settings
 from pststream.state import control
 from pststream.state.crash import crash_point
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger
-from pststream.state.plans import current_version, save_plan, save_units, save_vocabulary
+from pststream.state.plans import current_version, ranking_of, save_plan, save_units, save_vocabulary
 from pststream.state.session import get_session
 from pststream.state.subscriptions import subscriptions
 from pststream.workload.cost import CostModel, WorkerLoads, worker_loads
@@ -83,7 +82,7 @@ def new_plan(
         )
         save_vocabulary(home, version, vocabulary)
         crash_point("plan.units_written")
-        _build_index(spark, home, settings, made, version)
+        _build_index(spark, home, settings, Assignment(made, ranking_of(vocabulary)), version)
         crash_point("plan.indexed")
         options = {
             **{f"cost_{name}": value for name, value in asdict(cost).items()},
@@ -116,7 +115,7 @@ def _clean(home: Home, version: int) -> None:
         control.delete(home, name, f"plan_version >= {version}")
 
 
-def _build_index(spark: "SparkSession", home: Home, settings: Settings, made: PartitionPlan, version: int) -> None:
+def _build_index(spark: "SparkSession", home: Home, settings: Settings, new: Assignment, version: int) -> None:
     """Write the index of the plan for the requests that batches have applied; later ones come with their batch."""
     from delta.tables import DeltaTable
     from pyspark.sql import functions as f
@@ -125,8 +124,8 @@ def _build_index(spark: "SparkSession", home: Home, settings: Settings, made: Pa
     applied = Ledger(home).requests_applied
     if applied == 0:
         return
-    work = Work(home.path, version, made.workers, 0, (), settings.cache_dir, settings.cache_bytes)
-    rows = index_rows(subscriptions(spark, home, up_to=applied), work)
+    work = Work(home.path, version, new.plan.workers, 0, (), settings.cache_dir, settings.cache_bytes)
+    rows = index_rows(subscriptions(spark, home, up_to=applied), work, new)
     (
         rows.write.format("delta")
         .mode("append")

@@ -52,9 +52,13 @@ def load_plan(home: Home, version: int) -> PartitionPlan:
 
 def load_ranking(home: Home, version: int) -> Ranking:
     """Term frequencies of a plan's sample."""
-    rows = control.read(home, names.VOCABULARY, ["term_id", "objects"], [("plan_version", "=", version)]).sort_by(
-        "term_id"
-    )
+    filters = [("plan_version", "=", version)]
+    return ranking_of(control.read(home, names.VOCABULARY, ["term_id", "objects"], filters))
+
+
+def ranking_of(vocabulary: pa.Table) -> Ranking:
+    """The ranking that rows of `vocabulary` give."""
+    rows = vocabulary.sort_by("term_id")
     return Ranking(rows.column("term_id").to_numpy(), rows.column("objects").to_numpy())
 
 
