@@ -1,7 +1,7 @@
 """By which posting an object finds a subscription: the clause, the word, the index cell, the unit, the worker.
 
-Worked out from the plan's rows, apart from the kernels: the cell is that of `kernels/cells.py`, the unit that of
-`kernels/dispatch.py`, as their docstrings tell them.
+Worked out from the plan's rows, apart from the kernels that route and match; only cells are numbered by
+`kernels/cells.py`.
 """
 
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.region import Box
+from pststream.kernels import cells
 from pststream.reports.judgement import Life, Thing
 from pststream.reports.plans import read_plan
 from pststream.reports.reading import Reader
@@ -21,35 +22,23 @@ from pststream.text.expression import parse_keywords
 from pststream.text.tokenizer import term_id
 from pststream.text.words import tokenize
 
-FINEST = 18
-_FINEST_COLUMNS = 1 << FINEST
-
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of the index: one of 2^level columns; rows count from the south."""
+    """A cell of the index; columns count from the west, rows from the south."""
 
+    id: int
     level: int
     column: int
     row: int
 
-    @property
-    def id(self) -> int:
-        """(1 << 2 level) | Morton number of column and row."""
-        morton = sum(
-            (self.column >> bit & 1) << (2 * bit) | (self.row >> bit & 1) << (2 * bit + 1) for bit in range(self.level)
-        )
-        return 1 << (2 * self.level) | morton
-
 
 def cell_of(box: Box, lon: float, lat: float) -> Cell:
-    """The cell in which a point meets a box: of the finest level whose cells are at least as wide as the box."""
-    level, width = FINEST, 360.0 / _FINEST_COLUMNS
-    while level > 0 and width < max(box[2] - box[0], box[3] - box[1]):
-        level, width = level - 1, width * 2.0
-    column = min(max(int((lon + 180.0) * (_FINEST_COLUMNS / 360.0)), 0), _FINEST_COLUMNS - 1)
-    row = min(max(int((lat + 90.0) * (_FINEST_COLUMNS / 360.0)), 0), _FINEST_COLUMNS // 2 - 1)
-    return Cell(level, column >> (FINEST - level), row >> (FINEST - level))
+    """The cell in which a point meets a box."""
+    level = cells.level_of_box(*box)
+    shift = cells.MAX_LEVEL - level
+    column, row = cells.column_of(lon) >> shift, cells.row_of(lat) >> shift
+    return Cell((1 << (2 * level)) | cells.interleave(column, row), level, column, row)
 
 
 def unit_of(plan: PartitionPlan, lon: float, lat: float, term: int) -> int:
