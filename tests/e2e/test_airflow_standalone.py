@@ -25,7 +25,7 @@ from tests.dags.landing import ACCEPTED, PAIRS, REJECTED, fill
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.e2e]
 
 ROOT = Path(__file__).parents[2]
-START, RUN, STOP = 120.0, 150.0, 60.0
+START, RUN, STOP = 150.0, 240.0, 60.0
 OVER = {"success", "failed"}
 
 
