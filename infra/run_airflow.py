@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not port_is_free(options.port):
         print(f"port {options.port} is taken; choose another: --port N", file=sys.stderr)
         return 2
-    for name in (signal.SIGTERM, signal.SIGHUP):
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, _interrupt)
     environment = airflow_environment(options)
     try:
@@ -146,7 +146,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
     if process.poll() is None:
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         try:
             process.wait(SECONDS_TO_STOP)
         except subprocess.TimeoutExpired:

@@ -46,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BAD_USAGE if error.code else DONE
     try:
         answer = _run(arguments)
+        print(json.dumps(answer.document, default=str) if arguments.json else answer.text, flush=True)
     except PstError as error:
         return _fail(arguments, str(error), error.exit_code, type(error).__name__)
     except KeyboardInterrupt:
@@ -60,7 +61,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(
             arguments, f"{type(error).__name__}: {_first_lines(error)}\n  {hint}", FAILED, type(error).__name__
         )
-    print(json.dumps(answer.document, default=str) if arguments.json else answer.text)
     return answer.code
 
 

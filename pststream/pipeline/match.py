@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str], None]
 MATCHES = TABLES[names.MATCHES].schema
+LOAD_FIGURES = ("objects", "subscriptions", "candidates", "matches", "cpu_seconds")
 
 
 @dataclass
@@ -220,19 +221,18 @@ def _save_loads(home: Home, batch: dict[str, Any], stats: list[dict[str, Any]]) 
     done = control.read(home, names.UNIT_LOADS, ["batch_id"], [("batch_id", "=", batch["batch_id"])])
     if done.num_rows:
         return
-    rows = []
+    sums: dict[tuple[int, int], list[float]] = {}
     for part in stats:
-        base = {"batch_id": batch["batch_id"], "plan_version": batch["plan_version"], "worker": part["worker"]}
-        rows.append(
-            {
-                **base, "unit": -1, "objects": part["objects"], "subscriptions": part["subscriptions"],
-                "candidates": part["candidates"], "matches": part["matches"], "cpu_seconds": part["cpu_seconds"],
-            }
-        )  # fmt: skip
-        rows += [
-            {**base, "unit": unit, "objects": objects, "subscriptions": 0, "candidates": candidates, "matches": matches,
-             "cpu_seconds": 0.0}
-            for unit, objects, candidates, matches in part["units"]
-        ]  # fmt: skip
+        whole = [part[name] for name in LOAD_FIGURES]
+        units = [(unit, [objects, 0, candidates, matches, 0.0]) for unit, objects, candidates, matches in part["units"]]
+        for unit, figures in [(-1, whole), *units]:
+            before = sums.get((part["worker"], unit), [0, 0, 0, 0, 0.0])
+            sums[part["worker"], unit] = [x + y for x, y in zip(before, figures, strict=True)]
+    base = {"batch_id": batch["batch_id"], "plan_version": batch["plan_version"]}
+    rows = [
+        {**base, "worker": worker, "unit": unit, **dict(zip(LOAD_FIGURES, figures, strict=True))}
+        for (worker, unit), figures in sums.items()
+        if worker != names.EVERY_WORKER
+    ]
     if rows:
         control.append(home, names.UNIT_LOADS, rows)

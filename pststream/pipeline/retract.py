@@ -22,18 +22,14 @@ def retractions(spark: "SparkSession", home: Home, batch: dict[str, Any], stats:
     deletions = requests.where(
         (key > batch["requests_after"]) & (key <= batch["requests_to"]) & (f.col("op") == "delete")
     )
-    ends = deletions.select(f.col("subscription_key").alias("deleted_key"), f.col("at").alias("deleted_at"))
+    ends = deletions.groupBy(f.col("subscription_key").alias("deleted_key")).agg(f.min("at").alias("deleted_at"))
     first = ends.agg(f.min(f.unix_micros("deleted_at"))).collect()[0][0]
-    matches = delta.read(spark, home, names.MATCHES).where(
-        (f.col("batch_id") < batch["batch_id"]) & ~f.col("retracted")
-    )
-    matches = (
-        matches.where(f.col("ts") >= f.timestamp_micros(f.lit(first)))
-        if first is not None
-        else matches.where(f.lit(False))
-    )
-    pairs = matches.select("object_key", "object_id", "ts", f.explode("subscription_keys").alias("deleted_key"))
-    hit = pairs.join(f.broadcast(ends), "deleted_key").where("ts >= deleted_at")
+    matches = delta.read(spark, home, names.MATCHES).where(f.col("batch_id") < batch["batch_id"])
+    matches = matches.where(f.col("ts") >= f.timestamp_micros(f.lit(first if first is not None else names.NEVER_US)))
+    pair = ("object_key", "object_id", "ts", "retracted", f.explode("subscription_keys").alias("deleted_key"))
+    pairs = matches.select(*pair).join(f.broadcast(ends), "deleted_key").where("ts >= deleted_at")
+    taken_back = pairs.where("retracted").select("object_key", "deleted_key")
+    hit = pairs.where("NOT retracted").join(taken_back, ["object_key", "deleted_key"], "left_anti")
     rows = hit.groupBy("object_key", "object_id", "ts").agg(
         f.sort_array(f.collect_list("deleted_key")).alias("subscription_keys")
     )

@@ -17,7 +17,8 @@ def subscriptions(spark: "SparkSession", home: Home, up_to: int | None = None) -
     requests = delta.read(spark, home, names.REQUESTS)
     if up_to is not None:
         requests = requests.where(f.col("request_key") <= up_to)
-    deleted = requests.where("op = 'delete'").select("subscription_key", f.unix_micros("at").alias("deleted_at"))
+    deletions = requests.where("op = 'delete'").groupBy("subscription_key")
+    deleted = deletions.agg(f.min(f.unix_micros("at")).alias("deleted_at"))
     return (
         insertions(requests)
         .join(deleted, "subscription_key", "left")
