@@ -8,18 +8,21 @@ BENCHES ?= kernel end-to-end steady-state growth
 SCALE ?= small
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format lock airflow bench clean
+.PHONY: help setup demo test test-all lint format lock airflow bench clean
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 setup: $(DONE)/kernels  ## .venv with packages, jars and compiled kernels; at once when nothing changed
 
 demo: setup  ## the main job end to end on built-in data, ending with a report
-	$(BIN)/pststream demo
+	JDK_JAVA_OPTIONS='-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' $(BIN)/pststream demo
 
 test: lint  ## all checks and all tests
 	$(BIN)/python -m pytest
+
+test-all: lint  ## ... and those that take minutes each: crashes, Airflow itself, real data, many cuts
+	$(BIN)/python -m pytest -m ""
 
 lint: setup  ## style, import directions, types
 	$(BIN)/ruff check .

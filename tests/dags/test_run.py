@@ -21,6 +21,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs that last seconds: few workers, and a JVM that does not compile twice."""
+    monkeypatch.setenv("PSTSTREAM_WORKERS", "2")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+
 class Ran:
     """A DAG run that is over."""
 
@@ -71,6 +78,7 @@ def test_a_strict_run_matches_what_it_accepted_and_fails_over_the_rest(dagbag: A
     assert pairs(place / "home") == PAIRS
 
 
+@pytest.mark.slow
 def test_a_run_with_nothing_new_wakes_nobody(dagbag: Any, place: Path) -> None:
     ran = Ran(dagbag.dags["micro_batch"], form(place, strict=True))
     assert ran.state == "success"
@@ -90,12 +98,14 @@ def test_repartition_puts_a_new_plan_in_force(dagbag: Any, place: Path) -> None:
     assert Home(place / "home").run("plans", "show")["plan_version"] == 2
 
 
+@pytest.mark.slow
 def test_a_bad_input_is_not_tried_again(dagbag: Any, place: Path) -> None:
     ran = Ran(dagbag.dags["micro_batch"], form(place, landing=str(place / "nowhere")))
     assert ran.states == {"match": "failed", "publish": "upstream_failed", "check_rejects": "upstream_failed"}
     assert ran.tries["match"] == 1
 
 
+@pytest.mark.slow
 def test_a_missing_connection_is_not_tried_again(dagbag: Any, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("AIRFLOW_CONN_")]:
         monkeypatch.delenv(name)
@@ -103,6 +113,7 @@ def test_a_missing_connection_is_not_tried_again(dagbag: Any, place: Path, monke
     assert (ran.states["match"], ran.tries["match"]) == ("failed", 1)
 
 
+@pytest.mark.slow
 def test_a_killed_job_is_tried_again_and_doubles_nothing(
     dagbag: Any, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

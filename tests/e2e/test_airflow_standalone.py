@@ -22,7 +22,7 @@ from pststream import names
 from tests.commands import Home
 from tests.dags.landing import ACCEPTED, PAIRS, REJECTED, fill
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.e2e]
+pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.spark, pytest.mark.e2e]
 
 ROOT = Path(__file__).parents[2]
 START, RUN, STOP = 150.0, 240.0, 60.0
@@ -126,6 +126,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     environment |= {"PSTSTREAM_MICRO_BATCH_SCHEDULE": "none", "PSTSTREAM_REPARTITION_SCHEDULE": "none"}
+    environment |= {"PSTSTREAM_WORKERS": "2", "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
     command = [sys.executable, str(ROOT / "infra" / "run_airflow.py"), f"--port={port}"]
     command += [f"--airflow-home={folder}/airflow", f"--home={folder}/home", f"--landing={folder}/landing"]
     with (folder / "output.txt").open("wb") as output:

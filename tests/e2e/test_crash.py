@@ -17,7 +17,7 @@ from tests.oracles import twin
 from tests.oracles.twin import LogFile
 from tests.worlds import WrittenWorld
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(2500)]
 
 OBJECT_STEPS = ("started", "parsed", "objects_written", "rejects_written", "done")
 REQUEST_STEPS = ("started", "requests_written", "rejects_written", "done")
@@ -48,7 +48,7 @@ def killed_then_run(home: Home, step: str, *arguments: str | Path) -> Any:
 def accepted_in_order(home: Home, table: str, *columns: str) -> list[tuple[Any, ...]]:
     """The rows of a table in the order of the log."""
     key = f"{table[:-1]}_key"
-    rows = table_of(home, table).to_pyarrow_table([key, *columns]).to_pylist()
+    rows = table_of(home, table).to_pyarrow_table(columns=[key, *columns]).to_pylist()
     keys = [row[key] for row in rows]
     assert len(keys) == len(set(keys)), f"a row of {table} was written twice"
     return [tuple(row[c] for c in columns) for row in sorted(rows, key=lambda row: row[key])]

@@ -16,7 +16,7 @@ from tests.commands import Home, new_home
 from tests.oracles import twin_fast
 from tests.oracles.twin import LogFile, Outcome
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.real_data, pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.spark, pytest.mark.real_data, pytest.mark.timeout(3000)]
 
 FULL = os.environ.get("PSTSTREAM_FULL") == "1"
 PLACES_TS = "2026-01-01T00:00:00Z"

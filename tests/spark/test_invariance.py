@@ -118,6 +118,7 @@ def by_rule(home: Home) -> dict[tuple[str, str], int]:
     return counts
 
 
+@pytest.mark.slow
 @FEW
 @given(seed=st.integers(0, 2**32 - 1), schedule=SCHEDULES)
 def test_random_worlds_and_schedules(tmp_path_factory: pytest.TempPathFactory, seed: int, schedule: Schedule) -> None:
@@ -142,6 +143,7 @@ def test_seven_cuts_with_ingest_in_between(tmp_path: Path, seed: int, schedule: 
     assert_as_the_twin(home, world)
 
 
+@pytest.mark.slow
 def test_fifty_cuts(tmp_path: Path) -> None:
     world = written(tmp_path / "files", 13, objects=100, requests=200)
     schedule = Schedule("kd_tree", 5, cuts=50)
@@ -150,7 +152,7 @@ def test_fifty_cuts(tmp_path: Path) -> None:
     assert_as_the_twin(home, world)
 
 
-@pytest.mark.parametrize("files", [1, 7, 50])
+@pytest.mark.parametrize("files", [1, 7, pytest.param(50, marks=pytest.mark.slow)])
 def test_the_cut_of_the_logs_into_files(tmp_path: Path, files: int) -> None:
     """Where the lateness holds everything, the cut of the log into files changes nothing either."""
     source = worlds.random_world(14, objects=150, requests=150, files=1)
