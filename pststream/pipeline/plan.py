@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pststream import names
-from pststream.errors import UsageError
+from pststream.errors import RetryableError
 from pststream.partitioning.registry import make_plan
 from pststream.pipeline.executor import Work
 from pststream.pipeline.index import Assignment, index_rows
@@ -62,7 +62,7 @@ def new_plan(
     """As `plan`, in a home that is locked."""
     began = time.perf_counter()
     if Ledger(home).unfinished_batch() is not None:
-        raise UsageError("a batch was left unfinished", "run: pststream match, then plan again")
+        raise RetryableError("a batch was left unfinished", "run: pststream match, then plan again")
     spark = get_session(settings)
     sample, vocabulary = draw_sample(spark, home, settings, versions)
     progress(f"sample: {sample.objects} objects, {sample.pieces} boxes of subscriptions, {vocabulary.num_rows} terms")

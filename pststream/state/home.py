@@ -9,7 +9,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from pststream.errors import HomeError
+from pststream.errors import HomeError, RetryableError
 from pststream.settings import FILE, default_file
 from pststream.state.tables import TABLES
 from pststream.text.tokenizer import TOKENIZER
@@ -93,7 +93,7 @@ class Home:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise HomeError(
-                    self.path, "is in use by another command", "wait until it ends, then run this again"
+                raise RetryableError(
+                    f"home {self.path}: is in use by another command", "wait until it ends, then run this again"
                 ) from None
             yield

@@ -50,7 +50,6 @@ def spark_conf(settings: Settings) -> dict[str, str]:
 
 def get_session(settings: Settings) -> "SparkSession":
     """The process's session; under spark-submit its master and memory stay as submitted."""
-    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
@@ -59,8 +58,10 @@ def get_session(settings: Settings) -> "SparkSession":
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--driver-memory {settings.spark_driver_memory} pyspark-shell")
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    submitted = dict(SparkConf().getAll())
-    builder = SparkSession.builder.appName("pststream")
+    submitted = _submitted()
+    builder = SparkSession.builder
+    if "spark.app.name" not in submitted:
+        builder = builder.appName("pststream")
     if "spark.master" not in submitted:
         builder = builder.master(settings.spark_master)
     for key, value in spark_conf(settings).items():
@@ -69,6 +70,16 @@ def get_session(settings: Settings) -> "SparkSession":
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _submitted() -> dict[str, str]:
+    """What spark-submit was told, if it started this process; only a live gateway knows."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
 
 
 def stop_session() -> None:

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from pststream.errors import HomeError
+from pststream.errors import HomeError, RetryableError
 from pststream.names import BATCHES, FILES
 from pststream.state import control
 from pststream.state.home import MARK, Home
@@ -96,5 +96,5 @@ def test_a_home_that_cannot_be_used_is_refused(home, mark, reason):
 
 
 def test_one_writer_at_a_time(home):
-    with home.locked(), pytest.raises(HomeError, match="in use"), Home(home.path).locked():
+    with home.locked(), pytest.raises(RetryableError, match="in use"), Home(home.path).locked():
         pass
