@@ -10,7 +10,7 @@ from tests.commands import Home, new_home
 ROOT = Path(__file__).parents[1]
 
 # Spark jobs of a second do not live to see the optimizing compiler earn its cost: half the time on two cores.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC")
 
 
 @pytest.fixture
