@@ -62,7 +62,7 @@ $(DONE)/uv: infra/uv.txt | $(DONE)/venv
 	@touch $@
 
 $(DONE)/packages: requirements.txt | $(DONE)/uv
-	$(BIN)/uv pip install --quiet --system-certs --python $(BIN)/python --require-hashes --requirement requirements.txt \
+	$(BIN)/uv pip install --quiet --compile-bytecode --system-certs --python $(BIN)/python --require-hashes --requirement requirements.txt \
 		|| $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.txt
 	@touch $@
 
@@ -75,5 +75,6 @@ $(DONE)/jars: infra/jars.sha256 infra/fetch_jars.py $(DONE)/packages
 	@touch $@
 
 $(DONE)/kernels: $(wildcard pststream/kernels/*.py) $(DONE)/project $(DONE)/jars
+	$(BIN)/python -m compileall -q pststream
 	$(BIN)/python -m pststream.benchmarks.warm
 	@touch $@
