@@ -10,8 +10,10 @@ import pyarrow as pa
 from pststream import names
 from pststream.benchmarks.arrays import clause_lists
 from pststream.state import control
+from pststream.state.data_files import ROW_GROUP, FileWriter, commit
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger, key
+from pststream.state.tables import TABLES
 from pststream.workload.queries import QueryStyle
 from pststream.workload.synthetic import SyntheticObjects, synthetic_objects, synthetic_subscriptions, term_ids
 
@@ -28,6 +30,7 @@ class BenchHome:
         self.seed = seed
         self.progress = progress
         self.clock = START
+        self.commits = 0
         self.source = synthetic_objects(200_000, seed)
         self.live: list[tuple[int, str]] = []
 
@@ -48,7 +51,7 @@ class BenchHome:
         while rows < count:
             size = min(CHUNK, count - rows)
             drawn = synthetic_objects(size, self.seed * 1000 + seq + rows)
-            control.append(self.home, names.OBJECTS, self._object_rows(drawn, seq, rows))
+            self._append(names.OBJECTS, self._object_rows(drawn, seq, rows))
             rows += size
         after = self.clock
         self.clock += dt.timedelta(milliseconds=count)
@@ -109,8 +112,16 @@ class BenchHome:
                 "ingest_id": pa.array(np.full(len(gone), seq)),
             }
             table = pa.concat_tables([table, _complete(pa.table(deletions), names.REQUESTS)])
-        control.append(self.home, names.REQUESTS, table)
+        self._append(names.REQUESTS, table)
         self._file("requests", seq, count + len(gone), self.clock, self.clock)
+
+    def _append(self, name: str, rows: pa.Table) -> None:
+        self.commits += 1
+        writer = FileWriter(self.home.table(name), TABLES[name].schema)
+        for batch in rows.to_batches(ROW_GROUP):
+            writer.write(batch)
+        written = writer.close()
+        commit(self.home, name, [written] if written else [], application="bench", transaction=self.commits)
 
     def _file(self, kind: str, seq: int, rows: int, first: dt.datetime, last: dt.datetime) -> None:
         row: dict[str, Any] = {
@@ -123,8 +134,6 @@ class BenchHome:
 
 def _complete(rows: pa.Table, name: str) -> pa.Table:
     """The rows with the table's other columns, null."""
-    from pststream.state.tables import TABLES
-
     schema = TABLES[name].schema
     columns = [
         rows.column(field.name).cast(field.type)

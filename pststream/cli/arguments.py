@@ -145,11 +145,28 @@ def _reading(commands) -> None:  # type: ignore[no-untyped-def]
     )
     explain.add_argument("object_id")
     explain.add_argument("subscription_id")
-    plans = _add(commands, "plans", show.plans, "list the plans, or show one", "pststream plans show 2")
-    plans.add_argument("what", choices=("list", "show"))
-    plans.add_argument("version", nargs="?", type=_positive, help="default: the current one")
+    plans = _add(
+        commands,
+        "plans",
+        _plans,
+        "list the plans, show one, or compare the planners on this home's data",
+        "pststream plans compare --workers 8 --out comparison.html",
+    )
+    plans.add_argument("what", choices=("list", "show", "compare"))
+    plans.add_argument("version", nargs="?", type=_positive, help="of `show`; default: the current one")
+    plans.add_argument("--planners", metavar="A,B", help="of `compare`; default: all of " + ", ".join(names.PLANNERS))
+    plans.add_argument("--workers", type=_positive, help="of `compare`; default: the setting")
+    plans.add_argument(
+        "--objects", type=_positive, default=1_000_000, help="of `compare`: so many of the newest (default %(default)s)"
+    )
+    plans.add_argument("--out", metavar="FILE.html", help="of `compare`: write a page with plots here")
     report = _add(commands, "report", show.report, "one self-contained page", "pststream report --out report.html")
     report.add_argument("--out", required=True, metavar="FILE.html")
+
+
+def _plans(context, arguments):  # type: ignore[no-untyped-def]
+    """`compare` runs the main job; `list` and `show` only read."""
+    return (operate.compare_plans if arguments.what == "compare" else show.plans)(context, arguments)
 
 
 def _workloads(commands) -> None:  # type: ignore[no-untyped-def]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
+from pststream import names
 from pststream.errors import UsageError
 
 if TYPE_CHECKING:
@@ -90,6 +91,25 @@ def plan(context: "Context", arguments: Any) -> "Answer":
     return _answer(document, text)
 
 
+def compare_plans(context: "Context", arguments: Any) -> "Answer":
+    """Which planner is best for this home, by running each."""
+    from dataclasses import replace
+
+    from pststream.pipeline.compare import compare
+    from pststream.reports.comparison import render_comparison, write_comparison
+
+    settings = replace(context.settings, workers=arguments.workers or context.settings.workers)
+    planners = arguments.planners.split(",") if arguments.planners else names.PLANNERS
+    unknown = [name for name in planners if name not in names.PLANNERS]
+    if unknown:
+        raise UsageError(f"planner {unknown[0]!r} is unknown", "some of: " + ", ".join(names.PLANNERS))
+    document = compare(context.home, settings, planners, arguments.objects, progress=context.say)
+    if arguments.out:
+        write_comparison(document, arguments.out)
+        document["out"] = arguments.out
+    return _answer(document, render_comparison(document))
+
+
 def match(context: "Context", arguments: Any) -> "Answer":
     """Run micro-batches."""
     from pststream.pipeline.match import match as run_batches
@@ -124,7 +144,7 @@ def maintain(context: "Context", arguments: Any) -> "Answer":
 
     document = upkeep(context.home, context.settings)
     files = f"index files {document['files_before']} -> {document['files_after']}"
-    text = f"{document['dropped_rows']} ended rows dropped; {files}"
+    text = f"{document['dropped_rows']} ended rows dropped; {files}; {document['files_removed']} old files removed"
     return _answer(document, text)
 
 

@@ -41,6 +41,15 @@ def hash_word(word: np.ndarray) -> np.int64:
 
 
 @kernel
+def hash_texts(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Hash of each whole text: int64[n]; `data` uint8[bytes], `offsets` int64[n+1]."""
+    hashed = np.empty(len(offsets) - 1, np.int64)
+    for row in range(len(hashed)):
+        hashed[row] = hash_word(data[offsets[row] : offsets[row + 1]])
+    return hashed
+
+
+@kernel
 def _sort(ids: np.ndarray) -> None:
     """Sort in place; by insertion where few, as most texts are short."""
     if len(ids) > _FEW:

@@ -10,6 +10,8 @@ from pststream.kernels.match import Deleted
 from pststream.matching.segments import Segment
 
 COLUMNS = ("subscription_key", "end_at")
+Deletions = tuple[np.ndarray, np.ndarray]
+"""Keys int64[n], ascending and distinct, and ends int64[n], microseconds."""
 
 
 def build_deletions(rows: pa.Table) -> dict[str, np.ndarray]:
@@ -19,7 +21,7 @@ def build_deletions(rows: pa.Table) -> dict[str, np.ndarray]:
     return {"keys": keys[order], "ends": rows.column("end_at").to_numpy()[order]}
 
 
-def merge_deletions(parts: list[dict[str, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+def merge_deletions(parts: list[dict[str, np.ndarray]]) -> Deletions:
     """Keys and ends of all parts, ascending by key; of a key's several ends, the earliest."""
     if not parts:
         return np.empty(0, np.int64), np.empty(0, np.int64)

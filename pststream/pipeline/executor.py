@@ -1,9 +1,12 @@
 """What a Python worker process keeps between tasks: mapped segments, the dispatch index, the filter of live terms."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from pststream import names
 from pststream.matching.cache import SegmentCache
+from pststream.matching.deletions import Deletions, merge_deletions
 from pststream.matching.live_filter import LiveFilter
 from pststream.routing.dispatch import DispatchIndex
 from pststream.state.home import Home
@@ -22,7 +25,12 @@ class Work:
     files: tuple[IndexFile, ...]
     cache_dir: str
     cache_bytes: int
-    after_key: int = -1
+
+
+def deletions_of(files: Iterable[IndexFile], folder: str, max_bytes: int) -> Deletions:
+    """The deletions among the files of an index."""
+    cache = segment_cache(folder, max_bytes)
+    return merge_deletions([cache.deletions(file.path) for file in files if file.worker == names.EVERY_WORKER])
 
 
 @lru_cache(maxsize=4)
@@ -43,7 +51,7 @@ def ranking(home: str, plan_version: int) -> Ranking:
     return load_ranking(Home(home), plan_version)
 
 
-@lru_cache(maxsize=2)
-def live_filter(home: str, plan_version: int) -> LiveFilter:
-    """The filter of live terms of a plan; the caller brings it up to date."""
+@lru_cache(maxsize=4)
+def live_filter(home: str, plan_version: int, tag: int) -> LiveFilter:
+    """A filter of live terms of a plan, for objects of one tag; the caller brings it up to date."""
     return LiveFilter()

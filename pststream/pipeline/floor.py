@@ -1,58 +1,46 @@
 """The floor of a micro-batch: the same job without the kernel, for benchmarks to compare with."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from pststream import names
 from pststream.pipeline.executor import Work
-from pststream.pipeline.index import spark_schema
-from pststream.pipeline.match_tasks import MATCHES, ROUTED, Batches, route_task
+from pststream.pipeline.match_tasks import COUNTED, MATCHES, NEW, Scan, match_rows, route
+from pststream.pipeline.spark_tasks import run_shuffled
 from pststream.settings import Settings
-from pststream.state import delta
+from pststream.state.data_files import DataFile, FileWriter, data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.plans import current_version
 from pststream.state.session import get_session
+from pststream.state.slices import Range, tasks_of
 
 
-def run_floor(home: Home, settings: Settings, after: int, to: int, workers: int, pairs: int, out: str) -> None:
-    """Route the objects with keys in (after, to], and write `pairs` made-up keys for each to a Delta table at `out`."""
-    from pyspark.sql import functions as f
-
-    spark = get_session(settings)
+def run_floor(home: Home, settings: Settings, after: int, to: int, workers: int, pairs: int, out: str) -> int:
+    """Route the objects with keys in (after, to], and write `pairs` made-up keys for each below `out`; rows written."""
     version = current_version(home)
-    work = Work(
-        home.path, version, workers, 0, tuple(index_files(home, version)), settings.cache_dir, settings.cache_bytes
-    )
-    objects = delta.read(spark, home, names.OBJECTS).where((f.col("object_key") > after) & (f.col("object_key") <= to))
-    columns = ("object_key", "object_id", "ts", "lon", "lat", "terms")
-    routed = objects.select(*columns).mapInArrow(route_task(work), spark_schema(ROUTED))
-    parted = routed.repartitionById(workers, f.col("worker"))
-    parted.mapInArrow(_made_up(pairs), spark_schema(MATCHES)).write.format("delta").mode("overwrite").save(out)
+    files = tuple(index_files(home, version))
+    work = Work(home.path, version, workers, 0, files, settings.cache_dir, settings.cache_bytes)
+    rows = Range("object_key", after, to)
+    held = rows.files(data_files(home, names.OBJECTS))
+    scans = [Scan(slices, rows, NEW) for slices in tasks_of(located(home, names.OBJECTS, held))]
+    made_up = partial(_made_up, work, pairs, out)
+    written = run_shuffled(get_session(settings), scans, partial(route, work, -1), workers, made_up)
+    return sum(file.rows for file in written if file)
 
 
-def _made_up(pairs: int) -> Callable[[Batches], Batches]:
-    def task(batches: Batches) -> Batches:
-        rng = np.random.default_rng(1)
-        for batch in batches:
-            count = batch.num_rows
-            keys = rng.integers(0, 2**40, count * pairs)
-            offsets = np.arange(0, (count + 1) * pairs, pairs) if pairs else np.zeros(count + 1)
-            columns: dict[str, Any] = {
-                "object_key": batch.column("object_key"),
-                "object_id": batch.column("object_id"),
-                "ts": batch.column("ts"),
-                "subscription_keys": pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(keys)),
-                "retracted": pa.array(np.zeros(count, bool)),
-                "worker": batch.column("worker"),
-                "batch_id": pa.array(np.zeros(count, np.int64)),
-                "plan_version": pa.array(np.zeros(count, np.int64)),
-            }
-            yield pa.RecordBatch.from_arrays(
-                [columns[n].cast(MATCHES.field(n).type) for n in MATCHES.names], schema=MATCHES
-            )
-
-    return task
+def _made_up(
+    work: Work, pairs: int, out: str, worker: int, parcels: Iterator[tuple[int, pa.RecordBatch]]
+) -> DataFile | None:
+    rng = np.random.default_rng(1)
+    writer = FileWriter(out, MATCHES)
+    for tag, rows in parcels:
+        if tag != COUNTED:
+            keys = rng.integers(0, 2**40, rows.num_rows * pairs)
+            offsets = np.arange(rows.num_rows + 1) * pairs
+            lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(keys))
+            writer.write(match_rows(rows, lists, work, worker))
+    return writer.close()

@@ -1,37 +1,36 @@
 """Ingest: files into the log, each file once, each row into the log or the rejects.
 
-Files are parsed before anything is written, so a file that cannot be read changes nothing. Then the ledger gets a row
-for each file (`started`), the tables get the rows, and the ledger another row for each file (`done`). An ingest that
-was left unfinished is finished first, from the same files.
+Files are read into staged files before anything is written, so a file that cannot be read changes nothing. Then the
+ledger gets a row for each file (`started`), the log judges the rows, the tables get them, and the ledger another row
+for each file (`done`). An ingest that was left unfinished is finished first, from the same files.
 """
 
 import datetime as dt
 import json
+import shutil
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pststream import names
 from pststream.errors import HomeError, InputFileError
-from pststream.pipeline.judge_objects import judge_objects
-from pststream.pipeline.judge_requests import judge_requests
-from pststream.pipeline.parse import FILE_PROBLEM, object_options, parse_files
+from pststream.pipeline.accept import ROWS_OF, Accepted, Accepting, accept
+from pststream.pipeline.judge import FIRST, judge
+from pststream.pipeline.spark_tasks import run_tasks
+from pststream.pipeline.stage import Staged, object_options, stage_file
 from pststream.quality.readers import find_files, sha256_of
 from pststream.settings import Settings
-from pststream.state import control, delta
+from pststream.state import control
 from pststream.state.crash import crash_point
+from pststream.state.data_files import commit
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger
 from pststream.state.session import get_session
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 Progress = Callable[[str], None]
-JUDGES = {"objects": judge_objects, "requests": judge_requests}
-ROWS_OF = {"objects": names.OBJECTS, "requests": names.REQUESTS}
 
 
 @dataclass(frozen=True)
@@ -115,74 +114,83 @@ def _new_files(home: Home, kind: str, paths: list[str], options: ReaderOptions) 
 def _take_in(
     home: Home, settings: Settings, files: list[dict[str, Any]], progress: Progress, resumed: bool
 ) -> list[dict[str, Any]]:
-    """Parse, judge and write the files of one ingest; returns their ledger rows, done."""
-    from pyspark import StorageLevel
-
+    """Read, judge and write the files of one ingest; returns their ledger rows, done."""
     spark = get_session(settings)
     kind, ingest_id = files[0]["kind"], files[0]["ingest_id"]
-    parsed = parse_files(spark, files).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        _refuse_broken_files(parsed)
-        crash_point("ingest.parsed")
-        if not resumed:
-            control.append(home, names.FILES, files)
-        crash_point("ingest.started")
-        judged = JUDGES[kind](spark, home, settings, files, parsed).persist(StorageLevel.MEMORY_AND_DISK)
-        done = _summary(files, judged)
-        rows = judged.where("reason IS NULL")
-        delta.append_once(rows, home, ROWS_OF[kind], "ingest", ingest_id)
-        crash_point(f"ingest.{kind}_written")
-        if any(file["rejected"] for file in done):
-            delta.append_once(_rejects(judged, files), home, names.REJECTS, "ingest", ingest_id)
-        crash_point("ingest.rejects_written")
-        control.append(home, names.FILES, [{k: v for k, v in f.items() if k != "reasons"} for f in done])
-        crash_point("ingest.done")
-        judged.unpersist()
-    finally:
-        parsed.unpersist()
+    folder = f"{home.path}/staging"
+    shutil.rmtree(folder, ignore_errors=True)
+    staged = run_tasks(spark, files, partial(stage_file, kind, folder, files[0]["at"]))
+    for one in sorted(staged, key=lambda one: one.file_seq):
+        if one.problem:
+            raise InputFileError(*one.problem)
+    crash_point("ingest.parsed")
+    if not resumed:
+        control.append(home, names.FILES, files)
+    crash_point("ingest.started")
+    watermarks = _watermarks(home, files, staged)
+    late_by = settings.lateness_seconds * 1_000_000
+    horizons = {seq: FIRST if mark is None else mark - late_by for seq, mark in watermarks.items()}
+    verdicts = tuple(judge(spark, home, kind, staged, horizons, folder))
+    of_file = {one.file_seq: one for one in staged}
+    told = [
+        Accepting(kind, home.path, ingest_id, of_file[f["file_seq"]], f["path"], horizons[f["file_seq"]], verdicts)
+        for f in files
+    ]
+    accepted = run_tasks(spark, told, accept)
+    rows = [one.rows for one in accepted if one.rows]
+    commit(home, ROWS_OF[kind], rows, application="ingest", transaction=ingest_id)
+    crash_point(f"ingest.{kind}_written")
+    rejects = [one.rejects for one in accepted if one.rejects]
+    if rejects:
+        commit(home, names.REJECTS, rejects, application="ingest", transaction=ingest_id)
+    crash_point("ingest.rejects_written")
+    done = _done(files, of_file, {one.file_seq: one for one in accepted}, watermarks)
+    control.append(home, names.FILES, [{k: v for k, v in f.items() if k != "reasons"} for f in done])
+    crash_point("ingest.done")
+    shutil.rmtree(folder, ignore_errors=True)
     for file in done:
         progress(f"{file['path']}: {file['accepted']} accepted, {file['rejected']} rejected")
     return done
 
 
-def _refuse_broken_files(parsed: "DataFrame") -> None:
-    problem = parsed.where(f"reason = '{FILE_PROBLEM}'").select("raw", "detail", "field").first()
-    if problem is not None:
-        raise InputFileError(problem["raw"], problem["detail"], problem["field"])
+def _watermarks(home: Home, files: list[dict[str, Any]], staged: list[Staged]) -> dict[int, int | None]:
+    """Greatest ts (microseconds) in the files of objects before each of these; None if there is none."""
+    if files[0]["kind"] != "objects":
+        return {file["file_seq"]: None for file in files}
+    before = [file for file in Ledger(home).done("objects") if file["file_seq"] < files[0]["file_seq"]]
+    moments = [file["max_ts"] for file in before if file["max_ts"] is not None]
+    greatest = control.micros_of(max(moments)) if moments else None
+    own = {one.file_seq: one.max_time for one in staged}
+    marks: dict[int, int | None] = {}
+    for file in files:
+        marks[file["file_seq"]] = greatest
+        found = own[file["file_seq"]]
+        if found is not None:
+            greatest = found if greatest is None else max(greatest, found)
+    return marks
 
 
-def _summary(files: list[dict[str, Any]], judged: "DataFrame") -> list[dict[str, Any]]:
-    """Ledger rows of the files when done: counts and times, from one pass over the judged rows."""
-    from pyspark.sql import functions as f
-
-    time = f.col("ts") if files[0]["kind"] == "objects" else f.col("at")
-    ok = f.col("reason").isNull()
-    found = (
-        judged.groupBy("file_seq", "reason", "watermark")
-        .agg(
-            f.count("*").alias("rows"),
-            f.max("row").alias("last"),
-            f.unix_micros(f.min(f.when(ok, time))).alias("min_ts"),
-            f.unix_micros(f.max(time)).alias("max_ts"),
-        )
-        .collect()
-    )
+def _done(
+    files: list[dict[str, Any]],
+    staged: dict[int, Staged],
+    accepted: dict[int, Accepted],
+    watermarks: dict[int, int | None],
+) -> list[dict[str, Any]]:
+    """Ledger rows of the files when done, with the counts of rejects by reason."""
     done = []
     for file in files:
-        groups = [group for group in found if group["file_seq"] == file["file_seq"]]
-        reasons = {g["reason"]: g["rows"] for g in groups if g["reason"] is not None}
-        rejected = sum(reasons.values())
+        read, found = staged[file["file_seq"]], accepted[file["file_seq"]]
         done.append(
             {
                 **file,
                 "status": "done",
-                "rows": max((g["last"] for g in groups), default=0),
-                "accepted": sum(g["rows"] for g in groups) - rejected,
-                "rejected": rejected,
-                "watermark": _moment(max((g["watermark"] for g in groups if g["watermark"] is not None), default=None)),
-                "min_ts": _moment(min((g["min_ts"] for g in groups if g["min_ts"] is not None), default=None)),
-                "max_ts": _moment(max((g["max_ts"] for g in groups if g["max_ts"] is not None), default=None)),
-                "reasons": reasons,
+                "rows": read.last_row,
+                "accepted": found.accepted,
+                "rejected": sum(found.reasons.values()),
+                "watermark": _moment(watermarks[file["file_seq"]]),
+                "min_ts": _moment(found.min_time),
+                "max_ts": _moment(read.max_time),
+                "reasons": found.reasons,
             }
         )
     return done
@@ -190,22 +198,6 @@ def _summary(files: list[dict[str, Any]], judged: "DataFrame") -> list[dict[str,
 
 def _moment(micros: int | None) -> dt.datetime | None:
     return None if micros is None else dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=micros)
-
-
-def _rejects(judged: "DataFrame", files: list[dict[str, Any]]) -> "DataFrame":
-    from pyspark.sql import functions as f
-
-    paths = f.create_map(*(f.lit(v) for file in files for v in (file["file_seq"], file["path"])))
-    return judged.where("reason IS NOT NULL").select(
-        f.lit(files[0]["kind"]).alias("kind"),
-        paths[f.col("file_seq")].alias("file"),
-        "row",
-        "field",
-        "reason",
-        "detail",
-        "raw",
-        f.lit(files[0]["ingest_id"]).cast("long").alias("ingest_id"),
-    )
 
 
 def _figures(done: list[dict[str, Any]], skipped: int) -> dict[str, Any]:

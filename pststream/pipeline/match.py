@@ -9,31 +9,32 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from pststream import names
 from pststream.pipeline.executor import Work
-from pststream.pipeline.index import apply_requests, spark_schema
-from pststream.pipeline.match_tasks import ROUTED, WorkerStats, match_task, route_task
+from pststream.pipeline.index import apply_requests
+from pststream.pipeline.match_tasks import LATE, NEW, Report, Scan, match_worker, route
 from pststream.pipeline.merge import merge_small_files
 from pststream.pipeline.plan import first_plan
-from pststream.pipeline.retract import retractions
+from pststream.pipeline.retract import retract
+from pststream.pipeline.spark_tasks import run_shuffled
 from pststream.settings import Settings
-from pststream.state import control, delta
+from pststream.state import control
 from pststream.state.crash import crash_point
+from pststream.state.data_files import commit, data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.ledger import Ledger
 from pststream.state.plans import current_version, plan_rows
 from pststream.state.session import get_session
-from pststream.state.tables import TABLES
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from pststream.state.slices import Range, tasks_of
 
 Progress = Callable[[str], None]
-MATCHES = TABLES[names.MATCHES].schema
-LOAD_FIGURES = ("objects", "subscriptions", "candidates", "matches", "cpu_seconds")
 
 
 @dataclass
@@ -118,26 +119,35 @@ def _next_batch(home: Home, settings: Settings, max_objects: int) -> dict[str, A
 def run_batch(home: Home, settings: Settings, batch: dict[str, Any]) -> dict[str, Any]:
     """Do a batch that stands in the ledger; every step may have been done before."""
     clock = Clock()
-    spark = get_session(settings)
+    get_session(settings)
     clock.lap("session")
     work = _work(home, settings, batch)
     if batch["requests_to"] > batch["requests_after"]:
         apply_requests(home, work, batch["requests_after"], batch["requests_to"], settings)
-        merge_small_files(home, settings, batch["plan_version"])
+        merge_small_files(home, settings, batch["plan_version"], batch["batch_id"])
     clock.lap("index")
     crash_point("match.indexed")
     work = replace(work, files=tuple(index_files(home, batch["plan_version"])))
-    stats = spark.sparkContext.accumulator([], WorkerStats())
-    found = _found(spark, home, work, batch, Ledger(home), stats)
-    if not delta.append_once(found, home, names.MATCHES, "match", batch["batch_id"]):
-        # The pairs were written by a try that died later: run again for the figures alone.
-        found.write.format("noop").mode("overwrite").save()
+    ledger = Ledger(home)
+    reports = matched(home, settings, work, _scans(home, batch, ledger), batch["requests_after"])
     clock.lap("match")
+    taken_back, retractions = retract(home, settings, work, ledger.max_matched_ts(batch["objects_after"]))
+    clock.lap("retract")
+    files = [file for report in reports for file in report.files] + taken_back
+    commit(home, names.MATCHES, files, application="match", transaction=batch["batch_id"])
     crash_point("match.matched")
-    counts = _counts(spark, home, batch, stats.value)
-    _save_loads(home, batch, stats.value)
-    clock.lap("loads")
+    _save_loads(home, batch, reports)
+    clock.lap("save")
     crash_point("match.loads_written")
+    clock.seconds["dispatch_cpu"] = round(sum(report.dispatch_seconds for report in reports), 3)
+    clock.seconds["index_cpu"] = round(sum(report.index_seconds for report in reports), 3)
+    counts = {
+        "objects": sum(report.seen for report in reports),
+        "discarded": sum(report.discarded for report in reports),
+        "requests": ledger.accepted_requests(batch["requests_after"], batch["requests_to"]),
+        "matches": sum(report.tally.matches for report in reports),
+        "retractions": retractions,
+    }
     done = {**batch, **counts, "status": "done", "seconds": json.dumps(clock.seconds), "finished_at": control.now()}
     control.append(home, names.BATCHES, [done])
     crash_point("match.done")
@@ -157,82 +167,53 @@ def _work(home: Home, settings: Settings, batch: dict[str, Any]) -> Work:
     )
 
 
-def _found(
-    spark: "SparkSession", home: Home, work: Work, batch: dict[str, Any], ledger: Ledger, stats: Any
-) -> "DataFrame":
-    """Rows of `matches`: new objects, late subscriptions against stored objects, and what late deletions take back."""
-    from pyspark.sql import functions as f
-
-    objects = delta.read(spark, home, names.OBJECTS)
-    key = f.col("object_key")
-    found = matched(objects.where((key > batch["objects_after"]) & (key <= batch["objects_to"])), work, stats)
+def _scans(home: Home, batch: dict[str, Any], ledger: Ledger) -> list[Scan]:
+    """The batch's objects, and the stored ones that its late subscriptions may match."""
+    files = data_files(home, names.OBJECTS)
+    new = Range("object_key", batch["objects_after"], batch["objects_to"])
+    scans = [Scan(slices, new, NEW) for slices in tasks_of(located(home, names.OBJECTS, new.files(files)))]
     first = ledger.min_request_time(batch["requests_after"], batch["requests_to"])
     last = ledger.max_matched_ts(batch["objects_after"])
     if first is None or last is None or first > last:
-        return found
-    stored = objects.where(
-        (key <= batch["objects_after"]) & (f.col("ts") >= f.timestamp_micros(f.lit(control.micros_of(first))))
+        return scans
+    since = control.micros_of(first)
+    stored = Range("object_key", -1, batch["objects_after"])
+    old = [file for file in stored.files(files) if file.may_hold("ts", since, names.NEVER_US)]
+    return scans + [Scan(slices, stored, LATE, since) for slices in tasks_of(located(home, names.OBJECTS, old))]
+
+
+def matched(home: Home, settings: Settings, work: Work, scans: list[Scan], after_key: int) -> list[Report]:
+    """Route the objects, send them to their workers in one shuffle, match them there; a report a worker."""
+    return run_shuffled(
+        get_session(settings),
+        scans,
+        partial(route, work, after_key),
+        work.workers,
+        partial(match_worker, work, after_key),
     )
-    late = replace(work, after_key=batch["requests_after"])
-    found = found.unionByName(matched(stored, late, stats))
-    return found.unionByName(retractions(spark, home, batch, stats))
 
 
-def matched(objects: "DataFrame", work: Work, stats: Any) -> "DataFrame":
-    """Rows of `matches` for objects: routed, sent to their workers in one shuffle, matched there."""
-    from pyspark.sql import functions as f
-
-    routed = objects.select("object_key", "object_id", "ts", "lon", "lat", "terms").mapInArrow(
-        route_task(work), spark_schema(ROUTED)
-    )
-    parted = routed.repartitionById(work.workers, f.col("worker"))
-    return parted.mapInArrow(match_task(work, stats), spark_schema(MATCHES))
-
-
-def _counts(spark: "SparkSession", home: Home, batch: dict[str, Any], stats: list[dict[str, Any]]) -> dict[str, int]:
-    from pyspark.sql import functions as f
-
-    key = f.col("object_key")
-    objects = (
-        delta.read(spark, home, names.OBJECTS)
-        .where((key > batch["objects_after"]) & (key <= batch["objects_to"]))
-        .count()
-    )
-    key = f.col("request_key")
-    requests = (
-        delta.read(spark, home, names.REQUESTS)
-        .where((key > batch["requests_after"]) & (key <= batch["requests_to"]))
-        .count()
-        if batch["requests_to"] > batch["requests_after"]
-        else 0
-    )
-    new = [part for part in stats if part["after_key"] < 0]
-    return {
-        "objects": objects,
-        "discarded": objects - sum(part["routed"] for part in new),
-        "requests": requests,
-        "matches": sum(part["matches"] for part in stats),
-        "retractions": sum(part["retractions"] for part in stats),
-    }
-
-
-def _save_loads(home: Home, batch: dict[str, Any], stats: list[dict[str, Any]]) -> None:
+def _save_loads(home: Home, batch: dict[str, Any], reports: list[Report]) -> None:
     """Write `unit_loads` unless a try that died later has."""
     done = control.read(home, names.UNIT_LOADS, ["batch_id"], [("batch_id", "=", batch["batch_id"])])
-    if done.num_rows:
-        return
-    sums: dict[tuple[int, int], list[float]] = {}
-    for part in stats:
-        whole = [part[name] for name in LOAD_FIGURES]
-        units = [(unit, [objects, 0, candidates, matches, 0.0]) for unit, objects, candidates, matches in part["units"]]
-        for unit, figures in [(-1, whole), *units]:
-            before = sums.get((part["worker"], unit), [0, 0, 0, 0, 0.0])
-            sums[part["worker"], unit] = [x + y for x, y in zip(before, figures, strict=True)]
-    base = {"batch_id": batch["batch_id"], "plan_version": batch["plan_version"]}
-    rows = [
-        {**base, "worker": worker, "unit": unit, **dict(zip(LOAD_FIGURES, figures, strict=True))}
-        for (worker, unit), figures in sums.items()
-        if worker != names.EVERY_WORKER
-    ]
-    if rows:
-        control.append(home, names.UNIT_LOADS, rows)
+    if done.num_rows == 0 and reports:
+        control.append(home, names.UNIT_LOADS, pa.concat_tables(_loads(batch, report) for report in reports))
+
+
+def _loads(batch: dict[str, Any], report: Report) -> pa.Table:
+    """Rows of `unit_loads` of a worker: its units that saw an object, and the worker as a whole (unit -1)."""
+    tally = report.tally
+    units = np.flatnonzero(tally.unit_objects)
+    count = len(units) + 1
+    columns: dict[str, Any] = {
+        "batch_id": np.full(count, batch["batch_id"]),
+        "plan_version": np.full(count, batch["plan_version"]),
+        "worker": np.full(count, report.worker),
+        "unit": np.append(-1, units),
+        "objects": np.append(tally.objects, tally.unit_objects[units]),
+        "subscriptions": np.append(report.subscriptions, np.zeros(len(units), np.int64)),
+        "candidates": np.append(tally.unit_candidates.sum(), tally.unit_candidates[units]),
+        "matches": np.append(tally.matches, tally.unit_matches[units]),
+        "cpu_seconds": np.append(tally.cpu_seconds + report.index_seconds, np.zeros(len(units))),
+    }
+    return pa.table(columns)

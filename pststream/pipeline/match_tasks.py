@@ -1,184 +1,192 @@
 """What Python workers do in a micro-batch: route objects, match them. Arrow in, Arrow out."""
 
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.accumulators import AccumulatorParam
 
 from pststream import names
-from pststream.matching.deletions import merge_deletions
 from pststream.matching.matcher import Found, match_objects
 from pststream.matching.objects import sort_objects
 from pststream.pipeline.arrow import csr, micros
-from pststream.pipeline.executor import Work, dispatch_index, live_filter, segment_cache
+from pststream.pipeline.executor import Work, deletions_of, dispatch_index, live_filter, segment_cache
+from pststream.pipeline.spark_tasks import Parcel
+from pststream.pipeline.warm_up import load_kernels
 from pststream.routing.dispatch import DispatchIndex
-from pststream.state.tables import IDS, TABLES, TIME
+from pststream.state.data_files import DataFile, FileWriter
+from pststream.state.home import Home
+from pststream.state.slices import Range, Slice, read_slices
+from pststream.state.tables import TABLES
 
-ROUTED = pa.schema(
-    [
-        ("worker", pa.int32()),
-        ("copy", pa.int32()),
-        ("object_key", pa.int64()),
-        ("object_id", pa.string()),
-        ("ts", TIME),
-        ("lon", pa.float64()),
-        ("lat", pa.float64()),
-        ("terms", IDS),
-    ]
-)
-"""An object on its way to a worker; `copy` counts its copies from 0."""
-
+COLUMNS = ["object_key", "object_id", "ts", "lon", "lat", "terms"]
 MATCHES = TABLES[names.MATCHES].schema
 CHUNK_OBJECTS = 131_072
 CHUNK_PAIRS = 2_000_000
-Batches = Iterator[pa.RecordBatch]
+NEW, LATE, COUNTED = 0, 1, 2
+"""Tags of parcels: objects of the batch, stored objects for its late subscriptions, how many objects a task saw."""
 
 
-class WorkerStats(AccumulatorParam[list[dict[str, Any]]]):
-    """Collects what each matching task reports; Spark adds each result task's report once."""
+@dataclass(frozen=True)
+class Scan:
+    """Objects that a task routes: rows of the slices within `rows`, with a time from `min_ts` (microseconds) on.
 
-    def zero(self, value: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Nothing yet."""
-        return []
+    LATE ones meet only subscriptions with a key above `after_key`.
+    """
 
-    def addInPlace(self, value1: list[dict[str, Any]], value2: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Both lists."""
-        return value1 + value2
-
-
-def route_task(work: Work) -> Callable[[Batches], Batches]:
-    """Objects to one row for each worker that may hold a match."""
-
-    def task(batches: Batches) -> Batches:
-        dispatch = dispatch_index(work.home, work.plan_version)
-        live = live_filter(work.home, work.plan_version)
-        paths = frozenset(file.path for file in work.files if file.worker != names.EVERY_WORKER)
-        live.update(paths, segment_cache(work.cache_dir, work.cache_bytes))
-        for batch in batches:
-            lon, lat = batch.column("lon").to_numpy(), batch.column("lat").to_numpy()
-            offsets, terms = csr(batch.column("terms"))
-            place, worker = dispatch.route_objects(lon, lat, offsets, terms, live.live(lon, lat, offsets, terms))
-            if len(place):
-                yield _routed(batch, place, worker)
-
-    return task
+    slices: tuple[Slice, ...]
+    rows: Range
+    tag: int
+    min_ts: int = -(2**63)
 
 
-def _routed(batch: pa.RecordBatch, place: np.ndarray, worker: np.ndarray) -> pa.RecordBatch:
-    new = np.ones(len(place), bool)
-    new[1:] = place[1:] != place[:-1]
-    starts = np.flatnonzero(new)
-    copy = np.arange(len(place)) - np.repeat(starts, np.diff(np.append(starts, len(place))))
-    whole = len(place) == batch.num_rows and len(starts) == batch.num_rows
-    rows = batch if whole else batch.take(pa.array(place))
-    columns = [pa.array(worker), pa.array(copy.astype(np.int32)), *(rows.column(name) for name in ROUTED.names[2:])]
-    return pa.RecordBatch.from_arrays([c.cast(t.type) for c, t in zip(columns, ROUTED, strict=True)], schema=ROUTED)
+@dataclass
+class Tally:
+    """What a worker did; arrays by unit."""
+
+    unit_objects: np.ndarray
+    unit_candidates: np.ndarray
+    unit_matches: np.ndarray
+    objects: int = 0
+    matches: int = 0
+    cpu_seconds: float = 0.0
 
 
-def match_task(work: Work, stats: Any) -> Callable[[Batches], Batches]:
-    """Routed objects of one worker to rows of `matches`; reports the worker's figures to `stats`."""
+@dataclass
+class Report:
+    """What the task of a worker returns.
 
-    def task(batches: Batches) -> Batches:
-        report: dict[str, Any] | None = None
-        for chunk in _chunks(batches):
-            worker = _only_worker(chunk)
-            if report is None:
-                matcher = _Matcher(work, worker)
-                report = matcher.report
-            yield from matcher.match(chunk)
-        if report is not None:
-            report["units"] = matcher.units()
-            stats.add([report])
+    index_seconds: CPU to map the worker's segments, and to build those that are new to the node; seen, discarded:
+    objects of the routing tasks; dispatch_seconds: their CPU.
+    """
 
-    return task
-
-
-def _only_worker(chunk: pa.RecordBatch) -> int:
-    """The worker of a partition's rows; two would mean that the shuffle did not part them as it must."""
-    ends = pc.min_max(chunk.column("worker")).as_py()
-    if ends["min"] != ends["max"]:
-        raise RuntimeError(f"a partition holds rows of workers {ends['min']} to {ends['max']}")
-    return int(ends["min"])
+    worker: int
+    subscriptions: int
+    tally: Tally
+    files: list[DataFile] = field(default_factory=list)
+    index_seconds: float = 0.0
+    seen: int = 0
+    discarded: int = 0
+    dispatch_seconds: float = 0.0
 
 
-def _chunks(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Batches joined to about CHUNK_OBJECTS rows: a segment is walked once a chunk."""
-    held: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        if batch.num_rows:
-            held.append(batch)
-            rows += batch.num_rows
-        if rows >= CHUNK_OBJECTS:
-            yield pa.concat_batches(held)
-            held, rows = [], 0
-    if held:
-        yield pa.concat_batches(held)
+def route(work: Work, after_key: int, scan: Scan) -> Iterator[Parcel]:
+    """Objects to the workers that may hold a match."""
+    load_kernels()
+    began = time.thread_time()
+    dispatch = dispatch_index(work.home, work.plan_version)
+    live = live_filter(work.home, work.plan_version, scan.tag)
+    least = after_key if scan.tag == LATE else -1
+    paths = frozenset(f.path for f in work.files if f.worker != names.EVERY_WORKER and f.max_key > least)
+    live.update(paths, segment_cache(work.cache_dir, work.cache_bytes))
+    seen = sent = 0
+    for rows in read_slices(scan.slices, COLUMNS, scan.rows):
+        objects = rows if scan.tag == NEW else rows.filter(pa.array(micros(rows.column("ts")) >= scan.min_ts))
+        lon, lat = objects.column("lon").to_numpy(), objects.column("lat").to_numpy()
+        offsets, terms = csr(objects.column("terms"))
+        place, worker = dispatch.route_objects(lon, lat, offsets, terms, live.live(lon, lat, offsets, terms))
+        seen += objects.num_rows
+        sent += len(place) and 1 + int(np.count_nonzero(np.diff(place)))
+        yield from _by_worker(objects, place, worker, work.workers, scan.tag)
+    if scan.tag == NEW:
+        counted = {"seen": [seen], "discarded": [seen - sent], "seconds": [time.thread_time() - began]}
+        yield 0, COUNTED, pa.RecordBatch.from_pydict(counted)
+
+
+def _by_worker(
+    objects: pa.RecordBatch, place: np.ndarray, worker: np.ndarray, workers: int, tag: int
+) -> Iterator[Parcel]:
+    order = np.argsort(worker, kind="stable")
+    borders = np.searchsorted(worker[order], np.arange(workers + 1))
+    for number in range(workers):
+        mine = place[order[borders[number] : borders[number + 1]]]
+        if len(mine):
+            yield number, tag, objects if len(mine) == objects.num_rows else objects.take(pa.array(mine))
+
+
+def match_worker(work: Work, after_key: int, worker: int, parcels: Iterator[tuple[int, pa.RecordBatch]]) -> Report:
+    """Match the objects that were routed to a worker, and write what matched as data files of `matches`."""
+    matcher = _Matcher(work, worker, after_key)
+    held: dict[int, list[pa.RecordBatch]] = {NEW: [], LATE: []}
+    for tag, rows in parcels:
+        if tag == COUNTED:
+            matcher.report.seen += rows.column("seen")[0].as_py()
+            matcher.report.discarded += rows.column("discarded")[0].as_py()
+            matcher.report.dispatch_seconds += rows.column("seconds")[0].as_py()
+            continue
+        held[tag].append(rows)
+        if sum(part.num_rows for part in held[tag]) >= CHUNK_OBJECTS:
+            matcher.match(pa.concat_batches(held[tag]), tag)
+            held[tag] = []
+    for tag, rest in held.items():
+        if rest:
+            matcher.match(pa.concat_batches(rest), tag)
+    return matcher.finish()
 
 
 class _Matcher:
     """One worker's segments and figures during a task."""
 
-    def __init__(self, work: Work, worker: int) -> None:
+    def __init__(self, work: Work, worker: int, after_key: int) -> None:
+        load_kernels()
+        began = time.thread_time()
         cache = segment_cache(work.cache_dir, work.cache_bytes)
-        mine = [f for f in work.files if f.worker == worker and f.max_key > work.after_key]
-        deleted = [f for f in work.files if f.worker == names.EVERY_WORKER]
-        self.segments = [cache.segment(file.path) for file in mine]
-        self.deleted = merge_deletions([cache.deletions(file.path) for file in deleted])
+        mine = [f for f in work.files if f.worker == worker]
+        self.segments = [(f.max_key, cache.segment(f.path)) for f in mine]
+        self.deleted = deletions_of(work.files, work.cache_dir, work.cache_bytes)
         self.dispatch: DispatchIndex = dispatch_index(work.home, work.plan_version)
         self.work = work
         self.worker = worker
-        self.unit_objects = np.zeros(self.dispatch.plan.units, np.int64)
-        self.candidates = np.zeros(self.dispatch.plan.units, np.int64)
-        self.matches = np.zeros(self.dispatch.plan.units, np.int64)
-        self.report: dict[str, Any] = {
-            "worker": worker, "after_key": work.after_key, "objects": 0, "routed": 0, "candidates": 0, "matches": 0,
-            "retractions": 0, "subscriptions": sum(segment.pieces for segment in self.segments), "cpu_seconds": 0.0,
-        }  # fmt: skip
+        self.after_key = after_key
+        self.writer = FileWriter(Home(work.home).table(names.MATCHES), MATCHES)
+        units = self.dispatch.plan.units
+        tally = Tally(np.zeros(units, np.int64), np.zeros(units, np.int64), np.zeros(units, np.int64))
+        self.report = Report(worker, sum(segment.pieces for _, segment in self.segments), tally)
+        self.report.index_seconds = time.thread_time() - began
 
-    def match(self, chunk: pa.RecordBatch) -> Batches:
-        """Rows of `matches` of a chunk of routed objects."""
+    def match(self, chunk: pa.RecordBatch, tag: int) -> None:
+        """Match a chunk of routed objects and write what was found."""
         began = time.thread_time()
-        order, found = self._find(chunk)
-        self.report["cpu_seconds"] += time.thread_time() - began
-        self.report["objects"] += chunk.num_rows
-        self.report["routed"] += int((chunk.column("copy").to_numpy() == 0).sum())
-        self.report["candidates"] += int(found.candidates.sum())
-        self.report["matches"] += len(found.keys)
-        self.candidates += found.candidates
-        self.matches += found.matches
-        yield from self._rows(chunk, order, found)
+        order, found = self._find(chunk, self.after_key if tag == LATE else -1)
+        for rows in self._rows(chunk, order, found):
+            self.writer.write(rows)
+        tally = self.report.tally
+        tally.cpu_seconds += time.thread_time() - began
+        tally.objects += chunk.num_rows
+        tally.matches += len(found.keys)
+        tally.unit_candidates += found.candidates
+        tally.unit_matches += found.matches
 
-    def units(self) -> list[tuple[int, int, int, int]]:
-        """(unit, objects, candidates, matches) of each unit that saw an object."""
-        seen = np.flatnonzero(self.unit_objects)
-        return [(int(u), int(self.unit_objects[u]), int(self.candidates[u]), int(self.matches[u])) for u in seen]
+    def finish(self) -> Report:
+        """The report, with the files that were written."""
+        file = self.writer.close()
+        self.report.files = [file] if file else []
+        return self.report
 
-    def _find(self, chunk: pa.RecordBatch) -> tuple[np.ndarray, Found]:
+    def _find(self, chunk: pa.RecordBatch, after_key: int) -> tuple[np.ndarray, Found]:
         lon, lat = chunk.column("lon").to_numpy(), chunk.column("lat").to_numpy()
         offsets, terms = csr(chunk.column("terms"))
         units = self.dispatch.units_of_objects(lon, lat, offsets, terms)
         units = np.where(self.dispatch.arrays.unit_worker[units] == self.worker, units, np.int32(-1))
         self._count_objects(offsets, units)
         batch = sort_objects(lon, lat, micros(chunk.column("ts")), offsets, terms, units)
-        found = match_objects(batch, self.segments, *self.deleted, self.dispatch.plan.units, self.work.after_key)
+        segments = [segment for max_key, segment in self.segments if max_key > after_key]
+        found = match_objects(batch, segments, *self.deleted, self.dispatch.plan.units, after_key)
         return batch.order, found
 
     def _count_objects(self, offsets: np.ndarray, units: np.ndarray) -> None:
         """Book each object once to each of its units here."""
+        counts = self.report.tally.unit_objects
         owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[units >= 0]
-        pairs = owner * np.int64(len(self.unit_objects)) + units[units >= 0]
+        pairs = owner * np.int64(len(counts)) + units[units >= 0]
         same = pairs[1:] == pairs[:-1]
         pairs = pairs[np.append(True, ~same)] if len(pairs) else pairs
         if self.dispatch.plan.terms.size or self.dispatch.plan.spread_unit.size:
             pairs = np.unique(pairs)
-        self.unit_objects += np.bincount(pairs % len(self.unit_objects), minlength=len(self.unit_objects))
+        counts += np.bincount(pairs % len(counts), minlength=len(counts))
 
-    def _rows(self, chunk: pa.RecordBatch, order: np.ndarray, found: Found) -> Batches:
+    def _rows(self, chunk: pa.RecordBatch, order: np.ndarray, found: Found) -> Iterator[pa.RecordBatch]:
         """Rows of the objects that matched, in slices of about CHUNK_PAIRS pairs."""
         hit = np.flatnonzero(np.diff(found.offsets))
         ends = found.offsets[hit + 1]
@@ -192,21 +200,23 @@ class _Matcher:
             keys = pa.ListArray.from_arrays(
                 pa.array(offsets.astype(np.int32)), pa.array(found.keys[before : ends[stop - 1]])
             )
-            yield self._batch(rows, keys)
+            yield match_rows(rows, keys, self.work, self.worker)
             start = stop
 
-    def _batch(self, rows: pa.RecordBatch, keys: pa.ListArray) -> pa.RecordBatch:
-        count = len(keys)
-        columns = {
-            "object_key": rows.column("object_key"),
-            "object_id": rows.column("object_id"),
-            "ts": rows.column("ts"),
-            "subscription_keys": keys,
-            "retracted": pa.array(np.zeros(count, bool)),
-            "worker": pa.array(np.full(count, self.worker, np.int64)),
-            "batch_id": pa.array(np.full(count, self.work.batch_id, np.int64)),
-            "plan_version": pa.array(np.full(count, self.work.plan_version, np.int64)),
-        }
-        return pa.RecordBatch.from_arrays(
-            [columns[n].cast(MATCHES.field(n).type) for n in MATCHES.names], schema=MATCHES
-        )
+
+def match_rows(
+    objects: pa.RecordBatch, keys: pa.ListArray, work: Work, worker: int, retracted: bool = False
+) -> pa.RecordBatch:
+    """Rows of `matches`: objects (object_key, object_id, ts) and the subscription keys of each."""
+    count = objects.num_rows
+    columns = {
+        "object_key": objects.column("object_key"),
+        "object_id": objects.column("object_id"),
+        "ts": objects.column("ts"),
+        "subscription_keys": keys,
+        "retracted": pa.array(np.full(count, retracted)),
+        "worker": pa.array(np.full(count, worker, np.int64)),
+        "batch_id": pa.array(np.full(count, work.batch_id, np.int64)),
+        "plan_version": pa.array(np.full(count, work.plan_version, np.int64)),
+    }
+    return pa.RecordBatch.from_arrays([columns[n].cast(MATCHES.field(n).type) for n in MATCHES.names], schema=MATCHES)

@@ -1,66 +1,111 @@
 """Upkeep of the worker index: small files merged, ended subscriptions dropped."""
 
 import datetime as dt
-from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
 
 from pststream import names
+from pststream.matching.deletions import Deletions, merge_deletions
+from pststream.pipeline.executor import deletions_of
+from pststream.pipeline.index import PIECES, with_ends, write_rows
+from pststream.pipeline.spark_tasks import run_tasks
 from pststream.settings import Settings
 from pststream.state import control
+from pststream.state.data_files import DataFile, commit, data_files
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.ledger import Ledger
 from pststream.state.session import get_session
-
-if TYPE_CHECKING:
-    from delta.tables import DeltaTable
-    from pyspark.sql import SparkSession
+from pststream.state.slices import Slice, read_slices
 
 SMALL_BYTES = 8 * 1024 * 1024
+NOTHING = -(2**63)
 
 
-def merge_small_files(home: Home, settings: Settings, plan_version: int) -> bool:
-    """Compact each worker's small files if one has more than `settings.merge_files` of them; whether it did."""
-    small = Counter(f.worker for f in index_files(home, plan_version) if f.bytes < SMALL_BYTES)
-    if not small or max(small.values()) <= settings.merge_files:
+@dataclass(frozen=True)
+class Merge:
+    """Files of a worker (paths) to be written as few; rows that end at `bound` (microseconds) or before are dropped."""
+
+    root: str
+    plan_version: int
+    worker: int
+    paths: tuple[str, ...]
+    deletions: Deletions
+    bound: int = NOTHING
+
+
+def merge_small_files(home: Home, settings: Settings, plan_version: int, batch_id: int) -> bool:
+    """Merge each worker's small files if one has more than `settings.merge_files` of them; whether it did."""
+    small = _by_worker(file for file in _files_of(home, plan_version) if file.bytes < SMALL_BYTES)
+    if max((len(files) for files in small.values()), default=0) <= settings.merge_files:
         return False
-    compact(get_session(settings), home, plan_version)
+    root, none = home.table(names.WORKER_INDEX), merge_deletions([])
+    merges = [
+        Merge(root, plan_version, worker, _paths(root, files), none)
+        for worker, files in small.items()
+        if len(files) > 1
+    ]
+    removed = [file for files in small.values() if len(files) > 1 for file in files]
+    _replace(home, settings, merges, removed, f"merge-{plan_version}", batch_id)
     return True
 
 
-def compact(spark: "SparkSession", home: Home, plan_version: int) -> None:
-    """OPTIMIZE a plan's index; files above SMALL_BYTES stay as they are."""
-    spark.conf.set("spark.databricks.delta.optimize.minFileSize", str(SMALL_BYTES))
-    spark.conf.set("spark.databricks.delta.optimize.maxFileSize", str(32 * SMALL_BYTES))
-    _table(spark, home).optimize().where(f"plan_version = {plan_version}").executeCompaction()
+def upkeep(home: Home, settings: Settings, plan_version: int) -> int:
+    """Write a plan's index anew: deletions worked in, what ended before any object still to come left out.
 
-
-def drop_ended(home: Home, settings: Settings, plan_version: int) -> int:
-    """Delete index rows that ended before any object still to come, and deletions that are as old; rows deleted.
-
-    Subscriptions that a deletion ended go first, their deletion after them.
+    Returns the rows dropped, deletions among them. Nothing must be unfinished: a batch's late subscriptions are still
+    to meet stored objects, and its deletions to take pairs back.
     """
-    from pyspark.sql import functions as f
-
     horizon = Ledger(home).horizon(dt.timedelta(seconds=settings.lateness_seconds))
-    if horizon is None:
-        return 0
-    spark = get_session(settings)
-    bound = control.micros_of(horizon)
-    table = _table(spark, home)
-    mine = f.col("plan_version") == plan_version
-    before = table.toDF().where(mine).count()
-    deletions = table.toDF().where(mine & (f.col("worker") == names.EVERY_WORKER) & (f.col("end_at") <= bound))
-    ended = deletions.select(f.col("subscription_key").alias("ended_key")).distinct()
-    table.alias("rows").merge(
-        f.broadcast(ended).alias("ended"),
-        f"rows.subscription_key = ended.ended_key AND rows.plan_version = {plan_version}",
-    ).whenMatchedDelete(f"rows.worker <> {names.EVERY_WORKER}").execute()
-    table.delete(mine & (f.col("end_at") <= bound))
-    return int(before - table.toDF().where(mine).count())
+    files = _by_worker(_files_of(home, plan_version))
+    root = home.table(names.WORKER_INDEX)
+    before = sum(file.rows for held in files.values() for file in held)
+    deletions = deletions_of(index_files(home, plan_version), settings.cache_dir, settings.cache_bytes)
+    bound = NOTHING if horizon is None else control.micros_of(horizon)
+    merges = [
+        Merge(root, plan_version, worker, _paths(root, held), deletions, bound)
+        for worker, held in files.items()
+        if worker != names.EVERY_WORKER and (len(held) > 1 or len(deletions[0]) or held[0].low["end_at"] <= bound)
+    ]
+    removed = [file for merge in merges for file in files[merge.worker]] + files.get(names.EVERY_WORKER, [])
+    kept = before - sum(file.rows for file in removed)
+    last = control.last_transaction(home, names.WORKER_INDEX, "upkeep")
+    added = _replace(home, settings, merges, removed, "upkeep", last + 1) if removed else []
+    return before - kept - sum(file.rows for file in added)
 
 
-def _table(spark: "SparkSession", home: Home) -> "DeltaTable":
-    from delta.tables import DeltaTable
+def _replace(
+    home: Home, settings: Settings, merges: list[Merge], removed: list[DataFile], application: str, transaction: int
+) -> list[DataFile]:
+    added = [file for part in run_tasks(get_session(settings), merges, _merge) for file in part]
+    commit(home, names.WORKER_INDEX, added, removed, application=application, transaction=transaction)
+    return added
 
-    return DeltaTable.forPath(spark, home.table(names.WORKER_INDEX))
+
+def _merge(merge: Merge) -> list[DataFile]:
+    return write_rows(merge.root, merge.plan_version, merge.worker, _kept(merge))
+
+
+def _kept(merge: Merge) -> Iterator[pa.RecordBatch]:
+    columns = [*PIECES.names, "batch_id"]
+    for rows in read_slices([Slice(path, 0, 2**62) for path in merge.paths], columns):
+        pieces = with_ends(rows, merge.deletions)
+        yield pieces.filter(pa.array(pieces.column("end_at").to_numpy() > np.int64(merge.bound)))
+
+
+def _files_of(home: Home, plan_version: int) -> list[DataFile]:
+    return [f for f in data_files(home, names.WORKER_INDEX) if f.partition["plan_version"] == plan_version]
+
+
+def _by_worker(files: Iterable[DataFile]) -> dict[int, list[DataFile]]:
+    found: dict[int, list[DataFile]] = {}
+    for file in files:
+        found.setdefault(file.partition["worker"], []).append(file)
+    return found
+
+
+def _paths(root: str, files: list[DataFile]) -> tuple[str, ...]:
+    return tuple(f"{root}/{file.path}" for file in files)

@@ -8,26 +8,21 @@ them.
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pststream import names
 from pststream.errors import RetryableError
 from pststream.partitioning.registry import make_plan
 from pststream.pipeline.executor import Work
-from pststream.pipeline.index import Assignment, index_rows
+from pststream.pipeline.index import Assignment, rebuild
 from pststream.pipeline.sample import draw_sample
 from pststream.settings import Settings
 from pststream.state import control
 from pststream.state.crash import crash_point
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger
-from pststream.state.plans import current_version, ranking_of, save_plan, save_units, save_vocabulary
-from pststream.state.session import get_session
-from pststream.state.subscriptions import subscriptions
+from pststream.state.plans import current_version, load_plan, ranking_of, save_plan, save_units, save_vocabulary
 from pststream.workload.cost import CostModel, WorkerLoads, worker_loads
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Progress = Callable[[str], None]
 
@@ -63,8 +58,7 @@ def new_plan(
     began = time.perf_counter()
     if Ledger(home).unfinished_batch() is not None:
         raise RetryableError("a batch was left unfinished", "run: pststream match, then plan again")
-    spark = get_session(settings)
-    sample, vocabulary = draw_sample(spark, home, settings, versions)
+    sample, vocabulary = draw_sample(home, settings, versions)
     progress(f"sample: {sample.objects} objects, {sample.pieces} boxes of subscriptions, {vocabulary.num_rows} terms")
     cost = CostModel(settings.cost_check, settings.cost_object, settings.cost_insert, settings.cost_delete)
     made = make_plan(settings.planner, sample, settings.workers, cost)
@@ -82,7 +76,7 @@ def new_plan(
         )
         save_vocabulary(home, version, vocabulary)
         crash_point("plan.units_written")
-        _build_index(spark, home, settings, Assignment(made, ranking_of(vocabulary)), version)
+        _build_index(home, settings, Assignment(made, ranking_of(vocabulary)), before)
         crash_point("plan.indexed")
         options = {
             **{f"cost_{name}": value for name, value in asdict(cost).items()},
@@ -91,7 +85,8 @@ def new_plan(
         }
         save_plan(home, version, made, {**figures, "seconds": time.perf_counter() - began, "options": options})
         crash_point("plan.done")
-        _drop_older(spark, home, version)
+        # Delta keeps the files of older plans for readers of old versions.
+        control.delete(home, names.WORKER_INDEX, f"plan_version < {version}")
     return {
         "plan_version": version, "planner": made.planner, "workers": made.workers, "units": made.units, **figures,
         "plan_version_before": before, "dry_run": dry_run, "seconds": round(time.perf_counter() - began, 3),
@@ -115,28 +110,13 @@ def _clean(home: Home, version: int) -> None:
         control.delete(home, name, f"plan_version >= {version}")
 
 
-def _build_index(spark: "SparkSession", home: Home, settings: Settings, new: Assignment, version: int) -> None:
+def _build_index(home: Home, settings: Settings, new: Assignment, before: int) -> None:
     """Write the index of the plan for the requests that batches have applied; later ones come with their batch."""
-    from delta.tables import DeltaTable
-    from pyspark.sql import functions as f
-
-    DeltaTable.forPath(spark, home.table(names.WORKER_INDEX)).delete(f.col("plan_version") >= version)
-    applied = Ledger(home).requests_applied
-    if applied == 0:
+    control.delete(home, names.WORKER_INDEX, f"plan_version > {before}")
+    if before == 0:
         return
-    work = Work(home.path, version, new.plan.workers, 0, (), settings.cache_dir, settings.cache_bytes)
-    rows = index_rows(subscriptions(spark, home, up_to=applied), work, new)
-    (
-        rows.write.format("delta")
-        .mode("append")
-        .partitionBy("plan_version", "worker")
-        .save(home.table(names.WORKER_INDEX))
+    old, work = (
+        Work(home.path, version, workers, 0, (), settings.cache_dir, settings.cache_bytes)
+        for version, workers in ((before, load_plan(home, before).workers), (before + 1, new.plan.workers))
     )
-
-
-def _drop_older(spark: "SparkSession", home: Home, version: int) -> None:
-    """Take the index of older plans out of the table; Delta keeps the files for readers of old versions."""
-    from delta.tables import DeltaTable
-    from pyspark.sql import functions as f
-
-    DeltaTable.forPath(spark, home.table(names.WORKER_INDEX)).delete(f.col("plan_version") < version)
+    rebuild(home, old, work, new, settings)

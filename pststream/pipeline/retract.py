@@ -3,65 +3,111 @@
 So the set of pairs stays a pure function of the two logs, whatever the order in which they are read.
 """
 
-from typing import TYPE_CHECKING, Any
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
 
 from pststream import names
-from pststream.state import delta
+from pststream.matching.deletions import Deletions, build_deletions, merge_deletions
+from pststream.pipeline.arrow import csr, lists, micros
+from pststream.pipeline.executor import Work
+from pststream.pipeline.match_tasks import MATCHES, match_rows
+from pststream.pipeline.spark_tasks import Parcel, run_shuffled
+from pststream.settings import Settings
+from pststream.state import control
+from pststream.state.data_files import DataFile, FileWriter, data_files, located
 from pststream.state.home import Home
+from pststream.state.session import get_session
+from pststream.state.slices import Range, Slice, read_slices, tasks_of
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+PART_ROWS = 2_000_000
 
 
-def retractions(spark: "SparkSession", home: Home, batch: dict[str, Any], stats: Any) -> "DataFrame":
-    """Rows of `matches` that take back pairs of earlier batches which the batch's deletions end before their ts."""
-    from pyspark.sql import functions as f
+@dataclass(frozen=True)
+class TakenBack:
+    """The file of a part's retractions, and the pairs in it."""
 
-    requests = delta.read(spark, home, names.REQUESTS)
-    key = f.col("request_key")
-    deletions = requests.where(
-        (key > batch["requests_after"]) & (key <= batch["requests_to"]) & (f.col("op") == "delete")
+    file: DataFile | None
+    pairs: int
+
+
+def retract(home: Home, settings: Settings, work: Work, last: dt.datetime | None) -> tuple[list[DataFile], int]:
+    """Files of `matches` that take back pairs of earlier batches which the batch's deletions end before their ts.
+
+    `last`: a bound on the ts of objects matched so far. Returns the files, not yet committed, and their pairs.
+    """
+    mine = Range("batch_id", work.batch_id - 1, work.batch_id)
+    deletions = [
+        file
+        for file in mine.files(data_files(home, names.WORKER_INDEX))
+        if file.partition == {"plan_version": work.plan_version, "worker": names.EVERY_WORKER}
+    ]
+    first = min((file.low["end_at"] for file in deletions), default=names.NEVER_US)
+    if last is None or first > control.micros_of(last):
+        return [], 0
+    earlier = Range("batch_id", -1, work.batch_id - 1)
+    found = [f for f in earlier.files(data_files(home, names.MATCHES)) if f.may_hold("ts", first, names.NEVER_US)]
+    tasks = tasks_of(located(home, names.MATCHES, found))
+    parts = max(1, sum(file.rows for file in found) // PART_ROWS)
+    paths = tuple(path for path, _ in located(home, names.WORKER_INDEX, deletions))
+    done = run_shuffled(
+        get_session(settings),
+        tasks,
+        partial(_hit, mine, paths, earlier, parts),
+        parts,
+        partial(_take_back, work),
     )
-    ends = deletions.groupBy(f.col("subscription_key").alias("deleted_key")).agg(f.min("at").alias("deleted_at"))
-    first = ends.agg(f.min(f.unix_micros("deleted_at"))).collect()[0][0]
-    matches = delta.read(spark, home, names.MATCHES).where(f.col("batch_id") < batch["batch_id"])
-    matches = matches.where(f.col("ts") >= f.timestamp_micros(f.lit(first if first is not None else names.NEVER_US)))
-    pair = ("object_key", "object_id", "ts", "retracted", f.explode("subscription_keys").alias("deleted_key"))
-    pairs = matches.select(*pair).join(f.broadcast(ends), "deleted_key").where("ts >= deleted_at")
-    taken_back = pairs.where("retracted").select("object_key", "deleted_key")
-    hit = pairs.where("NOT retracted").join(taken_back, ["object_key", "deleted_key"], "left_anti")
-    rows = hit.groupBy("object_key", "object_id", "ts").agg(
-        f.sort_array(f.collect_list("deleted_key")).alias("subscription_keys")
+    return [part.file for part in done if part.file], sum(part.pairs for part in done)
+
+
+def _deletions(mine: Range, paths: tuple[str, ...]) -> Deletions:
+    """The deletions of this batch."""
+    rows = list(
+        read_slices([Slice(path, 0, 2**62) for path in paths], ["subscription_key", "end_at", "batch_id"], mine)
     )
-    counted = rows.mapInArrow(_count(stats), rows.schema)
-    return counted.select(
-        "object_key",
-        "object_id",
-        "ts",
-        "subscription_keys",
-        f.lit(True).alias("retracted"),
-        f.lit(-1).cast("long").alias("worker"),
-        f.lit(batch["batch_id"]).cast("long").alias("batch_id"),
-        f.lit(batch["plan_version"]).cast("long").alias("plan_version"),
-    )
+    return merge_deletions([build_deletions(pa.Table.from_batches(rows))] if rows else [])
 
 
-def _count(stats: Any) -> Any:
-    """Report the pairs taken back."""
+def _hit(
+    mine: Range, paths: tuple[str, ...], earlier: Range, parts: int, slices: tuple[Slice, ...]
+) -> Iterator[Parcel]:
+    """Pairs whose subscription was deleted, at or after the end; and all retractions of such subscriptions."""
+    keys, ends = _deletions(mine, paths)
+    if not len(keys):
+        return
+    columns = ["object_key", "object_id", "ts", "subscription_keys", "retracted", "batch_id"]
+    for rows in read_slices(slices, columns, earlier):
+        offsets, subscriptions = csr(rows.column("subscription_keys"))
+        row = np.repeat(np.arange(rows.num_rows), np.diff(offsets))
+        place = np.minimum(np.searchsorted(keys, subscriptions), len(keys) - 1)
+        known = rows.column("retracted").to_numpy(zero_copy_only=False)[row]
+        ended = micros(rows.column("ts"))[row] >= ends[place]
+        hit = np.flatnonzero((keys[place] == subscriptions) & (known | ended))
+        pairs = rows.select(["object_key", "object_id", "ts", "retracted"]).take(pa.array(row[hit]))
+        pairs = pairs.append_column("subscription_key", pa.array(subscriptions[hit]))
+        part = pairs.column("object_key").to_numpy() % parts
+        for number in range(parts):
+            yield number, 0, pairs.filter(pa.array(part == number))
 
-    def task(batches: Any) -> Any:
-        total = 0
-        for rows in batches:
-            total += len(rows.column("subscription_keys").flatten())
-            yield rows
-        if total:
-            stats.add(
-                [
-                    {
-                        "worker": names.EVERY_WORKER, "after_key": 0, "objects": 0, "routed": 0, "candidates": 0,
-                        "matches": 0, "retractions": total, "subscriptions": 0, "cpu_seconds": 0.0, "units": [],
-                    }
-                ]
-            )  # fmt: skip
 
-    return task
+def _take_back(work: Work, part: int, parcels: Iterator[tuple[int, pa.RecordBatch]]) -> TakenBack:
+    """Write retractions of the pairs that were not taken back before."""
+    pairs = pa.concat_batches([rows for _, rows in parcels])
+    keys = [pairs.column(name).to_numpy() for name in ("subscription_key", "object_key")]
+    retracted = pairs.column("retracted").to_numpy(zero_copy_only=False)
+    order = np.lexsort((~retracted, *keys))
+    first = np.ones(len(order), bool)
+    first[1:] = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
+    pairs = pairs.take(pa.array(order[first & ~retracted[order]]))
+    objects = pairs.column("object_key").to_numpy()
+    starts = np.flatnonzero(np.append(True, objects[1:] != objects[:-1])) if len(objects) else np.empty(0, np.int64)
+    writer = FileWriter(Home(work.home).table(names.MATCHES), MATCHES)
+    if len(starts):
+        subscriptions = lists(np.append(starts, len(objects)), pairs.column("subscription_key").to_numpy())
+        rows = pairs.take(pa.array(starts))
+        writer.write(match_rows(rows, subscriptions, work, names.EVERY_WORKER, retracted=True))
+    return TakenBack(writer.close(), len(objects))

@@ -1,88 +1,159 @@
 """The stored sample that a planner sees: bounded, and the same whatever the files it lies in."""
 
 import datetime as dt
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.domain.pieces import pieces_of, rarest_clause_first
+from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.workload import WorkloadSample
 from pststream.pipeline.arrow import csr
+from pststream.pipeline.executor import Work
+from pststream.pipeline.index import PIECES, REQUEST_COLUMNS, SIDES, pieces_in, stored_pieces
+from pststream.pipeline.spark_tasks import run_tasks
 from pststream.settings import Settings
-from pststream.state import delta
+from pststream.state import control
+from pststream.state.data_files import data_files, located
 from pststream.state.home import Home
-from pststream.state.plans import Ranking
-from pststream.state.subscriptions import subscriptions
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from pststream.state.index_files import IndexFile, index_files
+from pststream.state.ledger import Ledger
+from pststream.state.plans import Ranking, current_version, load_plan
+from pststream.state.session import get_session
+from pststream.state.slices import Range, Slice, read_slices, tasks_of
+from pststream.state.tables import TABLES
+from pststream.workload.mixing import mix_unit
 
 SEED = 7
-SPREAD = 1 << 20
+OBJECT_COLUMNS = ["object_key", "lon", "lat", "terms"]
+OBJECTS = pa.schema([field for field in TABLES[names.OBJECTS].schema if field.name in OBJECT_COLUMNS])
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Rows that a task chose, of so many."""
+
+    rows: pa.Table
+    seen: int
 
 
 def draw_sample(
-    spark: "SparkSession", home: Home, settings: Settings, versions: tuple[int | None, int | None] = (None, None)
+    home: Home, settings: Settings, versions: tuple[int | None, int | None] = (None, None)
 ) -> tuple[WorkloadSample, pa.Table]:
     """A sample of both streams, and its vocabulary (term_id, term, objects, subscriptions).
 
     `versions`: objects written after Delta version `versions[0]` of `objects`, and up to `versions[1]`; None: no bound.
+    Subscriptions are those of the current plan's index that did not end before any object still to come, and
+    the insertions that no batch has applied yet.
     """
-    from pyspark.sql import functions as f
-
-    objects = _between(spark, home, versions).select("object_key", "lon", "lat", "terms")
-    live = subscriptions(spark, home).where(f.col("end_at") > f.unix_micros(f.lit(dt.datetime.now(dt.UTC))))
-    live = live.select("subscription_key", "west", "south", "east", "north", "clauses")
-    object_rows, object_scale = _draw(objects, "object_key", settings.sample_objects)
-    subscription_rows, subscription_scale = _draw(live, "subscription_key", settings.sample_subscriptions)
+    object_rows, object_scale = _objects(home, settings, versions)
+    piece_rows, subscription_scale = _pieces(home, settings)
     offsets, terms = csr(_whole(object_rows, "terms"))
     ids, counts = np.unique(terms, return_counts=True)
     clauses, post_offsets, post_terms = rarest_clause_first(
-        _whole(subscription_rows, "clauses"), Ranking(ids, counts).frequency
+        _whole(piece_rows, "clauses"), Ranking(ids, counts).frequency
     )
-    owner, boxes = pieces_of(*(csr(_whole(subscription_rows, side)) for side in ("west", "south", "east", "north")))
-    lengths = np.diff(post_offsets)[owner]
-    piece_offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    within = np.arange(piece_offsets[-1]) - np.repeat(piece_offsets[:-1], lengths)
     sample = WorkloadSample(
         lon=_whole(object_rows, "lon").to_numpy(),
         lat=_whole(object_rows, "lat").to_numpy(),
         term_offsets=offsets,
         terms=terms,
-        boxes=boxes,
-        piece_key=_whole(subscription_rows, "subscription_key").to_numpy()[owner],
-        post_offsets=piece_offsets,
-        post_terms=post_terms[np.repeat(post_offsets[owner], lengths) + within],
+        boxes=np.column_stack([_whole(piece_rows, side).to_numpy() for side in SIDES]),
+        piece_key=_whole(piece_rows, "subscription_key").to_numpy(),
+        post_offsets=post_offsets,
+        post_terms=post_terms,
         object_scale=object_scale,
         subscription_scale=subscription_scale,
     )
-    return sample, _vocabulary(ids, counts, clauses, subscription_rows.num_rows)
+    return sample, _vocabulary(ids, counts, clauses, piece_rows.num_rows)
 
 
-def _between(spark: "SparkSession", home: Home, versions: tuple[int | None, int | None]) -> "DataFrame":
-    """Objects written after one Delta version and up to another."""
-    from pyspark.sql import functions as f
-
+def _objects(home: Home, settings: Settings, versions: tuple[int | None, int | None]) -> tuple[pa.Table, float]:
+    """Sampled objects, and the objects that each stands for."""
     after, to = versions
-    objects = delta.read(spark, home, names.OBJECTS, to)
-    if after is None:
-        return objects
-    last = delta.read(spark, home, names.OBJECTS, after).agg(f.max("object_key")).collect()[0][0]
-    return objects.where(f.col("object_key") > (last or 0))
+    files = data_files(home, names.OBJECTS, to)
+    if after is not None:
+        before = {file.path for file in data_files(home, names.OBJECTS, after)}
+        files = [file for file in files if file.path not in before]
+    rows = sum(file.rows for file in files)
+    work = partial(_chosen, "object_key", OBJECTS, _share(settings.sample_objects, rows), _stored_objects)
+    return _gathered(run_tasks(get_session(settings), tasks_of(located(home, names.OBJECTS, files)), work), OBJECTS)
 
 
-def _draw(rows: "DataFrame", key: str, most: int) -> tuple[pa.Table, float]:
-    """About `most` rows at most, chosen by a hash of their key, in its order; and the rows that each stands for."""
-    from pyspark.sql import functions as f
+def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
+    """Pieces of sampled subscriptions, and the subscriptions that each stands for."""
+    version, ledger = current_version(home), Ledger(home)
+    held = tuple(index_files(home, version)) if version else ()
+    applied = ledger.requests_applied if held else -1
+    waiting = Range("request_key", applied, names.NEVER_US)
+    requests = waiting.files(data_files(home, names.REQUESTS))
+    share = _share(settings.sample_subscriptions, sum(file.rows for file in held) + sum(file.rows for file in requests))
+    chosen = partial(_chosen, "subscription_key", PIECES, share)
+    spark = get_session(settings)
+    drawn = run_tasks(
+        spark,
+        tasks_of(located(home, names.REQUESTS, requests)),
+        partial(chosen, partial(_waiting_pieces, waiting)),
+    )
+    if held:
+        work = Work(
+            home.path, version, load_plan(home, version).workers, 0, (), settings.cache_dir, settings.cache_bytes
+        )
+        tasks = tasks_of((file.path, file.rows) for file in held if file.worker != names.EVERY_WORKER)
+        horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
+        bound = control.micros_of(horizon) if horizon else -1
+        drawn += run_tasks(spark, tasks, partial(chosen, partial(_live_pieces, work, held, bound)))
+    return _gathered(drawn, PIECES)
 
-    count = rows.count()
-    if count > most:
-        rows = rows.where(f.pmod(f.xxhash64(key, f.lit(SEED)), f.lit(SPREAD)) < int(SPREAD * most / count))
-    drawn = rows.orderBy(key).toArrow()
-    return drawn, count / drawn.num_rows if drawn.num_rows else 1.0
+
+def _stored_objects(slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
+    return read_slices(slices, OBJECT_COLUMNS)
+
+
+def _waiting_pieces(waiting: Range, slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
+    for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], waiting):
+        yield pieces_in(rows)
+
+
+def _live_pieces(
+    work: Work, held: tuple[IndexFile, ...], bound: int, slices: tuple[Slice, ...]
+) -> Iterator[pa.RecordBatch]:
+    for rows in stored_pieces(work, held, slices):
+        yield rows.filter(pc.greater(rows.column("end_at"), bound))
+
+
+def _share(most: int, rows: int) -> float:
+    """Part of the rows to keep so that about `most` are kept at most."""
+    return 1.0 if rows <= most else most / rows
+
+
+def _chosen(
+    key: str,
+    schema: pa.Schema,
+    share: float,
+    read: Callable[[tuple[Slice, ...]], Iterator[pa.RecordBatch]],
+    slices: tuple[Slice, ...],
+) -> Drawn:
+    """Rows chosen by a hash of their key, so that the choice does not depend on where they lie."""
+    seen, kept = 0, []
+    for rows in read(slices):
+        seen += rows.num_rows
+        if share < 1.0:
+            rows = rows.filter(pa.array(mix_unit(rows.column(key).to_numpy(), SEED) < share))
+        kept.append(rows)
+    return Drawn(pa.Table.from_batches(kept, schema), seen)
+
+
+def _gathered(drawn: list[Drawn], schema: pa.Schema) -> tuple[pa.Table, float]:
+    """All chosen rows in the order of their keys, and the rows that each stands for."""
+    rows = pa.concat_tables([schema.empty_table(), *(part.rows for part in drawn)])
+    by = [(schema.names[0], "ascending")] + [("west", "ascending")] * ("west" in schema.names)
+    seen = sum(part.seen for part in drawn)
+    return rows.sort_by(by).combine_chunks(), seen / rows.num_rows if rows.num_rows else 1.0
 
 
 def _whole(rows: pa.Table, name: str) -> pa.Array:
@@ -91,7 +162,7 @@ def _whole(rows: pa.Table, name: str) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
-def _vocabulary(ids: np.ndarray, counts: np.ndarray, clauses: pa.ListArray, subscription_count: int) -> pa.Table:
+def _vocabulary(ids: np.ndarray, counts: np.ndarray, clauses: pa.ListArray, pieces: int) -> pa.Table:
     """Frequencies in the sample; a term in several clauses of a subscription counts once for each."""
     named, uses = np.unique(
         pc.list_flatten(pc.list_flatten(clauses)).to_numpy(zero_copy_only=False).astype(np.int64), return_counts=True
@@ -100,7 +171,7 @@ def _vocabulary(ids: np.ndarray, counts: np.ndarray, clauses: pa.ListArray, subs
     objects = np.zeros(len(every), np.int64)
     objects[np.searchsorted(every, ids)] = counts
     subscribed = np.zeros(len(every), np.int64)
-    subscribed[np.searchsorted(every, named)] = np.minimum(uses, max(subscription_count, 1))
+    subscribed[np.searchsorted(every, named)] = np.minimum(uses, max(pieces, 1))
     return pa.table(
         {"term_id": every, "term": pa.nulls(len(every), pa.string()), "objects": objects, "subscriptions": subscribed}
     )

@@ -1,11 +1,8 @@
 """The report: one self-contained page on a home, from bounded reads of its tables."""
 
-import base64
 import datetime as dt
-import hashlib
 import os
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +10,7 @@ import numpy as np
 from pststream.reports.balance import balance_section
 from pststream.reports.batches import batches_section
 from pststream.reports.course import Course, read_course
+from pststream.reports.document import whole_page
 from pststream.reports.html import Markup, element, joined
 from pststream.reports.matches import matches_section, rejects_section
 from pststream.reports.numbers import counted, moment, short, whole
@@ -80,33 +78,13 @@ def read_report(home: str) -> Report:
 
 def render(report: Report) -> str:
     """The page as text."""
-    style = Markup((files(__package__) / "page.css").read_text("utf-8"))
-    script = Markup((files(__package__) / "page.js").read_text("utf-8"))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    # Only this script may run and nothing may be fetched, whatever the tables hold.
-    policy = (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none';"
-        " form-action 'none'"
-    )
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("title", "PSTStream report"),
-        element("style", style),
-    )
-    body = element(
-        "body",
+    return whole_page(
+        "PSTStream report",
         element("a", "Skip to the map", href="#at-map", class_="skip"),
         _header(report),
         element("main", _sections(report)),
         element("footer", f"Made by pststream report at {moment(report.made_at)} UTC. This file loads nothing."),
-        element("div", id="tip", hidden=True, role="status"),
-        element("script", script),
     )
-    return "<!doctype html>\n" + element("html", head, body, lang="en")
 
 
 def _header(report: Report) -> Markup:

@@ -46,6 +46,11 @@ class DispatchIndex:
         raster = serving_codes(self.arrays, workers)
         return build_pyramid(raster, grid.columns, grid.rows, workers + self.plan.leaves)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays, what is derived included."""
+        return sum(array.nbytes for array in (*self.arrays, *self.codes) if isinstance(array, np.ndarray))
+
     def workers_of_pieces(
         self, boxes: np.ndarray, post_offsets: np.ndarray, post_terms: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:

@@ -11,11 +11,19 @@ from deltalake import DeltaTable
 
 from pststream.errors import HomeError, RetryableError
 from pststream.settings import FILE, default_file
-from pststream.state.tables import TABLES
+from pststream.state.tables import TABLES, Table, has_bounds
 from pststream.text.tokenizer import TOKENIZER
 
 FORMAT = 1
 MARK = "home.json"
+
+
+def _bounded(table: Table) -> dict[str, str | None]:
+    """The columns that tasks keep bounds of; readers must not ask the log for those of others."""
+    if table.writer == "control":
+        return {}
+    columns = [c.name for c in table.columns if c.name not in table.partitions and has_bounds(c.type)]
+    return {"delta.dataSkippingStatsColumns": ",".join(columns)}
 
 
 class Home:
@@ -45,6 +53,7 @@ class Home:
                     table.schema,
                     partition_by=list(table.partitions) or None,
                     description=table.meaning,
+                    configuration=_bounded(table),
                 )
         if not (root / FILE).exists():
             (root / FILE).write_text(default_file(), "utf-8")

@@ -1,12 +1,9 @@
 """The live data files of the worker index, as its Delta snapshot lists them."""
 
 from dataclasses import dataclass
-from urllib.parse import unquote
-
-import pyarrow as pa
-from deltalake import DeltaTable
 
 from pststream import names
+from pststream.state.data_files import data_files
 from pststream.state.home import Home
 
 
@@ -23,22 +20,16 @@ class IndexFile:
 
 def index_files(home: Home, plan_version: int) -> list[IndexFile]:
     """The files of a plan's index, ordered by worker and path."""
-    table = DeltaTable(home.table(names.WORKER_INDEX))
-    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    root = home.table(names.WORKER_INDEX)
     files = [
         IndexFile(
-            path=f"{home.table(names.WORKER_INDEX)}/{unquote(action['path'])}",
-            worker=int(action["partition.worker"]),
-            bytes=action["size_bytes"],
-            max_key=_max_key(action),
-            rows=action["num_records"] or 0,
+            f"{root}/{file.path}",
+            file.partition["worker"],
+            file.bytes,
+            file.high.get("subscription_key", names.NEVER_US),
+            file.rows,
         )
-        for action in actions
-        if int(action["partition.plan_version"]) == plan_version
+        for file in data_files(home, names.WORKER_INDEX)
+        if file.partition["plan_version"] == plan_version
     ]
     return sorted(files, key=lambda file: (file.worker, file.path))
-
-
-def _max_key(action: dict[str, object]) -> int:
-    found = action.get("max.subscription_key")
-    return names.NEVER_US if found is None else int(found)  # type: ignore[call-overload]

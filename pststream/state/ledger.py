@@ -128,6 +128,10 @@ class Ledger:
             default=None,
         )
 
+    def accepted_requests(self, after: int, to: int) -> int:
+        """Requests accepted in the files of this range; a batch takes files of requests whole."""
+        return sum(f["accepted"] for f in self.done("requests") if after < key(f["file_seq"], _MAX_ROW) <= to)
+
     def horizon(self, lateness: dt.timedelta) -> dt.datetime | None:
         """No object that is still to be matched has a lesser ts; None: no such bound."""
         waiting = [f["watermark"] for f in self.done("objects") if key(f["file_seq"], f["rows"]) > self.objects_matched]

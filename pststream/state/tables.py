@@ -1,7 +1,8 @@
 """Every table of a home, declared once: columns, types, units, keys, layout, and who writes it.
 
-Tables that grow with the data are written by Spark; the small control tables (`writer="control"`) are written by the
-driver through delta-rs, which needs no JVM. Times are microseconds since 1970 in UTC where the type is timestamp.
+Tables that grow with the data are written by Spark's tasks (state/data_files.py); the small control tables
+(`writer="control"`) are written by the driver. Every commit goes through delta-rs, which needs no JVM. Times are
+microseconds since 1970 in UTC where the type is timestamp.
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,11 @@ from pststream import names
 
 TIME = pa.timestamp("us", tz="UTC")
 IDS = pa.list_(pa.int64())
+
+
+def has_bounds(kind: pa.DataType) -> bool:
+    """Whether data files tell the least and the greatest value of columns of this type: whole numbers and times."""
+    return bool(pa.types.is_int64(kind) or pa.types.is_timestamp(kind))
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ _TABLES = (
     ),
     Table(
         names.REQUESTS,
-        "accepted requests, in the order of the log; `subscriptions` is a view of it (state/subscriptions.py)",
+        "accepted requests, in the order of the log; an insertion is a subscription",
         (
             Column("request_key", pa.int64(), KEY),
             Column("op", pa.string(), "insert or delete"),
@@ -208,7 +214,9 @@ _TABLES = (
             Column("subscriptions", pa.int64(), "subscriptions stored; by worker only (unit -1)"),
             Column("candidates", pa.int64(), "postings checked"),
             Column("matches", pa.int64(), "pairs found"),
-            Column("cpu_seconds", pa.float64(), "of the worker; only where unit is -1"),
+            Column(
+                "cpu_seconds", pa.float64(), "of the worker, building of new segments included; only where unit is -1"
+            ),
         ),
         ("batch_id", "worker", "unit"),
         writer="control",

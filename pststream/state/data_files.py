@@ -1,0 +1,207 @@
+"""Data files of Delta tables: tasks write them, the driver commits them, snapshots list them.
+
+A task writes Parquet straight from Arrow and returns a DataFile; the driver gathers these and adds them to the log in
+one commit. A file that no commit names does not exist for any reader, so a task may fail and run again; `maintain`
+removes what is left of it. Bounds are kept of integers and times, which is what readers skip files by.
+"""
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.transaction import AddAction, RemoveAction
+
+from pststream.state.home import Home
+from pststream.state.tables import TABLES, has_bounds
+
+ROW_GROUP = 131_072
+"""Rows of a row group: the least that a task can read."""
+
+HELD_BYTES = 64 * 1024 * 1024
+"""A row group is closed early when its rows take more memory than this."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file: path below its table's folder, sizes, partition values, least and greatest value of columns.
+
+    Times are bounded in microseconds since 1970, rounded outwards to milliseconds, as Delta keeps them.
+    """
+
+    path: str
+    bytes: int
+    rows: int
+    partition: Mapping[str, int] = field(default_factory=dict)
+    low: Mapping[str, int] = field(default_factory=dict)
+    high: Mapping[str, int] = field(default_factory=dict)
+    nulls: Mapping[str, int] = field(default_factory=dict)
+
+    def may_hold(self, column: str, least: int, greatest: int) -> bool:
+        """Whether some row may have a value of `column` in [least, greatest]; true where no bound is known."""
+        return self.low.get(column, least) <= greatest and self.high.get(column, greatest) >= least
+
+
+class FileWriter:
+    """Writes rows of one schema to one new Parquet file below `root`; no file where no row comes."""
+
+    def __init__(self, root: str, schema: pa.Schema, partition: Mapping[str, int] | None = None) -> None:
+        self.partition = dict(partition or {})
+        self.schema = pa.schema([f for f in schema if f.name not in self.partition])
+        folder = "".join(f"{name}={value}/" for name, value in self.partition.items())
+        self.path = f"{folder}part-{uuid.uuid4().hex}.parquet"
+        self.file = Path(root) / self.path
+        self._writer: pq.ParquetWriter | None = None
+        self._held: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Add rows; columns in any order, partition columns ignored."""
+        if rows.num_rows == 0:
+            return
+        self._held.append(rows.select(self.schema.names).cast(self.schema))
+        self._rows += rows.num_rows
+        if self._rows >= ROW_GROUP or sum(held.nbytes for held in self._held) > HELD_BYTES:
+            self._flush()
+
+    def close(self) -> DataFile | None:
+        """The finished file, or None if no row came."""
+        self._flush()
+        if self._writer is None:
+            return None
+        self._writer.close()
+        found = pq.read_metadata(self.file)
+        bounds = _bounds(found, self.schema)
+        return DataFile(self.path, self.file.stat().st_size, found.num_rows, self.partition, *bounds)
+
+    def _flush(self) -> None:
+        if not self._held:
+            return
+        if self._writer is None:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = pq.ParquetWriter(self.file, self.schema, compression="zstd", compression_level=1)
+        self._writer.write_table(pa.Table.from_batches(self._held), row_group_size=ROW_GROUP)
+        self._held, self._rows = [], 0
+
+
+def _bounds(found: pq.FileMetaData, schema: pa.Schema) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    """Least value, greatest value and number of nulls of each column that has bounds."""
+    low: dict[str, int] = {}
+    high: dict[str, int] = {}
+    nulls: dict[str, int] = {}
+    for place in range(found.num_columns):
+        name = found.schema.column(place).path
+        if name not in schema.names or not has_bounds(schema.field(name).type):
+            continue
+        parts = [found.row_group(group).column(place).statistics for group in range(found.num_row_groups)]
+        kept = [part for part in parts if part is not None and part.has_min_max]
+        if all(part is not None and (part.has_min_max or part.num_values == 0) for part in parts):
+            nulls[name] = sum(part.null_count for part in parts)
+        if kept and name in nulls:
+            low[name] = min(_whole(part.min, down=True) for part in kept)
+            high[name] = max(_whole(part.max, down=False) for part in kept)
+    return low, high, nulls
+
+
+def _whole(value: Any, down: bool) -> int:
+    """An integer bound as it is; a time as microseconds, rounded to milliseconds."""
+    if isinstance(value, int):
+        return value
+    micros = (value - EPOCH) // timedelta(microseconds=1)
+    return micros // 1000 * 1000 if down else -(-micros // 1000) * 1000
+
+
+def data_files(home: Home, name: str, version: int | None = None) -> list[DataFile]:
+    """The files of a table's snapshot, ordered by path."""
+    actions = pa.table(DeltaTable(home.table(name), version=version).get_add_actions(flatten=True)).to_pylist()
+    return sorted((_listed(action) for action in actions), key=lambda file: file.path)
+
+
+def located(home: Home, name: str, files: Iterable[DataFile]) -> list[tuple[str, int]]:
+    """Path and rows of each file, as `state.slices.tasks_of` takes them."""
+    return [(f"{home.table(name)}/{file.path}", file.rows) for file in files]
+
+
+def _listed(action: dict[str, Any]) -> DataFile:
+    def named(prefix: str, down: bool = True) -> dict[str, int]:
+        return {
+            key.removeprefix(prefix): _whole(value, down)
+            for key, value in action.items()
+            if key.startswith(prefix) and isinstance(value, int | datetime) and not isinstance(value, bool)
+        }
+
+    partition = {
+        key.removeprefix("partition."): int(value) for key, value in action.items() if key.startswith("partition.")
+    }
+    return DataFile(
+        action["path"],
+        action["size_bytes"],
+        action["num_records"] or 0,
+        partition,
+        named("min."),
+        named("max.", down=False),
+        named("null_count."),
+    )
+
+
+def commit(
+    home: Home,
+    name: str,
+    added: Iterable[DataFile],
+    removed: Iterable[DataFile] = (),
+    *,
+    application: str,
+    transaction: int,
+) -> bool:
+    """Add and remove files in one commit, unless this transaction was committed before; True if it was done now.
+
+    The files of a transaction that was committed before are deleted: the table has its rows already.
+    """
+    table = DeltaTable(home.table(name))
+    before = table.transaction_version(application)
+    if before is not None and before >= transaction:
+        for file in added:
+            (Path(home.table(name)) / file.path).unlink(missing_ok=True)
+        return False
+    declared = TABLES[name]
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    actions: list[AddAction | RemoveAction] = [
+        AddAction(f.path, f.bytes, _texts(f.partition), now, True, _stats(f, declared.schema)) for f in added
+    ]
+    actions += [RemoveAction(f.path, True, now, f.bytes, _texts(f.partition)) for f in removed]
+    table.create_write_transaction(
+        actions,
+        "append",
+        declared.schema,
+        partition_by=list(declared.partitions) or None,
+        commit_properties=CommitProperties(app_transactions=[Transaction(application, transaction)]),
+    )
+    return True
+
+
+def _texts(partition: Mapping[str, int]) -> dict[str, str | None]:
+    return {name: str(value) for name, value in partition.items()}
+
+
+def _stats(file: DataFile, schema: pa.Schema) -> str:
+    def shown(bounds: Mapping[str, int]) -> dict[str, int | str]:
+        return {
+            name: _moment(value) if pa.types.is_timestamp(schema.field(name).type) else value
+            for name, value in bounds.items()
+            if name in schema.names
+        }
+
+    bounds = {"minValues": shown(file.low), "maxValues": shown(file.high), "nullCount": dict(file.nulls)}
+    return json.dumps({"numRecords": file.rows, **bounds})
+
+
+def _moment(micros: int) -> str:
+    return (EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
