@@ -69,6 +69,21 @@ def default_file() -> str:
     return "\n".join(lines)
 
 
+def write_settings(home: str | os.PathLike[str], values: dict[str, float]) -> None:
+    """Put these values into the file of a home, in place of those that stand there; all other lines stay."""
+    path = Path(home) / FILE
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    left = dict(values)
+    for place, line in enumerate(lines):
+        name = line.split("=", 1)[0].strip()
+        if name in left and not line.lstrip().startswith("#"):
+            lines[place] = f"{name} = {left.pop(name)}"
+    lines += [f"{name} = {value}" for name, value in left.items()]
+    writing = path.with_suffix(".writing")
+    writing.write_text("\n".join(lines) + "\n", "utf-8")
+    os.replace(writing, path)
+
+
 def _sources(home: Any, known: dict[str, Any], arguments: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     sources: list[tuple[str, dict[str, Any]]] = []
     if home is not None and (path := Path(home) / FILE).is_file():

@@ -182,7 +182,7 @@ def _workloads(commands) -> None:  # type: ignore[no-untyped-def]
     bench = _add(
         commands, "bench", operate.bench, "list the benchmarks, or run one", "pststream bench run kernel --scale small"
     )
-    bench.add_argument("what", choices=("list", "run"))
+    bench.add_argument("what", choices=("list", "run", "calibrate"), help="calibrate: measure cost_* for this home")
     bench.add_argument("name", nargs="?")
     bench.add_argument("--scale", choices=("small", "full"), default="small")
     bench.add_argument("--seed", type=int, default=1)

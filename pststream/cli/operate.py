@@ -184,6 +184,8 @@ def bench(context: "Context", arguments: Any) -> "Answer":
     """List the benchmarks, or run one."""
     from pststream.benchmarks.registry import BENCHMARKS, run_benchmark
 
+    if arguments.what == "calibrate":
+        return _calibrate(context, arguments)
     if arguments.what == "list":
         listed = {name: benchmark.meaning for name, benchmark in BENCHMARKS.items()}
         return _answer(listed, "\n".join(f"{name:14} {meaning}" for name, meaning in listed.items()))
@@ -193,3 +195,18 @@ def bench(context: "Context", arguments: Any) -> "Answer":
     if arguments.out:
         Path(arguments.out).write_text(json.dumps(document, indent=1) + "\n", "utf-8")
     return _answer(document, json.dumps(document, indent=1))
+
+
+def _calibrate(context: "Context", arguments: Any) -> "Answer":
+    """Measure the constants of the cost model and write them into the home's settings."""
+    from pststream.benchmarks.registry import run_benchmark
+    from pststream.settings import write_settings
+
+    home = context.home.check()
+    document = run_benchmark("calibrate", arguments.scale, arguments.seed, context.settings, context.say)
+    found = {name: value for name, value in document["figures"].items() if name.startswith("cost_")}
+    write_settings(home.path, found)
+    lines = [f"{name} = {value:.3g}" for name, value in found.items()]
+    return _answer(
+        document, "\n".join([*lines, f"written to {home.path}/pststream.toml; plans made from now on use them"])
+    )

@@ -1,0 +1,94 @@
+"""The constants of Definition 1 on this machine, from what workers cost when the real job runs under several plans.
+
+Each (plan, worker) gives a point: objects it got, subscriptions it holds, CPU seconds it took. Insertions (c3) are told
+from the building of segments; checks and objects (c1, c2) by the least non-negative squares of relative errors over
+points; deletions (c4) by marking them in a segment. Source: PS2Stream section IV-A, which does not say how its
+constants were found.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy.optimize import nnls
+
+from pststream import names
+from pststream.benchmarks.arrays import clause_lists, index_table
+from pststream.benchmarks.homes import BenchHome
+from pststream.benchmarks.targets import at_least, at_most
+from pststream.matching.deletions import build_deletions, deleted_pieces, merge_deletions
+from pststream.matching.segments import build_segment
+from pststream.pipeline.match import match
+from pststream.pipeline.plan import plan
+from pststream.settings import Settings
+from pststream.state import control
+from pststream.state.ledger import Ledger
+from pststream.workload.queries import QueryStyle
+from pststream.workload.synthetic import synthetic_objects, synthetic_subscriptions
+
+SIZES = {"small": (50_000, 50_000), "full": (1_000_000, 500_000)}
+PLANS = (("kd_tree", 2), ("kd_tree", 8), ("grid", 4), ("grid", 16))
+STYLE = QueryStyle(frequent_share=0.45)
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+    """The four settings `cost_*`, and how well they tell the measured load of workers."""
+    subscriptions, objects = SIZES[scale]
+    points = []
+    with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
+        bench = BenchHome(f"{folder}/home", seed, progress)
+        chosen = replace(settings, cache_dir=f"{folder}/cache")
+        bench.add_subscriptions(subscriptions, STYLE)
+        for planner, workers in PLANS:
+            progress(f"{planner} over {workers} workers")
+            plan(bench.home, replace(chosen, planner=planner, workers=workers))
+            built, warm = (_batch(bench, chosen, objects) for _ in range(2))
+            points.append(np.column_stack([warm, built[:, 2] - warm[:, 2]]))
+    sent, stored, cpu, build = np.concatenate(points).T
+    insert = max(float(build.sum() / stored.sum()), 0.0)
+    # Each point counts by its relative error, so that small workers count as much as large ones.
+    terms = np.column_stack([sent * stored, sent]) / cpu[:, None]
+    (check, handle), _ = nnls(terms, np.ones(len(cpu)))
+    predicted = check * sent * stored + handle * sent
+    figures = {
+        "cost_check": float(check),
+        "cost_object": float(handle),
+        "cost_insert": insert,
+        "cost_delete": _deletion(seed),
+        "points": len(cpu),
+        "correlation": round(float(np.corrcoef(predicted, cpu)[0, 1]), 4),
+        "total_over_measured": round(float(predicted.sum() / cpu.sum()), 4),
+    }
+    return {
+        "figures": figures,
+        "floor": {},
+        "targets": {
+            "correlation": at_least(figures["correlation"], 0.95),
+            "total_error": at_most(abs(figures["total_over_measured"] - 1), 0.15),
+        },
+    }
+
+
+def _batch(bench: BenchHome, settings: Settings, objects: int) -> np.ndarray:
+    """A batch of objects: objects, stored pieces and CPU seconds of each worker, float64[workers, 3]."""
+    bench.add_objects(objects)
+    match(bench.home, settings)
+    last = Ledger(bench.home).batches[-1]["batch_id"]
+    rows = control.read(bench.home, names.UNIT_LOADS, filters=[("batch_id", "=", last), ("unit", "=", -1)])
+    rows = rows.sort_by("worker")
+    return np.column_stack([rows.column(name).to_numpy() for name in ("objects", "subscriptions", "cpu_seconds")])
+
+
+def _deletion(seed: int) -> float:
+    """Seconds to mark a deletion in a segment."""
+    drawn = synthetic_subscriptions(200_000, seed, synthetic_objects(20_000, seed), STYLE)
+    segment = build_segment(index_table(drawn, clause_lists(drawn)))
+    rows = pa.table({"subscription_key": segment.records[::10, 0], "end_at": segment.records[::10, 2]})
+    began = time.thread_time()
+    for _ in range(5):
+        deleted_pieces(segment, *merge_deletions([build_deletions(rows)]))
+    return (time.thread_time() - began) / (5 * rows.num_rows)

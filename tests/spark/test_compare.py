@@ -1,0 +1,39 @@
+"""Planners compared on a home's own data: measured by the real job, and nothing in the home changes."""
+
+from pathlib import Path
+
+import pytest
+
+from pststream import names
+from tests import worlds
+from tests.commands import ingest_world, new_home
+
+pytestmark = pytest.mark.spark
+
+
+def test_every_planner_finds_the_same_and_the_home_stays(tmp_path: Path) -> None:
+    world = worlds.write_world(tmp_path, worlds.random_world(31, objects=200, requests=200), 31)
+    home = new_home(tmp_path / "home", planner="grid", workers=3, lateness_seconds=world.lateness_seconds)
+    ingest_world(home, world)
+    before = sorted(str(path) for path in home.path.rglob("*") if path.is_file())
+    document = home.run("plans", "compare", "--planners", "grid,kd_tree", "--out", tmp_path / "compared.html")
+    assert sorted(str(path) for path in home.path.rglob("*") if path.is_file()) == before
+    home.match()
+    assert document["matches"] >= len(home.exported()) > 0
+    assert {figures["planner"] for figures in document["planners"]} == {"grid", "kd_tree"}
+    best, other = document["planners"]
+    assert best["throughput"] >= other["throughput"]
+    for figures in document["planners"]:
+        assert figures["matches"] == document["matches"]
+        assert len(figures["worker_seconds"]) == len(figures["model_seconds"]) == document["workers"] == 3
+        assert figures["max_seconds"] == pytest.approx(max(figures["worker_seconds"]), abs=1e-3)
+    page = (tmp_path / "compared.html").read_text("utf-8")
+    assert "Planners compared" in page and "kd_tree" in page
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home", planner="grid", workers=2, lateness_seconds=60)
+    empty = home.run("plans", "compare", code=2)
+    assert "ingest some first" in empty["error"]
+    unknown = home.run("plans", "compare", "--planners", "magic", code=2)
+    assert all(name in unknown["error"] for name in names.PLANNERS)

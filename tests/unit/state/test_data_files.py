@@ -1,0 +1,117 @@
+"""Data files: what a task writes is what readers see, once it is committed, once."""
+
+import datetime as dt
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pststream import names
+from pststream.state import data_files as files
+from pststream.state.data_files import FileWriter, commit, data_files, located
+from pststream.state.home import Home
+from pststream.state.slices import Range, Slice, read_slices, tasks_of
+from pststream.state.tables import TABLES
+
+SCHEMA = TABLES[names.OBJECTS].schema
+
+
+def rows(first: int, count: int) -> pa.RecordBatch:
+    """Objects with keys from `first` on, a microsecond apart."""
+    keys = np.arange(first, first + count)
+    values = {
+        "object_key": keys,
+        "object_id": [str(key) for key in keys],
+        "ts": pa.array(keys + 1_700_000_000_000_000).cast(pa.timestamp("us", tz="UTC")),
+        "lon": np.zeros(count),
+        "lat": np.zeros(count),
+        "text": [""] * count,
+        "terms": [[int(key)] for key in keys],
+        "ingest_id": np.ones(count, np.int64),
+    }
+    return pa.RecordBatch.from_pydict(values, schema=SCHEMA)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    made = Home(tmp_path / "home")
+    made.init()
+    return made
+
+
+def written(home: Home, *batches: pa.RecordBatch) -> files.DataFile:
+    writer = FileWriter(home.table(names.OBJECTS), SCHEMA)
+    for batch in batches:
+        writer.write(batch)
+    file = writer.close()
+    assert file is not None
+    return file
+
+
+def test_rows_come_back_with_their_bounds(home: Home) -> None:
+    file = written(home, rows(10, 5), rows(15, 3))
+    assert commit(home, names.OBJECTS, [file], application="t", transaction=1)
+    (listed,) = data_files(home, names.OBJECTS)
+    assert (listed.path, listed.rows, listed.bytes) == (file.path, 8, file.bytes)
+    assert (listed.low["object_key"], listed.high["object_key"]) == (10, 17)
+    # Times are bounded outwards, in milliseconds.
+    assert listed.low["ts"] <= 1_700_000_000_000_010 and listed.high["ts"] >= 1_700_000_000_000_017
+    table = pa.table(files.DeltaTable(home.table(names.OBJECTS)).to_pyarrow_table())
+    assert table.sort_by("object_key").equals(pa.Table.from_batches([rows(10, 8)]))
+
+
+def test_a_filter_on_any_column_finds_its_rows(home: Home) -> None:
+    """Readers must not take a column without bounds for one without values."""
+    commit(home, names.OBJECTS, [written(home, rows(1, 4))], application="t", transaction=1)
+    table = files.DeltaTable(home.table(names.OBJECTS))
+    assert table.to_pyarrow_table(filters=[("object_id", "=", "3")]).num_rows == 1
+    assert table.to_pyarrow_table(filters=[("lon", "=", 0.0)]).num_rows == 4
+    late = dt.datetime.fromtimestamp(1_700_000_000, dt.UTC) + dt.timedelta(microseconds=3)
+    assert table.to_pyarrow_table(filters=[("ts", ">=", late)]).num_rows == 2
+
+
+def test_a_transaction_counts_once_and_its_second_files_go(home: Home) -> None:
+    assert commit(home, names.OBJECTS, [written(home, rows(1, 2))], application="t", transaction=1)
+    again = written(home, rows(1, 2))
+    assert not commit(home, names.OBJECTS, [again], application="t", transaction=1)
+    assert not (Path(home.table(names.OBJECTS)) / again.path).exists()
+    assert sum(file.rows for file in data_files(home, names.OBJECTS)) == 2
+
+
+def test_files_are_replaced_in_one_commit(home: Home) -> None:
+    first = written(home, rows(1, 2))
+    commit(home, names.OBJECTS, [first], application="t", transaction=1)
+    before = files.DeltaTable(home.table(names.OBJECTS)).version()
+    commit(home, names.OBJECTS, [written(home, rows(5, 1))], [first], application="t", transaction=2)
+    assert files.DeltaTable(home.table(names.OBJECTS)).version() == before + 1
+    assert [file.low["object_key"] for file in data_files(home, names.OBJECTS)] == [5]
+
+
+def test_no_file_where_no_row_comes(home: Home) -> None:
+    writer = FileWriter(home.table(names.OBJECTS), SCHEMA)
+    writer.write(rows(1, 0))
+    assert writer.close() is None and not writer.file.exists()
+
+
+def test_tasks_read_each_row_group_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "ROW_GROUP", 10)
+    file = written(home, rows(0, 95))
+    small = written(home, rows(200, 3))
+    tasks = tasks_of(located(home, names.OBJECTS, [file, small]), rows=20)
+    assert len(tasks) == 5
+    found = [key for task in tasks for batch in read_slices(task, ["object_key"]) for key in batch[0].to_pylist()]
+    assert sorted(found) == [*range(95), 200, 201, 202]
+
+
+def test_a_range_reads_only_its_rows(home: Home) -> None:
+    file = written(home, rows(0, 50))
+    wanted = Range("object_key", 10, 13)
+    (slices,) = tasks_of(located(home, names.OBJECTS, wanted.files([file])))
+    assert [key for batch in read_slices(slices, ["object_key"], wanted) for key in batch[0].to_pylist()] == [
+        11,
+        12,
+        13,
+    ]
+    assert Range("object_key", 49, 99).files([file]) == []
+    assert isinstance(slices[0], Slice)
