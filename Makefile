@@ -16,7 +16,7 @@ help:  ## this list
 setup: $(DONE)/kernels  ## .venv with packages, jars and compiled kernels; at once when nothing changed
 
 demo: setup  ## the main job end to end on built-in data, ending with a report
-	JDK_JAVA_OPTIONS='-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC' $(BIN)/pststream demo
+	$(BIN)/pststream demo
 
 test: lint  ## all checks and all tests
 	$(BIN)/python -m pytest

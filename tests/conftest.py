@@ -9,10 +9,6 @@ from tests.commands import Home, new_home
 
 ROOT = Path(__file__).parents[1]
 
-# Spark jobs of a second do not live to see the optimizing compiler earn its cost: half the time on two cores.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC")
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     """A new home with the default settings, commands on it run in this process."""

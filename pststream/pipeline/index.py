@@ -17,6 +17,7 @@ from pststream.pipeline.executor import Work, deletions_of, dispatch_index, rank
 from pststream.pipeline.spark_tasks import Parcel, run_shuffled
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
+from pststream.state import control
 from pststream.state.data_files import DataFile, FileWriter, commit, data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
@@ -70,7 +71,9 @@ def rebuild(home: Home, old: Work, new: Work, assignment: Assignment, settings: 
         partial(_write_part, home.table(names.WORKER_INDEX), new),
     )
     files = [file for part in written for file in part]
-    commit(home, names.WORKER_INDEX, files, application=f"index-{new.plan_version}", transaction=new.batch_id)
+    # A planner that was killed may have built an index of this version, which the caller has removed: each try counts.
+    last = control.last_transaction(home, names.WORKER_INDEX, "rebuild")
+    commit(home, names.WORKER_INDEX, files, application="rebuild", transaction=last + 1)
 
 
 def _send_requests(work: Work, requests: Range, slices: tuple[Slice, ...]) -> Iterator[Parcel]:

@@ -57,7 +57,7 @@ def accepted_in_order(home: Home, table: str, *columns: str) -> list[tuple[Any, 
 def rejected(home: Home) -> Counter[tuple[Any, ...]]:
     """The rejected rows."""
     columns = ["kind", "file", "row", "field", "reason"]
-    rows = table_of(home, "rejects").to_pyarrow_table(columns).to_pylist()
+    rows = table_of(home, "rejects").to_pyarrow_table(columns=columns).to_pylist()
     return Counter(tuple(row[c] for c in columns) for row in rows)
 
 
