@@ -172,13 +172,21 @@ def _plans(context, arguments):  # type: ignore[no-untyped-def]
 def _workloads(commands) -> None:  # type: ignore[no-untyped-def]
     generate = _add(
         commands, "generate", operate.generate, "write a synthetic workload, seeded",
-        "pststream generate requests --kind q2 --count 100000 --out requests.jsonl",
+        "pststream generate requests --kind q3 --count 100000 --lifetime 20000 --out requests.jsonl",
     )  # fmt: skip
     generate.add_argument("what", choices=("objects", "requests"))
     generate.add_argument("--count", type=_positive, required=True)
     generate.add_argument("--out", required=True, metavar="FILE", help=".csv (objects), .jsonl or .parquet")
     generate.add_argument("--kind", choices=("q1", "q2", "q3"), default="q1", help="of the paper (default %(default)s)")
     generate.add_argument("--seed", type=int, default=1)
+    requests = generate.add_argument_group("requests")
+    requests.add_argument("--objects", metavar="FILE", help="draw places and keywords from these (default: made up)")
+    requests.add_argument(
+        "--lifetime", type=_positive, metavar="MU", help="delete each after N(MU, (0.2 MU)^2) further insertions"
+    )
+    requests.add_argument(
+        "--drift-every", type=_positive, metavar="N", help="q3: switch a tenth of the regions after N insertions"
+    )
     bench = _add(
         commands, "bench", operate.bench, "list the benchmarks, or run one", "pststream bench run kernel --scale small"
     )

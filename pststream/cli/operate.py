@@ -151,20 +151,25 @@ def maintain(context: "Context", arguments: Any) -> "Answer":
 def generate(context: "Context", arguments: Any) -> "Answer":
     """Write a synthetic workload."""
     from pststream.workload.generator import write_objects, write_requests
+    from pststream.workload.object_sample import sample_of_file
 
     began = dt.datetime.now()
     if arguments.what == "objects":
-        write_objects(arguments.out, arguments.count, arguments.seed)
+        written = write_objects(arguments.out, arguments.count, arguments.seed)
     else:
-        write_requests(arguments.out, arguments.count, arguments.seed, kind=arguments.kind)
+        written = write_requests(
+            arguments.out,
+            arguments.count,
+            arguments.seed,
+            kind=arguments.kind,
+            objects=sample_of_file(arguments.objects, arguments.seed) if arguments.objects else None,
+            deletions=arguments.lifetime is not None,
+            mean_lifetime=arguments.lifetime,
+            drift_every=arguments.drift_every,
+        )
     seconds = (dt.datetime.now() - began).total_seconds()
-    document = {
-        "out": arguments.out,
-        "rows": arguments.count,
-        "bytes": Path(arguments.out).stat().st_size,
-        "seconds": seconds,
-    }
-    return _answer(document, f"{arguments.out}: {arguments.count} {arguments.what}")
+    document = {"out": written.path, "rows": written.rows, "bytes": written.bytes, "seconds": seconds}
+    return _answer(document, f"{written.path}: {written.rows} {arguments.what}")
 
 
 def demo(context: "Context", arguments: Any) -> "Answer":

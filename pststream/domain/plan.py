@@ -112,3 +112,33 @@ def space_plan(
         unit_worker=np.ascontiguousarray(leaf_worker, dtype=np.int32),
         options=options or {},
     )
+
+
+def text_plan(
+    planner: str,
+    grid: DispatchGrid,
+    terms: np.ndarray,
+    term_worker: np.ndarray,
+    workers: int,
+    options: dict[str, object] | None = None,
+) -> PartitionPlan:
+    """A plan of one leaf that is partitioned by text: unit i is worker i's, and all units share the other terms.
+
+    terms        int64[n]   ascending
+    term_worker  int[n]     worker of each of these terms
+    """
+    units = np.arange(workers, dtype=np.int32)
+    return PartitionPlan(
+        planner=planner,
+        workers=workers,
+        grid=grid,
+        cell_leaf=np.zeros(grid.cells, dtype=np.int32),
+        leaf_unit=np.full(1, -1, dtype=np.int32),
+        term_offsets=np.array([0, len(terms)], dtype=np.int64),
+        terms=terms,
+        term_unit=np.ascontiguousarray(term_worker, dtype=np.int32),
+        spread_offsets=np.array([0, workers], dtype=np.int64),
+        spread_unit=units,
+        unit_worker=units.copy(),
+        options=options or {},
+    )

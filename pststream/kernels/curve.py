@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.kernels.compile import kernel
+from pststream.kernels.pyramid import Pyramid, distinct_codes, new_search
 
 
 class Walk(NamedTuple):
@@ -81,6 +82,40 @@ def curve_entries(
 @kernel
 def _holds(box: np.ndarray, x: int, y: int) -> bool:
     return box[0] <= x <= box[2] and box[1] <= y <= box[3]
+
+
+@kernel
+def leaf_entries(ranges: np.ndarray, places: Pyramid) -> tuple[np.ndarray, np.ndarray]:
+    """As `curve_entries`, for a walk through leaves of any shape.
+
+    ranges  int32[boxes, 4]   first column, first row, last column, last row, in cells
+    places  pyramid over the place on the walk of each cell's leaf
+    """
+    entry = np.empty(len(ranges) + places.kinds, np.int32)
+    previous = np.empty(len(ranges) + places.kinds, np.int32)
+    exits = np.empty(places.kinds, np.int32)
+    search = new_search(places)
+    size = 0
+    for box in range(len(ranges)):
+        if size + places.kinds > len(entry):
+            entry = np.concatenate((entry, entry))
+            previous = np.concatenate((previous, previous))
+        first = size
+        left = 0
+        for i in range(distinct_codes(ranges[box], places, search, box)):
+            p = search.found[i]
+            if p == 0 or search.stamp[p - 1] != box:
+                entry[size] = p
+                size += 1
+            if p == places.kinds - 1 or search.stamp[p + 1] != box:
+                exits[left] = p
+                left += 1
+        if left > 1:
+            entry[first:size].sort()
+            exits[:left].sort()
+        previous[first] = -1
+        previous[first + 1 : size] = exits[: left - 1]
+    return entry[:size].copy(), previous[:size].copy()
 
 
 @kernel

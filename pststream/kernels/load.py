@@ -9,12 +9,12 @@ from pststream.kernels.segment import look_up
 
 
 @kernel
-def live_terms(terms: np.ndarray, slots: np.ndarray, places: np.ndarray, bits: int) -> np.ndarray:
-    """Whether each term (int64[n]) is in the hash table of `kernels.segment.hash_table`: bool[n]."""
-    live = np.empty(len(terms), np.bool_)
+def term_places(terms: np.ndarray, slots: np.ndarray, places: np.ndarray, bits: int) -> np.ndarray:
+    """The place of each term (int64[n]) in what `kernels.segment.hash_table` was made of, or -1: int32[n]."""
+    found = np.empty(len(terms), np.int32)
     for t in range(len(terms)):
-        live[t] = look_up(terms[t], slots, places, bits) >= 0
-    return live
+        found[t] = look_up(terms[t], slots, places, bits)
+    return found
 
 
 @kernel

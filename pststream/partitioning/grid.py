@@ -4,12 +4,13 @@ import numpy as np
 
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.domain.workload import WorkloadSample
-from pststream.kernels.curve import Walk, curve_entries, cut_walk
+from pststream.kernels.curve import curve_entries
 from pststream.partitioning.contract import Options, whole_numbers
+from pststream.partitioning.runs import deal_runs
 from pststream.space.bounds import COLUMNS, ROWS, bounds_of
 from pststream.space.curves import hilbert_walk
-from pststream.workload.cost import CostModel, LoadRates
-from pststream.workload.counts import RegionCounts, region_counts
+from pststream.workload.cost import CostModel
+from pststream.workload.counts import region_counts
 from pststream.workload.ranges import cell_ranges
 
 DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "blocks": 64}
@@ -40,8 +41,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     blocks = (first_x, first_y, last_x, last_y)
     ranges = _block_ranges(sample, grid, block_x, block_y)
     entry, previous = curve_entries(ranges, place, walk_x.astype(np.int32), walk_y.astype(np.int32))
-    ends = cut_walk(_walk(counts, blocks, cost.rates(sample), entry, previous), workers)
-    leaf_worker = np.repeat(np.arange(workers), np.diff(ends))
+    leaf_worker = deal_runs(counts, blocks, cost.rates(sample), entry, previous, workers)
     return space_plan("grid", grid, place[np.ix_(block_y, block_x)].ravel(), leaf_worker, workers, dict(chosen))
 
 
@@ -56,27 +56,3 @@ def _block_ranges(sample: WorkloadSample, grid: DispatchGrid, block_x: np.ndarra
     ranges[:, 0::2] = block_x[cells[:, 0::2]]
     ranges[:, 1::2] = block_y[cells[:, 1::2]]
     return ranges
-
-
-def _walk(
-    counts: RegionCounts,
-    blocks: tuple[np.ndarray, ...],
-    rates: LoadRates,
-    entry: np.ndarray,
-    previous: np.ndarray,
-) -> Walk:
-    objects = counts.objects(*blocks).astype(np.float64)
-    touching = counts.subscriptions(*blocks)
-    if float(counts.load(rates, 0, 0, counts.columns - 1, counts.rows - 1)) <= 0.0:
-        objects, rates = np.ones_like(objects), LoadRates(pair=0.0, object=1.0, subscription=0.0)
-    places = len(objects)
-    keys = np.sort(entry.astype(np.int64) * (places + 1) + previous + 1)
-    return Walk(
-        objects=objects,
-        touching=touching,
-        entry_start=np.searchsorted(keys, np.arange(places + 1) * (places + 1)),
-        entry_previous=(keys % (places + 1) - 1).astype(np.int32),
-        pair=rates.pair,
-        object=rates.object,
-        subscription=rates.subscription,
-    )

@@ -102,9 +102,11 @@ def write_requests(
     deletions              each insertion is deleted after a lifetime drawn from N(mu, (0.2 mu)^2), counted in
                            insertions; lifetimes that end after the last insertion have no deletion
     mean_lifetime          mu, about the number of live subscriptions; None: half of `count`
-    drift_every            Q3: a tenth of the regions switches between Q1 and Q2 after so many insertions
+    drift_every            Q3 only: a tenth of the regions switches between Q1 and Q2 after so many insertions
     start                  `created_at` of the first insertion; without a zone it is UTC
     seconds_per_insertion  from one `created_at` to the next; None: 0, with deletions SECONDS_PER_INSERTION
+
+    Memory is that of a chunk, the sample and the live subscriptions (16 bytes each).
 
     Raises UsageError if an argument makes no sense; nothing is written then.
     """
@@ -115,13 +117,16 @@ def write_requests(
     if seconds_per_insertion is None:
         seconds_per_insertion = SECONDS_PER_INSERTION if deletions else 0.0
     _at_least("seconds_per_insertion", seconds_per_insertion, 0.002 if deletions else 0)
+    style = style or QueryStyle(kind)
     if drift_every is not None:
         _at_least("drift_every", drift_every, 1)
+        if style.kind != "q3":
+            raise UsageError(f"drift_every is for q3, not {style.kind}", "only q3 has regions that differ")
     chunks = request_chunks(
         count,
         seed,
         objects=objects or generated_sample(seed),
-        style=style or QueryStyle(kind),
+        style=style,
         mean_lifetime=mean_lifetime if deletions else None,
         drift_every=drift_every,
         start_ms=_milliseconds(start),

@@ -3,16 +3,24 @@
 import numpy as np
 
 from pststream.domain.workload import WorkloadSample
-from pststream.kernels.load import live_objects, live_terms
+from pststream.kernels.load import live_objects, term_places
 from pststream.kernels.segment import hash_table
+
+
+def posted_terms_of(sample: WorkloadSample) -> tuple[np.ndarray, np.ndarray]:
+    """The terms under which the sample posts a subscription, and the place of each of the objects' terms among them.
+
+    Returns posted int64[T] ascending, places int32[len(sample.terms)], -1 for a term that is not posted.
+    """
+    posted = np.unique(sample.post_terms)
+    bits = max(3, (2 * len(posted)).bit_length())
+    slots, places = hash_table(posted, bits)
+    return posted, np.asarray(term_places(sample.terms, slots, places, bits))
 
 
 def live_terms_of(sample: WorkloadSample) -> np.ndarray:
     """Whether the sample posts a subscription under each of the objects' terms: bool[len(sample.terms)]."""
-    posted = np.unique(sample.post_terms)
-    bits = max(3, (2 * len(posted)).bit_length())
-    slots, places = hash_table(posted, bits)
-    return np.asarray(live_terms(sample.terms, slots, places, bits))
+    return posted_terms_of(sample)[1] >= 0
 
 
 def live_objects_of(sample: WorkloadSample) -> np.ndarray:

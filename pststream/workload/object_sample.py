@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from pststream.errors import InputFileError
 from pststream.text.words import tokenize
 from pststream.workload.places import Places, city_places, scatter
-from pststream.workload.queries import QuerySource
+from pststream.workload.queries import QuerySource, rank_terms
 from pststream.workload.topics import area_of, draw_terms
 from pststream.workload.words import Vocabulary, make_vocabulary
 
@@ -45,7 +45,8 @@ def generated_sample(
     lon, lat = scatter(rng, places or city_places(), count)
     areas = np.repeat(area_of(lon, lat), 1 + rng.poisson(max(terms_per_text - 1.0, 0.0), count))
     terms = draw_terms(rng, areas, vocabulary.law, seed, local_share)
-    return ObjectSample(QuerySource(lon, lat, terms, vocabulary.law.size), vocabulary.words)
+    occurrences, by_rank = rank_terms(terms, vocabulary.law.size)
+    return ObjectSample(QuerySource(lon, lat, occurrences, len(by_rank)), vocabulary.words.take(pa.array(by_rank)))
 
 
 def sample_of_texts(lon: np.ndarray, lat: np.ndarray, texts: Sequence[str | None]) -> ObjectSample:

@@ -41,6 +41,18 @@ class QuerySource:
         return float(self.lon.min()), float(self.lat.min()), float(self.lon.max()), float(self.lat.max())
 
 
+def rank_terms(terms: np.ndarray, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
+    """Terms by how frequent they are, as `QuerySource.occurrences` needs them.
+
+    terms  int32[m]   in [0, vocabulary), an entry for each occurrence
+    Returns ranks int32[m], and the term at each rank int32[vocabulary]; of equally frequent terms the least is first.
+    """
+    by_rank = np.argsort(-np.bincount(terms, minlength=vocabulary), kind="stable").astype(np.int32)
+    rank = np.empty(vocabulary, dtype=np.int32)
+    rank[by_rank] = np.arange(vocabulary, dtype=np.int32)
+    return rank[terms], by_rank
+
+
 @dataclass(frozen=True)
 class QueryStyle:
     """How subscriptions are drawn.

@@ -3,14 +3,14 @@
 Terms are ranks of a power law (0 is the most frequent); `term_ids` turns them into ids spread over 64 bits.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pststream.workload.mixing import mix
 from pststream.workload.places import USA_BOUNDS, Places, city_places, scatter
 from pststream.workload.power_law import PowerLaw
-from pststream.workload.queries import Queries, QuerySource, QueryStyle, draw_queries
+from pststream.workload.queries import Queries, QuerySource, QueryStyle, draw_queries, rank_terms
 from pststream.workload.topics import area_of, draw_terms
 
 DEFAULT_VOCABULARY = PowerLaw(200_000, exponent=1.0, shift=20.0)
@@ -90,8 +90,11 @@ def synthetic_subscriptions(
     of 0.3 gives 10, one of 0 less than one. Matches grow in proportion to `count`.
     """
     rng = np.random.default_rng([seed, 2])
-    source = QuerySource(objects.lon, objects.lat, objects.terms, objects.vocabulary.size)
-    return _clauses(draw_queries(rng, count, source, style or QueryStyle(), seed))
+    occurrences, by_rank = rank_terms(objects.terms, objects.vocabulary.size)
+    source = QuerySource(objects.lon, objects.lat, occurrences, len(by_rank))
+    queries = draw_queries(rng, count, source, style or QueryStyle(), seed)
+    keywords = np.sort(np.where(queries.keywords >= 0, by_rank[queries.keywords], -1), axis=1)
+    return _clauses(replace(queries, keywords=keywords))
 
 
 def _clauses(queries: Queries) -> SyntheticSubscriptions:

@@ -13,13 +13,19 @@ from pststream.domain.plan_rows import plan_from_rows, plan_row, unit_rows, vali
 from pststream.domain.workload import WorkloadSample
 from pststream.partitioning.registry import PLANNERS, make_plan
 from pststream.workload.cost import CostModel, worker_loads
+from pststream.workload.power_law import PowerLaw
 from tests.plans import TERMS, make_sample, pack, same_plan, samples, unpack
 from tests.routes import check_meetings
 
 COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
 SMALL: dict[str, object] = {"columns": 9, "rows": 7}
 
+TEXT = ("frequency", "hypergraph", "metric")
+SPACE = tuple(name for name in PLANNERS if name not in TEXT)
+
 every_planner = pytest.mark.parametrize("name", PLANNERS)
+space_planners = pytest.mark.parametrize("name", SPACE)
+text_planners = pytest.mark.parametrize("name", TEXT)
 some_workers = st.sampled_from((1, 2, 3, 8, 70))
 
 
@@ -114,20 +120,20 @@ def test_named_worlds(name: str, world: str, workers: int) -> None:
     assert np.isfinite(loads.imbalance)
 
 
-@every_planner
+@space_planners
 def test_a_raster_of_one_cell(name: str) -> None:
     plan = make_plan(name, NAMED["one term only"], 4, COST, {"columns": 1, "rows": 1})
     assert (plan.units, plan.cell_leaf.tolist()) == (1, [0])
 
 
-@every_planner
+@space_planners
 def test_without_data_the_area_is_shared_out(name: str) -> None:
     plan = make_plan(name, NAMED["nothing"], 8, COST)
     cells = np.bincount(plan.unit_worker[plan.leaf_unit[plan.cell_leaf]], minlength=8)
     assert cells.min() >= 0.9 * cells.max()
 
 
-@every_planner
+@space_planners
 @pytest.mark.parametrize("workers", [2, 3, 5, 8, 13, 16])
 def test_even_worlds_are_shared_evenly(name: str, workers: int) -> None:
     """20,000 objects and small boxes, spread evenly: nobody has more than 1.25 times as much as another."""
@@ -137,7 +143,7 @@ def test_even_worlds_are_shared_evenly(name: str, workers: int) -> None:
     assert loads.objects.sum() == 20_000
 
 
-@every_planner
+@space_planners
 @pytest.mark.parametrize("workers", [3, 8, 13])
 def test_crowded_worlds_are_shared_evenly(name: str, workers: int) -> None:
     """Nine in ten around three towns, the largest with half of them: at most 1.5 times as much as another."""
@@ -148,3 +154,43 @@ def test_crowded_worlds_are_shared_evenly(name: str, workers: int) -> None:
     sample = make_sample([tuple(p) for p in points.tolist()], [[1]] * 20_000, boxes, [[1]] * 20_000)
     loads = worker_loads(sample, make_plan(name, sample, workers, COST), COST)
     assert loads.imbalance <= 1.5
+
+
+@text_planners
+def test_a_text_plan_is_one_leaf_and_its_units_share_unseen_terms(name: str) -> None:
+    for world in ("nothing", "one term only", "all terms distinct"):
+        plan = make_plan(name, NAMED[world], 8, COST)
+        assert (plan.leaves, plan.units, plan.spread_unit.tolist()) == (1, 8, list(range(8)))
+        assert plan.terms.tolist() == np.unique(NAMED[world].post_terms).tolist()
+
+
+@text_planners
+@pytest.mark.parametrize("workers", [2, 3, 8, 13])
+def test_even_words_are_shared_evenly(name: str, workers: int) -> None:
+    """Words as frequent as each other, one in each object: nobody has more than 1.25 times as much as another."""
+    words = np.random.default_rng(3).integers(0, 500, 20_000)[:, None].tolist()
+    loads = worker_loads(everywhere(20_000, words), make_plan(name, everywhere(20_000, words), workers, COST), COST)
+    assert loads.imbalance <= 1.25
+    assert loads.objects.sum() == 20_000
+
+
+@text_planners
+@pytest.mark.parametrize("workers", [3, 8])
+def test_frequent_words_are_shared_evenly(name: str, workers: int) -> None:
+    """Words under a power law, three in each object: at most 1.5 times as much as another."""
+    law = PowerLaw(2_000, shift=10.0)
+    words = law.ranks(np.random.default_rng(3).random((20_000, 3))).tolist()
+    sample = everywhere(20_000, words)
+    loads = worker_loads(sample, make_plan(name, sample, workers, COST), COST)
+    assert loads.imbalance <= 1.5
+
+
+@pytest.mark.parametrize("name", ["hypergraph", "metric"])
+def test_words_that_go_together_stay_together(name: str) -> None:
+    """Objects and subscriptions of 40 topics without a word in common: hardly any goes to two workers."""
+    rng = np.random.default_rng(3)
+    words = [(rng.choice(6, 3, replace=False) + 6 * rng.integers(0, 40)).tolist() for _ in range(5_000)]
+    sample = everywhere(5_000, words)
+    loads = worker_loads(sample, make_plan(name, sample, 4, COST), COST)
+    assert loads.objects.sum() <= 1.1 * 5_000
+    assert loads.imbalance <= 1.25

@@ -18,10 +18,12 @@ from pststream.domain.region import read_region
 from pststream.errors import InputFileError, UsageError
 from pststream.text.expression import parse_keywords
 from pststream.text.words import tokenize
+from pststream.workload import requests
 from pststream.workload.generator import write_objects, write_requests
 from pststream.workload.object_sample import ObjectSample, generated_sample, sample_of_file, sample_of_texts
 from pststream.workload.places import KM_PER_DEGREE, find_city, nearest_cities, places_of
-from pststream.workload.queries import QueryStyle
+from pststream.workload.queries import QueryStyle, draw_queries
+from pststream.workload.regions import region_of, wide_regions
 from pststream.workload.words import MOST_WORDS, made_up_word, make_vocabulary
 
 
@@ -189,6 +191,84 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, sample: ObjectSample
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_memory_holds_the_live_subscriptions_only(
+    tmp_path: Path, sample: ObjectSample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "CHUNK", 10_000)
+    peaks = []
+    for count in (30_000, 90_000):
+        tracemalloc.start()
+        write_requests(tmp_path / "r.parquet", count, 1, objects=sample, deletions=True, mean_lifetime=2_000)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+@pytest.mark.parametrize("kind", ["q1", "q2"])
+def test_sides_are_spread_evenly(sample: ObjectSample, kind: str) -> None:
+    queries = draw_queries(np.random.default_rng(1), 20_000, sample.source, QueryStyle(kind), 1)
+    sides = (queries.boxes[:, 3] - queries.boxes[:, 1]) * KM_PER_DEGREE
+    widest = 50 if kind == "q1" else 100
+    expected = 1 + (widest - 1) * np.linspace(0.1, 0.9, 9)
+    assert np.abs(np.quantile(sides, np.linspace(0.1, 0.9, 9)) - expected).max() < 0.015 * widest
+
+
+def test_rare_keywords_are_rare_in_the_objects(sample: ObjectSample) -> None:
+    """Outside the top 1% of terms means: of the objects' own terms, local topics included."""
+    count = np.bincount(sample.source.occurrences, minlength=sample.source.vocabulary)
+    assert (np.diff(count) <= 0).all()
+    queries = draw_queries(np.random.default_rng(1), 5_000, sample.source, QueryStyle("q2"), 1)
+    assert (queries.keywords.max(axis=1) >= sample.source.vocabulary // 100).all()
+    frequent = draw_queries(np.random.default_rng(1), 5_000, sample.source, QueryStyle("q1"), 1)
+    in_top = (frequent.keywords[frequent.keywords >= 0] < sample.source.vocabulary // 100).mean()
+    assert in_top == pytest.approx(count[: sample.source.vocabulary // 100].sum() / count.sum(), abs=0.03)
+
+
+def test_regions_ask_by_their_own_taste_and_a_tenth_switches(sample: ObjectSample) -> None:
+    """Over 50 km only where the region asks as in Q2; after an interval ten regions of a hundred ask otherwise."""
+    wide = []
+    for interval in (0, 1):
+        rng = np.random.default_rng(interval)
+        queries = draw_queries(rng, 100_000, sample.source, QueryStyle("q3"), 5, interval)
+        ordinary = np.ptp(queries.boxes[:, 0::2], axis=1) < 180  # not across the antimeridian
+        boxes = queries.boxes[ordinary & (np.abs(queries.boxes[:, 1::2]) < 85).all(axis=1)]
+        region = region_of(boxes[:, 0::2].mean(axis=1), boxes[:, 1::2].mean(axis=1), sample.source.bounds)
+        large = (boxes[:, 3] - boxes[:, 1]) * KM_PER_DEGREE > 50.01
+        number, asked = np.bincount(region, minlength=100), np.bincount(region, large, minlength=100)
+        known = number > 50
+        share = asked[known] / number[known]
+        taste = wide_regions(5, interval)
+        assert ((share > 0.25) == taste[known]).all()
+        assert share[~taste[known]].max() < 0.02
+        wide.append(taste)
+    assert (wide[0] != wide[1]).sum() == 10
+
+
+def test_drift_switches_tastes_in_the_file(tmp_path: Path, sample: ObjectSample) -> None:
+    write_requests(tmp_path / "r.jsonl", 8_000, 5, kind="q3", objects=sample, drift_every=4_000)
+    rows = read_rows(tmp_path / "r.jsonl")
+    boxes = np.array([row["bbox"] for row in rows])
+    large = (boxes[:, 3] - boxes[:, 1]) * KM_PER_DEGREE > 50.01
+    region = region_of(boxes[:, 0::2].mean(axis=1), boxes[:, 1::2].mean(axis=1), sample.source.bounds)
+    inside = boxes[:, 2] > boxes[:, 0]
+    switched = wide_regions(5, 0) != wide_regions(5, 1)
+    for interval, part in enumerate((slice(0, 4_000), slice(4_000, 8_000))):
+        taste = wide_regions(5, interval)[region[part]]
+        here = inside[part] & switched[region[part]]
+        if (here & ~taste).any():
+            assert large[part][here & ~taste].mean() < 0.1
+        if (here & taste).any():
+            assert large[part][here & taste].mean() > 0.2
+    again = tmp_path / "again.jsonl"
+    write_requests(again, 8_000, 5, kind="q3", objects=sample, drift_every=4_000)
+    assert again.read_bytes() == (tmp_path / "r.jsonl").read_bytes()
+
+
+def test_drift_is_for_q3(tmp_path: Path, sample: ObjectSample) -> None:
+    with pytest.raises(UsageError, match="q3"):
+        write_requests(tmp_path / "r.jsonl", 10, 1, kind="q2", objects=sample, drift_every=5)
 
 
 def test_sample_of_given_data(tmp_path: Path) -> None:

@@ -1,0 +1,87 @@
+"""How the baselines of PS2Stream compare on its workloads: total load (Definition 1) with 8 workers, as in Figure 6."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from pststream.domain.workload import WorkloadSample
+from pststream.partitioning.registry import make_plan
+from pststream.workload.cost import CostModel, WorkerLoads, worker_loads
+from pststream.workload.places import city_places
+from pststream.workload.power_law import PowerLaw
+from pststream.workload.queries import QueryStyle
+from pststream.workload.synthetic import (
+    SyntheticObjects,
+    SyntheticSubscriptions,
+    synthetic_objects,
+    synthetic_subscriptions,
+    term_ids,
+)
+from tests.plans import pack, unpack
+
+COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
+SPACE = ("grid", "kd_tree", "r_tree")
+TEXT = ("frequency", "hypergraph", "metric")
+BRITAIN = (-8.0, 49.5, 2.0, 59.0)
+LARGE_LEXICON = PowerLaw(1_000_000, exponent=1.4, shift=20.0)
+"""As in real tweets: all but 1% of the terms together are but 7% of what is said."""
+
+
+def rarest_clauses(subscriptions: SyntheticSubscriptions, frequency: np.ndarray) -> list[list[int]]:
+    """Of each subscription the clause whose terms are rarest in sum."""
+    clauses = unpack(subscriptions.term_offsets, subscriptions.terms)
+    slices = zip(subscriptions.clause_offsets[:-1].tolist(), subscriptions.clause_offsets[1:].tolist())
+    return [min(clauses[start:stop], key=lambda clause: frequency[clause].sum()) for start, stop in slices]
+
+
+def sample_of(objects: SyntheticObjects, subscriptions: SyntheticSubscriptions) -> WorkloadSample:
+    frequency = np.bincount(objects.terms, minlength=objects.vocabulary.size)
+    posts = [sorted(term_ids(np.array(clause)).tolist()) for clause in rarest_clauses(subscriptions, frequency)]
+    terms = [sorted(term_ids(np.array(own)).tolist()) for own in unpack(objects.term_offsets, objects.terms)]
+    term_offsets, term_list = pack(terms)
+    post_offsets, post_list = pack(posts)
+    keys = np.arange(len(posts))
+    return WorkloadSample(
+        objects.lon, objects.lat, term_offsets, term_list, subscriptions.boxes, keys, post_offsets, post_list
+    )
+
+
+def britain(style: QueryStyle) -> Mapping[str, WorkerLoads]:
+    """The loads of each baseline for 20,000 objects and as many subscriptions."""
+    places = city_places("GB", BRITAIN)
+    objects = synthetic_objects(20_000, 1, vocabulary=LARGE_LEXICON, local_share=0.0, places=places)
+    sample = sample_of(objects, synthetic_subscriptions(20_000, 1, objects, style))
+    return {name: worker_loads(sample, make_plan(name, sample, 8, COST), COST) for name in SPACE + TEXT}
+
+
+@pytest.fixture(scope="module")
+def frequent() -> Mapping[str, WorkerLoads]:
+    return britain(QueryStyle("q1"))
+
+
+@pytest.fixture(scope="module")
+def rare() -> Mapping[str, WorkerLoads]:
+    """Q2 with AND alone: with OR a subscription is posted under its frequent keywords as well."""
+    return britain(QueryStyle("q2", connective="and"))
+
+
+def test_space_beats_text_where_keywords_are_frequent(frequent: Mapping[str, WorkerLoads]) -> None:
+    assert max(frequent[name].total for name in SPACE) < 0.6 * min(frequent[name].total for name in TEXT)
+
+
+def test_text_beats_space_where_keywords_are_rare_and_regions_large(rare: Mapping[str, WorkerLoads]) -> None:
+    assert max(rare[name].total for name in TEXT) < 0.9 * min(rare[name].total for name in SPACE)
+
+
+def test_knowing_what_occurs_together_saves_load(frequent: Mapping[str, WorkerLoads]) -> None:
+    for name in ("metric", "hypergraph"):
+        assert frequent[name].total < frequent["frequency"].total
+
+
+@pytest.mark.parametrize("name", SPACE + TEXT)
+def test_nobody_has_much_more_than_another(
+    name: str, frequent: Mapping[str, WorkerLoads], rare: Mapping[str, WorkerLoads]
+) -> None:
+    assert frequent[name].imbalance < 1.5
+    assert rare[name].imbalance < 1.5
