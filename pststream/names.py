@@ -1,6 +1,6 @@
 """Names that DAGs, jobs and the package share; loads nothing."""
 
-PLANNERS = ("grid", "kd_tree")
+PLANNERS = ("grid", "hybrid", "kd_tree")
 
 OBJECTS = "objects"
 REJECTS = "rejects"

@@ -4,12 +4,13 @@ from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import validate
 from pststream.domain.workload import WorkloadSample
 from pststream.errors import UsageError
-from pststream.partitioning import grid, kd_tree
+from pststream.partitioning import grid, hybrid, kd_tree
 from pststream.partitioning.contract import Options, Planner
 from pststream.workload.cost import CostModel
 
 PLANNERS: dict[str, Planner] = {
     "grid": grid.plan,
+    "hybrid": hybrid.plan,
     "kd_tree": kd_tree.plan,
 }
 
