@@ -1,4 +1,4 @@
-"""Samples like those of PS2Stream section VI, from the generator: Q1, Q2, and Q3 that has one or the other by region."""
+"""Samples like those of PS2Stream section VI, from the generator: Q1, Q2, and Q3 with one or the other by region."""
 
 import numpy as np
 
