@@ -1,6 +1,6 @@
 """Names that DAGs, jobs and the package share; loads nothing."""
 
-PLANNERS = ("grid", "kd_tree", "r_tree", "frequency", "hypergraph", "metric")
+PLANNERS = ("hybrid", "grid", "kd_tree", "r_tree", "frequency", "hypergraph", "metric")
 
 OBJECTS = "objects"
 REJECTS = "rejects"

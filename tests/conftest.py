@@ -9,6 +9,7 @@ from tests.commands import Home, new_home
 
 ROOT = Path(__file__).parents[1]
 
+
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     """A new home with the default settings, commands on it run in this process."""

@@ -18,6 +18,24 @@ def term_places(terms: np.ndarray, slots: np.ndarray, places: np.ndarray, bits: 
 
 
 @kernel
+def place_terms(
+    rows: np.ndarray, offsets: np.ndarray, terms: np.ndarray, slots: np.ndarray, places: np.ndarray, bits: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The places in the hash table of the live terms of each of `rows` of a CSR: int64[len(rows)+1], int32[n]."""
+    start = np.zeros(len(rows) + 1, np.int64)
+    found = np.empty(len(terms), np.int32)
+    size = 0
+    for i in range(len(rows)):
+        for t in range(offsets[rows[i]], offsets[rows[i] + 1]):
+            place = look_up(terms[t], slots, places, bits)
+            if place >= 0:
+                found[size] = place
+                size += 1
+        start[i + 1] = size
+    return start, found[:size].copy()
+
+
+@kernel
 def live_objects(term_offsets: np.ndarray, live: np.ndarray) -> np.ndarray:
     """Whether each object has a live term: bool[objects]."""
     has = np.zeros(len(term_offsets) - 1, np.bool_)

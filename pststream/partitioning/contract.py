@@ -36,3 +36,17 @@ def whole_numbers(planner: str, options: Options, defaults: Mapping[str, int]) -
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise UsageError(f"option {name} of planner {planner}: {value!r} is not a whole number of at least 1")
     return {name: int(str(options.get(name, value))) for name, value in defaults.items()}
+
+
+def real_numbers(planner: str, options: Options, defaults: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+    """The options of these names, each a finite number; `defaults` gives the default and the least value of each.
+
+    Raises UsageError for any other value. Names without a default are for `whole_numbers` to judge.
+    """
+    chosen = {}
+    for name, (default, least) in defaults.items():
+        value = options.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < float("inf"):
+            raise UsageError(f"option {name} of planner {planner}: {value!r} is not a number of at least {least:g}")
+        chosen[name] = float(value)
+    return chosen

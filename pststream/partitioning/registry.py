@@ -4,12 +4,13 @@ from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import validate
 from pststream.domain.workload import WorkloadSample
 from pststream.errors import UsageError
-from pststream.partitioning import frequency, grid, hypergraph, kd_tree, metric, r_tree
+from pststream.partitioning import frequency, grid, hybrid, hypergraph, kd_tree, metric, r_tree
 from pststream.partitioning.contract import Options, Planner
 from pststream.workload.cost import CostModel
 
 PLANNERS: dict[str, Planner] = {
     "grid": grid.plan,
+    "hybrid": hybrid.plan,
     "kd_tree": kd_tree.plan,
     "r_tree": r_tree.plan,
     "frequency": frequency.plan,

@@ -19,11 +19,16 @@ def test_has_the_names_that_all_share() -> None:
 @pytest.mark.parametrize(
     ("name", "workers", "options", "told"),
     [
-        ("voronoi", 8, {}, "grid, kd_tree"),
+        ("voronoi", 8, {}, "grid, hybrid, kd_tree"),
         ("grid", 0, {}, "at least 1 worker"),
         ("kd_tree", 8, {"blocks": 8}, "no option 'blocks'"),
         ("grid", 8, {"blocks": 0}, "whole number of at least 1"),
         ("grid", 8, {"blocks": "8"}, "whole number of at least 1"),
+        ("hybrid", 8, {"blocks": 8}, "no option 'blocks'"),
+        ("hybrid", 8, {"theta": 0}, "whole number of at least 1"),
+        ("hybrid", 8, {"sigma": 0.9}, "not a number of at least 1"),
+        ("hybrid", 8, {"delta": "0.5"}, "not a number of at least 0"),
+        ("hybrid", 8, {"delta": float("nan")}, "not a number of at least 0"),
         ("grid", 8, {"blocks": True}, "whole number of at least 1"),
     ],
 )

@@ -1,0 +1,66 @@
+"""The hybrid plan against plans by space alone and by text alone, and its options."""
+
+import numpy as np
+import pytest
+
+from pststream.domain.workload import WorkloadSample
+from pststream.partitioning.cuts import Rectangle
+from pststream.partitioning.nodes import Workload, numbers_of_parts, partition_node, plan_of_nodes, whole_node
+from pststream.partitioning.registry import make_plan
+from pststream.space.bounds import bounds_of
+from pststream.workload.cost import CostModel, WorkerLoads, worker_loads
+from pststream.workload.counts import region_counts
+from pststream.workload.postings import postings_of
+from tests.plans import make_sample
+from tests.workloads import paper_sample
+
+COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
+COUNT = 20_000
+
+
+def workload_of(sample: WorkloadSample, columns: int = 16) -> Workload:
+    grid = bounds_of(sample.lon, sample.lat, sample.boxes, columns, columns)
+    return Workload(region_counts(sample, grid), postings_of(sample, grid), COST.rates(sample))
+
+
+def text_loads(sample: WorkloadSample, workers: int) -> WorkerLoads:
+    """Of a plan by text alone."""
+    work = workload_of(sample, 1)
+    nodes = partition_node(whole_node(Rectangle(0, 0, 0, 0), True, work), workers, work)
+    grid, ids = work.postings.grid, work.postings.term_ids
+    return worker_loads(sample, plan_of_nodes(nodes, np.arange(len(nodes)), grid, ids, workers, {}), COST)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rare", "at_most"),
+    [("q1", 1.0, 1.02), ("q2", 1.0, 1.02), ("q2", 0.0, 0.8), ("q3", 1.0, 1.02), ("q3", 0.0, 0.9)],
+)
+def test_is_never_much_worse_than_space_or_text_alone(kind: str, rare: float, at_most: float) -> None:
+    sample = paper_sample(kind, COUNT, COUNT, rare=rare)
+    loads = worker_loads(sample, make_plan("hybrid", sample, 8, COST), COST)
+    by_space = [worker_loads(sample, make_plan(name, sample, 8, COST), COST) for name in ("kd_tree", "grid")]
+    assert loads.max <= at_most * min(other.max for other in by_space)
+    assert loads.total <= 1.02 * min(other.total for other in by_space)
+    assert loads.max <= 1.02 * text_loads(sample, 8).max
+
+
+def test_parts_go_where_the_load_is() -> None:
+    points = [(x / 20, y / 20) for x in range(20) for y in range(20) for _ in range(9 if x < 10 else 1)]
+    boxes = [(x, y, x + 0.01, y + 0.01) for x, y in points]
+    sample = make_sample(points, [[1]] * len(points), boxes, [[1]] * len(points))
+    work = workload_of(sample)
+    halves = [whole_node(Rectangle(0, 0, 7, 15), False, work), whole_node(Rectangle(8, 0, 15, 15), False, work)]
+    numbers = numbers_of_parts(halves, 10, work)
+    assert sum(numbers) == 10
+    assert numbers[0] > numbers[1] >= 1
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize("workers", [1, 8, 300])
+def test_any_options_make_a_plan(delta: float, workers: int) -> None:
+    sample = paper_sample("q3", 4000, 4000, rare=0.0)
+    options = {"columns": 32, "rows": 32, "delta": delta, "sigma": 1, "theta": 16}
+    plan = make_plan("hybrid", sample, workers, COST, options)
+    assert plan.options == options
+    assert plan.units <= max(16, workers)
+    assert plan.workers == workers

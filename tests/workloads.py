@@ -1,0 +1,45 @@
+"""Samples like those of PS2Stream section VI, from the generator: Q1, Q2, and Q3 with one or the other by region."""
+
+import numpy as np
+
+from pststream.benchmarks.arrays import clause_lists, frequencies
+from pststream.domain.pieces import rarest_clause_first
+from pststream.domain.workload import WorkloadSample
+from pststream.workload.places import USA_BOUNDS, city_places
+from pststream.workload.queries import QueryStyle
+from pststream.workload.regions import region_of, wide_regions
+from pststream.workload.synthetic import SyntheticObjects, synthetic_objects, synthetic_subscriptions, term_ids
+from tests.plans import pack, unpack
+
+Posted = tuple[np.ndarray, list[list[int]]]
+
+
+def paper_sample(kind: str, objects: int, subscriptions: int, seed: int = 1, rare: float = 1.0) -> WorkloadSample:
+    """A sample around the cities of the USA; keywords joined by AND.
+
+    rare   share of the keywords of Q2 that are drawn as often as objects have them; 0: evenly from the vocabulary
+    """
+    drawn = synthetic_objects(objects, seed, places=city_places("US", USA_BOUNDS))
+    if kind == "q3":
+        bounds = (drawn.lon.min(), drawn.lat.min(), drawn.lon.max(), drawn.lat.max())
+        parts = []
+        for wide, one in ((False, "q1"), (True, "q2")):
+            boxes, posts = _posted(one, subscriptions, seed, rare, drawn)
+            middle = (boxes[:, :2] + boxes[:, 2:]) / 2.0
+            here = np.flatnonzero(wide_regions(seed)[region_of(middle[:, 0], middle[:, 1], bounds)] == wide)
+            parts.append((boxes[here], [posts[i] for i in here]))
+        boxes, posts = np.concatenate([part[0] for part in parts]), parts[0][1] + parts[1][1]
+    else:
+        boxes, posts = _posted(kind, subscriptions, seed, rare, drawn)
+    term_offsets, terms = pack([sorted(ids) for ids in unpack(drawn.term_offsets, term_ids(drawn.terms))])
+    post_offsets, post_terms = pack([sorted(ids) for ids in posts])
+    return WorkloadSample(
+        drawn.lon, drawn.lat, term_offsets, terms, boxes, np.arange(len(boxes)), post_offsets, post_terms, len(boxes)
+    )
+
+
+def _posted(kind: str, count: int, seed: int, rare: float, objects: SyntheticObjects) -> Posted:
+    style = QueryStyle(kind, "and", frequent_share=rare if kind == "q2" else 1.0)
+    drawn = synthetic_subscriptions(count, seed, objects, style)
+    _, offsets, terms = rarest_clause_first(clause_lists(drawn), frequencies(objects).of)
+    return drawn.boxes, unpack(offsets, terms)
