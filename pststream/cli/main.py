@@ -15,7 +15,7 @@ from pststream.cli.arguments import build_parser
 from pststream.errors import PstError
 from pststream.settings import Settings, load_settings
 from pststream.state.home import Home
-from pststream.state.session import stop_session
+from pststream.state.session import stop_spark
 
 DONE, FAILED, BAD_USAGE, DONE_WITH_REJECTS = 0, 1, 2, 3
 
@@ -71,7 +71,7 @@ def entry() -> None:
     after the work is done and committed.
     """
     code = main()
-    stop_session()
+    stop_spark()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -15,7 +15,7 @@ from pststream.state.data_files import DataFile, FileWriter, data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.plans import current_version
-from pststream.state.session import get_session
+from pststream.state.session import get_context
 from pststream.state.slices import Range, tasks_of
 
 
@@ -28,7 +28,7 @@ def run_floor(home: Home, settings: Settings, after: int, to: int, workers: int,
     held = rows.files(data_files(home, names.OBJECTS))
     scans = [Scan(slices, rows, NEW) for slices in tasks_of(located(home, names.OBJECTS, held))]
     made_up = partial(_made_up, work, pairs, out)
-    written = run_shuffled(get_session(settings), scans, partial(route, work, -1), workers, made_up)
+    written = run_shuffled(get_context(settings), scans, partial(route, work, -1), workers, made_up)
     return sum(file.rows for file in written if file)
 
 

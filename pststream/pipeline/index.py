@@ -22,7 +22,7 @@ from pststream.state.data_files import DataFile, FileWriter, commit, data_files,
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
 from pststream.state.plans import Ranking
-from pststream.state.session import get_session
+from pststream.state.session import get_context
 from pststream.state.slices import Range, Slice, read_slices, tasks_of
 from pststream.state.tables import TABLES
 
@@ -49,7 +49,7 @@ def apply_requests(home: Home, work: Work, after: int, to: int, settings: Settin
     requests = Range("request_key", after, to)
     tasks = tasks_of(located(home, names.REQUESTS, requests.files(data_files(home, names.REQUESTS))))
     written = run_shuffled(
-        get_session(settings),
+        get_context(settings),
         tasks,
         partial(_send_requests, work, requests),
         work.workers + 1,
@@ -64,7 +64,7 @@ def rebuild(home: Home, old: Work, new: Work, assignment: Assignment, settings: 
     held = tuple(index_files(home, old.plan_version))
     tasks = tasks_of((file.path, file.rows) for file in held if file.worker != names.EVERY_WORKER)
     written = run_shuffled(
-        get_session(settings),
+        get_context(settings),
         tasks,
         partial(_send_stored, old, held, new, assignment),
         new.workers + 1,

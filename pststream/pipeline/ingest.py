@@ -28,7 +28,7 @@ from pststream.state.crash import crash_point
 from pststream.state.data_files import commit
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger
-from pststream.state.session import get_session
+from pststream.state.session import get_context
 
 Progress = Callable[[str], None]
 
@@ -115,7 +115,7 @@ def _take_in(
     home: Home, settings: Settings, files: list[dict[str, Any]], progress: Progress, resumed: bool
 ) -> list[dict[str, Any]]:
     """Read, judge and write the files of one ingest; returns their ledger rows, done."""
-    spark = get_session(settings)
+    spark = get_context(settings)
     kind, ingest_id = files[0]["kind"], files[0]["ingest_id"]
     folder = f"{home.path}/staging"
     shutil.rmtree(folder, ignore_errors=True)

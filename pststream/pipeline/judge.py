@@ -26,7 +26,7 @@ from pststream.state.slices import Range, Slice, read_slices, tasks_of
 from pststream.text.buffers import utf8_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 FIRST = -(2**63)
 """Horizon of a file before which there is none."""
@@ -56,7 +56,7 @@ class Source:
 
 
 def judge(
-    spark: "SparkSession", home: Home, kind: str, staged: list[Staged], horizons: dict[int, int], folder: str
+    spark: "SparkContext", home: Home, kind: str, staged: list[Staged], horizons: dict[int, int], folder: str
 ) -> list[str]:
     """Paths of the verdict files about the new rows; `horizons`: of each file, objects before it are late."""
     new = [Source(s.slices, s.file_seq, horizons.get(s.file_seq, FIRST)) for s in staged if s.rows]

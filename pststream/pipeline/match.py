@@ -31,7 +31,7 @@ from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.ledger import Ledger
 from pststream.state.plans import current_version, plan_rows
-from pststream.state.session import get_session
+from pststream.state.session import get_context
 from pststream.state.slices import Range, tasks_of
 
 Progress = Callable[[str], None]
@@ -119,7 +119,7 @@ def _next_batch(home: Home, settings: Settings, max_objects: int) -> dict[str, A
 def run_batch(home: Home, settings: Settings, batch: dict[str, Any]) -> dict[str, Any]:
     """Do a batch that stands in the ledger; every step may have been done before."""
     clock = Clock()
-    get_session(settings)
+    get_context(settings)
     clock.lap("session")
     work = _work(home, settings, batch)
     if batch["requests_to"] > batch["requests_after"]:
@@ -185,7 +185,7 @@ def _scans(home: Home, batch: dict[str, Any], ledger: Ledger) -> list[Scan]:
 def matched(home: Home, settings: Settings, work: Work, scans: list[Scan], after_key: int) -> list[Report]:
     """Route the objects, send them to their workers in one shuffle, match them there; a report a worker."""
     return run_shuffled(
-        get_session(settings),
+        get_context(settings),
         scans,
         partial(route, work, after_key),
         work.workers,

@@ -18,7 +18,7 @@ from pststream.state.data_files import DataFile, commit, data_files
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.ledger import Ledger
-from pststream.state.session import get_session
+from pststream.state.session import get_context
 from pststream.state.slices import Slice, read_slices
 
 SMALL_BYTES = 8 * 1024 * 1024
@@ -80,7 +80,7 @@ def upkeep(home: Home, settings: Settings, plan_version: int) -> int:
 def _replace(
     home: Home, settings: Settings, merges: list[Merge], removed: list[DataFile], application: str, transaction: int
 ) -> list[DataFile]:
-    added = [file for part in run_tasks(get_session(settings), merges, _merge) for file in part]
+    added = [file for part in run_tasks(get_context(settings), merges, _merge) for file in part]
     commit(home, names.WORKER_INDEX, added, removed, application=application, transaction=transaction)
     return added
 

@@ -21,7 +21,7 @@ from pststream.settings import Settings
 from pststream.state import control
 from pststream.state.data_files import DataFile, FileWriter, data_files, located
 from pststream.state.home import Home
-from pststream.state.session import get_session
+from pststream.state.session import get_context
 from pststream.state.slices import Range, Slice, read_slices, tasks_of
 
 PART_ROWS = 2_000_000
@@ -55,7 +55,7 @@ def retract(home: Home, settings: Settings, work: Work, last: dt.datetime | None
     parts = max(1, sum(file.rows for file in found) // PART_ROWS)
     paths = tuple(path for path, _ in located(home, names.WORKER_INDEX, deletions))
     done = run_shuffled(
-        get_session(settings),
+        get_context(settings),
         tasks,
         partial(_hit, mine, paths, earlier, parts),
         parts,

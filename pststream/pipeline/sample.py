@@ -23,7 +23,7 @@ from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
 from pststream.state.ledger import Ledger
 from pststream.state.plans import Ranking, current_version, load_plan
-from pststream.state.session import get_session
+from pststream.state.session import get_context
 from pststream.state.slices import Range, Slice, read_slices, tasks_of
 from pststream.state.tables import TABLES
 from pststream.workload.mixing import mix_unit
@@ -81,7 +81,7 @@ def _objects(home: Home, settings: Settings, versions: tuple[int | None, int | N
         files = [file for file in files if file.path not in before]
     rows = sum(file.rows for file in files)
     work = partial(_chosen, "object_key", OBJECTS, _share(settings.sample_objects, rows), _stored_objects)
-    return _gathered(run_tasks(get_session(settings), tasks_of(located(home, names.OBJECTS, files)), work), OBJECTS)
+    return _gathered(run_tasks(get_context(settings), tasks_of(located(home, names.OBJECTS, files)), work), OBJECTS)
 
 
 def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
@@ -93,7 +93,7 @@ def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
     requests = waiting.files(data_files(home, names.REQUESTS))
     share = _share(settings.sample_subscriptions, sum(file.rows for file in held) + sum(file.rows for file in requests))
     chosen = partial(_chosen, "subscription_key", PIECES, share)
-    spark = get_session(settings)
+    spark = get_context(settings)
     drawn = run_tasks(
         spark,
         tasks_of(located(home, names.REQUESTS, requests)),
