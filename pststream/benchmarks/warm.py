@@ -15,7 +15,7 @@ from pststream.workload.cost import CostModel, worker_loads
 
 def warm_kernels() -> None:
     """Take a world of one object and one subscription through every kernel."""
-    lon, lat = np.array([18.0]), np.array([59.0])
+    lon, lat = (pa.array([value]).to_numpy() for value in (18.0, 59.0))
     terms, offsets = terms_of(pa.array(["coffee"])).values.to_numpy(), np.array([0, 1], np.int64)
     box = np.array([[17.0, 58.0, 19.0, 60.0]])
     sample = WorkloadSample(lon, lat, offsets, terms, box, np.zeros(1, np.int64), offsets, terms)

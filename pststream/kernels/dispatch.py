@@ -14,7 +14,10 @@ from pststream.kernels.pyramid import Pyramid, distinct_codes, new_search
 
 
 class PlanArrays(NamedTuple):
-    """The arrays of `domain.plan.PartitionPlan`, which gives their shapes, as kernels take them."""
+    """The arrays of `domain.plan.PartitionPlan`, which gives their shapes, as kernels take them.
+
+    Hot loops read them from plain names: each use of a tuple's array counts its references, by atomic operations.
+    """
 
     cell_leaf: np.ndarray
     leaf_unit: np.ndarray
@@ -27,39 +30,53 @@ class PlanArrays(NamedTuple):
 
 
 @kernel
-def owner_unit(cell: int, term: int, plan: PlanArrays) -> int:
-    """The unit that serves a term in a cell: int32."""
-    return leaf_owner(plan.cell_leaf[cell], term, plan)
-
-
-@kernel
-def leaf_owner(leaf: int, term: int, plan: PlanArrays) -> int:
-    """The unit that serves a term in a leaf: int32."""
-    unit = plan.leaf_unit[leaf]
+def leaf_owner(
+    leaf: int,
+    term: int,
+    leaf_unit: np.ndarray,
+    term_offsets: np.ndarray,
+    terms: np.ndarray,
+    term_unit: np.ndarray,
+    spread_offsets: np.ndarray,
+    spread_unit: np.ndarray,
+) -> int:
+    """The unit that serves a term in a leaf: int32. The arrays are those of PlanArrays."""
+    unit = leaf_unit[leaf]
     if unit >= 0:
         return unit
-    low = plan.term_offsets[leaf]
-    end = plan.term_offsets[leaf + 1]
+    low = term_offsets[leaf]
+    end = term_offsets[leaf + 1]
     high = end
     while low < high:
         middle = (low + high) >> 1
-        if plan.terms[middle] < term:
+        if terms[middle] < term:
             low = middle + 1
         else:
             high = middle
-    if low < end and plan.terms[low] == term:
-        return plan.term_unit[low]
-    first = plan.spread_offsets[leaf]
-    sharers = np.uint64(plan.spread_offsets[leaf + 1] - first)
-    return plan.spread_unit[first + np.int64(np.uint64(term) % sharers)]
+    if low < end and terms[low] == term:
+        return term_unit[low]
+    first = spread_offsets[leaf]
+    sharers = np.uint64(spread_offsets[leaf + 1] - first)
+    return spread_unit[first + np.int64(np.uint64(term) % sharers)]
 
 
 @kernel
-def owner_units(cells: np.ndarray, terms: np.ndarray, plan: PlanArrays) -> np.ndarray:
-    """The unit of each (cell, term): int32[n]."""
-    units = np.empty(len(cells), np.int32)
+def owner_units(
+    cells: np.ndarray, object_offsets: np.ndarray, object_terms: np.ndarray, plan: PlanArrays
+) -> np.ndarray:
+    """The unit of each (object, term): int32, parallel to `object_terms` (CSR); `cells` int64[objects]."""
+    cell_leaf, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, _ = plan
+    units = np.empty(len(object_terms), np.int32)
     for i in range(len(cells)):
-        units[i] = owner_unit(cells[i], terms[i], plan)
+        leaf = cell_leaf[cells[i]]
+        whole = leaf_unit[leaf]
+        for t in range(object_offsets[i], object_offsets[i + 1]):
+            if whole >= 0:
+                units[t] = whole
+            else:
+                units[t] = leaf_owner(
+                    leaf, object_terms[t], leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit
+                )
     return units
 
 
@@ -110,6 +127,7 @@ def piece_workers(
     codes                     pyramid over `serving_codes`
     Returns offsets int64[n+1], workers int32[k], ascending inside a piece.
     """
+    _, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
     offsets = np.zeros(len(ranges) + 1, np.int64)
     out = np.empty(len(ranges) + len(ranges) // 4 + workers, np.int32)
     seen = np.full(workers, -1, np.int64)
@@ -129,8 +147,11 @@ def piece_workers(
                 if size - first == workers:
                     break
                 for t in range(start, stop):
-                    unit = leaf_owner(code - workers, post_terms[t], plan)
-                    size = _note(plan.unit_worker[unit], piece, seen, out, size)
+                    unit = leaf_owner(
+                        code - workers, post_terms[t],
+                        leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit,
+                    )  # fmt: skip
+                    size = _note(unit_worker[unit], piece, seen, out, size)
             if size - first > 1:
                 out[first:size].sort()
         offsets[piece + 1] = size
@@ -140,31 +161,35 @@ def piece_workers(
 @kernel
 def route(
     cells: np.ndarray,
-    term_offsets: np.ndarray,
-    terms: np.ndarray,
+    object_offsets: np.ndarray,
+    object_terms: np.ndarray,
     live: np.ndarray,
     plan: PlanArrays,
     workers: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The distinct workers that each object goes to; an object without a live term goes nowhere.
 
-    cells                int64[n]
-    term_offsets, terms  int64[n+1], int64[m]
-    live                 bool[m]    whether some subscription is posted under that term
+    cells                         int64[n]
+    object_offsets, object_terms  int64[n+1], int64[m]
+    live                          bool[m]    whether some subscription is posted under that term
     Returns object int32[k] ascending, worker int32[k] ascending inside an object.
     """
+    cell_leaf, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
     objects = np.empty(len(cells) + workers, np.int32)
     out = np.empty(len(cells) + workers, np.int32)
     seen = np.full(workers, -1, np.int64)
     size = 0
     for i in range(len(cells)):
         first = size
-        leaf = plan.cell_leaf[cells[i]]
+        leaf = cell_leaf[cells[i]]
         out = reserve(out, size + workers)
-        for t in range(term_offsets[i], term_offsets[i + 1]):
+        for t in range(object_offsets[i], object_offsets[i + 1]):
             if live[t]:
-                size = _note(plan.unit_worker[leaf_owner(leaf, terms[t], plan)], i, seen, out, size)
-                if plan.leaf_unit[leaf] >= 0 or size - first == workers:
+                unit = leaf_owner(
+                    leaf, object_terms[t], leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit
+                )
+                size = _note(unit_worker[unit], i, seen, out, size)
+                if leaf_unit[leaf] >= 0 or size - first == workers:
                     break
         if size - first > 1:
             out[first:size].sort()

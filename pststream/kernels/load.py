@@ -49,21 +49,29 @@ def live_objects(term_offsets: np.ndarray, live: np.ndarray) -> np.ndarray:
 
 @kernel
 def count_objects(
-    cells: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, live: np.ndarray, plan: PlanArrays, workers: int
+    cells: np.ndarray,
+    object_offsets: np.ndarray,
+    object_terms: np.ndarray,
+    live: np.ndarray,
+    plan: PlanArrays,
+    workers: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Objects that probe each unit and each worker: int64[units], int64[workers]. Arguments as in `dispatch.route`."""
-    of_unit = np.zeros(len(plan.unit_worker), np.int64)
+    cell_leaf, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
+    of_unit = np.zeros(len(unit_worker), np.int64)
     of_worker = np.zeros(workers, np.int64)
     seen_unit = np.full(len(of_unit), -1, np.int64)
     seen_worker = np.full(workers, -1, np.int64)
     for i in range(len(cells)):
-        leaf = plan.cell_leaf[cells[i]]
-        for t in range(term_offsets[i], term_offsets[i + 1]):
+        leaf = cell_leaf[cells[i]]
+        for t in range(object_offsets[i], object_offsets[i + 1]):
             if live[t]:
-                unit = leaf_owner(leaf, terms[t], plan)
+                unit = leaf_owner(
+                    leaf, object_terms[t], leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit
+                )
                 _count(unit, i, seen_unit, of_unit)
-                _count(plan.unit_worker[unit], i, seen_worker, of_worker)
-                if plan.leaf_unit[leaf] >= 0:
+                _count(unit_worker[unit], i, seen_worker, of_worker)
+                if leaf_unit[leaf] >= 0:
                     break
     return of_unit, of_worker
 
@@ -86,7 +94,8 @@ def count_subscriptions(
                                                  of each of these, from 0 and ascending
     leaves                            pyramid over the leaf of each cell
     """
-    of_unit = np.zeros(len(plan.unit_worker), np.int64)
+    _, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
+    of_unit = np.zeros(len(unit_worker), np.int64)
     of_worker = np.zeros(workers, np.int64)
     seen_unit = np.full(len(of_unit), -1, np.int64)
     seen_worker = np.full(workers, -1, np.int64)
@@ -98,14 +107,16 @@ def count_subscriptions(
             continue
         for i in range(distinct_codes(ranges[piece], leaves, search, piece)):
             leaf = search.found[i]
-            if plan.leaf_unit[leaf] >= 0:
+            if leaf_unit[leaf] >= 0:
                 stop = start + 1
             else:
                 stop = post_offsets[piece + 1]
             for t in range(start, stop):
-                unit = leaf_owner(leaf, post_terms[t], plan)
+                unit = leaf_owner(
+                    leaf, post_terms[t], leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit
+                )
                 _count(unit, groups[place], seen_unit, of_unit)
-                _count(plan.unit_worker[unit], groups[place], seen_worker, of_worker)
+                _count(unit_worker[unit], groups[place], seen_worker, of_worker)
     return of_unit, of_worker
 
 

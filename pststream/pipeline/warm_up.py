@@ -16,9 +16,12 @@ from pststream.routing.dispatch import DispatchIndex
 
 @lru_cache(maxsize=1)
 def load_kernels() -> None:
-    """Take one object and one subscription through dispatch, index and matching; at once when done before."""
-    lon, lat = np.array([18.0]), np.array([59.0])
-    terms, offsets = np.array([7], np.int64), np.array([0, 1], np.int64)
+    """Take one object and one subscription through dispatch, index and matching; at once when done before.
+
+    What comes from Arrow is read-only, which is another type to the compiler.
+    """
+    lon, lat, terms = (pa.array([value]).to_numpy() for value in (18.0, 59.0, 7))
+    offsets = np.array([0, 1], np.int64)
     box = np.array([[17.0, 58.0, 19.0, 60.0]])
     dispatch = DispatchIndex(space_plan("grid", DispatchGrid(0, 0, 90, 90, 2, 2), np.zeros(4), np.zeros(1), 1))
     dispatch.workers_of_pieces(box, offsets, terms)

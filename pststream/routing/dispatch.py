@@ -93,12 +93,12 @@ class DispatchIndex:
         self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray
     ) -> np.ndarray:
         """The unit that serves each (object, term): int32, parallel to `terms` (CSR by object)."""
-        cells = np.repeat(self.plan.grid.cell(lon, lat), np.diff(term_offsets))
-        return owner_units(cells, _array(terms, np.int64), self.arrays)
+        cells = self.plan.grid.cell(lon, lat)
+        return owner_units(cells, _array(term_offsets, np.int64), _array(terms, np.int64), self.arrays)
 
     def unit_of(self, lon: np.ndarray, lat: np.ndarray, terms: np.ndarray) -> np.ndarray:
         """The unit that serves each (point, term): arrays of equal length in, int32 out."""
-        return owner_units(self.plan.grid.cell(lon, lat), _array(terms, np.int64), self.arrays)
+        return self.units_of_objects(lon, lat, np.arange(len(terms) + 1), terms)
 
 
 def _array(values: np.ndarray, dtype: type) -> np.ndarray:
