@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pststream.benchmarks import calibrate, end_to_end, growth, kernel, steady_state
+from pststream.benchmarks import calibrate, end_to_end, growth, kernel, planners, steady_state
 from pststream.settings import Settings
 
 Progress = Callable[[str], None]
@@ -25,6 +25,7 @@ BENCHMARKS = {
     "calibrate": Benchmark("the constants of Definition 1 on this machine, and how well they tell", calibrate.run),
     "kernel": Benchmark("objects/s of the matching kernel on one core, arrays in, arrays out", kernel.run),
     "end-to-end": Benchmark("Delta in, Delta out on Spark, beside the same job without the kernel", end_to_end.run),
+    "planners": Benchmark("all planners on workloads like Q1, Q2, Q3, measured by the real job", planners.run),
     "steady-state": Benchmark("many small batches with insertions and deletions in a warm session", steady_state.run),
     "growth": Benchmark("time an object and bytes a subscription as the subscriptions grow", growth.run),
 }

@@ -1,4 +1,8 @@
-"""The floor of a micro-batch: the same job without the kernel, for benchmarks to compare with."""
+"""The floors of a micro-batch, for benchmarks to compare with: the same job without the kernel.
+
+`run_floor` is our own job: routed, shuffled and written by tasks. `run_spark_floor` is the job that one would write
+with Spark's Delta reader, one shuffle, an Arrow function and Spark's Delta writer.
+"""
 
 from collections.abc import Iterator
 from functools import partial
@@ -7,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.pipeline.arrow import lists
 from pststream.pipeline.executor import Work
 from pststream.pipeline.match_tasks import COUNTED, MATCHES, NEW, Scan, match_rows, route
 from pststream.pipeline.spark_tasks import run_shuffled
@@ -15,7 +20,7 @@ from pststream.state.data_files import DataFile, FileWriter, data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.plans import current_version
-from pststream.state.session import get_context
+from pststream.state.session import get_context, get_session
 from pststream.state.slices import Range, tasks_of
 
 
@@ -32,6 +37,31 @@ def run_floor(home: Home, settings: Settings, after: int, to: int, workers: int,
     return sum(file.rows for file in written if file)
 
 
+def run_spark_floor(home: Home, settings: Settings, after: int, to: int, workers: int, pairs: int, out: str) -> None:
+    """As `run_floor`, by Spark's own means: every object goes to one of `workers` partitions by its key."""
+    from pyspark.sql import functions as f
+
+    spark = get_session(settings)
+    key = f.col("object_key")
+    objects = spark.read.format("delta").load(home.table(names.OBJECTS)).where((key > after) & (key <= to))
+    columns = ("object_key", "object_id", "ts", "lon", "lat", "terms")
+    sent = objects.select(*columns).repartition(workers, "object_key")
+    schema = spark.read.format("delta").load(home.table(names.MATCHES)).schema
+    work = Work(home.path, 1, workers, 0, (), settings.cache_dir, settings.cache_bytes)
+    sent.mapInArrow(partial(_made_up_rows, work, pairs), schema).write.format("delta").mode("overwrite").save(out)
+
+
+def _made_up_rows(work: Work, pairs: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rng = np.random.default_rng(1)
+    for rows in batches:
+        yield match_rows(rows, _keys(rng, rows.num_rows, pairs), work, 0)
+
+
+def _keys(rng: np.random.Generator, rows: int, pairs: int) -> pa.ListArray:
+    offsets = np.arange(rows + 1) * pairs
+    return lists(offsets, rng.integers(0, 2**40, rows * pairs))
+
+
 def _made_up(
     work: Work, pairs: int, out: str, worker: int, parcels: Iterator[tuple[int, pa.RecordBatch]]
 ) -> DataFile | None:
@@ -39,8 +69,5 @@ def _made_up(
     writer = FileWriter(out, MATCHES)
     for tag, rows in parcels:
         if tag != COUNTED:
-            keys = rng.integers(0, 2**40, rows.num_rows * pairs)
-            offsets = np.arange(rows.num_rows + 1) * pairs
-            lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(keys))
-            writer.write(match_rows(rows, lists, work, worker))
+            writer.write(match_rows(rows, _keys(rng, rows.num_rows, pairs), work, worker))
     return writer.close()
