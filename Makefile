@@ -5,10 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 DONE := $(VENV)/.done
 BENCHES ?= kernel end-to-end steady-state growth
+RESULTS := kernel growth end-to-end steady-state calibrate planners
 SCALE ?= small
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint format lock airflow bench clean
+.PHONY: help setup demo test test-all lint format lock airflow bench results clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -19,10 +20,10 @@ demo: setup  ## the main job end to end on built-in data, ending with a report
 	$(BIN)/pststream demo
 
 test: lint  ## all checks and all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-all: lint  ## ... and those that take minutes each: crashes, Airflow itself, real data, many cuts
-	$(BIN)/python -m pytest -m ""
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m ""
 
 lint: setup  ## style, import directions, types
 	$(BIN)/ruff check .
@@ -43,6 +44,11 @@ airflow: setup  ## Airflow on this machine with the DAGs, the connection and the
 
 bench: setup  ## benchmarks as JSON, e.g. make bench BENCHES=kernel SCALE=full
 	@for name in $(BENCHES); do $(BIN)/pststream bench run $$name --scale $(SCALE) || exit; done
+
+results: setup  ## all benchmarks at full size, and docs/results made anew (an hour on 2 cores)
+	@for name in $(RESULTS); do $(BIN)/pststream bench run $$name --scale full --json --out docs/results/$$name.json \
+		> /dev/null || exit; done
+	$(BIN)/python -m pststream.benchmarks.results docs/results
 
 clean:  ## remove all that setup, demo and tests made here
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

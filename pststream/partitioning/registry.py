@@ -9,8 +9,8 @@ from pststream.partitioning.contract import Options, Planner
 from pststream.workload.cost import CostModel
 
 PLANNERS: dict[str, Planner] = {
-    "grid": grid.plan,
     "hybrid": hybrid.plan,
+    "grid": grid.plan,
     "kd_tree": kd_tree.plan,
     "r_tree": r_tree.plan,
     "frequency": frequency.plan,

@@ -13,8 +13,8 @@ from pststream.state.tables import TABLES
 
 
 def maintain(home: Home, settings: Settings) -> dict[str, Any]:
-    """Work deletions into the index, drop what ended before any object still to come, merge small files;
-    remove files that nothing has named for a week.
+    """Work deletions into the index, drop what ended before any object still to come, merge small files, of
+    the ledgers too; remove files that nothing has named for a week.
 
     The index is left alone while a batch is unfinished: its late subscriptions are still to meet stored objects.
     """
@@ -24,6 +24,9 @@ def maintain(home: Home, settings: Settings) -> dict[str, Any]:
         before = len(index_files(home, version))
         idle = Ledger(home).unfinished_batch() is None
         dropped = upkeep(home, settings, version) if before and idle else 0
+        for table in TABLES.values():
+            if table.writer == "control":
+                control.compact(home, table.name)
         removed = sum(control.vacuum(home, table.name) for table in TABLES.values())
         return {
             "plan_version": version,

@@ -48,6 +48,11 @@ def micros_of(moment: dt.datetime) -> int:
     return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
 
 
+def compact(home: Home, name: str) -> None:
+    """Join the many small files of a control table: each append has left one."""
+    DeltaTable(home.table(name)).optimize.compact()
+
+
 def vacuum(home: Home, name: str) -> int:
     """Remove files that no snapshot of the last week names (killed tasks, merged files); returns their number."""
     return len(DeltaTable(home.table(name)).vacuum(dry_run=False))

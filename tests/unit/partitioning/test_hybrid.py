@@ -33,7 +33,7 @@ def text_loads(sample: WorkloadSample, workers: int) -> WorkerLoads:
 
 @pytest.mark.parametrize(
     ("kind", "rare", "at_most"),
-    [("q1", 1.0, 1.02), ("q2", 1.0, 1.02), ("q2", 0.0, 0.8), ("q3", 1.0, 1.02), ("q3", 0.0, 0.9)],
+    [("q1", 1.0, 1.02), ("q2", 1.0, 1.02), ("q2", 0.0, 0.85), ("q3", 1.0, 1.02), ("q3", 0.0, 0.9)],
 )
 def test_is_never_much_worse_than_space_or_text_alone(kind: str, rare: float, at_most: float) -> None:
     sample = paper_sample(kind, COUNT, COUNT, rare=rare)
