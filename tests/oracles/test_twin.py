@@ -234,7 +234,7 @@ def test_columns_constants_and_row_numbers(tmp_path: Path) -> None:
     requests.write_text(json.dumps(insert("s", 0, words="green tea")))
     log = [LogFile("objects", path, columns, {"ts": second(1)}), LogFile("requests", requests)]
     found = twin.outcome_of(log)
-    assert found.pairs == {("1", "s")}
+    assert found.pairs == {("o.csv:1", "s")}
     assert (found.accepted["objects"], found.reasons("objects")) == (2, {"bad_row": 1})
 
 

@@ -341,7 +341,7 @@ def field_of(file: LogFile, row: dict[str, Any], n: int, name: str) -> Any:
         return file.constants[name]
     source = file.columns.get(name, name)
     if source == "@row":
-        return str(n)
+        return f"{file.path.name}:{n}"
     if "+" in source:
         return " ".join(str(row[part]) for part in source.split("+") if row.get(part) not in (None, ""))
     value = row.get(source)
