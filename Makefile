@@ -9,7 +9,7 @@ RESULTS := kernel growth end-to-end steady-state calibrate planners
 SCALE ?= small
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint format lock airflow bench results clean
+.PHONY: help setup demo test test-quick lint format lock airflow bench results clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -22,8 +22,8 @@ demo: setup  ## the main job end to end on built-in data, ending with a report
 test: lint  ## all checks and all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-all: lint  ## ... and those that take minutes each: crashes, Airflow itself, real data, many cuts
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m ""
+test-quick: lint  ## ... without those that take long: crashes, Airflow itself, real data, many cuts
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 lint: setup  ## style, import directions, types
 	$(BIN)/ruff check .

@@ -1,24 +1,63 @@
-"""Peak memory of this process's children: the driver's JVM and the Python workers."""
+"""Peak memory of this process's children while a benchmark runs: the driver's JVM and the Python workers."""
 
 import os
+import threading
 from pathlib import Path
+from types import TracebackType
+
+SECONDS = 0.2
 
 
-def peaks() -> dict[str, float]:
-    """Greatest resident megabytes so far of the JVM and of any one Python worker below this process (maps included)."""
-    parents = {}
+class MemoryWatch:
+    """Looks at the children every SECONDS while it is entered; `peaks` tells the greatest of any one of a kind.
+
+    jvm_peak_mb                   resident
+    python_worker_peak_mb         resident without mapped files: what the worker holds for itself
+    python_worker_mapped_peak_mb  with them; the node's page cache, shared by all workers and given back when asked for
+    """
+
+    def __init__(self) -> None:
+        self.peaks = {"jvm_peak_mb": 0.0, "python_worker_peak_mb": 0.0, "python_worker_mapped_peak_mb": 0.0}
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "MemoryWatch":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(SECONDS):
+            known = _processes()
+            for pid, fields in known.items():
+                if _descends(pid, os.getpid(), known):
+                    self._note(fields)
+
+    def _note(self, fields: dict[str, str]) -> None:
+        if fields["Name"] == "java":
+            self._raise("jvm_peak_mb", fields, "VmRSS")
+        else:
+            self._raise("python_worker_peak_mb", fields, "RssAnon")
+            self._raise("python_worker_mapped_peak_mb", fields, "VmRSS")
+
+    def _raise(self, name: str, fields: dict[str, str], field: str) -> None:
+        found = round(int(fields.get(field, "0 kB").split()[0]) / 1024, 1)
+        self.peaks[name] = max(self.peaks[name], found)
+
+
+def _processes() -> dict[int, dict[str, str]]:
+    found = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
-                fields = _status(int(entry))
+                found[int(entry)] = _status(int(entry))
             except OSError:
                 continue
-            parents[int(entry)] = fields
-    children = {pid for pid in parents if _descends(pid, os.getpid(), parents)}
-    found = {"jvm_peak_mb": 0.0, "python_worker_peak_mb": 0.0}
-    for pid in children:
-        name = "jvm_peak_mb" if parents[pid]["Name"] == "java" else "python_worker_peak_mb"
-        found[name] = max(found[name], round(int(parents[pid].get("VmHWM", "0 kB").split()[0]) / 1024, 1))
     return found
 
 

@@ -22,7 +22,7 @@ from pststream.state.tables import TABLES
 
 COLUMNS = ["object_key", "object_id", "ts", "lon", "lat", "terms"]
 MATCHES = TABLES[names.MATCHES].schema
-CHUNK_OBJECTS = 131_072
+CHUNK_OBJECTS = 65_536
 CHUNK_PAIRS = 2_000_000
 NEW, LATE, COUNTED = 0, 1, 2
 """Tags of parcels: objects of the batch, stored objects for its late subscriptions, how many objects a task saw."""
