@@ -36,7 +36,7 @@ class Settings:
     cost_insert: float = _key(1e-5, "c3: seconds to handle one insertion")
     cost_delete: float = _key(5e-6, "c4: seconds to handle one deletion")
     max_objects: int = _key(2_000_000, "objects of one micro-batch at most")
-    merge_files: int = _key(64, "match merges the small files of the index when a worker has more than this")
+    merge_files: int = _key(8, "match merges the small files of the index when a worker has more than this")
     spark_master: str = _key("local[*]", "where Spark runs when a command starts it itself")
     spark_driver_memory: str = _key("2g", "heap of the driver")
     cache_dir: str = _key("", "node-local folder of derived index arrays; empty: ~/.cache/pststream")

@@ -38,6 +38,10 @@ def deleted_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray, after_k
     """The segment's pieces that the deletions name."""
     marks = np.zeros(segment.pieces, np.uint8)
     piece_keys = segment.records[:, 0][segment.key_order]
+    if len(piece_keys):
+        # Most segments are newer than most deletions' subscriptions.
+        first, last = np.searchsorted(keys, piece_keys[0], "left"), np.searchsorted(keys, piece_keys[-1], "right")
+        keys, ends = keys[first:last], ends[first:last]
     low = np.searchsorted(piece_keys, keys, "left")
     high = np.searchsorted(piece_keys, keys, "right")
     hit = np.flatnonzero(high > low)
