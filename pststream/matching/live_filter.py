@@ -9,31 +9,31 @@ BITS_PER_KEY = 16
 
 
 class LiveFilter:
-    """Grows with each new segment; is made anew when one was taken away."""
+    """Grows with each new segment. Keys of segments that were taken away stay, which costs a look-up in vain now and
+    then; the filter is made anew when they are as many as the others, or when it is full.
+    """
 
     def __init__(self) -> None:
-        self._paths: frozenset[str] = frozenset()
-        self._keys = 0
+        self._keys_of: dict[str, int] = {}
+        self._entered = 0
         self._levels: set[int] = set()
         self._words = np.zeros(1 << 10, np.uint64)
 
     def update(self, paths: frozenset[str], cache: SegmentCache) -> None:
-        """Hold exactly the keys of these data files, or a little more."""
-        new = paths - self._paths
-        segments = [cache.segment(path) for path in new]
-        if self._paths - paths or BITS_PER_KEY * (self._keys + sum(len(s.key_term) for s in segments)) > 64 * len(
-            self._words
-        ):
-            segments = [cache.segment(path) for path in paths]
-            self._keys = 0
-            self._levels = set()
-            needed = BITS_PER_KEY * sum(len(s.key_term) for s in segments) // 64
+        """Hold the keys of these data files, and perhaps of files that were among them before."""
+        segments = {path: cache.segment(path) for path in paths - self._keys_of.keys()}
+        self._keys_of = {path: count for path, count in self._keys_of.items() if path in paths}
+        self._keys_of |= {path: len(segment.key_term) for path, segment in segments.items()}
+        self._entered += sum(len(segment.key_term) for segment in segments.values())
+        held = sum(self._keys_of.values())
+        if self._entered > 2 * held or BITS_PER_KEY * self._entered > 64 * len(self._words):
+            segments = {path: cache.segment(path) for path in paths}
+            self._entered, self._levels = held, set()
+            needed = BITS_PER_KEY * held // 64
             self._words = np.zeros(1 << max(10, int(needed + needed // 4).bit_length()), np.uint64)
-        for segment in segments:
+        for segment in segments.values():
             add_keys(self._words, segment.cells, segment.cell_keys, segment.key_term, segment.terms)
-            self._keys += len(segment.key_term)
             self._levels.update(min(int(level), LIVE_LEVEL) for level in segment.levels)
-        self._paths = paths
 
     def live(self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray) -> np.ndarray:
         """Which (object, term) pairs may meet a subscription: bool, parallel to `terms`."""

@@ -35,6 +35,8 @@ from pststream.state.session import get_context
 from pststream.state.slices import Range, tasks_of
 
 Progress = Callable[[str], None]
+COMPACT_EVERY = 32
+"""Batches after which the ledgers' small files are joined."""
 
 
 @dataclass
@@ -151,6 +153,9 @@ def run_batch(home: Home, settings: Settings, batch: dict[str, Any]) -> dict[str
     done = {**batch, **counts, "status": "done", "seconds": json.dumps(clock.seconds), "finished_at": control.now()}
     control.append(home, names.BATCHES, [done])
     crash_point("match.done")
+    if batch["batch_id"] % COMPACT_EVERY == 0:
+        for name in (names.FILES, names.BATCHES, names.UNIT_LOADS):
+            control.compact(home, name)
     return done
 
 
