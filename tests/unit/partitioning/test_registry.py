@@ -19,7 +19,7 @@ def test_has_the_names_that_all_share() -> None:
 @pytest.mark.parametrize(
     ("name", "workers", "options", "told"),
     [
-        ("voronoi", 8, {}, "grid, hybrid, kd_tree"),
+        ("voronoi", 8, {}, "hybrid, grid, kd_tree"),
         ("grid", 0, {}, "at least 1 worker"),
         ("kd_tree", 8, {"blocks": 8}, "no option 'blocks'"),
         ("grid", 8, {"blocks": 0}, "whole number of at least 1"),
