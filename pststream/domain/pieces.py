@@ -36,11 +36,17 @@ def rarest_clause_first(
     first[order[outer[:-1]]] = True
     order = np.lexsort((np.arange(count), ~first, row))
     ordered = inner_list.take(pa.array(order))
-    inner = ordered.offsets.to_numpy().astype(np.int64)
-    values = ordered.values.to_numpy(zero_copy_only=False)
+    ranked = pa.ListArray.from_arrays(pa.array(outer.astype(np.int32)), ordered)
+    return ranked, *first_clauses(ranked)
+
+
+def first_clauses(clauses: pa.ListArray) -> Csr:
+    """Terms of the first clause of each row of a list<list<int64>>, CSR."""
+    outer, inner_list = clauses.offsets.to_numpy().astype(np.int64), clauses.values
+    inner = inner_list.offsets.to_numpy().astype(np.int64)
+    terms = inner_list.values.to_numpy(zero_copy_only=False)
     starts, stops = inner[outer[:-1]], inner[outer[:-1] + 1]
     lengths = stops - starts
-    post_offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    within = np.arange(post_offsets[-1]) - np.repeat(post_offsets[:-1], lengths)
-    post_terms = values[np.repeat(starts, lengths) + within].astype(np.int64, copy=False)
-    return pa.ListArray.from_arrays(pa.array(outer.astype(np.int32)), ordered), post_offsets, post_terms
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+    return offsets, terms[np.repeat(starts, lengths) + within].astype(np.int64, copy=False)

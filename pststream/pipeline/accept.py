@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.pipeline.arrow import micros
+from pststream.pipeline.arrow import micros, whole
 from pststream.pipeline.judge import FIRST, KEY_OF, VERDICTS, is_late
 from pststream.pipeline.stage import ID_OF, SCHEMAS, TIME_OF, Staged
 from pststream.quality.reasons import MOST_RAW, REASONS
@@ -111,11 +111,7 @@ def _of_keys(keys: np.ndarray, verdicts: pa.Table) -> tuple[pa.Array, pa.Array]:
     found = place < len(known)
     found[found] = known[place[found]] == keys[found]
     at = pa.array(place, mask=~found)
-    return _whole(verdicts.column("reason")).take(at), _whole(verdicts.column("concerned")).take(at)
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return whole(verdicts.column("reason")).take(at), whole(verdicts.column("concerned")).take(at)
 
 
 def _reject_rows(work: Accepting, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -18,6 +18,11 @@ def csr(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return offsets - offsets[0], values
 
 
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
 def lists(offsets: np.ndarray, values: np.ndarray) -> pa.Array:
     """The list column of offsets and values."""
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.domain.pieces import pieces_of, rarest_clause_first
+from pststream.domain.pieces import first_clauses, pieces_of, rarest_clause_first
 from pststream.domain.plan import PartitionPlan
 from pststream.matching.deletions import Deletions
 from pststream.pipeline.arrow import csr
@@ -193,17 +193,6 @@ def _completed(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
         {f.name: rows.column(f.name) if f.name in found else pa.nulls(rows.num_rows, f.type) for f in SCHEMA}
     )
-
-
-def first_clauses(clauses: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
-    """Terms of the first clause of each row, CSR."""
-    outer, inner_list = clauses.offsets.to_numpy().astype(np.int64), clauses.values
-    inner = inner_list.offsets.to_numpy().astype(np.int64)
-    terms = inner_list.values.to_numpy(zero_copy_only=False)
-    starts, stops = inner[outer[:-1]], inner[outer[:-1] + 1]
-    lengths = stops - starts
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return offsets, terms[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])].astype(np.int64)
 
 
 def _boxes(pieces: pa.RecordBatch) -> np.ndarray:

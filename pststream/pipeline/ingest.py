@@ -115,11 +115,11 @@ def _take_in(
     home: Home, settings: Settings, files: list[dict[str, Any]], progress: Progress, resumed: bool
 ) -> list[dict[str, Any]]:
     """Read, judge and write the files of one ingest; returns their ledger rows, done."""
-    spark = get_context(settings)
+    context = get_context(settings)
     kind, ingest_id = files[0]["kind"], files[0]["ingest_id"]
     folder = f"{home.path}/staging"
     shutil.rmtree(folder, ignore_errors=True)
-    staged = run_tasks(spark, files, partial(stage_file, kind, folder, files[0]["at"]))
+    staged = run_tasks(context, files, partial(stage_file, kind, folder, files[0]["at"]))
     for one in sorted(staged, key=lambda one: one.file_seq):
         if one.problem:
             raise InputFileError(*one.problem)
@@ -130,13 +130,13 @@ def _take_in(
     watermarks = _watermarks(home, files, staged)
     late_by = settings.lateness_seconds * 1_000_000
     horizons = {seq: FIRST if mark is None else mark - late_by for seq, mark in watermarks.items()}
-    verdicts = tuple(judge(spark, home, kind, staged, horizons, folder))
+    verdicts = tuple(judge(context, home, kind, staged, horizons, folder))
     of_file = {one.file_seq: one for one in staged}
     told = [
         Accepting(kind, home.path, ingest_id, of_file[f["file_seq"]], f["path"], horizons[f["file_seq"]], verdicts)
         for f in files
     ]
-    accepted = run_tasks(spark, told, accept)
+    accepted = run_tasks(context, told, accept)
     rows = [one.rows for one in accepted if one.rows]
     commit(home, ROWS_OF[kind], rows, application="ingest", transaction=ingest_id)
     crash_point(f"ingest.{kind}_written")

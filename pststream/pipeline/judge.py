@@ -56,7 +56,7 @@ class Source:
 
 
 def judge(
-    spark: "SparkContext", home: Home, kind: str, staged: list[Staged], horizons: dict[int, int], folder: str
+    context: "SparkContext", home: Home, kind: str, staged: list[Staged], horizons: dict[int, int], folder: str
 ) -> list[str]:
     """Paths of the verdict files about the new rows; `horizons`: of each file, objects before it are late."""
     new = [Source(s.slices, s.file_seq, horizons.get(s.file_seq, FIRST)) for s in staged if s.rows]
@@ -69,7 +69,7 @@ def judge(
     parts = max(1, rows // PART_ROWS)
     receive = {"objects": _judge_objects, "requests": _judge_requests}[kind]
     found = run_shuffled(
-        spark, [*new, *stored], partial(_sent, kind, probe, parts), parts, partial(_received, receive, first, folder)
+        context, [*new, *stored], partial(_sent, kind, probe, parts), parts, partial(_received, receive, first, folder)
     )
     return [path for path in found if path is not None]
 

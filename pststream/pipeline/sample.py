@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.workload import WorkloadSample
-from pststream.pipeline.arrow import csr
+from pststream.pipeline.arrow import csr, whole
 from pststream.pipeline.executor import Work
 from pststream.pipeline.index import PIECES, REQUEST_COLUMNS, SIDES, pieces_in, stored_pieces
 from pststream.pipeline.spark_tasks import run_tasks
@@ -52,18 +52,18 @@ def draw_sample(
     """
     object_rows, object_scale = _objects(home, settings, versions)
     piece_rows, subscription_scale = _pieces(home, settings)
-    offsets, terms = csr(_whole(object_rows, "terms"))
+    offsets, terms = csr(whole(object_rows.column("terms")))
     ids, counts = np.unique(terms, return_counts=True)
     clauses, post_offsets, post_terms = rarest_clause_first(
-        _whole(piece_rows, "clauses"), Ranking(ids, counts).frequency
+        whole(piece_rows.column("clauses")), Ranking(ids, counts).frequency
     )
     sample = WorkloadSample(
-        lon=_whole(object_rows, "lon").to_numpy(),
-        lat=_whole(object_rows, "lat").to_numpy(),
+        lon=whole(object_rows.column("lon")).to_numpy(),
+        lat=whole(object_rows.column("lat")).to_numpy(),
         term_offsets=offsets,
         terms=terms,
-        boxes=np.column_stack([_whole(piece_rows, side).to_numpy() for side in SIDES]),
-        piece_key=_whole(piece_rows, "subscription_key").to_numpy(),
+        boxes=np.column_stack([whole(piece_rows.column(side)).to_numpy() for side in SIDES]),
+        piece_key=whole(piece_rows.column("subscription_key")).to_numpy(),
         post_offsets=post_offsets,
         post_terms=post_terms,
         object_scale=object_scale,
@@ -93,9 +93,9 @@ def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
     requests = waiting.files(data_files(home, names.REQUESTS))
     share = _share(settings.sample_subscriptions, sum(file.rows for file in held) + sum(file.rows for file in requests))
     chosen = partial(_chosen, "subscription_key", PIECES, share)
-    spark = get_context(settings)
+    context = get_context(settings)
     drawn = run_tasks(
-        spark,
+        context,
         tasks_of(located(home, names.REQUESTS, requests)),
         partial(chosen, partial(_waiting_pieces, waiting)),
     )
@@ -106,7 +106,7 @@ def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
         tasks = tasks_of((file.path, file.rows) for file in held if file.worker != names.EVERY_WORKER)
         horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
         bound = control.micros_of(horizon) if horizon else -1
-        drawn += run_tasks(spark, tasks, partial(chosen, partial(_live_pieces, work, held, bound)))
+        drawn += run_tasks(context, tasks, partial(chosen, partial(_live_pieces, work, held, bound)))
     return _gathered(drawn, PIECES)
 
 
@@ -154,12 +154,6 @@ def _gathered(drawn: list[Drawn], schema: pa.Schema) -> tuple[pa.Table, float]:
     by = [(schema.names[0], "ascending")] + [("west", "ascending")] * ("west" in schema.names)
     seen = sum(part.seen for part in drawn)
     return rows.sort_by(by).combine_chunks(), seen / rows.num_rows if rows.num_rows else 1.0
-
-
-def _whole(rows: pa.Table, name: str) -> pa.Array:
-    """A column in one piece."""
-    column = rows.column(name)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def _vocabulary(ids: np.ndarray, counts: np.ndarray, clauses: pa.ListArray, pieces: int) -> pa.Table:

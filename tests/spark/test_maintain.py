@@ -1,0 +1,47 @@
+"""Upkeep: deletions go into the index, what ended goes, and what is live matches as before."""
+
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from tests import worlds
+from tests.commands import new_home
+
+pytestmark = pytest.mark.spark
+
+
+def test_what_ended_goes_and_what_is_live_still_matches(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home", planner="grid", workers=1, lateness_seconds=60)
+    asked = [
+        {
+            "op": "insert",
+            "subscription_id": name,
+            "keywords": "tea",
+            "bbox": [0, 0, 10, 10],
+            "created_at": worlds.moment(0),
+        }
+        for name in ("stays", "deleted early", "deleted late")
+    ]
+    asked.append({**asked[0], "subscription_id": "expired", "expires_at": worlds.moment(10)})
+    ends = [("deleted early", 20), ("deleted late", 1500)]
+    asked += [{"op": "delete", "subscription_id": name, "at": worlds.moment(at)} for name, at in ends]
+    point = {"lon": 1.0, "lat": 2.0, "text": "tea"}
+
+    def object_at(seconds: int) -> Path:
+        row = {"object_id": f"o{seconds}", "ts": worlds.moment(seconds), **point}
+        return worlds.write_rows(tmp_path / f"{seconds}.jsonl", [row])
+
+    home.ingest("requests", [worlds.write_rows(tmp_path / "requests.jsonl", asked)])
+    home.ingest("objects", [object_at(1000)])
+    home.match()
+    # Gone: two pieces that ended before 940 seconds, and both deletions.
+    assert home.run("maintain")["dropped_rows"] == 4
+    rows = DeltaTable(home.path / "tables" / "worker_index").to_pyarrow_table(columns=["worker", "subscription_key"])
+    assert rows.num_rows == 2 and min(rows.column("worker").to_pylist()) >= 0
+    assert home.run("maintain")["dropped_rows"] == 0
+    home.ingest("objects", [object_at(1400), object_at(1600)])
+    home.match()
+    live = ["deleted late", "stays"]
+    wanted = [(f"o{at}", name) for at in (1000, 1400) for name in live] + [("o1600", "stays")]
+    assert [(o, s) for o, _, s in home.exported()] == wanted
