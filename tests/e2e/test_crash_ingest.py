@@ -1,87 +1,23 @@
-"""A process that is killed with SIGKILL at any step of `ingest`, `plan` or `match`, and run again, changes nothing.
+"""A process that is killed with SIGKILL at any step of `ingest`, and run again, changes nothing.
 
 Homes go through all steps one after the other, a fresh file or batch for each: killed at the step in a process of
 its own, run again in this one. In the end all is as in a home that nobody disturbed, and as the twin says.
 """
 
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 
 from tests import worlds
-from tests.commands import KILLED, Home, new_home, run_here
+from tests.commands import KILLED, new_home, run_here
+from tests.killing import assert_as_the_twin, assert_same_tables, home_for, killed_then_run, written
 from tests.oracles import twin
 from tests.oracles.twin import LogFile
-from tests.worlds import WrittenWorld
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(2500)]
 
 OBJECT_STEPS = ("started", "parsed", "objects_written", "rejects_written", "done")
 REQUEST_STEPS = ("started", "requests_written", "rejects_written", "done")
-MATCH_STEPS = ("started", "indexed", "matched", "loads_written", "done")
-PLAN_STEPS = ("units_written", "indexed", "done")
-
-
-def written(folder: Path, seed: int, files: int) -> WrittenWorld:
-    """A world with as many files of each kind."""
-    folder.mkdir()
-    source = worlds.random_world(seed, objects=30 * files, requests=25 * files, files=1)
-    things, asked = source.object_files[0], source.request_files[0]
-    recut = worlds.World(worlds.cut(things, files), worlds.cut(asked, files), source.lateness_seconds)
-    return worlds.write_world(folder, recut, seed)
-
-
-def home_for(path: Path, world: WrittenWorld) -> Home:
-    return new_home(path, planner="kd_tree", workers=3, lateness_seconds=world.lateness_seconds)
-
-
-def killed_then_run(home: Home, step: str, *arguments: str | Path) -> Any:
-    """Kills a command at a step, then runs it to its end."""
-    result = home.crash(step, *arguments)
-    assert result.code == KILLED, f"{step}: ended with {result.code}\n{result.err[-3000:]}"
-    return home.run(*arguments)
-
-
-def accepted_in_order(home: Home, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    """The rows of a table in the order of the log."""
-    key = f"{table[:-1]}_key"
-    rows = table_of(home, table).to_pyarrow_table(columns=[key, *columns]).to_pylist()
-    keys = [row[key] for row in rows]
-    assert len(keys) == len(set(keys)), f"a row of {table} was written twice"
-    return [tuple(row[c] for c in columns) for row in sorted(rows, key=lambda row: row[key])]
-
-
-def rejected(home: Home) -> Counter[tuple[Any, ...]]:
-    """The rejected rows."""
-    columns = ["kind", "file", "row", "field", "reason"]
-    rows = table_of(home, "rejects").to_pyarrow_table(columns=columns).to_pylist()
-    return Counter(tuple(row[c] for c in columns) for row in rows)
-
-
-def table_of(home: Home, name: str) -> DeltaTable:
-    """A Delta table of a home, wherever it lies in it."""
-    (log,) = home.path.glob(f"**/{name}/_delta_log")
-    return DeltaTable(log.parent)
-
-
-def assert_same_tables(home: Home, undisturbed: Home) -> None:
-    """What the tables hold, apart from times and the numbers of runs."""
-    for table, columns in (
-        ("objects", ("object_id", "ts", "lon", "lat", "text", "terms")),
-        ("requests", ("op", "subscription_id", "at", "expires_at", "clauses")),
-    ):
-        assert accepted_in_order(home, table, *columns) == accepted_in_order(undisturbed, table, *columns)
-    assert rejected(home) == rejected(undisturbed)
-    assert home.exported() == undisturbed.exported()
-
-
-def assert_as_the_twin(home: Home, log: list[LogFile], lateness_seconds: int) -> None:
-    exported = home.exported()
-    assert len(exported) == len(set(exported))
-    assert set(exported) == twin.outcome_of(log, lateness_seconds).matches
 
 
 def test_ingest_killed_at_each_step(tmp_path: Path) -> None:
@@ -96,26 +32,6 @@ def test_ingest_killed_at_each_step(tmp_path: Path) -> None:
     for step, file in zip(OBJECT_STEPS, world.objects):
         killed_then_run(home, f"ingest.{step}", "ingest", "objects", file)
     home.match()
-    assert_same_tables(home, undisturbed)
-    assert_as_the_twin(home, world.log, world.lateness_seconds)
-
-
-def test_plan_and_match_killed_at_each_step(tmp_path: Path) -> None:
-    world = written(tmp_path / "files", 22, len(MATCH_STEPS))
-    home, undisturbed = (home_for(tmp_path / name, world) for name in ("killed", "undisturbed"))
-    for one in (home, undisturbed):
-        one.ingest("requests", world.requests[:1])
-        one.ingest("objects", world.objects[:1])
-    for n, (step, asked, things) in enumerate(zip(MATCH_STEPS, world.requests, world.objects)):
-        for one in (home, undisturbed):
-            one.ingest("objects", [things])
-            one.ingest("requests", [asked])
-        undisturbed.match()
-        if n < len(PLAN_STEPS):
-            planner = ("grid", "kd_tree")[n % 2]
-            killed_then_run(home, f"plan.{PLAN_STEPS[n]}", "plan", "--planner", planner, "--workers", str(2 + n))
-        killed_then_run(home, f"match.{step}", "match", "--until-empty")
-        assert home.exported() == undisturbed.exported(), f"killed at match.{step}"
     assert_same_tables(home, undisturbed)
     assert_as_the_twin(home, world.log, world.lateness_seconds)
 

@@ -1,0 +1,72 @@
+"""Homes of a process that is killed with SIGKILL at a step and run again, and what has to be the same after it."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from tests import worlds
+from tests.commands import KILLED, Home, new_home
+from tests.oracles import twin
+from tests.oracles.twin import LogFile
+from tests.worlds import WrittenWorld
+
+
+def written(folder: Path, seed: int, files: int) -> WrittenWorld:
+    """A world with as many files of each kind."""
+    folder.mkdir()
+    source = worlds.random_world(seed, objects=30 * files, requests=25 * files, files=1)
+    things, asked = source.object_files[0], source.request_files[0]
+    recut = worlds.World(worlds.cut(things, files), worlds.cut(asked, files), source.lateness_seconds)
+    return worlds.write_world(folder, recut, seed)
+
+
+def home_for(path: Path, world: WrittenWorld) -> Home:
+    return new_home(path, planner="kd_tree", workers=3, lateness_seconds=world.lateness_seconds)
+
+
+def killed_then_run(home: Home, step: str, *arguments: str | Path) -> Any:
+    """Kills a command at a step, then runs it to its end."""
+    result = home.crash(step, *arguments)
+    assert result.code == KILLED, f"{step}: ended with {result.code}\n{result.err[-3000:]}"
+    return home.run(*arguments)
+
+
+def accepted_in_order(home: Home, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    """The rows of a table in the order of the log."""
+    key = f"{table[:-1]}_key"
+    rows = table_of(home, table).to_pyarrow_table(columns=[key, *columns]).to_pylist()
+    keys = [row[key] for row in rows]
+    assert len(keys) == len(set(keys)), f"a row of {table} was written twice"
+    return [tuple(row[c] for c in columns) for row in sorted(rows, key=lambda row: row[key])]
+
+
+def rejected(home: Home) -> Counter[tuple[Any, ...]]:
+    """The rejected rows."""
+    columns = ["kind", "file", "row", "field", "reason"]
+    rows = table_of(home, "rejects").to_pyarrow_table(columns=columns).to_pylist()
+    return Counter(tuple(row[c] for c in columns) for row in rows)
+
+
+def table_of(home: Home, name: str) -> DeltaTable:
+    """A Delta table of a home, wherever it lies in it."""
+    (log,) = home.path.glob(f"**/{name}/_delta_log")
+    return DeltaTable(log.parent)
+
+
+def assert_same_tables(home: Home, undisturbed: Home) -> None:
+    """What the tables hold, apart from times and the numbers of runs."""
+    for table, columns in (
+        ("objects", ("object_id", "ts", "lon", "lat", "text", "terms")),
+        ("requests", ("op", "subscription_id", "at", "expires_at", "clauses")),
+    ):
+        assert accepted_in_order(home, table, *columns) == accepted_in_order(undisturbed, table, *columns)
+    assert rejected(home) == rejected(undisturbed)
+    assert home.exported() == undisturbed.exported()
+
+
+def assert_as_the_twin(home: Home, log: list[LogFile], lateness_seconds: int) -> None:
+    exported = home.exported()
+    assert len(exported) == len(set(exported))
+    assert set(exported) == twin.outcome_of(log, lateness_seconds).matches
