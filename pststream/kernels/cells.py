@@ -5,6 +5,8 @@ level are contiguous, and the parent of a cell is its id >> 2. Columns and rows 
 latitude, so a box covers exactly the cells between those of its corners, whatever the rounding.
 """
 
+import numpy as np
+
 from pststream.kernels.compile import kernel
 
 MAX_LEVEL = 17
@@ -23,6 +25,21 @@ def row_of(lat: float) -> int:
     """Row of a latitude on the finest level, counted from the south."""
     slot = int((lat + 90.0) * (131072.0 / 360.0))
     return min(max(slot, 0), 65535)
+
+
+@kernel
+def fine_x(lon: float) -> np.int32:
+    """Longitude in steps of 360 / 2^32 degrees (9 mm at the equator), as a number of 32 bits with a sign.
+
+    Never decreases with the longitude, so points and edges that differ in steps differ alike in degrees.
+    """
+    return np.int32(min(max((lon + 180.0) * (4294967296.0 / 360.0) - 2147483648.0, -2147483648.0), 2147483647.0))
+
+
+@kernel
+def fine_y(lat: float) -> np.int32:
+    """Latitude in the same steps, counted from the equator."""
+    return np.int32(min(max(lat * (4294967296.0 / 360.0), -2147483648.0), 2147483647.0))
 
 
 @kernel

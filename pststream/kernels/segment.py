@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pststream.kernels.cells import MAX_LEVEL, column_of, interleave, level_of_box, row_of
+from pststream.kernels.cells import MAX_LEVEL, column_of, fine_x, fine_y, interleave, level_of_box, row_of
 from pststream.kernels.compile import kernel
 
 TERM_BITS = 26
@@ -19,6 +19,29 @@ def count_postings(boxes, first_clause_size):
         high = (row_of(boxes[piece, 3]) >> shift) - (row_of(boxes[piece, 1]) >> shift) + 1
         total += wide * high * first_clause_size[piece]
     return total
+
+
+@kernel
+def first_cells(boxes):
+    """The cell of each box's south-west corner, on the level that the box is indexed on (int64)."""
+    cells = np.empty(boxes.shape[0], np.int64)
+    for piece in range(boxes.shape[0]):
+        level = level_of_box(boxes[piece, 0], boxes[piece, 1], boxes[piece, 2], boxes[piece, 3])
+        shift = MAX_LEVEL - level
+        column, row = column_of(boxes[piece, 0]) >> shift, row_of(boxes[piece, 1]) >> shift
+        cells[piece] = (1 << (2 * level)) | interleave(column, row)
+    return cells
+
+
+@kernel
+def fine_boxes(boxes):
+    """Boxes in steps of `fine_x` and `fine_y` (int32)."""
+    fine = np.empty(boxes.shape, np.int32)
+    for piece in range(boxes.shape[0]):
+        for side in (0, 2):
+            fine[piece, side] = fine_x(boxes[piece, side])
+            fine[piece, side + 1] = fine_y(boxes[piece, side + 1])
+    return fine
 
 
 @kernel
@@ -45,7 +68,7 @@ def directory(sort_key):
     """Cells and keys of sorted postings.
 
     Returns cells int64[C] ascending, cell_keys int64[C+1] (slice of keys of each cell), key_term int32[K] ascending
-    inside a cell, key_postings int64[K+1] (slice of postings of each key).
+    inside a cell, key_postings int32[K+1] (slice of postings of each key).
     """
     postings = len(sort_key)
     keys = 0
@@ -58,7 +81,7 @@ def directory(sort_key):
     cell = np.empty(cells, np.int64)
     cell_keys = np.empty(cells + 1, np.int64)
     key_term = np.empty(keys, np.int32)
-    key_postings = np.empty(keys + 1, np.int64)
+    key_postings = np.empty(keys + 1, np.int32)
     k = 0
     c = 0
     for p in range(postings):
@@ -89,33 +112,48 @@ def term_levels(cells, cell_keys, key_term, terms):
 
 
 @kernel
-def filter_words(cell_keys):
-    """Where the bits of each cell's term filter begin, in words of 64: 8 to 16 bits a key (int64[C+1])."""
-    offsets = np.zeros(len(cell_keys), np.int64)
+def spot_of(term, terms):
+    """Where a term of a segment that has so many stands among them, in 2^32nds."""
+    return (np.int64(term) << 32) // terms
+
+
+@kernel
+def cell_buckets(cell_keys):
+    """First bucket of each cell, and the shift that turns a spot into a bit of the cell's buckets (int64[C,2]).
+
+    A cell has a power of two of buckets of 64 bits, of which 8 to 16 fall to a key. Returns the number of all buckets
+    too.
+    """
+    starts = np.empty((len(cell_keys) - 1, 2), np.int64)
+    total = 0
     for c in range(len(cell_keys) - 1):
-        words = 1
+        words, shift = 1, 26
         while words * 8 < cell_keys[c + 1] - cell_keys[c]:
             words *= 2
-        offsets[c + 1] = offsets[c] + words
-    return offsets
+            shift -= 1
+        starts[c, 0], starts[c, 1] = total, shift
+        total += words
+    return starts, total
 
 
 @kernel
-def fill_filters(cell_keys, key_term, offsets):
-    """The term filter of each cell: one bit a key, where `filter_bit` says (uint64[words])."""
-    words = np.zeros(offsets[-1], np.uint64)
+def fill_buckets(cell_keys, key_term, starts, total, terms):
+    """For each bucket, the bits of its keys and its first key; and a last row with the number of keys (uint64)."""
+    buckets = np.zeros((total + 1, 2), np.uint64)
     for c in range(len(cell_keys) - 1):
-        last = ((offsets[c + 1] - offsets[c]) << 6) - 1
+        bucket = starts[c, 0]
+        buckets[bucket, 1] = cell_keys[c]
         for k in range(cell_keys[c], cell_keys[c + 1]):
-            bit = filter_bit(key_term[k], last)
-            words[offsets[c] + (bit >> 6)] |= np.uint64(1) << np.uint64(bit & 63)
-    return words
-
-
-@kernel
-def filter_bit(term, last):
-    """Bit of a term in a filter of `last` + 1 bits."""
-    return np.int64((np.uint64(term) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & last
+            place = spot_of(key_term[k], terms) >> starts[c, 1]
+            while bucket < starts[c, 0] + (place >> 6):
+                bucket += 1
+                buckets[bucket, 1] = k
+            buckets[bucket, 0] |= np.uint64(1) << np.uint64(place & 63)
+        last = starts[c + 1, 0] if c + 1 < len(starts) else total
+        for rest in range(bucket + 1, last):
+            buckets[rest, 1] = cell_keys[c + 1]
+    buckets[total, 1] = len(key_term)
+    return buckets
 
 
 @kernel

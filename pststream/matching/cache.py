@@ -21,7 +21,7 @@ from pststream.matching.deletions import COLUMNS as DELETION_COLUMNS
 from pststream.matching.deletions import build_deletions
 from pststream.matching.segments import COLUMNS, Segment, build_segment
 
-LAYOUT = 1
+LAYOUT = 2
 """Part of each entry's name: a change of the arrays makes old entries unreachable."""
 
 KEPT_IN_PROCESS = 4096

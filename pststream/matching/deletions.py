@@ -6,7 +6,7 @@ They are kept beside the segments, and looked up only for pieces that they name.
 import numpy as np
 import pyarrow as pa
 
-from pststream.kernels.match import Deleted
+from pststream.kernels.verify import Deleted, mark_bits
 from pststream.matching.segments import Segment
 
 COLUMNS = ("subscription_key", "end_at")
@@ -36,7 +36,6 @@ def merge_deletions(parts: list[dict[str, np.ndarray]]) -> Deletions:
 
 def deleted_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray, after_key: int = -1) -> Deleted:
     """The segment's pieces that the deletions name."""
-    marks = np.zeros(segment.pieces, np.uint8)
     piece_keys = segment.records[:, 0][segment.key_order]
     if len(piece_keys):
         # Most segments are newer than most deletions' subscriptions.
@@ -50,5 +49,5 @@ def deleted_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray, after_k
     pieces = segment.key_order[np.repeat(low[hit], widths) + within]
     piece_ends = np.repeat(ends[hit], widths)
     order = np.argsort(pieces, kind="stable")
-    marks[pieces] = 1
-    return Deleted(marks, pieces[order].astype(np.int64), piece_ends[order], after_key)
+    pieces = pieces[order].astype(np.int64)
+    return Deleted(mark_bits(pieces, segment.pieces), pieces, piece_ends[order], after_key)

@@ -9,6 +9,9 @@ from pststream.matching.deletions import deleted_pieces
 from pststream.matching.objects import ObjectBatch
 from pststream.matching.segments import Segment
 
+HITS = 1 << 14
+"""Hits that wait to be verified together: 256 KiB of them."""
+
 
 @dataclass(frozen=True)
 class Found:
@@ -42,7 +45,7 @@ def match_objects(
         )  # fmt: skip
         objects = LocalObjects(batch.codes, batch.lon, batch.lat, batch.ts, *terms)
         deleted = deleted_pieces(segment, deleted_keys, deleted_ends, after_key)
-        parts.append(match_segment(objects, segment, deleted, tally, segment.longest))
+        parts.append(match_segment(objects, segment, deleted, tally, max(HITS, segment.longest)))
     offsets = np.concatenate([[0], np.cumsum(tally.counts)]).astype(np.int64)
     keys = np.empty(offsets[-1], np.int64)
     following = offsets[:-1].copy()

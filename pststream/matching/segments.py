@@ -13,11 +13,13 @@ Arrays of a segment (S pieces, P postings, K keys, C cells, T terms):
 
     terms int64[T] ascending; slots int64[2^b], places int32[2^b]: hash table of them; levels_of_term uint32[T]
     levels int64[L], level_cells int64[L+1]: slice of `cells` of each level in use
-    cells int64[C], cell_keys int64[C+1], key_term int32[K], key_postings int64[K+1]: directory
-    filter_offsets int64[C+1], filters uint64[]: a bit for each key of a cell, so that most misses cost one look
-    boxes float64[P,4], posting_piece int32[P], posting_rank int16[P] (-1: the box is all there is to check)
+    cells int64[C], cell_keys int64[C+1], key_term int32[K], key_postings int32[K+1]: directory
+    cell_buckets int64[C,2], buckets uint64[B+1,2]: a cell's keys in buckets of 64 bits by their place among all terms;
+        a bit for each key, so that most misses cost one look, and the first key, so that a hit costs few more
+    fine_boxes int32[P,4], posting_piece int32[P], posting_rank int16[P] (-1: the box is all there is to check)
+    boxes float64[S,4]: looked at only where the 9 mm of `fine_boxes` do not decide
     records int64[S,4]: subscription key, created_at, end_at, row of `circles` or -1
-    literal_offsets int64[S+1], literals int32[]: clauses as the kernel reads them
+    literal_offsets int32[S+1], literals int32[]: clauses as the kernel reads them
     circles float64[R,3]; key_order int64[S]: pieces by subscription key
 """
 
@@ -27,14 +29,15 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.kernels.cells import MAX_LEVEL
-from pststream.kernels.match import point_codes
 from pststream.kernels.segment import (
     TERM_BITS,
+    cell_buckets,
     count_postings,
     directory,
-    fill_filters,
+    fill_buckets,
     fill_postings,
-    filter_words,
+    fine_boxes,
+    first_cells,
     hash_table,
     term_levels,
 )
@@ -42,6 +45,9 @@ from pststream.kernels.segment import (
 COLUMNS = (
     "subscription_key", "west", "south", "east", "north", "circle", "clauses", "created_at", "end_at",
 )  # fmt: skip
+
+
+MOST_POSTINGS = (1 << 31) - 1
 
 
 class Segment(NamedTuple):
@@ -57,11 +63,12 @@ class Segment(NamedTuple):
     cell_keys: np.ndarray
     key_term: np.ndarray
     key_postings: np.ndarray
-    filter_offsets: np.ndarray
-    filters: np.ndarray
-    boxes: np.ndarray
+    cell_buckets: np.ndarray
+    buckets: np.ndarray
+    fine_boxes: np.ndarray
     posting_piece: np.ndarray
     posting_rank: np.ndarray
+    boxes: np.ndarray
     records: np.ndarray
     literal_offsets: np.ndarray
     literals: np.ndarray
@@ -91,8 +98,8 @@ class Segment(NamedTuple):
 
 def build_segment(rows: pa.Table) -> Segment:
     """The segment of the rows (columns COLUMNS) of a data file."""
-    rows = _in_space_order(rows)
-    boxes = np.column_stack([_floats(rows, side) for side in ("west", "south", "east", "north")])
+    rows = _in_order_of_postings(rows)
+    boxes = _boxes(rows)
     outer, inner, term_ids = _nested(rows.column("clauses"))
     terms, local = np.unique(term_ids, return_inverse=True)
     if len(terms) >= 1 << TERM_BITS:
@@ -100,6 +107,10 @@ def build_segment(rows: pa.Table) -> Segment:
     literal_offsets, literals = _literals(outer, inner, local)
     first_size = (inner[outer[:-1] + 1] - inner[outer[:-1]]).astype(np.int64)
     postings = count_postings(boxes, first_size)
+    if max(postings, len(literals)) > MOST_POSTINGS:
+        raise ValueError(
+            f"a segment holds at most {MOST_POSTINGS} postings and literals, not {postings}, {len(literals)}"
+        )
     sort_key = np.empty(postings, np.int64)
     piece = np.empty(postings, np.int32)
     rank = np.empty(postings, np.int16)
@@ -110,7 +121,7 @@ def build_segment(rows: pa.Table) -> Segment:
     rank[(rank == 0) & only_clause[piece]] = -1
     cells, cell_keys, key_term, key_postings = directory(sort_key)
     levels, level_cells = _levels(cells)
-    filter_offsets = filter_words(cell_keys)
+    starts, buckets = cell_buckets(cell_keys)
     slots, places = hash_table(terms, max(3, (2 * len(terms)).bit_length()))
     records, circles = _records(rows)
     segment = Segment(
@@ -124,13 +135,14 @@ def build_segment(rows: pa.Table) -> Segment:
         cell_keys=cell_keys,
         key_term=key_term,
         key_postings=key_postings,
-        filter_offsets=filter_offsets,
-        filters=fill_filters(cell_keys, key_term, filter_offsets),
-        boxes=boxes[piece],
+        cell_buckets=starts,
+        buckets=fill_buckets(cell_keys, key_term, starts, buckets, len(terms)),
+        fine_boxes=fine_boxes(boxes)[piece],
         posting_piece=piece,
         posting_rank=rank,
+        boxes=boxes,
         records=records,
-        literal_offsets=literal_offsets,
+        literal_offsets=literal_offsets.astype(np.int32),
         literals=literals,
         circles=circles,
         key_order=np.argsort(records[:, 0], kind="stable"),
@@ -140,10 +152,16 @@ def build_segment(rows: pa.Table) -> Segment:
     return segment
 
 
-def _in_space_order(rows: pa.Table) -> pa.Table:
-    """Rows by the Morton number of their south-west corner, so that neighbours in space are neighbours in memory."""
-    codes = point_codes(_floats(rows, "west"), _floats(rows, "south"))
-    return rows.take(pa.array(np.argsort(codes, kind="stable"))).combine_chunks()
+def _in_order_of_postings(rows: pa.Table) -> pa.Table:
+    """Rows by the cell and the term of their first posting, so that hits of one list are neighbours in memory."""
+    outer, inner, terms = _nested(rows.column("clauses"))
+    first = terms[inner[outer[:-1]]]
+    order = np.argsort((first_cells(_boxes(rows)) << TERM_BITS) | (first & ((1 << TERM_BITS) - 1)), kind="stable")
+    return rows.take(pa.array(order)).combine_chunks()
+
+
+def _boxes(rows: pa.Table) -> np.ndarray:
+    return np.column_stack([_floats(rows, side) for side in ("west", "south", "east", "north")])
 
 
 def _floats(rows: pa.Table, name: str) -> np.ndarray:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pststream.kernels.cells import MAX_LEVEL, level_of_box
+from pststream.matching import matcher
 from pststream.matching.deletions import build_deletions, merge_deletions
 from pststream.matching.live_filter import LiveFilter
 from pststream.matching.matcher import match_objects
@@ -105,6 +106,31 @@ def test_no_live_term_is_filtered_out(data):
         assert all(passed[mine][[t in clause for t in terms[mine]]])
     live.update(frozenset(), Cache())
     assert not live.live(lon, lat, offsets, terms).any()
+
+
+def test_edges_that_differ_by_less_than_a_step():
+    """Boxes are held in steps of 9 mm; points a float away from an edge are told apart all the same."""
+    edges = np.array([-180.0, -0.1, 0.0, 12.3, 180.0])
+    lons = np.clip(np.concatenate([edges, np.nextafter(edges, 999.0), np.nextafter(edges, -999.0)]), -180.0, 180.0)
+    made = [{"lon": lon, "lat": lat, "ts": 1, "terms": [1]} for lon in lons.tolist() for lat in (lons / 2).tolist()]
+    box = {"circle": None, "clauses": [[1]], "created_at": 0, "end_at": NEVER_US}
+    world = [
+        {**box, "subscription_key": 100 * i + j, "west": w, "east": e, "south": w / 2, "north": e / 2}
+        for i, w in enumerate(lons.tolist())
+        for j, e in enumerate(lons.tolist())
+        if w <= e
+    ]
+    assert fast(made, [world], []) == sorted(matches_of(made, world, []))
+
+
+def test_hits_are_verified_in_parts(monkeypatch):
+    """More hits than wait at a time, of objects with many and with no terms."""
+    monkeypatch.setattr(matcher, "HITS", 4)
+    made = [{"lon": 1.0, "lat": 1.0, "ts": 1, "terms": list(range(n % 7))} for n in range(40)]
+    box = {"west": 0.0, "south": 0.0, "east": 2.0, "north": 2.0, "circle": None, "created_at": 0, "end_at": NEVER_US}
+    world = [{**box, "subscription_key": key, "clauses": [[key % 5, 5], [key % 3]]} for key in range(60)]
+    deletions = [(key, key % 3) for key in range(0, 60, 7)]
+    assert fast(made, [world], deletions) == sorted(matches_of(made, world, deletions))
 
 
 def test_levels_suit_the_region():
