@@ -9,7 +9,7 @@ RESULTS := kernel growth end-to-end steady-state calibrate planners
 SCALE ?= small
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick lint format lock airflow bench results clean
+.PHONY: help setup demo test test-quick lint format lock airflow bench peers results clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -20,10 +20,10 @@ demo: setup  ## the main job end to end on built-in data, ending with a report
 	$(BIN)/pststream demo
 
 test: lint  ## all checks and all tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-quick: lint  ## ... without those that take long: crashes, Airflow itself, real data, many cuts
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 lint: setup  ## style, import directions, types
 	$(BIN)/ruff check .
@@ -38,6 +38,8 @@ format: setup  ## put the code into the common style
 lock: $(DONE)/uv  ## requirements.txt anew from requirements.in (add UPGRADE=--upgrade for newer versions)
 	$(BIN)/uv pip compile --system-certs --universal --python-version 3.11 --generate-hashes --quiet \
 		--custom-compile-command "make lock" $(UPGRADE) --output-file requirements.txt requirements.in
+	$(BIN)/uv pip compile --system-certs --universal --python-version 3.11 --generate-hashes --quiet \
+		--custom-compile-command "make lock" $(UPGRADE) --output-file infra/peers/requirements.txt infra/peers/requirements.in
 
 airflow: setup  ## Airflow on this machine with the DAGs, the connection and the pool in place
 	$(BIN)/python infra/run_airflow.py
@@ -45,13 +47,19 @@ airflow: setup  ## Airflow on this machine with the DAGs, the connection and the
 bench: setup  ## benchmarks as JSON, e.g. make bench BENCHES=kernel SCALE=full
 	@for name in $(BENCHES); do $(BIN)/pststream bench run $$name --scale $(SCALE) || exit; done
 
+peers: setup  ## what the benchmark of peers compares with: SedonaDB, and Lucene Monitor by Maven
+	$(PYTHON) -m venv .venv-peers
+	$(BIN)/uv pip install --quiet --system-certs --python .venv-peers/bin/python --require-hashes \
+		--requirement infra/peers/requirements.txt
+	cd infra/peers/lucene && mvn --quiet --batch-mode package
+
 results: setup  ## all benchmarks at full size, and docs/results made anew (an hour on 2 cores)
 	@for name in $(RESULTS); do $(BIN)/pststream bench run $$name --scale full --json --out docs/results/$$name.json \
 		> /dev/null || exit; done
 	$(BIN)/python -m pststream.benchmarks.results docs/results
 
 clean:  ## remove all that setup, demo and tests made here
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-peers infra/peers/lucene/target build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf pststream-home pststream-demo spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

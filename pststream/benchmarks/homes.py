@@ -1,7 +1,7 @@
 """Homes filled with synthetic logs, written straight into the tables as ingest would leave them."""
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,13 @@ from pststream.state.home import Home
 from pststream.state.ledger import Ledger, key
 from pststream.state.tables import TABLES
 from pststream.workload.queries import QueryStyle
-from pststream.workload.synthetic import SyntheticObjects, synthetic_objects, synthetic_subscriptions, term_ids
+from pststream.workload.synthetic import (
+    SyntheticObjects,
+    SyntheticSubscriptions,
+    synthetic_objects,
+    synthetic_subscriptions,
+    term_ids,
+)
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 CHUNK = 500_000
@@ -40,45 +46,34 @@ class BenchHome:
         while done < count:
             size = min(CHUNK, count - done)
             last = done + size >= count
-            self._requests(size, style, delete if last else 0)
+            drawn = synthetic_subscriptions(
+                size, self.seed * 1000 + Ledger(self.home).next_file_seq, self.source, style
+            )
+            self.add_drawn_subscriptions(drawn, delete if last else 0)
             done += size
             self.progress(f"{done} of {count} subscriptions in the log")
 
     def add_objects(self, count: int) -> tuple[int, int]:
         """A file of objects; returns the key range (after, to]."""
         seq = Ledger(self.home).next_file_seq
-        rows = 0
-        while rows < count:
-            size = min(CHUNK, count - rows)
-            drawn = synthetic_objects(size, self.seed * 1000 + seq + rows)
-            self._append(names.OBJECTS, self._object_rows(drawn, seq, rows))
-            rows += size
+        starts = range(0, count, CHUNK)
+        drawn = (synthetic_objects(min(CHUNK, count - at), self.seed * 1000 + seq + at) for at in starts)
+        return self.add_drawn_objects(drawn)
+
+    def add_drawn_objects(self, parts: Iterable[SyntheticObjects]) -> tuple[int, int]:
+        """The parts as one file of objects; returns the key range (after, to]."""
+        seq, count = Ledger(self.home).next_file_seq, 0
+        for drawn in parts:
+            self._append(names.OBJECTS, self._object_rows(drawn, seq, count))
+            count += len(drawn.lon)
         after = self.clock
         self.clock += dt.timedelta(milliseconds=count)
         self._file("objects", seq, count, after, self.clock)
         return key(seq, 0), key(seq, count)
 
-    def _object_rows(self, drawn: SyntheticObjects, seq: int, offset: int) -> pa.Table:
-        count = len(drawn.lon)
-        numbers = np.arange(offset + 1, offset + count + 1)
-        times = control.micros_of(self.clock) + numbers * 1000
-        terms = pa.ListArray.from_arrays(pa.array(drawn.term_offsets.astype(np.int32)), pa.array(term_ids(drawn.terms)))
-        return pa.table(
-            {
-                "object_key": key(seq, 0) + numbers,
-                "object_id": pa.array(numbers).cast(pa.string()),
-                "ts": pa.array(times).cast(pa.timestamp("us", tz="UTC")),
-                "lon": drawn.lon,
-                "lat": drawn.lat,
-                "text": pa.repeat("", count),
-                "terms": terms,
-                "ingest_id": np.full(count, seq),
-            }
-        )
-
-    def _requests(self, count: int, style: QueryStyle, delete: int) -> None:
-        seq = Ledger(self.home).next_file_seq
-        drawn = synthetic_subscriptions(count, self.seed * 1000 + seq, self.source, style)
+    def add_drawn_subscriptions(self, drawn: SyntheticSubscriptions, delete: int = 0) -> None:
+        """A file of insertions, and of deletions of the oldest live ones after them."""
+        seq, count = Ledger(self.home).next_file_seq, len(drawn.boxes)
         numbers = key(seq, 0) + np.arange(1, count + 1)
         lists = {
             side: pa.ListArray.from_arrays(
@@ -114,6 +109,24 @@ class BenchHome:
             table = pa.concat_tables([table, _complete(pa.table(deletions), names.REQUESTS)])
         self._append(names.REQUESTS, table)
         self._file("requests", seq, count + len(gone), self.clock, self.clock)
+
+    def _object_rows(self, drawn: SyntheticObjects, seq: int, offset: int) -> pa.Table:
+        count = len(drawn.lon)
+        numbers = np.arange(offset + 1, offset + count + 1)
+        times = control.micros_of(self.clock) + numbers * 1000
+        terms = pa.ListArray.from_arrays(pa.array(drawn.term_offsets.astype(np.int32)), pa.array(term_ids(drawn.terms)))
+        return pa.table(
+            {
+                "object_key": key(seq, 0) + numbers,
+                "object_id": pa.array(numbers).cast(pa.string()),
+                "ts": pa.array(times).cast(pa.timestamp("us", tz="UTC")),
+                "lon": drawn.lon,
+                "lat": drawn.lat,
+                "text": pa.repeat("", count),
+                "terms": terms,
+                "ingest_id": np.full(count, seq),
+            }
+        )
 
     def _append(self, name: str, rows: pa.Table) -> None:
         self.commits += 1

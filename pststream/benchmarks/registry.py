@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pststream.benchmarks import calibrate, end_to_end, growth, kernel, planners, steady_state
+import numpy as np
+
+from pststream.benchmarks import calibrate, end_to_end, growth, kernel, peers, planners, steady_state
 from pststream.settings import Settings
 
 Progress = Callable[[str], None]
@@ -26,6 +28,7 @@ BENCHMARKS = {
     "kernel": Benchmark("objects/s of the matching kernel on one core, arrays in, arrays out", kernel.run),
     "end-to-end": Benchmark("Delta in, Delta out on Spark, beside the same job without the kernel", end_to_end.run),
     "planners": Benchmark("all planners on workloads like Q1, Q2, Q3, measured by the real job", planners.run),
+    "peers": Benchmark("beside Lucene Monitor, SedonaDB, PostgreSQL and a Spark join, matches held equal", peers.run),
     "steady-state": Benchmark("many small batches with insertions and deletions in a warm session", steady_state.run),
     "growth": Benchmark("time an object and bytes a subscription as the subscriptions grow", growth.run),
 }
@@ -54,4 +57,19 @@ def machine() -> dict[str, Any]:
         "processor": platform.processor() or platform.machine(),
         "python": platform.python_version(),
         "load_average": os.getloadavg()[0],
+        "random_read_ns": random_read_ns(),
     }
+
+
+def random_read_ns() -> float:
+    """Nanoseconds of a read from a random place of 256 MiB: what matching waits for, and what virtual machines differ
+    in most, from day to day too.
+    """
+    values = np.arange(1 << 25)
+    places = np.random.default_rng(0).integers(0, len(values), 1 << 22)
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        values.take(places)
+        times.append(time.perf_counter() - began)
+    return round(min(times) / len(places) * 1e9, 2)

@@ -49,6 +49,8 @@ def _head(document: dict[str, Any]) -> str:
     name, machine = document["name"], document["machine"]
     command = f"pststream bench run {name} --scale {document['scale']} --seed {document['seed']} --json"
     where = f"{machine['cores']} cores, {machine['memory_gb']} GB, {machine['processor']}, Python {machine['python']}"
+    if "random_read_ns" in machine:
+        where += f", {machine['random_read_ns']} ns a random read"
     return f"## {name}\n\n```bash\n{command}\n```\n\n{where}; {document['seconds']:.0f} s.\n"
 
 
