@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pststream.benchmarks.planners import TOLD, WORKLOADS
+from pststream.benchmarks.planners import CURVE, TOLD, WORKLOADS
 from pststream.names import PLANNERS
 
 PAGE = "README.md"
@@ -83,6 +83,10 @@ def _planners(document: dict[str, Any]) -> str:
             f"### {workload}: {figures[f'{workload}_matches_per_object']} matches an object\n\n{_table(rows)}\n"
             f"`hybrid` over the best other planner: {ratio}{f' (target: {target})' if target else ''}\n"
         )
+    workload, numbers, planners = CURVE
+    rows = [("workers", *planners), ("---",) * (len(planners) + 1)]
+    rows += [(str(n), *(_shown(figures[f"curve_{p}_{n}_workers"]) for p in planners)) for n in numbers]
+    parts.append(f"### {workload}: throughput by number of workers\n\n{_table(rows)}")
     return "\n".join(parts)
 
 

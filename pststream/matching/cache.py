@@ -35,6 +35,18 @@ class SegmentCache:
         self.folder = base / f"segments-{LAYOUT}-{cache_folder().name}"
         self.max_bytes = max_bytes
         self._kept: dict[str, dict[str, np.ndarray]] = {}
+        self._built: dict[str, float] = {}
+
+    def take_built(self) -> dict[str, float]:
+        """CPU seconds of each entry, by path, that this process has built since it was last asked."""
+        built, self._built = self._built, {}
+        return built
+
+    def segments(self, paths: frozenset[str]) -> dict[str, Segment]:
+        """The segments of many files. Each process goes through them in an order of its own, so that processes that
+        start together on new files build different ones.
+        """
+        return {path: self.segment(path) for path in sorted(paths, key=lambda path: hash((os.getpid(), path)))}
 
     def segment(self, path: str) -> Segment:
         """The segment of a data file of pieces."""
@@ -52,7 +64,9 @@ class SegmentCache:
             arrays = map_arrays(entry)
             os.utime(entry)
         except (FileNotFoundError, TornFileError):
+            began = time.thread_time()
             write_arrays(entry, build())
+            self._built[path] = time.thread_time() - began
             arrays = map_arrays(entry)
             self._evict(keep=entry)
         if len(self._kept) >= KEPT_IN_PROCESS:

@@ -21,13 +21,13 @@ class LiveFilter:
 
     def update(self, paths: frozenset[str], cache: SegmentCache) -> None:
         """Hold the keys of these data files, and perhaps of files that were among them before."""
-        segments = {path: cache.segment(path) for path in paths - self._keys_of.keys()}
+        segments = cache.segments(paths - self._keys_of.keys())
         self._keys_of = {path: count for path, count in self._keys_of.items() if path in paths}
         self._keys_of |= {path: len(segment.key_term) for path, segment in segments.items()}
         self._entered += sum(len(segment.key_term) for segment in segments.values())
         held = sum(self._keys_of.values())
         if self._entered > 2 * held or BITS_PER_KEY * self._entered > 64 * len(self._words):
-            segments = {path: cache.segment(path) for path in paths}
+            segments = cache.segments(paths)
             self._entered, self._levels = held, set()
             needed = BITS_PER_KEY * held // 64
             self._words = np.zeros(1 << max(10, int(needed + needed // 4).bit_length()), np.uint64)

@@ -132,6 +132,8 @@ def run_batch(home: Home, settings: Settings, batch: dict[str, Any]) -> dict[str
     work = replace(work, files=tuple(index_files(home, batch["plan_version"])))
     ledger = Ledger(home)
     reports = matched(home, settings, work, _scans(home, batch, ledger), batch["requests_after"])
+    for report in reports:
+        report.index_seconds += sum(told.built_seconds.get(report.worker, 0.0) for told in reports)
     clock.lap("match")
     taken_back, retractions = retract(home, settings, work, ledger.max_matched_ts(batch["objects_after"]))
     clock.lap("retract")

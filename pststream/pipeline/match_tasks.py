@@ -24,8 +24,17 @@ COLUMNS = ["object_key", "object_id", "ts", "lon", "lat", "terms"]
 MATCHES = TABLES[names.MATCHES].schema
 CHUNK_OBJECTS = 65_536
 CHUNK_PAIRS = 2_000_000
+COUNTS = pa.schema(
+    {
+        "seen": pa.int64(),
+        "discarded": pa.int64(),
+        "seconds": pa.float64(),
+        "built_by": pa.list_(pa.int64()),
+        "built_seconds": pa.list_(pa.float64()),
+    }
+)
 NEW, LATE, COUNTED = 0, 1, 2
-"""Tags of parcels: objects of the batch, stored objects for its late subscriptions, how many objects a task saw."""
+"""Tags of parcels: objects of the batch, stored objects for its late subscriptions, what a routing task tells."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +66,9 @@ class Tally:
 class Report:
     """What the task of a worker returns.
 
-    index_seconds: CPU to map the worker's segments, and to build those that are new to the node; seen, discarded:
-    objects of the routing tasks; dispatch_seconds: their CPU.
+    index_seconds: CPU to map the worker's segments, and to build those that are new to the node. Of the routing tasks
+    that it was told of: seen, discarded, numbers of objects; dispatch_seconds, CPU; built_seconds, CPU for the segments
+    that they built before the task of their worker could, by worker.
     """
 
     worker: int
@@ -69,6 +79,16 @@ class Report:
     seen: int = 0
     discarded: int = 0
     dispatch_seconds: float = 0.0
+    built_seconds: dict[int, float] = field(default_factory=dict)
+
+    def count(self, told: pa.RecordBatch) -> None:
+        """Add what a routing task tells."""
+        (row,) = told.to_pylist()
+        self.seen += row["seen"]
+        self.discarded += row["discarded"]
+        self.dispatch_seconds += row["seconds"]
+        for worker, seconds in zip(row["built_by"], row["built_seconds"]):
+            self.built_seconds[worker] = self.built_seconds.get(worker, 0.0) + seconds
 
 
 def route(work: Work, after_key: int, scan: Scan) -> Iterator[Parcel]:
@@ -78,8 +98,11 @@ def route(work: Work, after_key: int, scan: Scan) -> Iterator[Parcel]:
     dispatch = dispatch_index(work.home, work.plan_version)
     live = live_filter(work.home, work.plan_version, scan.tag)
     least = after_key if scan.tag == LATE else -1
-    paths = frozenset(f.path for f in work.files if f.worker != names.EVERY_WORKER and f.max_key > least)
-    live.update(paths, segment_cache(work.cache_dir, work.cache_bytes))
+    worker_of = {f.path: f.worker for f in work.files if f.worker != names.EVERY_WORKER and f.max_key > least}
+    cache = segment_cache(work.cache_dir, work.cache_bytes)
+    cache.take_built()
+    live.update(frozenset(worker_of), cache)
+    built = cache.take_built()
     seen = sent = 0
     for rows in read_slices(scan.slices, COLUMNS, scan.rows):
         objects = rows if scan.tag == NEW else rows.filter(pa.array(micros(rows.column("ts")) >= scan.min_ts))
@@ -89,9 +112,15 @@ def route(work: Work, after_key: int, scan: Scan) -> Iterator[Parcel]:
         seen += objects.num_rows
         sent += len(place) and 1 + int(np.count_nonzero(np.diff(place)))
         yield from _by_worker(objects, place, worker, work.workers, scan.tag)
-    if scan.tag == NEW:
-        counted = {"seen": [seen], "discarded": [seen - sent], "seconds": [time.thread_time() - began]}
-        yield 0, COUNTED, pa.RecordBatch.from_pydict(counted)
+    new = int(scan.tag == NEW)
+    counted = {
+        "seen": [new * seen],
+        "discarded": [new * (seen - sent)],
+        "seconds": [time.thread_time() - began - sum(built.values())],
+        "built_by": [[worker_of[path] for path in built]],
+        "built_seconds": [list(built.values())],
+    }
+    yield 0, COUNTED, pa.RecordBatch.from_pydict(counted, schema=COUNTS)
 
 
 def _by_worker(
@@ -111,9 +140,7 @@ def match_worker(work: Work, after_key: int, worker: int, parcels: Iterator[tupl
     held: dict[int, list[pa.RecordBatch]] = {NEW: [], LATE: []}
     for tag, rows in parcels:
         if tag == COUNTED:
-            matcher.report.seen += rows.column("seen")[0].as_py()
-            matcher.report.discarded += rows.column("discarded")[0].as_py()
-            matcher.report.dispatch_seconds += rows.column("seconds")[0].as_py()
+            matcher.report.count(rows)
             continue
         held[tag].append(rows)
         if sum(part.num_rows for part in held[tag]) >= CHUNK_OBJECTS:

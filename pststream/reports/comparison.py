@@ -13,16 +13,16 @@ Figures = dict[str, Any]
 COLUMNS: tuple[tuple[str, str], ...] = (
     ("planner", "planner"),
     ("throughput", "tuples/s"),
-    ("total_seconds", "total CPU s"),
+    ("load_total", "total CPU s"),
     ("max_seconds", "slowest CPU s"),
     ("imbalance", "imbalance"),
-    ("objects_sent", "copies an object"),
-    ("pieces_stored", "pieces stored"),
+    ("copies", "copies an object"),
+    ("subscriptions_stored", "subscriptions stored"),
     ("discarded", "discarded"),
     ("dispatch_seconds", "dispatch CPU s"),
     ("dispatch_bytes", "dispatch bytes"),
     ("units", "units"),
-    ("plan_seconds", "planned in s"),
+    ("seconds", "planned in s"),
     ("model_total", "model total s"),
     ("model_correlation", "model corr."),
 )
@@ -32,13 +32,13 @@ COLUMNS: tuple[tuple[str, str], ...] = (
 def render_comparison(document: Figures) -> str:
     """The figures as a table, and what they say in a sentence."""
     rows = [[head for _, head in COLUMNS]]
-    rows += [[_shown(figures[name]) for name, _ in COLUMNS] for figures in document["planners"]]
+    rows += [[_shown(figures[name]) for name, _ in COLUMNS] for figures in document["plans"]]
     return "\n".join([*text_table(rows), "", verdict(document)])
 
 
 def verdict(document: Figures) -> str:
     """Which planner is best, by how much, and what makes the difference to the next."""
-    best, *others = document["planners"]
+    best, *others = document["plans"]
     told = f"{best['planner']} is best: {best['throughput']:,} tuples/s over {document['workers']} workers"
     if not others:
         return told + "."
@@ -47,10 +47,10 @@ def verdict(document: Figures) -> str:
     reasons = [
         f"{name} {best[figure]:,} against {second[figure]:,}"
         for figure, name in (
-            ("total_seconds", "CPU seconds in all"),
+            ("load_total", "CPU seconds in all"),
             ("imbalance", "imbalance"),
-            ("objects_sent", "copies of an object"),
-            ("pieces_stored", "stored pieces"),
+            ("copies", "copies of an object"),
+            ("subscriptions_stored", "stored subscriptions"),
         )
         if best[figure] < 0.98 * second[figure]
     ]
@@ -60,8 +60,8 @@ def verdict(document: Figures) -> str:
 
 def write_comparison(document: Figures, out: str) -> None:
     """Write a self-contained page: the table, the load of each worker under each plan, model beside measurement."""
-    most = max(max(f["worker_seconds"], default=0.0) for f in document["planners"])
-    throughput = max(f["throughput"] for f in document["planners"])
+    most = max(max(f["worker_seconds"], default=0.0) for f in document["plans"])
+    throughput = max(f["throughput"] for f in document["plans"])
     intro = (
         f"{whole(document['objects'])} objects met {whole(document['requests'])} requests under each plan, with the "
         f"same {whole(document['matches'])} matches. Throughput is that of {document['workers']} workers together: "
@@ -87,7 +87,7 @@ def _throughput(document: Figures, most: float) -> Markup:
             element("th", f["planner"], scope="row"),
             _bar(f["throughput"] / most, f"{f['throughput']:,} tuples/s", "w0"),
         )
-        for f in document["planners"]
+        for f in document["plans"]
     ]
     return _scrolled("Throughput of each planner", element("table", element("tbody", rows), class_="balance"))
 
@@ -96,13 +96,13 @@ def _loads(document: Figures, most: float) -> Markup:
     head = element(
         "tr",
         element("th", "Worker", scope="col"),
-        [element("th", f["planner"], scope="col") for f in document["planners"]],
+        [element("th", f["planner"], scope="col") for f in document["plans"]],
     )
     rows = []
     for worker in range(document["workers"]):
         bars = [
             _bar(f["worker_seconds"][worker] / most if most else 0.0, f"{f['worker_seconds'][worker]:.3f}", f"w{place}")
-            for place, f in enumerate(document["planners"])
+            for place, f in enumerate(document["plans"])
         ]
         rows.append(element("tr", element("th", worker, scope="row"), bars))
     table = element("table", element("thead", head), element("tbody", rows), class_="balance")
@@ -113,7 +113,7 @@ def _table(document: Figures) -> Markup:
     head = element("tr", [element("th", name, scope="col") for _, name in COLUMNS])
     rows = [
         element("tr", [element("td", _shown(f[name]), data_label=head) for name, head in COLUMNS])
-        for f in document["planners"]
+        for f in document["plans"]
     ]
     table = element("table", element("thead", head), element("tbody", rows), class_="balance")
     return _scrolled("All figures", table)

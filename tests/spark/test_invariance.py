@@ -4,13 +4,15 @@ Every run is judged by the twin. Worlds are random; late objects, late subscript
 again and bad rows are in all of them.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from pststream import names
 from tests import worlds
 from tests.commands import Home, ingest_world, new_home
 from tests.oracles import twin
@@ -29,18 +31,18 @@ FEW = settings(
 
 @dataclass(frozen=True)
 class Schedule:
-    """How one run treats a world."""
+    """How one run treats a world; `replans`: planner and workers of a new plan, by the step before which it is made."""
 
     planner: str = "grid"
     workers: int = 5
     objects_first: bool = True
     cuts: int = 1
-    replan: tuple[str, int] | None = None
+    replans: Mapping[int, tuple[str, int]] = field(default_factory=dict)
 
 
 SCHEDULES = st.builds(
     Schedule,
-    planner=st.sampled_from(("grid", "kd_tree")),
+    planner=st.sampled_from(names.PLANNERS),
     workers=st.sampled_from((1, 5, 16)),
     objects_first=st.booleans(),
     cuts=st.sampled_from((1, 2, 3)),
@@ -74,15 +76,16 @@ def run_cut_by_objects(home: Home, world: WrittenWorld, schedule: Schedule) -> N
 
 
 def run_in_between(home: Home, world: WrittenWorld, schedule: Schedule) -> None:
-    """Ingests the files of both kinds by turns in `cuts` steps, and matches after each; plans anew half-way."""
+    """Ingests the files of both kinds by turns in `cuts` steps, and matches after each; plans anew as told."""
     first, second = ("objects", "requests") if schedule.objects_first else ("requests", "objects")
     files = {"objects": world.objects, "requests": world.requests}
     for step in range(schedule.cuts):
         for kind in (first, second):
             if mine := part(files[kind], step, schedule.cuts):
                 home.ingest(kind, mine)
-        if schedule.replan and step == schedule.cuts // 2:
-            home.run("plan", "--planner", schedule.replan[0], "--workers", str(schedule.replan[1]))
+        if step in schedule.replans:
+            planner, workers = schedule.replans[step]
+            home.run("plan", "--planner", planner, "--workers", str(workers))
         home.match()
 
 
@@ -132,8 +135,9 @@ def test_random_worlds_and_schedules(tmp_path_factory: pytest.TempPathFactory, s
 @pytest.mark.parametrize(
     ("seed", "schedule"),
     [
-        (11, Schedule("grid", 5, objects_first=True, cuts=7, replan=("kd_tree", 16))),
-        (12, Schedule("kd_tree", 16, objects_first=False, cuts=7, replan=("grid", 1))),
+        (11, Schedule("grid", 5, objects_first=True, cuts=7, replans={3: ("kd_tree", 16)})),
+        (12, Schedule("kd_tree", 16, objects_first=False, cuts=7, replans={3: ("grid", 1)})),
+        (16, Schedule("grid", 5, cuts=7, replans={n: (name, 3 + n) for n, name in enumerate(names.PLANNERS)})),
     ],
 )
 def test_seven_cuts_with_ingest_in_between(tmp_path: Path, seed: int, schedule: Schedule) -> None:

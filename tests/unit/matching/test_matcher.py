@@ -93,8 +93,8 @@ def test_no_live_term_is_filtered_out(data):
         piece["subscription_key"] = key
 
     class Cache:
-        def segment(self, path: str):
-            return build_segment(rows_of(world))
+        def segments(self, paths: frozenset[str]):
+            return {path: build_segment(rows_of(world)) for path in paths}
 
     live = LiveFilter()
     live.update(frozenset(["one"]), Cache())

@@ -1,0 +1,140 @@
+"""Local load adjustment: cells of the most loaded worker go to the least loaded one (PS2Stream section V-A)."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pststream.balancing.selection import select_cells
+from pststream.domain.moves import Move, moved
+from pststream.domain.plan import PartitionPlan
+from pststream.domain.workload import WorkloadSample
+from pststream.partitioning.cuts import Rectangle
+from pststream.partitioning.text_split import TextNode
+from pststream.workload.cell_loads import CellLoads, cell_loads
+from pststream.workload.cost import CostModel, WorkerLoads, worker_loads
+from pststream.workload.postings import Postings, postings_of
+
+MOST_LOADED = 3
+"""The paper's p: cells that phase I looks at."""
+
+
+@dataclass(frozen=True)
+class Adjustment:
+    """What an adjustment does to a plan.
+
+    moves                in the order in which they are made
+    reasons              parallel: "split", "merge" (phase I) or the method of selection (phase II)
+    before, after        loads of the sample under the plan, and under `plan`
+    """
+
+    plan: PartitionPlan
+    moves: list[Move]
+    reasons: list[str]
+    before: WorkerLoads
+    after: WorkerLoads
+
+
+@dataclass
+class _Course:
+    """A plan on its way to balance."""
+
+    sample: WorkloadSample
+    cost: CostModel
+    plan: PartitionPlan
+    loads: WorkerLoads
+    moves: list[Move] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    def tried(self, move: Move) -> tuple[PartitionPlan, WorkerLoads]:
+        plan = moved(self.plan, move)
+        return plan, worker_loads(self.sample, plan, self.cost)
+
+    def take(self, move: Move, reason: str, plan: PartitionPlan, loads: WorkerLoads) -> None:
+        self.plan, self.loads = plan, loads
+        self.moves.append(move)
+        self.reasons.append(reason)
+
+
+def adjust_locally(
+    sample: WorkloadSample, plan: PartitionPlan, cost: CostModel, method: str, sigma: float, seed: int = 0
+) -> Adjustment:
+    """Move cells until the greatest load is at most `sigma` times the least, or no move helps.
+
+    sigma  at least 1; a load of 0 is taken as the smallest there is
+
+    Each round looks at the most and the least loaded worker: phase I, then phase II if they are still out of balance.
+    The paper does not say how much load to move: half of the difference, which would make the two equal. Departures: a
+    move of phase II that would not lower the greater load of the two (its cells are too coarse) is not made, and ends
+    the adjustment; rounds are repeated, up to twice the number of workers, as one pair seldom balances all.
+    """
+    before = worker_loads(sample, plan, cost)
+    course = _Course(sample, cost, plan, before)
+    postings = postings_of(sample, plan.grid)
+    for _ in range(2 * plan.workers):
+        if course.loads.imbalance <= sigma:
+            break
+        _phase_one(course, postings, sigma)
+        if course.loads.imbalance > sigma and not _phase_two(course, method, seed):
+            break
+    return Adjustment(course.plan, course.moves, course.reasons, before, course.loads)
+
+
+def _extremes(course: _Course) -> tuple[int, int]:
+    return int(np.argmax(course.loads.load)), int(np.argmin(course.loads.load))
+
+
+def _phase_one(course: _Course, postings: Postings, sigma: float) -> None:
+    """Split one of the most loaded cells by text, or give one by text to the worker that shares it, if that lowers the
+    sum of all loads. The best such move is made, if any.
+    """
+    origin, target = _extremes(course)
+    cells = cell_loads(course.sample, course.plan, course.cost.rates(course.sample), origin)
+    best: tuple[float, Move, str, PartitionPlan, WorkerLoads] | None = None
+    for place in np.argsort(-cells.loads, kind="stable")[:MOST_LOADED].tolist():
+        found = _candidate(course, postings, int(cells.cells[place]), origin, target)
+        if found is None:
+            continue
+        move, reason = found
+        plan, loads = course.tried(move)
+        if loads.total < course.loads.total and (best is None or loads.total < best[0]):
+            best = loads.total, move, reason, plan, loads
+    if best is not None:
+        course.take(*best[1:])
+
+
+def _candidate(course: _Course, postings: Postings, cell: int, origin: int, target: int) -> tuple[Move, str] | None:
+    """The move that phase I would make of a cell."""
+    plan, cells = course.plan, np.array([cell], np.int64)
+    leaf = int(plan.cell_leaf[cell])
+    if plan.leaf_unit[leaf] < 0:
+        units = plan.term_unit[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]]
+        units = np.append(units, plan.spread_unit[plan.spread_offsets[leaf] : plan.spread_offsets[leaf + 1]])
+        shared = (plan.unit_worker[units] == target).any()
+        return (Move(origin, target, cells), "merge") if shared else None
+    y, x = divmod(cell, plan.grid.columns)
+    parts = TextNode(Rectangle(x, y, x, y), postings).cut(2, course.cost.rates(course.sample))
+    if len(parts) < 2:
+        return None
+    smaller = min(parts, key=lambda part: part.subscriptions)
+    return Move(origin, target, cells, np.sort(postings.term_ids[smaller.terms])), "split"
+
+
+def _phase_two(course: _Course, method: str, seed: int) -> bool:
+    """Move the cells that minimum cost migration selects; whether that helped."""
+    origin, target = _extremes(course)
+    cells = cell_loads(course.sample, course.plan, course.cost.rates(course.sample), origin)
+    wanted = (course.loads.load[origin] - course.loads.load[target]) / 2
+    chosen = select_cells(
+        method, cells.loads, sizes_of(cells), min(wanted, float(cells.loads.sum()) * (1 - 1e-9)), seed
+    )
+    move = Move(origin, target, cells.cells[chosen])
+    plan, loads = course.tried(move)
+    if not len(chosen) or max(loads.load[origin], loads.load[target]) >= course.loads.load[origin]:
+        return False
+    course.take(move, method, plan, loads)
+    return True
+
+
+def sizes_of(cells: CellLoads) -> np.ndarray:
+    """What moving each cell costs: its subscriptions, as each is a row of about the same size (int64)."""
+    return cells.subscriptions

@@ -1,0 +1,124 @@
+"""Plans that differ from another in who serves a few cells: what a migration turns one plan into."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pststream.domain.plan import PartitionPlan
+
+
+@dataclass(frozen=True)
+class Move:
+    """Cells that go from one worker to another.
+
+    cells  int64[n]   cells of the plan's raster, ascending
+    terms  int64[m]   ascending: only these of the cells' terms go, and the rest stays; None: all that `origin` serves
+    """
+
+    origin: int
+    target: int
+    cells: np.ndarray
+    terms: np.ndarray | None = None
+
+
+def moved(plan: PartitionPlan, move: Move) -> PartitionPlan:
+    """The plan with a move made.
+
+    What of the cells `origin` does not serve stays as it is. Cells that are split by `terms` must be served whole by
+    `origin`; else ValueError.
+    """
+    if move.terms is None:
+        return _compact(_handed_over(plan, move))
+    return _compact(_split(plan, move, move.terms))
+
+
+def _handed_over(plan: PartitionPlan, move: Move) -> PartitionPlan:
+    """Each leaf with some of the cells gets a twin for them, whose units are the target's where they were origin's."""
+    touched = np.unique(plan.cell_leaf[move.cells])
+    twin = np.full(plan.leaves, -1, np.int64)
+    twin[touched] = plan.leaves + np.arange(len(touched))
+    units = np.concatenate([np.empty(0, np.int64), *(_units_of(plan, leaf) for leaf in touched)])
+    twin_unit = np.full(plan.units, -1, np.int64)
+    twin_unit[units] = plan.units + np.arange(len(units))
+    worker = plan.unit_worker[units]
+    cell_leaf = plan.cell_leaf.copy()
+    cell_leaf[move.cells] = twin[cell_leaf[move.cells]]
+    leaf_unit = plan.leaf_unit[touched]
+    term_places, term_offsets = _slices(plan.term_offsets, touched)
+    spread_places, spread_offsets = _slices(plan.spread_offsets, touched)
+    return replace(
+        plan,
+        cell_leaf=cell_leaf,
+        leaf_unit=_joined(plan.leaf_unit, np.where(leaf_unit >= 0, twin_unit[np.maximum(leaf_unit, 0)], -1)),
+        term_offsets=np.append(plan.term_offsets, plan.term_offsets[-1] + term_offsets),
+        terms=np.append(plan.terms, plan.terms[term_places]),
+        term_unit=_joined(plan.term_unit, twin_unit[plan.term_unit[term_places]]),
+        spread_offsets=np.append(plan.spread_offsets, plan.spread_offsets[-1] + spread_offsets),
+        spread_unit=_joined(plan.spread_unit, twin_unit[plan.spread_unit[spread_places]]),
+        unit_worker=_joined(plan.unit_worker, np.where(worker == move.origin, move.target, worker)),
+    )
+
+
+def _split(plan: PartitionPlan, move: Move, terms: np.ndarray) -> PartitionPlan:
+    """The cells become a leaf of two units: the target's with the terms, and the origin's with all others."""
+    unit = plan.leaf_unit[plan.cell_leaf[move.cells]]
+    if (unit < 0).any() or (plan.unit_worker[unit] != move.origin).any():
+        raise ValueError(f"worker {move.origin} does not serve these cells whole")
+    cell_leaf = plan.cell_leaf.copy()
+    cell_leaf[move.cells] = plan.leaves
+    theirs, ours = plan.units, plan.units + 1
+    return replace(
+        plan,
+        cell_leaf=cell_leaf,
+        leaf_unit=_joined(plan.leaf_unit, np.array([-1])),
+        term_offsets=np.append(plan.term_offsets, plan.term_offsets[-1] + len(terms)),
+        terms=np.append(plan.terms, terms),
+        term_unit=_joined(plan.term_unit, np.full(len(terms), theirs)),
+        spread_offsets=np.append(plan.spread_offsets, plan.spread_offsets[-1] + 1),
+        spread_unit=_joined(plan.spread_unit, np.array([ours])),
+        unit_worker=_joined(plan.unit_worker, np.array([move.target, move.origin])),
+    )
+
+
+def _compact(plan: PartitionPlan) -> PartitionPlan:
+    """Without leaves that no cell has, and without their units; numbers close up."""
+    used = np.unique(plan.cell_leaf)
+    leaf_number = np.full(plan.leaves, -1, np.int64)
+    leaf_number[used] = np.arange(len(used))
+    term_places, term_offsets = _slices(plan.term_offsets, used)
+    spread_places, spread_offsets = _slices(plan.spread_offsets, used)
+    units = np.sort(np.concatenate([_units_of(plan, leaf) for leaf in used]))
+    unit_number = np.full(plan.units, -1, np.int64)
+    unit_number[units] = np.arange(len(units))
+    leaf_unit = plan.leaf_unit[used]
+    return replace(
+        plan,
+        cell_leaf=leaf_number[plan.cell_leaf].astype(np.int32),
+        leaf_unit=np.where(leaf_unit >= 0, unit_number[np.maximum(leaf_unit, 0)], -1).astype(np.int32),
+        term_offsets=np.append(0, term_offsets),
+        terms=plan.terms[term_places],
+        term_unit=unit_number[plan.term_unit[term_places]].astype(np.int32),
+        spread_offsets=np.append(0, spread_offsets),
+        spread_unit=unit_number[plan.spread_unit[spread_places]].astype(np.int32),
+        unit_worker=plan.unit_worker[units],
+    )
+
+
+def _units_of(plan: PartitionPlan, leaf: int) -> np.ndarray:
+    """The units of a leaf, ascending."""
+    if plan.leaf_unit[leaf] >= 0:
+        return plan.leaf_unit[leaf : leaf + 1].astype(np.int64)
+    terms = plan.term_unit[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]]
+    spread = plan.spread_unit[plan.spread_offsets[leaf] : plan.spread_offsets[leaf + 1]]
+    return np.union1d(terms, spread).astype(np.int64)
+
+
+def _slices(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places of the values of these rows of a CSR, and where each row's end among them."""
+    lengths = np.diff(offsets)[rows]
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(offsets[:-1][rows] - (ends - lengths), lengths), ends
+
+
+def _joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return np.concatenate([first, second]).astype(np.int32)

@@ -1,0 +1,24 @@
+"""The benchmark of planners runs, at a size of its own, and the results page shows it."""
+
+import pytest
+
+from pststream.benchmarks import planners
+from pststream.benchmarks.registry import run_benchmark
+from pststream.benchmarks.results import render
+from pststream.settings import Settings
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def test_planners_are_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(planners.SIZES, "small", (2_000, 2_000))
+    monkeypatch.setattr(planners, "CURVE", ("q3", (2,), ("hybrid", "kd_tree")))
+    monkeypatch.setattr("pststream.benchmarks.results.CURVE", planners.CURVE)
+    for name in ("q1", "q2", "q3_and"):
+        monkeypatch.delitem(planners.WORKLOADS, name)
+    document = run_benchmark("planners", "small", 1, Settings(), lambda _: None)
+    page = render([document])
+    for name in ("hybrid", "grid", "hypergraph"):
+        assert document["figures"][f"q3_{name}_throughput"] > 0
+        assert f"| {name} |" in page
+    assert document["figures"]["curve_hybrid_2_workers"] > 0 and "throughput by number of workers" in page
