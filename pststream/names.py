@@ -13,6 +13,7 @@ WORKER_INDEX = "worker_index"
 UNIT_LOADS = "unit_loads"
 MATCHES = "matches"
 BATCHES = "batches"
+MIGRATIONS = "migrations"
 
 ALL_TERMS = -1
 """Stands where a leaf is not partitioned by text."""

@@ -31,10 +31,12 @@ class Settings:
     max_text_bytes: int = _key(1_048_576, "longer texts are rejected")
     sample_objects: int = _key(200_000, "objects that a planner sees at most")
     sample_subscriptions: int = _key(200_000, "subscriptions that a planner sees at most")
-    cost_check: float = _key(5e-9, "c1 of Definition 1: seconds to check one object against one subscription")
-    cost_object: float = _key(4e-6, "c2: seconds to handle one object")
-    cost_insert: float = _key(1e-5, "c3: seconds to handle one insertion")
-    cost_delete: float = _key(5e-6, "c4: seconds to handle one deletion")
+    cost_check: float = _key(5e-12, "c1 of Definition 1: seconds to check one object against one subscription")
+    cost_object: float = _key(2e-6, "c2: seconds to handle one object")
+    cost_insert: float = _key(2e-6, "c3: seconds to handle one insertion")
+    cost_delete: float = _key(5e-7, "c4: seconds to handle one deletion")
+    sigma: float = _key(1.3, "greatest load of a worker over the least that counts as balanced; above 1")
+    balance_batches: int = _key(8, "batches over which load is summed; out of balance in both halves, it is adjusted")
     max_objects: int = _key(2_000_000, "objects of one micro-batch at most")
     merge_files: int = _key(8, "match merges the small files of the index when a worker has more than this")
     spark_master: str = _key("local[*]", "where Spark runs when a command starts it itself")
@@ -127,10 +129,13 @@ def _check(settings: Settings) -> None:
         "sample_subscriptions",
         "max_objects",
         "merge_files",
+        "balance_batches",
         "cache_bytes",
     ):
         if getattr(settings, name) < 1:
             raise SettingError(name, f"{getattr(settings, name)} is less than 1")
+    if not 1 < settings.sigma < 1e6:
+        raise SettingError("sigma", f"{settings.sigma} is not above 1")
     if settings.workers > 10_000:
         raise SettingError("workers", f"{settings.workers} is more than 10,000")
     for name in ("lateness_seconds", "cost_check", "cost_object", "cost_insert", "cost_delete"):

@@ -39,7 +39,11 @@ WHERE s.rarest = term AND s.box @> box(point(o.lon, o.lat), point(o.lon, o.lat))
 def programs() -> Path:
     """Folder of PostgreSQL's programs; those of the server are seldom on PATH."""
     on_path = shutil.which("initdb")
-    folders = [Path(on_path).resolve().parent] if on_path else [Path(p) for p in sorted(glob.glob("/usr/lib/postgresql/*/bin"))]
+    folders = (
+        [Path(on_path).resolve().parent]
+        if on_path
+        else [Path(p) for p in sorted(glob.glob("/usr/lib/postgresql/*/bin"))]
+    )
     if not folders:
         raise SystemExit("absent: no initdb on PATH or in /usr/lib/postgresql")
     return folders[-1]

@@ -75,7 +75,7 @@ def _measure_in(
         jobs = ((run_floor, pairs, floors), (run_floor, 0, empty), (run_spark_floor, pairs, plain))
         for place, (job, count, kept) in enumerate(jobs):
             began = time.perf_counter()
-            job(bench.home, settings, after, to, settings.workers, count, f"{folder}/floor{number}-{place}")
+            job(bench.home, settings, after, to, count, f"{folder}/floor{number}-{place}")
             kept.append(time.perf_counter() - began)
         progress(
             f"run {number + 1}: {times[-1]:.1f} s, floor {floors[-1]:.1f} s, without matches {empty[-1]:.1f} s,"

@@ -10,8 +10,11 @@ from pststream.workload.queries import QueryStyle
 
 FULL = (500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000)
 SMALL = (50_000, 100_000, 200_000)
-MATCHES_KEPT = 0.5
-"""Share of frequent keywords at the first size; it falls with the root of the size, which keeps the matches even."""
+FIRST_SHARE = 0.5
+"""Share of frequent keywords at the first size."""
+
+RARE, FREQUENT = 0.32, 35.4
+"""Matches an object that a million subscriptions of rare keywords give, and further ones if all are frequent."""
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
@@ -19,8 +22,9 @@ def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], Non
     sizes = FULL if scale == "full" else SMALL
     figures: dict[str, float] = {}
     for size in sizes:
-        share = MATCHES_KEPT * math.sqrt(sizes[0] / size)
-        measured = measure(size, QueryStyle(frequent_share=share), seed, progress)
+        # The share falls so that the matches stay even.
+        share = (RARE + FREQUENT * FIRST_SHARE) * sizes[0] / size - RARE
+        measured = measure(size, QueryStyle(frequent_share=share / FREQUENT), seed, progress)
         for name in (
             "microseconds_per_object",
             "bytes_per_subscription",

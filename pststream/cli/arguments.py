@@ -103,6 +103,20 @@ def _flow(commands) -> None:  # type: ignore[no-untyped-def]
     _reader_arguments(run)
     run.add_argument("--max-objects", type=_positive, help="objects of a batch at most")
     run.add_argument("--strict", action="store_true", help="exit with 3 if rows were rejected")
+    balance = _add(
+        commands,
+        "balance",
+        operate.balance,
+        "move subscriptions from the most loaded workers to the least loaded, or take the last move back",
+        "pststream balance local --method gr --dry-run",
+    )
+    balance.add_argument("kind", choices=("local", "undo"))
+    balance.add_argument(
+        "--method", choices=("gr", "dp", "si", "ra"), default="gr", help="that selects cells (default %(default)s)"
+    )
+    way = balance.add_mutually_exclusive_group()
+    way.add_argument("--dry-run", action="store_true", help="only show what would move (the default)")
+    way.add_argument("--apply", action="store_true", help="do it")
     _add(
         commands,
         "maintain",

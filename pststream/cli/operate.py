@@ -110,6 +110,37 @@ def compare_plans(context: "Context", arguments: Any) -> "Answer":
     return _answer(document, render_comparison(document))
 
 
+def balance(context: "Context", arguments: Any) -> "Answer":
+    """Move subscriptions between workers until their loads are balanced, or take that back."""
+    from pststream.pipeline.balance import balance as adjust
+
+    dry_run = not arguments.apply
+    document = adjust(
+        context.home, context.settings, arguments.kind, method=arguments.method, dry_run=dry_run, progress=context.say
+    )
+    return _answer(document, _balanced(document))
+
+
+def _balanced(document: dict[str, Any]) -> str:
+    if not document["moves"]:
+        return f"nothing to move: {document['reason']}"
+    would = "would move" if document["dry_run"] else "moved"
+    lines = [
+        f"{would} {document['moved_subscriptions']} subscriptions, about {document['moved_bytes']:,} bytes:"
+        f" plan {document['plan_version_before']} to {document['plan_version_after']} ({document['reason']})"
+    ]
+    for move in document["moves"]:
+        what = f"{move['cells']} cells" if move["terms"] is None else f"{move['terms']} terms of {move['cells']} cells"
+        whence = f" from worker {move['origin']} to {move['target']}" if move["origin"] >= 0 else ""
+        lines.append(f"  {what}{whence} ({move['reason']})")
+    lines += ["worker  load before  load after"]
+    loads = zip(document["load_before"], document["load_after"])
+    lines += [f"{worker:6}  {before:11.4g}  {after:10.4g}" for worker, (before, after) in enumerate(loads)]
+    if document["dry_run"]:
+        lines.append(f"to do it: pststream balance {document['kind']} --apply")
+    return "\n".join(lines)
+
+
 def match(context: "Context", arguments: Any) -> "Answer":
     """Run micro-batches."""
     from pststream.pipeline.match import match as run_batches

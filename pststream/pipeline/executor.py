@@ -9,9 +9,10 @@ from pststream.matching.cache import SegmentCache
 from pststream.matching.deletions import Deletions, merge_deletions
 from pststream.matching.live_filter import LiveFilter
 from pststream.routing.dispatch import DispatchIndex
+from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile
-from pststream.state.plans import Ranking, load_plan, load_ranking
+from pststream.state.plans import Ranking, load_plan, load_ranking, plan_rows
 
 
 @dataclass(frozen=True)
@@ -20,11 +21,19 @@ class Work:
 
     home: str
     plan_version: int
+    index_version: int
     workers: int
     batch_id: int
     files: tuple[IndexFile, ...]
     cache_dir: str
     cache_bytes: int
+
+
+def work_of(home: Home, settings: Settings, version: int, batch_id: int = 0) -> Work:
+    """The work of a batch, or of none, under a stored plan; the files are for the caller to add."""
+    row = next(row for row in plan_rows(home) if row["plan_version"] == version)
+    folder, most = settings.cache_dir, settings.cache_bytes
+    return Work(home.path, version, row["index_version"], row["workers"], batch_id, (), folder, most)
 
 
 def deletions_of(files: Iterable[IndexFile], folder: str, max_bytes: int) -> Deletions:
@@ -52,6 +61,6 @@ def ranking(home: str, plan_version: int) -> Ranking:
 
 
 @lru_cache(maxsize=4)
-def live_filter(home: str, plan_version: int, tag: int) -> LiveFilter:
-    """A filter of live terms of a plan, for objects of one tag; the caller brings it up to date."""
+def live_filter(home: str, index_version: int, tag: int) -> LiveFilter:
+    """A filter of the live terms of an index, for objects of one tag; the caller brings it up to date."""
     return LiveFilter()

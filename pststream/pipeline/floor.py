@@ -5,6 +5,7 @@ with Spark's Delta reader, one shuffle, an Arrow function and Spark's Delta writ
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.pipeline.arrow import lists
-from pststream.pipeline.executor import Work
+from pststream.pipeline.executor import Work, work_of
 from pststream.pipeline.match_tasks import COUNTED, MATCHES, NEW, Scan, match_rows, route
 from pststream.pipeline.spark_tasks import run_shuffled
 from pststream.settings import Settings
@@ -24,30 +25,28 @@ from pststream.state.session import get_context, get_session
 from pststream.state.slices import Range, tasks_of
 
 
-def run_floor(home: Home, settings: Settings, after: int, to: int, workers: int, pairs: int, out: str) -> int:
+def run_floor(home: Home, settings: Settings, after: int, to: int, pairs: int, out: str) -> int:
     """Route the objects with keys in (after, to], and write `pairs` made-up keys for each below `out`; rows written."""
     version = current_version(home)
-    files = tuple(index_files(home, version))
-    work = Work(home.path, version, workers, 0, files, settings.cache_dir, settings.cache_bytes)
+    work = replace(work_of(home, settings, version), files=tuple(index_files(home, version)))
     rows = Range("object_key", after, to)
     held = rows.files(data_files(home, names.OBJECTS))
     scans = [Scan(slices, rows, NEW) for slices in tasks_of(located(home, names.OBJECTS, held))]
     made_up = partial(_made_up, work, pairs, out)
-    written = run_shuffled(get_context(settings), scans, partial(route, work, -1), workers, made_up)
+    written = run_shuffled(get_context(settings), scans, partial(route, work, -1), work.workers, made_up)
     return sum(file.rows for file in written if file)
 
 
-def run_spark_floor(home: Home, settings: Settings, after: int, to: int, workers: int, pairs: int, out: str) -> None:
-    """As `run_floor`, by Spark's own means: every object goes to one of `workers` partitions by its key."""
+def run_spark_floor(home: Home, settings: Settings, after: int, to: int, pairs: int, out: str) -> None:
+    """As `run_floor`, by Spark's own means: every object goes to one of as many partitions by its key."""
     from pyspark.sql import functions as f
 
-    spark = get_session(settings)
+    spark, work = get_session(settings), work_of(home, settings, current_version(home))
     key = f.col("object_key")
     objects = spark.read.format("delta").load(home.table(names.OBJECTS)).where((key > after) & (key <= to))
     columns = ("object_key", "object_id", "ts", "lon", "lat", "terms")
-    sent = objects.select(*columns).repartition(workers, "object_key")
+    sent = objects.select(*columns).repartition(work.workers, "object_key")
     schema = spark.read.format("delta").load(home.table(names.MATCHES)).schema
-    work = Work(home.path, 1, workers, 0, (), settings.cache_dir, settings.cache_bytes)
     sent.mapInArrow(partial(_made_up_rows, work, pairs), schema).write.format("delta").mode("overwrite").save(out)
 
 

@@ -28,7 +28,7 @@ from pststream.state.tables import TABLES
 
 SCHEMA = TABLES[names.WORKER_INDEX].schema
 SIDES = ("west", "south", "east", "north")
-PIECES = pa.schema([field for field in SCHEMA if field.name not in ("plan_version", "worker", "batch_id")])
+PIECES = pa.schema([field for field in SCHEMA if field.name not in ("index_version", "worker", "batch_id")])
 """A piece: one box of a subscription, its clauses and its validity."""
 
 REQUEST_COLUMNS = ["subscription_key", "op", "at", "expires_at", "clauses", *SIDES, "circle"]
@@ -56,7 +56,7 @@ def apply_requests(home: Home, work: Work, after: int, to: int, settings: Settin
         partial(_write_part, home.table(names.WORKER_INDEX), work),
     )
     files = [file for part in written for file in part]
-    commit(home, names.WORKER_INDEX, files, application=f"index-{work.plan_version}", transaction=work.batch_id)
+    commit(home, names.WORKER_INDEX, files, application=f"index-{work.index_version}", transaction=work.batch_id)
 
 
 def rebuild(home: Home, old: Work, new: Work, assignment: Assignment, settings: Settings) -> None:
@@ -170,12 +170,12 @@ def _parcels(assigned: tuple[pa.RecordBatch, np.ndarray, np.ndarray], work: Work
 def _write_part(root: str, work: Work, part: int, parcels: Iterator[tuple[int, pa.RecordBatch]]) -> list[DataFile]:
     """Write the rows of a worker, or the deletions (part `workers`)."""
     worker = names.EVERY_WORKER if part == work.workers else part
-    return write_rows(root, work.plan_version, worker, (rows for _, rows in parcels))
+    return write_rows(root, work.index_version, worker, (rows for _, rows in parcels))
 
 
-def write_rows(root: str, plan_version: int, worker: int, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
+def write_rows(root: str, index_version: int, worker: int, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
     """Write rows of a worker as data files of the index."""
-    partition = {"plan_version": plan_version, "worker": worker}
+    partition = {"index_version": index_version, "worker": worker}
     written: list[DataFile | None] = []
     writer, rows_in = FileWriter(root, SCHEMA, partition), 0
     for rows in batches:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
-from pststream.pipeline.executor import Work
+from pststream.pipeline.executor import Work, work_of
 from pststream.pipeline.index import apply_requests
 from pststream.pipeline.match_tasks import LATE, NEW, Report, Scan, match_worker, route
 from pststream.pipeline.merge import merge_small_files
@@ -30,7 +30,7 @@ from pststream.state.data_files import commit, data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.ledger import Ledger
-from pststream.state.plans import current_version, plan_rows
+from pststream.state.plans import current_version
 from pststream.state.session import get_context
 from pststream.state.slices import Range, tasks_of
 
@@ -123,10 +123,10 @@ def run_batch(home: Home, settings: Settings, batch: dict[str, Any]) -> dict[str
     clock = Clock()
     get_context(settings)
     clock.lap("session")
-    work = _work(home, settings, batch)
+    work = work_of(home, settings, batch["plan_version"], batch["batch_id"])
     if batch["requests_to"] > batch["requests_after"]:
         apply_requests(home, work, batch["requests_after"], batch["requests_to"], settings)
-        merge_small_files(home, settings, batch["plan_version"], batch["batch_id"])
+        merge_small_files(home, settings, work.index_version, batch["batch_id"])
     clock.lap("index")
     crash_point("match.indexed")
     work = replace(work, files=tuple(index_files(home, batch["plan_version"])))
@@ -159,19 +159,6 @@ def run_batch(home: Home, settings: Settings, batch: dict[str, Any]) -> dict[str
         for name in (names.FILES, names.BATCHES, names.UNIT_LOADS):
             control.compact(home, name)
     return done
-
-
-def _work(home: Home, settings: Settings, batch: dict[str, Any]) -> Work:
-    row = next(row for row in plan_rows(home) if row["plan_version"] == batch["plan_version"])
-    return Work(
-        home=home.path,
-        plan_version=batch["plan_version"],
-        workers=row["workers"],
-        batch_id=batch["batch_id"],
-        files=(),
-        cache_dir=settings.cache_dir,
-        cache_bytes=settings.cache_bytes,
-    )
 
 
 def _scans(home: Home, batch: dict[str, Any], ledger: Ledger) -> list[Scan]:

@@ -96,7 +96,7 @@ def route(work: Work, after_key: int, scan: Scan) -> Iterator[Parcel]:
     load_kernels()
     began = time.thread_time()
     dispatch = dispatch_index(work.home, work.plan_version)
-    live = live_filter(work.home, work.plan_version, scan.tag)
+    live = live_filter(work.home, work.index_version, scan.tag)
     least = after_key if scan.tag == LATE else -1
     worker_of = {f.path: f.worker for f in work.files if f.worker != names.EVERY_WORKER and f.max_key > least}
     cache = segment_cache(work.cache_dir, work.cache_bytes)

@@ -18,6 +18,7 @@ from pststream.state.data_files import DataFile, commit, data_files
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.ledger import Ledger
+from pststream.state.plans import index_version
 from pststream.state.session import get_context
 from pststream.state.slices import Slice, read_slices
 
@@ -30,26 +31,24 @@ class Merge:
     """Files of a worker (paths) to be written as few; rows that end at `bound` (microseconds) or before are dropped."""
 
     root: str
-    plan_version: int
+    index_version: int
     worker: int
     paths: tuple[str, ...]
     deletions: Deletions
     bound: int = NOTHING
 
 
-def merge_small_files(home: Home, settings: Settings, plan_version: int, batch_id: int) -> bool:
+def merge_small_files(home: Home, settings: Settings, index: int, batch_id: int) -> bool:
     """Merge each worker's small files if one has more than `settings.merge_files` of them; whether it did."""
-    small = _by_worker(file for file in _files_of(home, plan_version) if file.bytes < SMALL_BYTES)
+    small = _by_worker(file for file in _files_of(home, index) if file.bytes < SMALL_BYTES)
     if max((len(files) for files in small.values()), default=0) <= settings.merge_files:
         return False
     root, none = home.table(names.WORKER_INDEX), merge_deletions([])
     merges = [
-        Merge(root, plan_version, worker, _paths(root, files), none)
-        for worker, files in small.items()
-        if len(files) > 1
+        Merge(root, index, worker, _paths(root, files), none) for worker, files in small.items() if len(files) > 1
     ]
     removed = [file for files in small.values() if len(files) > 1 for file in files]
-    _replace(home, settings, merges, removed, f"merge-{plan_version}", batch_id)
+    _replace(home, settings, merges, removed, f"merge-{index}", batch_id)
     return True
 
 
@@ -60,13 +59,14 @@ def upkeep(home: Home, settings: Settings, plan_version: int) -> int:
     to meet stored objects, and its deletions to take pairs back.
     """
     horizon = Ledger(home).horizon(dt.timedelta(seconds=settings.lateness_seconds))
-    files = _by_worker(_files_of(home, plan_version))
+    index = index_version(home, plan_version)
+    files = _by_worker(_files_of(home, index))
     root = home.table(names.WORKER_INDEX)
     before = sum(file.rows for held in files.values() for file in held)
     deletions = deletions_of(index_files(home, plan_version), settings.cache_dir, settings.cache_bytes)
     bound = NOTHING if horizon is None else control.micros_of(horizon)
     merges = [
-        Merge(root, plan_version, worker, _paths(root, held), deletions, bound)
+        Merge(root, index, worker, _paths(root, held), deletions, bound)
         for worker, held in files.items()
         if worker != names.EVERY_WORKER and (len(held) > 1 or len(deletions[0]) or held[0].low["end_at"] <= bound)
     ]
@@ -86,7 +86,7 @@ def _replace(
 
 
 def _merge(merge: Merge) -> list[DataFile]:
-    return write_rows(merge.root, merge.plan_version, merge.worker, _kept(merge))
+    return write_rows(merge.root, merge.index_version, merge.worker, _kept(merge))
 
 
 def _kept(merge: Merge) -> Iterator[pa.RecordBatch]:
@@ -96,8 +96,8 @@ def _kept(merge: Merge) -> Iterator[pa.RecordBatch]:
         yield pieces.filter(pa.array(pieces.column("end_at").to_numpy() > np.int64(merge.bound)))
 
 
-def _files_of(home: Home, plan_version: int) -> list[DataFile]:
-    return [f for f in data_files(home, names.WORKER_INDEX) if f.partition["plan_version"] == plan_version]
+def _files_of(home: Home, index: int) -> list[DataFile]:
+    return [f for f in data_files(home, names.WORKER_INDEX) if f.partition["index_version"] == index]
 
 
 def _by_worker(files: Iterable[DataFile]) -> dict[int, list[DataFile]]:

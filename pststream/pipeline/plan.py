@@ -7,13 +7,13 @@ them.
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from pststream import names
 from pststream.errors import RetryableError
 from pststream.partitioning.registry import make_plan
-from pststream.pipeline.executor import Work
+from pststream.pipeline.executor import work_of
 from pststream.pipeline.index import Assignment, rebuild
 from pststream.pipeline.sample import draw_sample
 from pststream.settings import Settings
@@ -21,7 +21,7 @@ from pststream.state import control
 from pststream.state.crash import crash_point
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger
-from pststream.state.plans import current_version, load_plan, ranking_of, save_plan, save_units, save_vocabulary
+from pststream.state.plans import current_version, ranking_of, save_plan, save_units, save_vocabulary
 from pststream.workload.cost import CostModel, WorkerLoads, worker_loads
 
 Progress = Callable[[str], None]
@@ -86,7 +86,7 @@ def new_plan(
         save_plan(home, version, made, {**figures, "seconds": time.perf_counter() - began, "options": options})
         crash_point("plan.done")
         # Delta keeps the files of older plans for readers of old versions.
-        control.delete(home, names.WORKER_INDEX, f"plan_version < {version}")
+        control.delete(home, names.WORKER_INDEX, f"index_version < {version}")
     return {
         "plan_version": version, "planner": made.planner, "workers": made.workers, "units": made.units, **figures,
         "plan_version_before": before, "dry_run": dry_run, "seconds": round(time.perf_counter() - began, 3),
@@ -112,11 +112,9 @@ def _clean(home: Home, version: int) -> None:
 
 def _build_index(home: Home, settings: Settings, new: Assignment, before: int) -> None:
     """Write the index of the plan for the requests that batches have applied; later ones come with their batch."""
-    control.delete(home, names.WORKER_INDEX, f"plan_version > {before}")
+    control.delete(home, names.WORKER_INDEX, f"index_version > {before}")
     if before == 0:
         return
-    old, work = (
-        Work(home.path, version, workers, 0, (), settings.cache_dir, settings.cache_bytes)
-        for version, workers in ((before, load_plan(home, before).workers), (before + 1, new.plan.workers))
-    )
+    old = work_of(home, settings, before)
+    work = replace(old, plan_version=before + 1, index_version=before + 1, workers=new.plan.workers)
     rebuild(home, old, work, new, settings)

@@ -44,7 +44,7 @@ def retract(home: Home, settings: Settings, work: Work, last: dt.datetime | None
     deletions = [
         file
         for file in mine.files(data_files(home, names.WORKER_INDEX))
-        if file.partition == {"plan_version": work.plan_version, "worker": names.EVERY_WORKER}
+        if file.partition == {"index_version": work.index_version, "worker": names.EVERY_WORKER}
     ]
     first = min((file.low["end_at"] for file in deletions), default=names.NEVER_US)
     if last is None or first > control.micros_of(last):

@@ -13,7 +13,7 @@ from pststream import names
 from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.workload import WorkloadSample
 from pststream.pipeline.arrow import csr, whole
-from pststream.pipeline.executor import Work
+from pststream.pipeline.executor import Work, work_of
 from pststream.pipeline.index import PIECES, REQUEST_COLUMNS, SIDES, pieces_in, stored_pieces
 from pststream.pipeline.spark_tasks import run_tasks
 from pststream.settings import Settings
@@ -22,7 +22,7 @@ from pststream.state.data_files import data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
 from pststream.state.ledger import Ledger
-from pststream.state.plans import Ranking, current_version, load_plan
+from pststream.state.plans import Ranking, current_version
 from pststream.state.session import get_context
 from pststream.state.slices import Range, Slice, read_slices, tasks_of
 from pststream.state.tables import TABLES
@@ -42,15 +42,19 @@ class Drawn:
 
 
 def draw_sample(
-    home: Home, settings: Settings, versions: tuple[int | None, int | None] = (None, None)
+    home: Home,
+    settings: Settings,
+    versions: tuple[int | None, int | None] = (None, None),
+    after_key: int = -1,
 ) -> tuple[WorkloadSample, pa.Table]:
     """A sample of both streams, and its vocabulary (term_id, term, objects, subscriptions).
 
     `versions`: objects written after Delta version `versions[0]` of `objects`, and up to `versions[1]`; None: no bound.
+    `after_key`: objects with a greater key only.
     Subscriptions are those of the current plan's index that did not end before any object still to come, and
     the insertions that no batch has applied yet.
     """
-    object_rows, object_scale = _objects(home, settings, versions)
+    object_rows, object_scale = _objects(home, settings, versions, after_key)
     piece_rows, subscription_scale = _pieces(home, settings)
     offsets, terms = csr(whole(object_rows.column("terms")))
     ids, counts = np.unique(terms, return_counts=True)
@@ -72,15 +76,20 @@ def draw_sample(
     return sample, _vocabulary(ids, counts, clauses, piece_rows.num_rows)
 
 
-def _objects(home: Home, settings: Settings, versions: tuple[int | None, int | None]) -> tuple[pa.Table, float]:
+def _objects(
+    home: Home, settings: Settings, versions: tuple[int | None, int | None], after_key: int
+) -> tuple[pa.Table, float]:
     """Sampled objects, and the objects that each stands for."""
     after, to = versions
     files = data_files(home, names.OBJECTS, to)
     if after is not None:
         before = {file.path for file in data_files(home, names.OBJECTS, after)}
         files = [file for file in files if file.path not in before]
+    recent = Range("object_key", after_key, names.NEVER_US)
+    files = recent.files(files)
     rows = sum(file.rows for file in files)
-    work = partial(_chosen, "object_key", OBJECTS, _share(settings.sample_objects, rows), _stored_objects)
+    read = partial(_stored_objects, recent)
+    work = partial(_chosen, "object_key", OBJECTS, _share(settings.sample_objects, rows), read)
     return _gathered(run_tasks(get_context(settings), tasks_of(located(home, names.OBJECTS, files)), work), OBJECTS)
 
 
@@ -100,9 +109,7 @@ def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
         partial(chosen, partial(_waiting_pieces, waiting)),
     )
     if held:
-        work = Work(
-            home.path, version, load_plan(home, version).workers, 0, (), settings.cache_dir, settings.cache_bytes
-        )
+        work = work_of(home, settings, version)
         tasks = tasks_of((file.path, file.rows) for file in held if file.worker != names.EVERY_WORKER)
         horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
         bound = control.micros_of(horizon) if horizon else -1
@@ -110,8 +117,8 @@ def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
     return _gathered(drawn, PIECES)
 
 
-def _stored_objects(slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
-    return read_slices(slices, OBJECT_COLUMNS)
+def _stored_objects(recent: Range, slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
+    return read_slices(slices, OBJECT_COLUMNS, recent)
 
 
 def _waiting_pieces(waiting: Range, slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:

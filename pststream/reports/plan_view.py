@@ -13,7 +13,7 @@ from pststream.domain.plan_rows import plan_from_rows
 from pststream.reports.tolerant import Tables
 
 _PLAN_COLUMNS = (
-    "plan_version", "planner", "workers", "units", "west", "south", "east", "north", "columns", "rows",
+    "plan_version", "index_version", "planner", "workers", "units", "west", "south", "east", "north", "columns", "rows",
     "load_total", "load_max", "load_min", "imbalance", "worker_loads", "options", "seconds", "created_at",
 )  # fmt: skip
 _UNIT_COLUMNS = (
@@ -86,7 +86,9 @@ def read_plan(tables: Tables) -> PlanView | None:
     load, objects, subscriptions = (
         np.nan_to_num(units.column(name).to_numpy().astype(np.float64)) for name in ("load", "objects", "subscriptions")
     )
-    return PlanView(version, row, plan, load, objects, subscriptions, _leaf_words(tables, version, plan, units))
+    return PlanView(
+        version, row, plan, load, objects, subscriptions, _leaf_words(tables, row["index_version"], plan, units)
+    )
 
 
 def read_loads(tables: Tables, view: PlanView) -> MeasuredLoads:
@@ -120,7 +122,7 @@ def _integers(batch: pa.RecordBatch, name: str) -> np.ndarray:
 
 
 def _leaf_words(
-    tables: Tables, version: int, plan: PartitionPlan, units: pa.Table
+    tables: Tables, index_version: int, plan: PartitionPlan, units: pa.Table
 ) -> dict[int, list[tuple[int, int, list[str]]]]:
     """For each leaf by text: (unit, number of terms, first words); words as the vocabulary shows them."""
     by_text = units.filter(pc.is_in(units.column("leaf"), pa.array(np.flatnonzero(plan.leaf_unit < 0))))
@@ -131,7 +133,7 @@ def _leaf_words(
         for row in by_text.select(["unit", "leaf", "terms"]).to_pylist()
     }
     wanted = pa.array(sorted({term for _, _, terms in shown.values() for term in terms}), pa.int64())
-    known = (pc.field("plan_version") == version) & pc.field("term_id").isin(wanted)
+    known = (pc.field("plan_version") == index_version) & pc.field("term_id").isin(wanted)
     words = {r["term_id"]: r["term"] for r in tables.rows(names.VOCABULARY, ("term_id", "term"), known)}
     leaves: dict[int, list[tuple[int, int, list[str]]]] = {}
     for unit, (leaf, number, terms) in shown.items():

@@ -61,7 +61,7 @@ def show_plan(home: AnyHome, version: int | None = None) -> dict[str, Any]:
 
 def read_plan(reader: Reader, version: int | None) -> tuple[dict[str, Any], PartitionPlan, Any]:
     """The row of a plan, the plan, and its units ordered by number; raises UsageError if there is none."""
-    columns = (*FIGURES, *_GRID, "worker_loads", "options")
+    columns = (*FIGURES, *_GRID, "index_version", "worker_loads", "options")
     wanted = pds.field("plan_version") == version if version is not None else None
     rows = reader.read(names.PLANS, columns, wanted).sort_by("plan_version").to_pylist()
     if not rows:

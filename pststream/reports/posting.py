@@ -58,7 +58,8 @@ class Postings:
 
     def __init__(self, reader: Reader, version: int) -> None:
         self.version = version
-        _, self.plan, _ = read_plan(reader, version)
+        row, self.plan, _ = read_plan(reader, version)
+        self._vocabulary = row["index_version"]
         self._reader = reader
 
     def of(self, thing: Thing, life: Life) -> dict[str, Any] | None:
@@ -91,7 +92,7 @@ class Postings:
 
     def _frequencies(self, life: Life) -> dict[int, int]:
         terms = pa.array(sorted({term for clause in life.clauses for term in clause}), pa.int64())
-        wanted = (pds.field("plan_version") == self.version) & pds.field("term_id").isin(terms)
+        wanted = (pds.field("plan_version") == self._vocabulary) & pds.field("term_id").isin(terms)
         rows = self._reader.rows(names.VOCABULARY, ("term_id", "objects"), wanted)
         return {row["term_id"]: row["objects"] for row in rows}
 

@@ -17,7 +17,7 @@ from pststream.reports.text_tables import text_table
 
 TABLES = (
     names.OBJECTS, names.REQUESTS, names.REJECTS, names.FILES, names.VOCABULARY, names.PLANS, names.PLAN_UNITS,
-    names.WORKER_INDEX, names.UNIT_LOADS, names.MATCHES, names.BATCHES,
+    names.WORKER_INDEX, names.UNIT_LOADS, names.MIGRATIONS, names.MATCHES, names.BATCHES,
 )  # fmt: skip
 SHOWN_BATCHES = 5
 MEASURED_BATCHES = 10
@@ -45,7 +45,7 @@ def status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
         "balance": _balance(reader, ledgers),
         "batches": _last_batches(ledgers),
         "unfinished": _unfinished(home, ledgers),
-        "index": _index(reader, plan["version"] if plan else 0),
+        "index": _index(reader, plan["index_version"] if plan else 0),
         "versions": {name: reader.table(name).version() for name in TABLES},
     }
 
@@ -123,7 +123,17 @@ def _sum(rows: pa.Table, column: str) -> int:
 
 def _plan(reader: Reader) -> dict[str, Any] | None:
     """The current plan, None if there is none."""
-    columns = ("plan_version", "planner", "workers", "units", "load_total", "load_max", "imbalance", "created_at")
+    columns = (
+        "plan_version",
+        "index_version",
+        "planner",
+        "workers",
+        "units",
+        "load_total",
+        "load_max",
+        "imbalance",
+        "created_at",
+    )
     rows = reader.read(names.PLANS, columns).sort_by("plan_version").to_pylist()
     if not rows:
         return None
@@ -199,12 +209,12 @@ def _unfinished(home: AnyHome, ledgers: Ledgers) -> list[dict[str, Any]]:
     return found
 
 
-def _index(reader: Reader, plan_version: int) -> dict[str, Any]:
+def _index(reader: Reader, index_version: int) -> dict[str, Any]:
     """Data files, bytes and rows of the current plan's worker index, as its log says."""
     actions = pa.table(reader.table(names.WORKER_INDEX).get_add_actions(flatten=True))
     if not actions.num_rows:
         return {"files": 0, "bytes": 0, "rows": 0}
-    mine = actions.filter(pc.equal(actions.column("partition.plan_version").cast(pa.int64()), plan_version))
+    mine = actions.filter(pc.equal(actions.column("partition.index_version").cast(pa.int64()), index_version))
     return {"files": mine.num_rows, "bytes": _sum(mine, "size_bytes"), "rows": _sum(mine, "num_records")}
 
 

@@ -14,7 +14,7 @@ from pststream.settings import FILE, default_file
 from pststream.state.tables import TABLES, Table, has_bounds
 from pststream.text.tokenizer import TOKENIZER
 
-FORMAT = 1
+FORMAT = 2
 MARK = "home.json"
 
 
@@ -79,6 +79,12 @@ class Home:
                 self.path,
                 f"was made by a newer version (format {found['format']}, this one knows {FORMAT})",
                 "upgrade pststream, or use another home",
+            )
+        if found["format"] < FORMAT:
+            raise HomeError(
+                self.path,
+                f"was made by an older version (format {found['format']}, this one writes {FORMAT})",
+                "ingest its files into a new home",
             )
         if found.get("tokenizer") != TOKENIZER:
             raise HomeError(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pststream import names
 from pststream.state.data_files import data_files
 from pststream.state.home import Home
+from pststream.state.plans import index_version
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,8 @@ class IndexFile:
 
 
 def index_files(home: Home, plan_version: int) -> list[IndexFile]:
-    """The files of a plan's index, ordered by worker and path."""
+    """The files of the index that a plan is served from, ordered by worker and path."""
+    wanted = index_version(home, plan_version)
     root = home.table(names.WORKER_INDEX)
     files = [
         IndexFile(
@@ -30,6 +32,6 @@ def index_files(home: Home, plan_version: int) -> list[IndexFile]:
             file.rows,
         )
         for file in data_files(home, names.WORKER_INDEX)
-        if file.partition["plan_version"] == plan_version
+        if file.partition["index_version"] == wanted
     ]
     return sorted(files, key=lambda file: (file.worker, file.path))

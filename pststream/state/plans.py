@@ -43,6 +43,12 @@ def current_version(home: Home) -> int:
     return max(versions, default=0)
 
 
+def index_version(home: Home, version: int) -> int:
+    """The version of the index and of the vocabulary that a plan is served from; that of a plan yet to be: its own."""
+    found = control.read(home, names.PLANS, ["index_version"], [("plan_version", "=", version)]).column(0).to_pylist()
+    return int(found[0]) if found else version
+
+
 def load_plan(home: Home, version: int) -> PartitionPlan:
     """A plan's arrays."""
     row = next(row for row in plan_rows(home) if row["plan_version"] == version)
@@ -51,8 +57,8 @@ def load_plan(home: Home, version: int) -> PartitionPlan:
 
 
 def load_ranking(home: Home, version: int) -> Ranking:
-    """Term frequencies of a plan's sample."""
-    filters = [("plan_version", "=", version)]
+    """Term frequencies of the sample behind a plan's index."""
+    filters = [("plan_version", "=", index_version(home, version))]
     return ranking_of(control.read(home, names.VOCABULARY, ["term_id", "objects"], filters))
 
 
@@ -78,15 +84,16 @@ def save_vocabulary(home: Home, version: int, rows: pa.Table) -> None:
     )
 
 
-def save_plan(home: Home, version: int, plan: PartitionPlan, figures: dict[str, Any]) -> None:
-    """Write the row of `plans`: from here on the plan is the current one."""
+def save_plan(home: Home, version: int, plan: PartitionPlan, figures: dict[str, Any], index: int | None = None) -> None:
+    """Write the row of `plans`: from here on the plan is the current one. `index`: if it serves from another's."""
     grid = plan.grid
     control.append(
         home,
         names.PLANS,
         [
             {
-                "plan_version": version, "planner": plan.planner, "workers": plan.workers, "units": plan.units,
+                "plan_version": version, "index_version": index or version,
+                "planner": plan.planner, "workers": plan.workers, "units": plan.units,
                 "west": grid.west, "south": grid.south, "east": grid.east, "north": grid.north,
                 "columns": grid.columns, "rows": grid.rows, "created_at": control.now(),
                 **figures, "options": json.dumps({**plan.options, **figures["options"]}, sort_keys=True),

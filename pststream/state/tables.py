@@ -143,6 +143,9 @@ _TABLES = (
         "partition plans; the greatest version is the current one",
         (
             Column("plan_version", pa.int64(), "from 1"),
+            Column(
+                "index_version", pa.int64(), "of the index and vocabulary it serves from; its own, if not migrated to"
+            ),
             Column("planner", pa.string(), "name of the planner"),
             Column("workers", pa.int64(), "number of workers"),
             Column("units", pa.int64(), "number of units"),
@@ -186,7 +189,7 @@ _TABLES = (
         names.WORKER_INDEX,
         "the subscriptions of each worker; a data file is an index segment (matching/segments.py)",
         (
-            Column("plan_version", pa.int64(), "the plan that assigned it"),
+            Column("index_version", pa.int64(), "of the plans that are served from it, see plans"),
             Column("worker", pa.int64(), "the worker; -1 holds deletions, which every worker reads"),
             Column("subscription_key", pa.int64(), "see requests"),
             Column("west", pa.float64(), "the box, degrees; null in a deletion", True),
@@ -199,8 +202,31 @@ _TABLES = (
             Column("end_at", pa.int64(), "end of validity (exclusive), microseconds; 2^63-1 is never"),
             Column("batch_id", pa.int64(), "the batch that wrote it; 0 is the building of a plan's index"),
         ),
-        ("plan_version", "worker", "subscription_key", "west"),
-        partitions=("plan_version", "worker"),
+        ("index_version", "worker", "subscription_key", "west"),
+        partitions=("index_version", "worker"),
+    ),
+    Table(
+        names.MIGRATIONS,
+        "what moved when the plan changed between batches; a row for each move, in the order in which they were made",
+        (
+            Column("plan_version", pa.int64(), "the plan that the migration made; counts once `plans` has it"),
+            Column("plan_version_before", pa.int64(), "the plan that it changed"),
+            Column("kind", pa.string(), "local or undo"),
+            Column("reason", pa.string(), "split, merge, or the method that chose the cells: gr, dp, si, ra; or undo"),
+            Column("move", pa.int64(), "from 0"),
+            Column("origin", pa.int64(), "worker that gave; -1: several", True),
+            Column("target", pa.int64(), "worker that took; -1: several", True),
+            Column("cells", pa.list_(pa.int64()), "cells of the dispatch grid"),
+            Column("terms", IDS, "of these cells, the terms that moved; null is all", True),
+            Column("subscriptions", pa.int64(), "rows of the index that the target took, of the whole migration"),
+            Column("bytes", pa.int64(), "about, of these rows"),
+            Column("expected_gain", pa.float64(), "part of the greatest load that is saved, of the whole migration"),
+            Column("load_before", pa.list_(pa.float64()), "of each worker on the sample, Definition 1, seconds"),
+            Column("load_after", pa.list_(pa.float64()), "the same after the whole migration"),
+            Column("at", TIME, "when it was decided"),
+        ),
+        ("plan_version", "move"),
+        writer="control",
     ),
     Table(
         names.UNIT_LOADS,

@@ -118,7 +118,7 @@ def _write_plan(path: Path, plan: PartitionPlan, rng: np.random.Generator) -> No
     loads = np.bincount(plan.unit_worker, load, plan.workers)
     figures = {"load_total": loads.sum(), "load_max": loads.max(), "load_min": loads.min()}
     figures |= {"worker_loads": loads.tolist(), "imbalance": loads.max() / loads.min(), "seconds": 0.4}
-    _write(path, names.PLANS, [{"plan_version": 1, **plan_row(plan), **figures, "created_at": AT}])
+    _write(path, names.PLANS, [{"plan_version": 1, "index_version": 1, **plan_row(plan), **figures, "created_at": AT}])
     units = unit_rows(plan, plan_version=1, load=load, objects=load * 4, subscriptions=load / 2)
     write_deltalake(path / "tables" / names.PLAN_UNITS, units.select(TABLES[names.PLAN_UNITS].schema.names))
     seen = {"plan_version": 1, "objects": 9, "subscriptions": 3}

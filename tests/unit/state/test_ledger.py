@@ -85,7 +85,13 @@ def test_init_may_run_again(home):
 
 @pytest.mark.parametrize(
     ("mark", "reason"),
-    [("{", "not readable"), ("[]", "names no format"), ('{"format": 99}', "newer version"), ('{"format": 1}', "words")],
+    [
+        ("{", "not readable"),
+        ("[]", "names no format"),
+        ('{"format": 99}', "newer version"),
+        ('{"format": 1}', "older version"),
+        ('{"format": 2}', "words"),
+    ],
 )
 def test_a_home_that_cannot_be_used_is_refused(home, mark, reason):
     (home_path := home.path)

@@ -1,0 +1,228 @@
+"""Load adjustment as commands: look at the measured balance, decide, show, apply; and take back (PS2Stream section V).
+
+An adjustment makes a new plan version that is served from the index of the one before (pipeline/migrate.py). Its rows
+in `migrations` and `plan_units` are written first; the row in `plans` switches.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pststream import names
+from pststream.balancing.local import Adjustment, adjust_locally
+from pststream.domain.moves import Move
+from pststream.domain.plan import PartitionPlan
+from pststream.errors import RetryableError, UsageError
+from pststream.pipeline.executor import work_of
+from pststream.pipeline.migrate import migrate
+from pststream.pipeline.sample import draw_sample
+from pststream.settings import Settings
+from pststream.state import control
+from pststream.state.crash import crash_point
+from pststream.state.home import Home
+from pststream.state.ledger import Ledger
+from pststream.state.plans import current_version, index_version, load_plan, plan_rows, save_plan, save_units
+from pststream.workload.cost import CostModel, WorkerLoads, worker_loads
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Measured CPU seconds of each worker over the last batches of a plan: in each of their two halves.
+
+    first_key: the key after which those batches' objects begin
+    """
+
+    batches: int
+    halves: tuple[np.ndarray, np.ndarray]
+    first_key: int
+
+    def violated(self, sigma: float) -> bool:
+        """Whether the greatest load is over `sigma` times the least in both halves: noise moves nothing."""
+        return self.batches > 0 and all(_imbalance(half) > sigma for half in self.halves)
+
+    @property
+    def imbalance(self) -> float:
+        """Greatest over least, of all the batches."""
+        return _imbalance(self.halves[0] + self.halves[1])
+
+
+def _imbalance(seconds: np.ndarray) -> float:
+    most = float(seconds.max(initial=0.0))
+    return most / max(float(seconds.min()), most * 1e-9) if most > 0.0 else 1.0
+
+
+def measured_balance(home: Home, version: int, batches: int) -> Balance:
+    """From the ledger of loads, over the last `batches` under the plan."""
+    done = [b for b in Ledger(home).batches if b["status"] == "done" and b["plan_version"] == version][-batches:]
+    numbers = [b["batch_id"] for b in done]
+    workers = load_plan(home, version).workers
+    filters = [("batch_id", "in", numbers or [-1]), ("unit", "=", -1)]
+    rows = control.read(home, names.UNIT_LOADS, ["batch_id", "worker", "cpu_seconds"], filters)
+    batch, worker, seconds = (rows.column(name).to_numpy() for name in rows.column_names)
+    late = np.isin(batch, numbers[len(numbers) // 2 :])
+    halves = tuple(np.bincount(worker[part], seconds[part], workers) for part in (~late, late))
+    if len(numbers) < 2:
+        halves = halves[1], halves[1]
+    return Balance(len(numbers), (halves[0], halves[1]), done[0]["objects_after"] if done else -1)
+
+
+def balance(
+    home: Home,
+    settings: Settings,
+    kind: str,
+    *,
+    method: str = "gr",
+    dry_run: bool = False,
+    progress: Progress = lambda _: None,
+) -> dict[str, Any]:
+    """Adjust the plan: `local`, or take the last adjustment back: `undo`. Returns what CONTRACT says `balance` prints.
+
+    A dry run returns the same and changes nothing. Without a violated balance, or without a move that helps, nothing is
+    changed either: `plan_version_after` is then that before, and `reason` says why.
+    """
+    home.check()
+    began = time.perf_counter()
+    with home.locked():
+        version = current_version(home)
+        if version == 0:
+            raise UsageError("there is no plan yet", "run: pststream match, which makes the first one")
+        if Ledger(home).unfinished_batch() is not None:
+            raise RetryableError("a batch was left unfinished", f"run: pststream match, then balance {kind} again")
+        decide = _undone if kind == "undo" else _adjusted
+        decision = decide(home, settings, version, method, progress)
+        document = _carry_out(home, settings, version, kind, decision, dry_run)
+    return {**document, "kind": kind, "dry_run": dry_run, "seconds": round(time.perf_counter() - began, 3)}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is to be done, or nothing: `adjustment` None; and why."""
+
+    reason: str
+    imbalance: float
+    adjustment: Adjustment | None = None
+
+
+def _cost(settings: Settings) -> CostModel:
+    return CostModel(settings.cost_check, settings.cost_object, settings.cost_insert, settings.cost_delete)
+
+
+def _adjusted(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
+    """Cells to move, if the measured balance is violated. They are moved until half of what `sigma` allows is left, so
+    that the next batches do not violate it at once.
+    """
+    measured = measured_balance(home, version, settings.balance_batches)
+    told = f"measured imbalance {measured.imbalance:.3g} over {measured.batches} batches"
+    if not measured.violated(settings.sigma):
+        return Decision(f"{told}: within {settings.sigma:g}, or not in both halves of them", measured.imbalance)
+    progress(f"{told}: looking for cells to move")
+    sample, _ = draw_sample(home, settings, after_key=measured.first_key)
+    aim = 1 + (settings.sigma - 1) / 2
+    found = adjust_locally(sample, load_plan(home, version), _cost(settings), method, aim, seed=version)
+    if not found.moves:
+        return Decision(f"{told}; no move would lower the greatest load of the sample", measured.imbalance)
+    return Decision(told, measured.imbalance, found)
+
+
+def _undone(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
+    """The plan before the last migration, with the loads of both on the newest objects."""
+    rows = control.read(home, names.MIGRATIONS, filters=[("plan_version", "=", version)]).to_pylist()
+    if not rows:
+        raise UsageError(
+            f"plan {version} was not made by a migration", "pststream plans list names those that there are"
+        )
+    measured = measured_balance(home, version, settings.balance_batches)
+    sample, _ = draw_sample(home, settings, after_key=measured.first_key)
+    now, before = load_plan(home, version), load_plan(home, rows[0]["plan_version_before"])
+    changed = np.flatnonzero(_serving(now) != _serving(before))
+    loads = [worker_loads(sample, plan, _cost(settings)) for plan in (now, before)]
+    adjustment = Adjustment(before, [Move(-1, -1, changed)], ["undo"], *loads)
+    return Decision(f"plan {rows[0]['plan_version_before']} again", measured.imbalance, adjustment)
+
+
+def _serving(plan: PartitionPlan) -> np.ndarray:
+    """The worker that serves each cell whole, or a number for its leaf: cells that differ in it have moved."""
+    unit = plan.leaf_unit[plan.cell_leaf]
+    return np.where(unit >= 0, plan.unit_worker[np.maximum(unit, 0)], plan.workers + plan.cell_leaf)
+
+
+def _carry_out(
+    home: Home, settings: Settings, version: int, kind: str, decision: Decision, dry_run: bool
+) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "plan_version_before": version,
+        "plan_version_after": version,
+        "reason": decision.reason,
+        "measured_imbalance": round(decision.imbalance, 4),
+        "moved_subscriptions": 0,
+        "moved_bytes": 0,
+        "load_before": [],
+        "load_after": [],
+        "moves": [],
+    }
+    found = decision.adjustment
+    if found is None:
+        return told
+    work = work_of(home, settings, version)
+    rows, size = migrate(home, settings, work, found.plan, dry_run)
+    crash_point("balance.indexed")
+    told |= {
+        "plan_version_after": version + 1,
+        "moved_subscriptions": rows,
+        "moved_bytes": size,
+        "load_before": found.before.load.tolist(),
+        "load_after": found.after.load.tolist(),
+        "expected_gain": round(1 - found.after.max / found.before.max, 4) if found.before.max else 0.0,
+        "moves": [
+            {"origin": m.origin, "target": m.target, "cells": len(m.cells), "reason": reason,
+             "terms": None if m.terms is None else len(m.terms)}
+            for m, reason in zip(found.moves, found.reasons)
+        ],
+    }  # fmt: skip
+    if not dry_run:
+        _save(home, version, kind, found, told)
+    return told
+
+
+def _save(home: Home, version: int, kind: str, found: Adjustment, told: dict[str, Any]) -> None:
+    """Units and migration of the new plan, then its row: from there on it is in force."""
+    new, loads = version + 1, found.after
+    for name in (names.PLAN_UNITS, names.MIGRATIONS):
+        control.delete(home, name, f"plan_version >= {new}")
+    columns = {"load": loads.unit_load, "objects": loads.unit_objects, "subscriptions": loads.unit_subscriptions}
+    save_units(home, new, found.plan, columns)
+    control.append(home, names.MIGRATIONS, _rows(version, kind, found, told))
+    crash_point("balance.units_written")
+    row = next(row for row in plan_rows(home) if row["plan_version"] == version)
+    figures = {**_figures(loads), "options": json.loads(row["options"]), "seconds": 0.0}
+    save_plan(home, new, found.plan, figures, index_version(home, version))
+    crash_point("balance.done")
+
+
+def _rows(version: int, kind: str, found: Adjustment, told: dict[str, Any]) -> list[dict[str, Any]]:
+    shared = {
+        "plan_version": version + 1, "plan_version_before": version, "kind": kind, "at": control.now(),
+        "subscriptions": told["moved_subscriptions"], "bytes": told["moved_bytes"],
+        "expected_gain": told["expected_gain"], "load_before": told["load_before"], "load_after": told["load_after"],
+    }  # fmt: skip
+    return [
+        {**shared, "move": number, "reason": reason, "origin": move.origin, "target": move.target,
+         "cells": move.cells.tolist(), "terms": None if move.terms is None else move.terms.tolist()}
+        for number, (move, reason) in enumerate(zip(found.moves, found.reasons))
+    ]  # fmt: skip
+
+
+def _figures(loads: WorkerLoads) -> dict[str, Any]:
+    return {
+        "load_total": loads.total,
+        "load_max": loads.max,
+        "load_min": loads.min,
+        "imbalance": loads.imbalance,
+        "worker_loads": [float(load) for load in loads.load],
+    }
