@@ -37,6 +37,7 @@ class Settings:
     cost_delete: float = _key(5e-7, "c4: seconds to handle one deletion")
     sigma: float = _key(1.3, "greatest load of a worker over the least that counts as balanced; above 1")
     balance_batches: int = _key(8, "batches over which load is summed; out of balance in both halves, it is adjusted")
+    repartition_gain: float = _key(0.1, "part of the greatest load that a new partitioning must save to be worth it")
     max_objects: int = _key(2_000_000, "objects of one micro-batch at most")
     merge_files: int = _key(8, "match merges the small files of the index when a worker has more than this")
     spark_master: str = _key("local[*]", "where Spark runs when a command starts it itself")
@@ -136,6 +137,8 @@ def _check(settings: Settings) -> None:
             raise SettingError(name, f"{getattr(settings, name)} is less than 1")
     if not 1 < settings.sigma < 1e6:
         raise SettingError("sigma", f"{settings.sigma} is not above 1")
+    if not 0 <= settings.repartition_gain < 1:
+        raise SettingError("repartition_gain", f"{settings.repartition_gain} is not between 0 and 1")
     if settings.workers > 10_000:
         raise SettingError("workers", f"{settings.workers} is more than 10,000")
     for name in ("lateness_seconds", "cost_check", "cost_object", "cost_insert", "cost_delete"):

@@ -36,6 +36,34 @@ def loads_table(summary: dict[str, Any]) -> str:
     return "\n".join(f"{name:<13}{old:>16}{new:>16}" for name, old, new in [("", "before", "after"), *rows])
 
 
+def summarize_balance(outcome: dict[str, Any]) -> dict[str, Any]:
+    """What an adjustment moved, what that costs and gains, and the loads of the workers before and after."""
+    result = outcome["result"] or {}
+    kept = ("reason", "dry_run", "measured_imbalance", "moved_subscriptions", "moved_bytes", "moves", "load_before",
+            "load_after", "seconds")  # fmt: skip
+    summary = {name: result.get(name) for name in kept}
+    return summary | {"plan_version": result.get("plan_version_after"), "gain": result.get("expected_gain", 0.0)}
+
+
+def moves_table(summary: dict[str, Any]) -> str:
+    """Why, a line for each move, and a line for each worker with a bar for its load before and after."""
+    lines = [summary["reason"] or ""]
+    if not summary["moves"]:
+        return "\n".join([*lines, "nothing moves"])
+    would = "would move" if summary["dry_run"] else "moved"
+    lines.append(f"{would} {summary['moved_subscriptions']} subscriptions, about {summary['moved_bytes']} bytes")
+    for move in summary["moves"]:
+        terms = "" if move["terms"] is None else f"{move['terms']} terms of "
+        lines.append(
+            f"  {terms}{move['cells']} cells from worker {move['origin']} to {move['target']}, {move['reason']}"
+        )
+    most = max([*summary["load_before"], *summary["load_after"]], default=0.0) or 1.0
+    for worker, loads in enumerate(zip(summary["load_before"], summary["load_after"])):
+        for when, load in zip(("before", "after"), loads):
+            lines.append(f"worker {worker:<5}{when:<7}{load:>12.6g}  {'#' * round(40 * load / most)}")
+    return "\n".join(lines)
+
+
 def _add(counts: Any) -> dict[str, int]:
     total: dict[str, int] = {}
     for one in counts:

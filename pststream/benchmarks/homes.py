@@ -38,17 +38,16 @@ class BenchHome:
         self.clock = START
         self.commits = 0
         self.source = synthetic_objects(200_000, seed)
-        self.live: list[tuple[int, str]] = []
+        self.live = np.empty(0, np.int64)
 
-    def add_subscriptions(self, count: int, style: QueryStyle, delete: int = 0) -> None:
-        """A file of insertions, and of deletions of the oldest live ones after them."""
+    def add_subscriptions(self, count: int, style: QueryStyle, delete: int = 0, interval: int = 0) -> None:
+        """Files of insertions, and of deletions of the oldest live ones after them; Q3 in an interval of its drift."""
         done = 0
         while done < count:
             size = min(CHUNK, count - done)
             last = done + size >= count
-            drawn = synthetic_subscriptions(
-                size, self.seed * 1000 + Ledger(self.home).next_file_seq, self.source, style
-            )
+            seed = self.seed * 1000 + Ledger(self.home).next_file_seq
+            drawn = synthetic_subscriptions(size, seed, self.source, style, interval=interval, tastes=self.seed)
             self.add_drawn_subscriptions(drawn, delete if last else 0)
             done += size
             self.progress(f"{done} of {count} subscriptions in the log")
@@ -94,15 +93,14 @@ class BenchHome:
             "ingest_id": pa.array(np.full(count, seq)),
         }
         table = _complete(pa.table(rows), names.REQUESTS)
-        gone, self.live = self.live[:delete], self.live[delete:]
-        self.live += [(int(n), str(n)) for n in numbers[: max(delete, 1000)]]
-        if gone:
+        gone, self.live = self.live[:delete], np.append(self.live[delete:], numbers)
+        if len(gone):
             places = key(seq, count) + np.arange(1, len(gone) + 1)
             deletions = {
                 "request_key": pa.array(places),
                 "op": pa.repeat("delete", len(gone)),
-                "subscription_id": pa.array([name for _, name in gone]),
-                "subscription_key": pa.array([number for number, _ in gone]),
+                "subscription_id": pa.array(gone).cast(pa.string()),
+                "subscription_key": pa.array(gone),
                 "at": pa.repeat(at, len(gone)),
                 "ingest_id": pa.array(np.full(len(gone), seq)),
             }

@@ -138,6 +138,12 @@ def _whole_job(bench: BenchHome, objects: SyntheticObjects, settings: Settings, 
     return OBJECTS / seconds
 
 
+def _why(errors: str) -> str:
+    """The line of a traceback that names the exception, else the last line."""
+    lines = errors.strip().splitlines() or ["no word"]
+    return next((line for line in lines if "Exception" in line or "Error" in line), lines[-1])
+
+
 def _peer(name: str, peer: Peer, folder: str, count: int, answer: Answer) -> dict[str, Any]:
     if not peer.needs.exists():
         return {"state": "absent"}
@@ -148,7 +154,7 @@ def _peer(name: str, peer: Peer, folder: str, count: int, answer: Answer) -> dic
     except (OSError, subprocess.TimeoutExpired) as problem:
         return {"state": f"absent: {problem}"}
     if done.returncode:
-        return {"state": f"absent: {done.stderr.strip().splitlines()[-1:]}"}
+        return {"state": f"absent: {_why(done.stderr)}"}
     told = json.loads(done.stdout.strip().splitlines()[-1])
     expected = {"matches": int(answer.matches[count]), "key_sum": int(answer.key_sums[count])}
     if {figure: told[figure] for figure in expected} != expected:

@@ -28,6 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _setup(commands)
     _flow(commands)
+    _upkeep(commands)
     _reading(commands)
     _workloads(commands)
     return parser
@@ -103,17 +104,22 @@ def _flow(commands) -> None:  # type: ignore[no-untyped-def]
     _reader_arguments(run)
     run.add_argument("--max-objects", type=_positive, help="objects of a batch at most")
     run.add_argument("--strict", action="store_true", help="exit with 3 if rows were rejected")
+
+
+def _upkeep(commands) -> None:  # type: ignore[no-untyped-def]
     balance = _add(
         commands,
         "balance",
         operate.balance,
-        "move subscriptions from the most loaded workers to the least loaded, or take the last move back",
+        "even the loads of the workers out: move cells, partition anew, or take the last change back",
         "pststream balance local --method gr --dry-run",
     )
-    balance.add_argument("kind", choices=("local", "undo"))
+    balance.add_argument("kind", choices=("local", "global", "undo"))
     balance.add_argument(
         "--method", choices=("gr", "dp", "si", "ra"), default="gr", help="that selects cells (default %(default)s)"
     )
+    balance.add_argument("--planner", choices=names.PLANNERS, help="of `global`; default: the setting")
+    balance.add_argument("--sigma", type=float, help="greatest load over the least that counts as balanced")
     way = balance.add_mutually_exclusive_group()
     way.add_argument("--dry-run", action="store_true", help="only show what would move (the default)")
     way.add_argument("--apply", action="store_true", help="do it")

@@ -14,9 +14,11 @@ import numpy as np
 
 from pststream import names
 from pststream.balancing.local import Adjustment, adjust_locally
+from pststream.balancing.mapping import map_workers, relabelled, shared_pieces
 from pststream.domain.moves import Move
 from pststream.domain.plan import PartitionPlan
 from pststream.errors import RetryableError, UsageError
+from pststream.partitioning.registry import make_plan
 from pststream.pipeline.executor import work_of
 from pststream.pipeline.migrate import migrate
 from pststream.pipeline.sample import draw_sample
@@ -81,10 +83,11 @@ def balance(
     dry_run: bool = False,
     progress: Progress = lambda _: None,
 ) -> dict[str, Any]:
-    """Adjust the plan: `local`, or take the last adjustment back: `undo`. Returns what CONTRACT says `balance` prints.
+    """Adjust the plan: `local` moves cells, `global` makes a new partitioning, `undo` takes the last adjustment back.
 
-    A dry run returns the same and changes nothing. Without a violated balance, or without a move that helps, nothing is
-    changed either: `plan_version_after` is then that before, and `reason` says why.
+    Returns what CONTRACT says `balance` prints. A dry run returns the same and changes nothing. Without a violated
+    balance, or without a move that helps, nothing is changed either: `plan_version_after` is then that before, and
+    `reason` says why.
     """
     home.check()
     began = time.perf_counter()
@@ -94,8 +97,7 @@ def balance(
             raise UsageError("there is no plan yet", "run: pststream match, which makes the first one")
         if Ledger(home).unfinished_batch() is not None:
             raise RetryableError("a batch was left unfinished", f"run: pststream match, then balance {kind} again")
-        decide = _undone if kind == "undo" else _adjusted
-        decision = decide(home, settings, version, method, progress)
+        decision = DECIDERS[kind](home, settings, version, method, progress)
         document = _carry_out(home, settings, version, kind, decision, dry_run)
     return {**document, "kind": kind, "dry_run": dry_run, "seconds": round(time.perf_counter() - began, 3)}
 
@@ -130,6 +132,28 @@ def _adjusted(home: Home, settings: Settings, version: int, method: str, progres
     return Decision(told, measured.imbalance, found)
 
 
+def _repartitioned(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
+    """A new partitioning over as many workers, if it lowers the greatest load of a recent sample enough.
+
+    Its parts go to the workers that hold most of them already, by the Hungarian method, so that few subscriptions move.
+    Departure from PS2Stream section V-B, which keeps the old plan for old subscriptions until few of these are left, as
+    migrating all of them at once is dear: here only those move that their new worker lacks.
+    """
+    measured = measured_balance(home, version, settings.balance_batches)
+    sample, _ = draw_sample(home, settings, after_key=measured.first_key)
+    now, cost = load_plan(home, version), _cost(settings)
+    progress(f"{settings.planner} on {sample.objects} recent objects and {sample.pieces} boxes of subscriptions")
+    made = make_plan(settings.planner, sample, now.workers, cost)
+    made = relabelled(made, map_workers(shared_pieces(sample, now, made), "hungarian"))
+    before, after = worker_loads(sample, now, cost), worker_loads(sample, made, cost)
+    gain = 1 - after.max / before.max if before.max else 0.0
+    told = f"a new {settings.planner} plan would lower the greatest load by {gain:.1%}"
+    if gain <= settings.repartition_gain:
+        return Decision(f"{told}; {settings.repartition_gain:.0%} is wanted", measured.imbalance)
+    everything = Move(-1, -1, np.arange(made.grid.cells))
+    return Decision(told, measured.imbalance, Adjustment(made, [everything], [settings.planner], before, after))
+
+
 def _undone(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
     """The plan before the last migration, with the loads of both on the newest objects."""
     rows = control.read(home, names.MIGRATIONS, filters=[("plan_version", "=", version)]).to_pylist()
@@ -140,10 +164,14 @@ def _undone(home: Home, settings: Settings, version: int, method: str, progress:
     measured = measured_balance(home, version, settings.balance_batches)
     sample, _ = draw_sample(home, settings, after_key=measured.first_key)
     now, before = load_plan(home, version), load_plan(home, rows[0]["plan_version_before"])
-    changed = np.flatnonzero(_serving(now) != _serving(before))
+    same = now.grid == before.grid
+    changed = np.flatnonzero(_serving(now) != _serving(before)) if same else np.arange(before.grid.cells)
     loads = [worker_loads(sample, plan, _cost(settings)) for plan in (now, before)]
     adjustment = Adjustment(before, [Move(-1, -1, changed)], ["undo"], *loads)
     return Decision(f"plan {rows[0]['plan_version_before']} again", measured.imbalance, adjustment)
+
+
+DECIDERS = {"local": _adjusted, "global": _repartitioned, "undo": _undone}
 
 
 def _serving(plan: PartitionPlan) -> np.ndarray:

@@ -103,6 +103,13 @@ def stored_pieces(work: Work, held: tuple[IndexFile, ...], slices: tuple[Slice, 
             yield with_ends(mine, deleted)
 
 
+def served_by(pieces: pa.RecordBatch, dispatch: DispatchIndex, worker: int) -> np.ndarray:
+    """Whether the worker is to hold each piece: bool[pieces]."""
+    offsets, workers = dispatch.workers_of_pieces(_boxes(pieces), *first_clauses(pieces.column("clauses")))
+    owner = np.repeat(np.arange(pieces.num_rows), np.diff(offsets))
+    return np.bincount(owner[workers == worker], minlength=pieces.num_rows) > 0
+
+
 def with_ends(pieces: pa.RecordBatch, deleted: Deletions) -> pa.RecordBatch:
     """The pieces, each ended by its deletion if that comes before the end it has."""
     keys, ends = deleted

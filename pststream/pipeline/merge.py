@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.matching.deletions import Deletions, merge_deletions
-from pststream.pipeline.executor import deletions_of
-from pststream.pipeline.index import PIECES, with_ends, write_rows
+from pststream.pipeline.executor import deletions_of, dispatch_index
+from pststream.pipeline.index import PIECES, served_by, with_ends, write_rows
 from pststream.pipeline.spark_tasks import run_tasks
 from pststream.settings import Settings
 from pststream.state import control
@@ -28,7 +28,11 @@ NOTHING = -(2**63)
 
 @dataclass(frozen=True)
 class Merge:
-    """Files of a worker (paths) to be written as few; rows that end at `bound` (microseconds) or before are dropped."""
+    """Files of a worker (paths) to be written as few.
+
+    Rows that end at `bound` (microseconds) or before are dropped, and, under a `plan` (home, version), those that the
+    worker does not serve.
+    """
 
     root: str
     index_version: int
@@ -36,6 +40,7 @@ class Merge:
     paths: tuple[str, ...]
     deletions: Deletions
     bound: int = NOTHING
+    plan: tuple[str, int] | None = None
 
 
 def merge_small_files(home: Home, settings: Settings, index: int, batch_id: int) -> bool:
@@ -53,7 +58,8 @@ def merge_small_files(home: Home, settings: Settings, index: int, batch_id: int)
 
 
 def upkeep(home: Home, settings: Settings, plan_version: int) -> int:
-    """Write a plan's index anew: deletions worked in, what ended before any object still to come left out.
+    """Write a plan's index anew: deletions worked in; left out what ended before any object still to come, and what
+    migrations have left with workers that no longer serve it.
 
     Returns the rows dropped, deletions among them. Nothing must be unfinished: a batch's late subscriptions are still
     to meet stored objects, and its deletions to take pairs back.
@@ -66,9 +72,10 @@ def upkeep(home: Home, settings: Settings, plan_version: int) -> int:
     deletions = deletions_of(index_files(home, plan_version), settings.cache_dir, settings.cache_bytes)
     bound = NOTHING if horizon is None else control.micros_of(horizon)
     merges = [
-        Merge(root, index, worker, _paths(root, held), deletions, bound)
+        Merge(root, index, worker, _paths(root, held), deletions, bound, (home.path, plan_version))
         for worker, held in files.items()
-        if worker != names.EVERY_WORKER and (len(held) > 1 or len(deletions[0]) or held[0].low["end_at"] <= bound)
+        if worker != names.EVERY_WORKER
+        and (len(held) > 1 or len(deletions[0]) or held[0].low["end_at"] <= bound or index != plan_version)
     ]
     removed = [file for merge in merges for file in files[merge.worker]] + files.get(names.EVERY_WORKER, [])
     kept = before - sum(file.rows for file in removed)
@@ -93,7 +100,10 @@ def _kept(merge: Merge) -> Iterator[pa.RecordBatch]:
     columns = [*PIECES.names, "batch_id"]
     for rows in read_slices([Slice(path, 0, 2**62) for path in merge.paths], columns):
         pieces = with_ends(rows, merge.deletions)
-        yield pieces.filter(pa.array(pieces.column("end_at").to_numpy() > np.int64(merge.bound)))
+        kept = pieces.column("end_at").to_numpy() > np.int64(merge.bound)
+        if merge.plan:
+            kept &= served_by(pieces, dispatch_index(*merge.plan), merge.worker)
+        yield pieces.filter(pa.array(kept))
 
 
 def _files_of(home: Home, index: int) -> list[DataFile]:

@@ -2,7 +2,7 @@
 
 The rows that a new owner lacks are added first. They are harmless under the plan before: an object probes a worker only
 for the (cell, term) pairs that the plan gives it, and of these the new rows have none. Then the row in `plans`
-switches. Rows that an old owner no longer needs stay until the index is made anew; they are harmless for the same
+switches. Rows that an old owner no longer needs stay until `maintain` drops them; they are harmless for the same
 reason. So a migration may be killed anywhere and made again: what is there already is not added twice.
 """
 

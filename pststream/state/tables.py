@@ -211,8 +211,12 @@ _TABLES = (
         (
             Column("plan_version", pa.int64(), "the plan that the migration made; counts once `plans` has it"),
             Column("plan_version_before", pa.int64(), "the plan that it changed"),
-            Column("kind", pa.string(), "local or undo"),
-            Column("reason", pa.string(), "split, merge, or the method that chose the cells: gr, dp, si, ra; or undo"),
+            Column("kind", pa.string(), "local, global or undo"),
+            Column(
+                "reason",
+                pa.string(),
+                "split, merge, the method that chose the cells (gr, dp, si, ra), the planner, or undo",
+            ),
             Column("move", pa.int64(), "from 0"),
             Column("origin", pa.int64(), "worker that gave; -1: several", True),
             Column("target", pa.int64(), "worker that took; -1: several", True),

@@ -82,9 +82,17 @@ def synthetic_objects(
 
 
 def synthetic_subscriptions(
-    count: int, seed: int, objects: SyntheticObjects, style: QueryStyle | None = None
+    count: int,
+    seed: int,
+    objects: SyntheticObjects,
+    style: QueryStyle | None = None,
+    *,
+    interval: int = 0,
+    tastes: int | None = None,
 ) -> SyntheticSubscriptions:
     """`count` subscriptions on `objects`, of PS2Stream's Q1 if no `style` is given.
+
+    Of Q3, the regions' tastes are those of an `interval` of the seed `tastes` (None: `seed`).
 
     With the defaults, 1,000,000 of them give an object about 33 matches (AND alone: 10); a `frequent_share`
     of 0.3 gives 10, one of 0 less than one. Matches grow in proportion to `count`.
@@ -92,7 +100,7 @@ def synthetic_subscriptions(
     rng = np.random.default_rng([seed, 2])
     occurrences, by_rank = rank_terms(objects.terms, objects.vocabulary.size)
     source = QuerySource(objects.lon, objects.lat, occurrences, len(by_rank))
-    queries = draw_queries(rng, count, source, style or QueryStyle(), seed)
+    queries = draw_queries(rng, count, source, style or QueryStyle(), seed if tastes is None else tastes, interval)
     keywords = np.sort(np.where(queries.keywords >= 0, by_rank[queries.keywords], -1), axis=1)
     return _clauses(replace(queries, keywords=keywords))
 

@@ -98,6 +98,16 @@ def test_repartition_puts_a_new_plan_in_force(dagbag: Any, place: Path) -> None:
     assert Home(place / "home").run("plans", "show")["plan_version"] == 2
 
 
+def test_load_is_adjusted_after_a_dry_run_says_how(dagbag: Any, place: Path) -> None:
+    fields = {"home": str(place / "home"), "method": "gr", "sigma": 1.01, "dry_run": True}
+    ran = Ran(dagbag.dags["adjust_load"], fields)
+    assert ran.states == {"balance": "success", "show": "success", "publish": "skipped"}
+    shown = ran.xcom("balance")
+    assert shown["dry_run"] is True and "measured imbalance" in shown["reason"]
+    assert shown["reason"] in ran.xcom("show")
+    assert pairs(place / "home") == PAIRS
+
+
 @pytest.mark.slow
 def test_a_bad_input_is_not_tried_again(dagbag: Any, place: Path) -> None:
     ran = Ran(dagbag.dags["micro_batch"], form(place, landing=str(place / "nowhere")))

@@ -12,8 +12,8 @@ from tests.worlds import WrittenWorld
 
 pytestmark = pytest.mark.spark
 
-BALANCED_NEVER = {"sigma": 1.0001, "balance_batches": 2}
-"""Any load is then out of balance, so that small worlds are adjusted too."""
+RESTLESS = {"sigma": 1.0001, "balance_batches": 2, "repartition_gain": 0.0}
+"""Any load is then out of balance, and any new partitioning welcome, so that small worlds are adjusted too."""
 
 
 FILES = 6
@@ -48,7 +48,7 @@ def written(folder: Path, seed: int) -> WrittenWorld:
 
 
 def home_for(path: Path, world: WrittenWorld, planner: str) -> Home:
-    return new_home(path, planner=planner, workers=4, lateness_seconds=world.lateness_seconds, **BALANCED_NEVER)
+    return new_home(path, planner=planner, workers=4, lateness_seconds=world.lateness_seconds, **RESTLESS)
 
 
 def assert_as_the_twin(home: Home, world: WrittenWorld) -> None:
@@ -82,6 +82,9 @@ def test_adjusted_between_batches_and_taken_back(tmp_path: Path, planner: str, s
             assert max(done["load_after"]) < max(done["load_before"]) or "split" in {m["reason"] for m in done["moves"]}
         if number in (1, 4) and done["moves"]:
             home.run("balance", "undo", "--apply")
+        if number == 2:
+            assert home.run("balance", "global", "--planner", "hybrid", "--apply")["moves"]
+            home.run("maintain")
     assert moved > 0
     home.run("maintain")
     assert_as_the_twin(home, world)

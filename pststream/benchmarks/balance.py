@@ -1,0 +1,120 @@
+"""Selecting cells for migration: how long it takes, and what the four methods' choices cost on the same cells."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pststream.balancing.selection import METHODS, select_cells
+from pststream.benchmarks.arrays import clause_lists, frequencies
+from pststream.benchmarks.targets import at_least, at_most
+from pststream.domain.pieces import rarest_clause_first
+from pststream.domain.workload import WorkloadSample
+from pststream.errors import UsageError
+from pststream.partitioning.registry import make_plan
+from pststream.settings import Settings
+from pststream.workload.cell_loads import cell_loads
+from pststream.workload.cost import CostModel
+from pststream.workload.queries import QueryStyle
+from pststream.workload.synthetic import synthetic_objects, synthetic_subscriptions, term_ids
+
+CELLS = {"small": (1_000, 10_000), "full": (1_000, 10_000, 100_000, 1_000_000)}
+SIZES = {"small": (20_000, 50_000), "full": (200_000, 1_000_000)}
+STYLES = {"q1": QueryStyle("q1", frequent_share=0.3), "q3": QueryStyle("q3", frequent_share=0.3)}
+SHARES = (0.01, 0.05, 0.1, 0.2, 0.4)
+"""Parts of a worker's load that are to be moved."""
+
+RANDOM_TRIALS = 300
+
+
+def run_select(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Milliseconds to select a fifth of the load, by number of cells; -1 where a method refuses."""
+    rng = np.random.default_rng([seed, 5])
+    figures: dict[str, float] = {}
+    for count in CELLS[scale]:
+        loads, sizes = rng.lognormal(0.0, 1.5, count), np.ceil(rng.lognormal(3.0, 1.5, count)).astype(np.int64)
+        for method in METHODS:
+            figures[f"{method}_ms_at_{count}"] = _milliseconds(method, loads, sizes)
+            progress(f"{method} over {count} cells: {figures[f'{method}_ms_at_{count}']} ms")
+    targets = {"gr_ms_at_100000": at_most(figures["gr_ms_at_100000"], 50.0)} if scale == "full" else {}
+    return {"figures": figures, "floor": {}, "targets": targets}
+
+
+def _milliseconds(method: str, loads: np.ndarray, sizes: np.ndarray) -> float:
+    times = []
+    for _ in range(1 if method == "dp" else 6):
+        began = time.perf_counter()
+        try:
+            select_cells(method, loads, sizes, 0.2 * loads.sum())
+        except UsageError:
+            return -1.0
+        times.append(time.perf_counter() - began)
+    return round(float(np.median(times[1:] or times)) * 1e3, 3)
+
+
+def run_cost(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Subscriptions that each method moves, over what DP moves, on the cells of workers and on random ones."""
+    figures: dict[str, float] = {}
+    for name, style in STYLES.items():
+        costs = _costs_of_workers(scale, seed, style, settings)
+        figures |= {f"{name}_{method}_over_dp": value for method, value in _over_dp(costs).items()}
+        figures[f"{name}_gr_under_si"] = round(1 - costs["gr"].sum() / costs["si"].sum(), 4)
+        figures[f"{name}_gr_under_ra"] = round(1 - costs["gr"].sum() / costs["ra"].sum(), 4)
+        progress(f"{name}: " + ", ".join(f"{m} {c.sum():,.0f}" for m, c in costs.items()))
+    figures["random_gr_worst_over_dp"] = _worst_of_random(seed)
+    targets = {}
+    if scale == "full":
+        targets = {f"{name}_gr_over_dp": at_most(figures[f"{name}_gr_over_dp"], 1.01) for name in STYLES}
+        for other in ("si", "ra"):
+            targets |= {f"{n}_gr_under_{other}": at_least(figures[f"{n}_gr_under_{other}"], 0.3) for n in STYLES}
+    return {"figures": figures, "floor": {}, "targets": targets}
+
+
+def _over_dp(costs: dict[str, np.ndarray]) -> dict[str, float]:
+    return {method: round(float(costs[method].sum() / costs["dp"].sum()), 4) for method in ("gr", "si", "ra")}
+
+
+def _costs_of_workers(scale: str, seed: int, style: QueryStyle, settings: Settings) -> dict[str, np.ndarray]:
+    """What each method moves of each worker of a kd-tree, for each of SHARES."""
+    sample = sample_of(*SIZES[scale], seed, style)
+    cost = CostModel(settings.cost_check, settings.cost_object, settings.cost_insert, settings.cost_delete)
+    plan = make_plan("kd_tree", sample, settings.workers, cost)
+    moved: dict[str, list[float]] = {method: [] for method in METHODS}
+    for worker in range(settings.workers):
+        cells = cell_loads(sample, plan, cost.rates(sample), worker)
+        for share in SHARES:
+            for method in METHODS:
+                chosen = select_cells(method, cells.loads, cells.subscriptions, share * cells.loads.sum(), seed)
+                moved[method].append(float(cells.subscriptions[chosen].sum()))
+    return {method: np.array(costs) for method, costs in moved.items()}
+
+
+def _worst_of_random(seed: int) -> float:
+    """The greatest cost of GR over that of DP, on small random cells of wide spread, where greed errs most."""
+    rng = np.random.default_rng([seed, 6])
+    worst = 1.0
+    for _ in range(RANDOM_TRIALS):
+        count = int(rng.integers(2, 30))
+        loads, sizes = rng.lognormal(0.0, 2.0, count), rng.integers(1, 10_000, count)
+        wanted = rng.uniform(0.05, 0.95) * loads.sum()
+        greedy, least = (sizes[select_cells(method, loads, sizes, wanted)].sum() for method in ("gr", "dp"))
+        worst = max(worst, float(greedy / least))
+    return round(worst, 4)
+
+
+def sample_of(objects: int, subscriptions: int, seed: int, style: QueryStyle) -> WorkloadSample:
+    """A synthetic workload as planners see one."""
+    things = synthetic_objects(objects, seed)
+    asked = synthetic_subscriptions(subscriptions, seed, things, style)
+    _, post_offsets, post_terms = rarest_clause_first(clause_lists(asked), frequencies(things).of)
+    return WorkloadSample(
+        lon=things.lon,
+        lat=things.lat,
+        term_offsets=things.term_offsets,
+        terms=term_ids(things.terms),
+        boxes=asked.boxes,
+        piece_key=np.arange(len(asked.boxes)),
+        post_offsets=post_offsets,
+        post_terms=post_terms,
+    )
