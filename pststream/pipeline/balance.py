@@ -198,7 +198,9 @@ def _carry_out(
     if found is None:
         return told
     work = work_of(home, settings, version)
-    rows, size = migrate(home, settings, work, found.plan, dry_run)
+    named = {move.origin for move in found.moves}
+    origins = set(range(work.workers)) if -1 in named else named
+    rows, size = migrate(home, settings, work, found.plan, origins, dry_run)
     crash_point("balance.indexed")
     told |= {
         "plan_version_after": version + 1,

@@ -39,16 +39,19 @@ class Taken:
     files: list[DataFile]
 
 
-def migrate(home: Home, settings: Settings, work: Work, plan: PartitionPlan, dry_run: bool) -> tuple[int, int]:
+def migrate(
+    home: Home, settings: Settings, work: Work, plan: PartitionPlan, origins: set[int], dry_run: bool
+) -> tuple[int, int]:
     """Add to the index of `work` what the workers of `plan` lack.
 
-    `work`: of the plan before. Returns the rows that workers take over, and about how many bytes these are. A dry run
-    counts the same rows and writes none.
+    `work`: of the plan before; origins: the workers that serve less than before, whose files hold all that others lack;
+    so moving cells of one worker reads that one's files. Returns the rows that workers take over, and about how many
+    bytes these are. A dry run counts the same rows and writes none.
     """
     held = [file for file in index_files(home, work.plan_version) if file.worker != names.EVERY_WORKER]
     taken = run_shuffled(
         get_context(settings),
-        tasks_of((file.path, file.rows) for file in held),
+        tasks_of((file.path, file.rows) for file in held if file.worker in origins),
         partial(_leaving, work, plan),
         work.workers,
         partial(_arrive, home.table(names.WORKER_INDEX), work, tuple(held), dry_run),
