@@ -10,7 +10,7 @@ from pststream.domain.plan import PartitionPlan
 from pststream.domain.workload import WorkloadSample
 from pststream.partitioning.cuts import Rectangle
 from pststream.partitioning.text_split import TextNode
-from pststream.workload.cell_loads import CellLoads, cell_loads
+from pststream.workload.cell_loads import cell_loads
 from pststream.workload.cost import CostModel, WorkerLoads, worker_loads
 from pststream.workload.postings import Postings, postings_of
 
@@ -63,9 +63,10 @@ def adjust_locally(
     sigma  at least 1; a load of 0 is taken as the smallest there is
 
     Each round looks at the most and the least loaded worker: phase I, then phase II if they are still out of balance.
-    The paper does not say how much load to move: half of the difference, which would make the two equal. Departures: a
-    move of phase II that would not lower the greater load of the two (its cells are too coarse) is not made, and ends
-    the adjustment; rounds are repeated, up to twice the number of workers, as one pair seldom balances all.
+    The paper does not say how much load to move: half of the difference, which would make the two equal. What moving a
+    cell costs is its subscriptions, each a row of about the same size. Departures: a move of phase II that would not
+    lower the greater load of the two is not made, and ends the adjustment; rounds are repeated, up to twice the number
+    of workers, as one pair seldom balances all.
     """
     before = worker_loads(sample, plan, cost)
     course = _Course(sample, cost, plan, before)
@@ -85,7 +86,10 @@ def _extremes(course: _Course) -> tuple[int, int]:
 
 def _phase_one(course: _Course, postings: Postings, sigma: float) -> None:
     """Split one of the most loaded cells by text, or give one by text to the worker that shares it, if that lowers the
-    sum of all loads. The best such move is made, if any.
+    sum of all loads.
+
+    Departures from the paper: of such moves the best one is made, as the rounds come back for others; and only if it
+    lowers the greater load of the two workers.
     """
     origin, target = _extremes(course)
     cells = cell_loads(course.sample, course.plan, course.cost.rates(course.sample), origin)
@@ -96,7 +100,8 @@ def _phase_one(course: _Course, postings: Postings, sigma: float) -> None:
             continue
         move, reason = found
         plan, loads = course.tried(move)
-        if loads.total < course.loads.total and (best is None or loads.total < best[0]):
+        helps = loads.total < course.loads.total and _greater(loads, origin, target) < course.loads.load[origin]
+        if helps and (best is None or loads.total < best[0]):
             best = loads.total, move, reason, plan, loads
     if best is not None:
         course.take(*best[1:])
@@ -123,18 +128,20 @@ def _phase_two(course: _Course, method: str, seed: int) -> bool:
     """Move the cells that minimum cost migration selects; whether that helped."""
     origin, target = _extremes(course)
     cells = cell_loads(course.sample, course.plan, course.cost.rates(course.sample), origin)
-    wanted = (course.loads.load[origin] - course.loads.load[target]) / 2
-    chosen = select_cells(
-        method, cells.loads, sizes_of(cells), min(wanted, float(cells.loads.sum()) * (1 - 1e-9)), seed
-    )
-    move = Move(origin, target, cells.cells[chosen])
-    plan, loads = course.tried(move)
-    if not len(chosen) or max(loads.load[origin], loads.load[target]) >= course.loads.load[origin]:
+    difference = float(course.loads.load[origin] - course.loads.load[target])
+    # A cell with as much load as the difference would only turn it round.
+    small = np.flatnonzero(cells.loads < difference)
+    loads, sizes = cells.loads[small], cells.subscriptions[small]
+    chosen = select_cells(method, loads, sizes, min(difference / 2, float(loads.sum()) * (1 - 1e-9)), seed)
+    if not len(chosen):
         return False
-    course.take(move, method, plan, loads)
+    move = Move(origin, target, cells.cells[small[chosen]])
+    plan, after = course.tried(move)
+    if _greater(after, origin, target) >= course.loads.load[origin]:
+        return False
+    course.take(move, method, plan, after)
     return True
 
 
-def sizes_of(cells: CellLoads) -> np.ndarray:
-    """What moving each cell costs: its subscriptions, as each is a row of about the same size (int64)."""
-    return cells.subscriptions
+def _greater(loads: WorkerLoads, one: int, other: int) -> float:
+    return float(max(loads.load[one], loads.load[other]))

@@ -54,7 +54,7 @@ _PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
 PEERS = {
     "sedonadb": Peer((str(_PEERS_PYTHON), str(RUNNERS / "sedona_runner.py")), _PEERS_PYTHON, 100_000, 25.0),
     "lucene_monitor": Peer(
-        ("java", "-Xmx8g", "-cp", f"{_LUCENE}/lucene-peer.jar:{_LUCENE}/lib/*", "LuceneRunner"),
+        ("java", "-Xmx14g", "-cp", f"{_LUCENE}/lucene-peer.jar:{_LUCENE}/lib/*", "LuceneRunner"),
         _LUCENE / "lucene-peer.jar",
         2_000,
         1_000.0,

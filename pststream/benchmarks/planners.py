@@ -12,7 +12,7 @@ from pststream.pipeline.compare import compare
 from pststream.settings import Settings
 from pststream.workload.queries import QueryStyle
 
-SIZES = {"small": (50_000, 50_000), "full": (5_000_000, 1_000_000)}
+SIZES = {"small": (50_000, 50_000), "full": (1_000_000, 500_000)}
 WORKERS = 8
 WORKLOADS = {
     "q1": QueryStyle("q1", frequent_share=0.3),

@@ -81,7 +81,10 @@ def _split(plan: PartitionPlan, move: Move, terms: np.ndarray) -> PartitionPlan:
 
 
 def _compact(plan: PartitionPlan) -> PartitionPlan:
-    """Without leaves that no cell has, and without their units; numbers close up."""
+    """Without leaves that no cell has, and without their units; numbers close up. Leaves by text that are served alike
+    become one, so that moves to and fro do not copy terms without end.
+    """
+    plan = replace(plan, cell_leaf=_alike(plan)[plan.cell_leaf])
     used = np.unique(plan.cell_leaf)
     leaf_number = np.full(plan.leaves, -1, np.int64)
     leaf_number[used] = np.arange(len(used))
@@ -102,6 +105,18 @@ def _compact(plan: PartitionPlan) -> PartitionPlan:
         spread_unit=unit_number[plan.spread_unit[spread_places]].astype(np.int32),
         unit_worker=plan.unit_worker[units],
     )
+
+
+def _alike(plan: PartitionPlan) -> np.ndarray:
+    """For each leaf, the first one by text whose terms the same workers serve; else the leaf itself."""
+    first: dict[bytes, int] = {}
+    leaves = np.arange(plan.leaves)
+    for leaf in np.flatnonzero(plan.leaf_unit < 0).tolist():
+        terms = slice(plan.term_offsets[leaf], plan.term_offsets[leaf + 1])
+        spread = plan.spread_unit[plan.spread_offsets[leaf] : plan.spread_offsets[leaf + 1]]
+        told = (plan.terms[terms], plan.unit_worker[plan.term_unit[terms]], plan.unit_worker[spread])
+        leaves[leaf] = first.setdefault(b"|".join(array.tobytes() for array in told), leaf)
+    return leaves
 
 
 def _units_of(plan: PartitionPlan, leaf: int) -> np.ndarray:

@@ -17,6 +17,7 @@ from pststream.balancing.local import Adjustment, adjust_locally
 from pststream.balancing.mapping import map_workers, relabelled, shared_pieces
 from pststream.domain.moves import Move
 from pststream.domain.plan import PartitionPlan
+from pststream.domain.workload import WorkloadSample
 from pststream.errors import RetryableError, UsageError
 from pststream.partitioning.registry import make_plan
 from pststream.pipeline.executor import work_of
@@ -27,7 +28,15 @@ from pststream.state import control
 from pststream.state.crash import crash_point
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger
-from pststream.state.plans import current_version, index_version, load_plan, plan_rows, save_plan, save_units
+from pststream.state.plans import (
+    current_version,
+    index_version,
+    load_plan,
+    load_ranking,
+    plan_rows,
+    save_plan,
+    save_units,
+)
 from pststream.workload.cost import CostModel, WorkerLoads, worker_loads
 
 Progress = Callable[[str], None]
@@ -37,16 +46,18 @@ Progress = Callable[[str], None]
 class Balance:
     """Measured CPU seconds of each worker over the last batches of a plan: in each of their two halves.
 
-    first_key: the key after which those batches' objects begin
+    first_key: the key after which the objects of the last batches begin, of any plan
+    requests: of those batches
     """
 
     batches: int
     halves: tuple[np.ndarray, np.ndarray]
     first_key: int
+    requests: int
 
     def violated(self, sigma: float) -> bool:
         """Whether the greatest load is over `sigma` times the least in both halves: noise moves nothing."""
-        return self.batches > 0 and all(_imbalance(half) > sigma for half in self.halves)
+        return all(_imbalance(half) > sigma for half in self.halves)
 
     @property
     def imbalance(self) -> float:
@@ -61,7 +72,8 @@ def _imbalance(seconds: np.ndarray) -> float:
 
 def measured_balance(home: Home, version: int, batches: int) -> Balance:
     """From the ledger of loads, over the last `batches` under the plan."""
-    done = [b for b in Ledger(home).batches if b["status"] == "done" and b["plan_version"] == version][-batches:]
+    recent = [b for b in Ledger(home).batches if b["status"] == "done"][-batches:]
+    done = [b for b in recent if b["plan_version"] == version]
     numbers = [b["batch_id"] for b in done]
     workers = load_plan(home, version).workers
     filters = [("batch_id", "in", numbers or [-1]), ("unit", "=", -1)]
@@ -71,7 +83,8 @@ def measured_balance(home: Home, version: int, batches: int) -> Balance:
     halves = tuple(np.bincount(worker[part], seconds[part], workers) for part in (~late, late))
     if len(numbers) < 2:
         halves = halves[1], halves[1]
-    return Balance(len(numbers), (halves[0], halves[1]), done[0]["objects_after"] if done else -1)
+    first_key = recent[0]["objects_after"] if recent else -1
+    return Balance(len(numbers), (halves[0], halves[1]), first_key, sum(b["requests"] for b in recent))
 
 
 def balance(
@@ -111,8 +124,17 @@ class Decision:
     adjustment: Adjustment | None = None
 
 
-def _cost(settings: Settings) -> CostModel:
-    return CostModel(settings.cost_check, settings.cost_object, settings.cost_insert, settings.cost_delete)
+def _recent(home: Home, settings: Settings, version: int, measured: Balance) -> tuple[WorkloadSample, CostModel]:
+    """The objects of the last batches and the live subscriptions, posted as the index posts them; and what they cost.
+
+    Departure from Definition 1, where subscriptions are those inserted in the period: here they are all that are live,
+    of which the period inserted but a part, so that part of c3 and c4 is what each costs.
+    """
+    sample, _ = draw_sample(home, settings, after_key=measured.first_key, ranking=load_ranking(home, version))
+    live = max(sample.pieces * sample.subscription_scale, 1.0)
+    part = min(measured.requests / live, 1.0)
+    cost = (settings.cost_check, settings.cost_object, part * settings.cost_insert, part * settings.cost_delete)
+    return sample, CostModel(*cost)
 
 
 def _adjusted(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
@@ -121,12 +143,12 @@ def _adjusted(home: Home, settings: Settings, version: int, method: str, progres
     """
     measured = measured_balance(home, version, settings.balance_batches)
     told = f"measured imbalance {measured.imbalance:.3g} over {measured.batches} batches"
-    if not measured.violated(settings.sigma):
+    if measured.batches < min(2, settings.balance_batches) or not measured.violated(settings.sigma):
         return Decision(f"{told}: within {settings.sigma:g}, or not in both halves of them", measured.imbalance)
     progress(f"{told}: looking for cells to move")
-    sample, _ = draw_sample(home, settings, after_key=measured.first_key)
+    sample, cost = _recent(home, settings, version, measured)
     aim = 1 + (settings.sigma - 1) / 2
-    found = adjust_locally(sample, load_plan(home, version), _cost(settings), method, aim, seed=version)
+    found = adjust_locally(sample, load_plan(home, version), cost, method, aim, seed=version)
     if not found.moves:
         return Decision(f"{told}; no move would lower the greatest load of the sample", measured.imbalance)
     return Decision(told, measured.imbalance, found)
@@ -140,8 +162,8 @@ def _repartitioned(home: Home, settings: Settings, version: int, method: str, pr
     migrating all of them at once is dear: here only those move that their new worker lacks.
     """
     measured = measured_balance(home, version, settings.balance_batches)
-    sample, _ = draw_sample(home, settings, after_key=measured.first_key)
-    now, cost = load_plan(home, version), _cost(settings)
+    sample, cost = _recent(home, settings, version, measured)
+    now = load_plan(home, version)
     progress(f"{settings.planner} on {sample.objects} recent objects and {sample.pieces} boxes of subscriptions")
     made = make_plan(settings.planner, sample, now.workers, cost)
     made = relabelled(made, map_workers(shared_pieces(sample, now, made), "hungarian"))
@@ -161,12 +183,14 @@ def _undone(home: Home, settings: Settings, version: int, method: str, progress:
         raise UsageError(
             f"plan {version} was not made by a migration", "pststream plans list names those that there are"
         )
+    if rows[0]["kind"] == "undo":
+        raise UsageError(f"plan {version} has taken a migration back already", "run: pststream balance local")
     measured = measured_balance(home, version, settings.balance_batches)
-    sample, _ = draw_sample(home, settings, after_key=measured.first_key)
+    sample, cost = _recent(home, settings, version, measured)
     now, before = load_plan(home, version), load_plan(home, rows[0]["plan_version_before"])
     same = now.grid == before.grid
     changed = np.flatnonzero(_serving(now) != _serving(before)) if same else np.arange(before.grid.cells)
-    loads = [worker_loads(sample, plan, _cost(settings)) for plan in (now, before)]
+    loads = [worker_loads(sample, plan, cost) for plan in (now, before)]
     adjustment = Adjustment(before, [Move(-1, -1, changed)], ["undo"], *loads)
     return Decision(f"plan {rows[0]['plan_version_before']} again", measured.imbalance, adjustment)
 

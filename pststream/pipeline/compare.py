@@ -8,6 +8,7 @@ figures are measured, and the model is judged by them.
 import json
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -65,8 +66,11 @@ def compare(
 
 
 def _measured(home: Home, settings: Settings, planner: str, objects: int) -> dict[str, Any]:
-    folder = f"{home.path}/compare"
-    shutil.rmtree(folder, ignore_errors=True)
+    root = f"{home.path}/compare"
+    shutil.rmtree(root, ignore_errors=True)
+    Path(root).mkdir()
+    # Python workers live on between planners, and know plans and segments by the paths of their homes.
+    folder = tempfile.mkdtemp(dir=root)
     try:
         scratch = Home(f"{folder}/home")
         scratch.init()
@@ -79,7 +83,7 @@ def _measured(home: Home, settings: Settings, planner: str, objects: int) -> dic
         match(scratch, chosen, max_objects=1 << 40, one=True)
         return _figures(scratch, planner, planned)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(root, ignore_errors=True)
 
 
 def _link_logs(home: Home, scratch: Home, objects: int) -> None:

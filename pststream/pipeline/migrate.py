@@ -26,7 +26,7 @@ from pststream.state.data_files import DataFile, commit
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
 from pststream.state.session import get_context
-from pststream.state.slices import Slice, read_slices, tasks_of
+from pststream.state.slices import BATCH_ROWS, Slice, read_slices, tasks_of
 
 COLUMNS = [*PIECES.names, "batch_id"]
 
@@ -104,11 +104,13 @@ def _arrive(
     mine = tuple(Slice(file.path, 0, 2**62) for file in held if file.worker == worker)
     here = [_identity(part) for part in read_slices(mine, ["subscription_key", "west"])]
     missing = ~np.isin(_identity(rows), np.concatenate(here)) if here else np.ones(rows.num_rows, bool)
-    return Taken(rows.num_rows, write_rows(root, work.index_version, worker, [rows.filter(pa.array(missing))]))
+    added = rows.filter(pa.array(missing))
+    parts = (added.slice(start, BATCH_ROWS) for start in range(0, added.num_rows, BATCH_ROWS))
+    return Taken(rows.num_rows, write_rows(root, work.index_version, worker, parts))
 
 
 def _identity(pieces: pa.RecordBatch) -> np.ndarray:
-    """What tells pieces apart: the subscription, and the west edge, as of two boxes one begins at -180 degrees."""
-    found = np.empty(pieces.num_rows, dtype=[("key", np.int64), ("west", np.float64)])
-    found["key"], found["west"] = pieces.column("subscription_key").to_numpy(), pieces.column("west").to_numpy()
-    return found
+    """What tells pieces apart (int64): the subscription, and whether the box begins at -180 degrees: of two boxes, on
+    both sides of the antimeridian, only the second does.
+    """
+    return pieces.column("subscription_key").to_numpy() * 2 + (pieces.column("west").to_numpy() == -180.0)

@@ -106,7 +106,7 @@ def _figures(loads: WorkerLoads, seconds: float) -> dict[str, Any]:
 
 def _clean(home: Home, version: int) -> None:
     """Remove what a killed plan of this version left in the control tables."""
-    for name in (names.PLAN_UNITS, names.VOCABULARY):
+    for name in (names.PLAN_UNITS, names.VOCABULARY, names.MIGRATIONS):
         control.delete(home, name, f"plan_version >= {version}")
 
 

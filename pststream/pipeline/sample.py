@@ -46,11 +46,13 @@ def draw_sample(
     settings: Settings,
     versions: tuple[int | None, int | None] = (None, None),
     after_key: int = -1,
+    ranking: Ranking | None = None,
 ) -> tuple[WorkloadSample, pa.Table]:
     """A sample of both streams, and its vocabulary (term_id, term, objects, subscriptions).
 
     `versions`: objects written after Delta version `versions[0]` of `objects`, and up to `versions[1]`; None: no bound.
-    `after_key`: objects with a greater key only.
+    `after_key`: objects with a greater key only. `ranking`: how frequent terms are taken to be, if another sample
+    decides under which clause each is posted; None: as in this one.
     Subscriptions are those of the current plan's index that did not end before any object still to come, and
     the insertions that no batch has applied yet.
     """
@@ -59,7 +61,7 @@ def draw_sample(
     offsets, terms = csr(whole(object_rows.column("terms")))
     ids, counts = np.unique(terms, return_counts=True)
     clauses, post_offsets, post_terms = rarest_clause_first(
-        whole(piece_rows.column("clauses")), Ranking(ids, counts).frequency
+        whole(piece_rows.column("clauses")), (ranking or Ranking(ids, counts)).frequency
     )
     sample = WorkloadSample(
         lon=whole(object_rows.column("lon")).to_numpy(),

@@ -12,7 +12,7 @@ from tests.worlds import WrittenWorld
 
 pytestmark = pytest.mark.spark
 
-RESTLESS = {"sigma": 1.0001, "balance_batches": 2, "repartition_gain": 0.0}
+RESTLESS = {"sigma": 1.0001, "balance_batches": 1, "repartition_gain": 0.0}
 """Any load is then out of balance, and any new partitioning welcome, so that small worlds are adjusted too."""
 
 
@@ -82,6 +82,7 @@ def test_adjusted_between_batches_and_taken_back(tmp_path: Path, planner: str, s
             assert max(done["load_after"]) < max(done["load_before"]) or "split" in {m["reason"] for m in done["moves"]}
         if number in (1, 4) and done["moves"]:
             home.run("balance", "undo", "--apply")
+            assert "already" in home.run("balance", "undo", "--apply", code=2)["error"]
         if number == 2:
             assert home.run("balance", "global", "--planner", "hybrid", "--apply")["moves"]
             home.run("maintain")
@@ -122,4 +123,17 @@ def test_killed_at_each_step_and_run_again(tmp_path: Path) -> None:
             home.run("balance", "local", "--apply")
             steps = steps[1:]
     assert not steps
+    assert_as_the_twin(home, world)
+
+
+def test_a_plan_made_after_a_killed_adjustment_is_not_undone(tmp_path: Path) -> None:
+    world = written(tmp_path / "files", 46)
+    home = home_for(tmp_path / "home", world, "grid")
+    home.ingest("objects", world.objects)
+    home.ingest("requests", world.requests)
+    home.match()
+    assert home.run("balance", "local")["moves"]
+    assert home.crash("balance.units_written", "balance", "local", "--apply").code == KILLED
+    home.run("plan", "--workers", "3")
+    assert "not made by a migration" in home.run("balance", "undo", "--apply", code=2)["error"]
     assert_as_the_twin(home, world)

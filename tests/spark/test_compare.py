@@ -23,6 +23,9 @@ def test_every_planner_finds_the_same_and_the_home_stays(tmp_path: Path) -> None
     assert {figures["planner"] for figures in document["plans"]} == set(names.PLANNERS)
     throughputs = [figures["throughput"] for figures in document["plans"]]
     assert throughputs == sorted(throughputs, reverse=True)
+    assert len({str(figures["worker_seconds"]) for figures in document["plans"]}) > 1
+    assert {figures["planner"]: figures["copies"] for figures in document["plans"]}["frequency"] > 1
+    assert {figures["planner"]: figures["copies"] for figures in document["plans"]}["grid"] == 1
     for figures in document["plans"]:
         assert figures["matches"] == document["matches"]
         assert len(figures["worker_seconds"]) == len(figures["model_seconds"]) == document["workers"] == 3

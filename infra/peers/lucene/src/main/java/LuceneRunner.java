@@ -30,8 +30,8 @@ import org.apache.lucene.util.Version;
  * Lucene Monitor as a peer: {@code LuceneRunner FOLDER COUNT} (see pststream/benchmarks/peers.py for the contract).
  *
  * A subscription is a conjunction of its keywords, of the grid cells that its rectangle covers (any of them), and of
- * exact ranges. The presearcher takes the rarest keyword in its first pass and the cells in its second. Batches of
- * several sizes are tried on a tenth of the objects; the best size then matches all of them.
+ * exact ranges. The presearcher takes the rarest keyword in its first pass, and in its second the next keyword or the
+ * cells. Batches of several sizes are tried on a tenth of the objects; the best size then matches all of them.
  */
 public final class LuceneRunner {
   private static final double CELL = 0.25; // degrees
