@@ -14,8 +14,8 @@ import numpy as np
 from pststream.errors import UsageError
 from pststream.kernels.select import cheapest_subset, greedy_scan, taken_before, without_spare
 
-MOST_BITS = 1 << 32
-"""Bits that dynamic programming may keep: 512 MiB."""
+MOST_BITS = 1 << 34
+"""Bits that dynamic programming may keep: 2 GiB."""
 
 WORST_ERROR = 0.01
 """Greatest part of the cost by which coarser sizes may make dynamic programming miss the least."""

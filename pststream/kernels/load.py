@@ -121,6 +121,16 @@ def count_subscriptions(
 
 
 @kernel
+def count_units(offsets: np.ndarray, units: np.ndarray, counts: np.ndarray) -> None:
+    """Add 1 to each unit (int64[units]) for each object that has it among its terms' units (int32[m]; -1: none)."""
+    seen = np.full(len(counts), -1, np.int64)
+    for i in range(len(offsets) - 1):
+        for t in range(offsets[i], offsets[i + 1]):
+            if units[t] >= 0:
+                _count(units[t], i, seen, counts)
+
+
+@kernel
 def _count(place: int, mark: int, seen: np.ndarray, counts: np.ndarray) -> None:
     if seen[place] != mark:
         seen[place] = mark

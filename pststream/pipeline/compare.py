@@ -49,6 +49,8 @@ def compare(
         ledger = Ledger(home)
         if not ledger.done("objects") or not ledger.done("requests"):
             raise UsageError(f"home {home.path} holds no objects or no requests", "ingest some first")
+        progress("warming up")
+        _measured(home, settings, planners[0], objects)
         figures = []
         for planner in planners:
             progress(f"{planner}: planning and matching")

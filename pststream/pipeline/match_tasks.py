@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.kernels.load import count_units
 from pststream.matching.matcher import Found, match_objects
 from pststream.matching.objects import sort_objects
 from pststream.pipeline.arrow import csr, micros
@@ -196,22 +197,11 @@ class _Matcher:
         offsets, terms = csr(chunk.column("terms"))
         units = self.dispatch.units_of_objects(lon, lat, offsets, terms)
         units = np.where(self.dispatch.arrays.unit_worker[units] == self.worker, units, np.int32(-1))
-        self._count_objects(offsets, units)
+        count_units(offsets, units, self.report.tally.unit_objects)
         batch = sort_objects(lon, lat, micros(chunk.column("ts")), offsets, terms, units)
         segments = [segment for max_key, segment in self.segments if max_key > after_key]
         found = match_objects(batch, segments, *self.deleted, self.dispatch.plan.units, after_key)
         return batch.order, found
-
-    def _count_objects(self, offsets: np.ndarray, units: np.ndarray) -> None:
-        """Book each object once to each of its units here."""
-        counts = self.report.tally.unit_objects
-        owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[units >= 0]
-        pairs = owner * np.int64(len(counts)) + units[units >= 0]
-        same = pairs[1:] == pairs[:-1]
-        pairs = pairs[np.append(True, ~same)] if len(pairs) else pairs
-        if self.dispatch.plan.terms.size or self.dispatch.plan.spread_unit.size:
-            pairs = np.unique(pairs)
-        counts += np.bincount(pairs % len(counts), minlength=len(counts))
 
     def _rows(self, chunk: pa.RecordBatch, order: np.ndarray, found: Found) -> Iterator[pa.RecordBatch]:
         """Rows of the objects that matched, in slices of about CHUNK_PAIRS pairs."""

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.domain.plan import DispatchGrid, space_plan
+from pststream.kernels.load import count_units
 from pststream.matching.deletions import build_deletions
 from pststream.matching.live_filter import LiveFilter
 from pststream.matching.matcher import match_objects
@@ -28,6 +29,7 @@ def load_kernels() -> None:
     LiveFilter().live(lon, lat, offsets, terms)
     dispatch.route_objects(lon, lat, offsets, terms, np.ones(1, bool))
     units = dispatch.units_of_objects(lon, lat, offsets, terms)
+    count_units(offsets, units, np.zeros(1, np.int64))
     batch = sort_objects(lon, lat, np.zeros(1, np.int64), offsets, terms, units)
     deleted = build_deletions(pa.table({"subscription_key": [5], "end_at": [0]}))
     match_objects(batch, [build_segment(_row(box))], deleted["keys"], deleted["ends"], 1)
