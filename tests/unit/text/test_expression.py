@@ -23,7 +23,8 @@ def spelled(tree: slow.Tree, draw: st.DataObject, within: str = "or") -> str:
     if kind == "word":
         return draw.draw(st.sampled_from([inside, f'"{inside}"', inside.capitalize(), f"({inside})"]))
     joint = " OR " if kind == "or" else draw.draw(st.sampled_from([" AND ", " ", "  "]))
-    text = joint.join(spelled(part, draw, kind) for part in inside)
+    # What stands alone in its node is joined by the node around that.
+    text = joint.join(spelled(part, draw, kind if len(inside) > 1 else within) for part in inside)
     needed = kind == "or" and within == "and" and len(inside) > 1
     return f"({text})" if needed or draw.draw(st.booleans()) else text
 
