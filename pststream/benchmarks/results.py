@@ -49,8 +49,8 @@ and an object reads only the lists of its own terms in its own cell; `calibrate`
 that a worker costs so much an object and so much a subscription. So text planners, which send an object to three
 workers, lose on every workload; and here space planners also drop objects that no subscription asks for, which in the
 paper only text planners do. `hybrid` stores fewer subscriptions than any planner of space, but its workers are worse
-balanced than the model says (`imbalance`, `model correlation`): a worker with frequent terms pays more an object than one with rare ones, which
-Definition 1 with so small a c1 does not tell. That is a fault of ours, not yet mended.
+balanced than the model says (`imbalance`, `model correlation`): a worker with frequent terms pays more an object than
+one with rare ones, which Definition 1 with so small a c1 does not tell. That is a fault of ours, not yet mended.
 """
 
 
