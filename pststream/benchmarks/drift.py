@@ -10,6 +10,7 @@ import numpy as np
 from pststream import names
 from pststream.benchmarks.homes import BenchHome
 from pststream.benchmarks.targets import at_least
+from pststream.errors import PstError
 from pststream.pipeline.balance import balance
 from pststream.pipeline.match import match
 from pststream.settings import Settings
@@ -36,7 +37,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], Non
             )
         figures |= {f"{name}_{figure}": value for figure, value in found[name].items()}
     if found["fixed"]["matches"] != found["adjusted"]["matches"]:
-        raise RuntimeError(f"adjustment changed the matches: {found}")
+        raise PstError(f"adjustment changed the matches: {found}", "please report this fault")
     gain = found["adjusted"]["throughput"] / found["fixed"]["throughput"] - 1
     figures["gain"] = round(gain, 4)
     return {"figures": figures, "floor": {}, "targets": {"gain": at_least(gain, 0.26)} if scale == "full" else {}}

@@ -37,7 +37,7 @@ from pststream.state.plans import (
     save_plan,
     save_units,
 )
-from pststream.workload.cost import CostModel, WorkerLoads, worker_loads
+from pststream.workload.cost import CostModel, worker_loads
 
 Progress = Callable[[str], None]
 
@@ -254,7 +254,7 @@ def _save(home: Home, version: int, kind: str, found: Adjustment, told: dict[str
     control.append(home, names.MIGRATIONS, _rows(version, kind, found, told))
     crash_point("balance.units_written")
     row = next(row for row in plan_rows(home) if row["plan_version"] == version)
-    figures = {**_figures(loads), "options": json.loads(row["options"]), "seconds": 0.0}
+    figures = {**loads.figures, "options": json.loads(row["options"]), "seconds": 0.0}
     save_plan(home, new, found.plan, figures, index_version(home, version))
     crash_point("balance.done")
 
@@ -270,13 +270,3 @@ def _rows(version: int, kind: str, found: Adjustment, told: dict[str, Any]) -> l
          "cells": move.cells.tolist(), "terms": None if move.terms is None else move.terms.tolist()}
         for number, (move, reason) in enumerate(zip(found.moves, found.reasons))
     ]  # fmt: skip
-
-
-def _figures(loads: WorkerLoads) -> dict[str, Any]:
-    return {
-        "load_total": loads.total,
-        "load_max": loads.max,
-        "load_min": loads.min,
-        "imbalance": loads.imbalance,
-        "worker_loads": [float(load) for load in loads.load],
-    }

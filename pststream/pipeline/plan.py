@@ -22,7 +22,7 @@ from pststream.state.crash import crash_point
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger
 from pststream.state.plans import current_version, ranking_of, save_plan, save_units, save_vocabulary
-from pststream.workload.cost import CostModel, WorkerLoads, worker_loads
+from pststream.workload.cost import CostModel, worker_loads
 
 Progress = Callable[[str], None]
 
@@ -63,7 +63,7 @@ def new_plan(
     cost = CostModel(settings.cost_check, settings.cost_object, settings.cost_insert, settings.cost_delete)
     made = make_plan(settings.planner, sample, settings.workers, cost)
     loads = worker_loads(sample, made, cost)
-    figures = _figures(loads, time.perf_counter() - began)
+    figures = {**loads.figures, "seconds": time.perf_counter() - began}
     before = current_version(home)
     version = before + 1
     if not dry_run:
@@ -91,17 +91,6 @@ def new_plan(
         "plan_version": version, "planner": made.planner, "workers": made.workers, "units": made.units, **figures,
         "plan_version_before": before, "dry_run": dry_run, "seconds": round(time.perf_counter() - began, 3),
     }  # fmt: skip
-
-
-def _figures(loads: WorkerLoads, seconds: float) -> dict[str, Any]:
-    return {
-        "load_total": loads.total,
-        "load_max": loads.max,
-        "load_min": loads.min,
-        "imbalance": loads.imbalance,
-        "worker_loads": [float(load) for load in loads.load],
-        "seconds": seconds,
-    }
 
 
 def _clean(home: Home, version: int) -> None:

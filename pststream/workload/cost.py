@@ -98,6 +98,17 @@ class WorkerLoads:
         return min(self.max / self.min, IDLE) if self.min > 0.0 else IDLE
 
     @property
+    def figures(self) -> dict[str, object]:
+        """The loads as the columns of `plans` hold them."""
+        return {
+            "load_total": self.total,
+            "load_max": self.max,
+            "load_min": self.min,
+            "imbalance": self.imbalance,
+            "worker_loads": [float(load) for load in self.load],
+        }
+
+    @property
     def unit_load(self) -> np.ndarray:
         """Load of each unit as balancers see it (Definition 3): objects x subscriptions, float64[units]."""
         return self.unit_objects * self.unit_subscriptions
