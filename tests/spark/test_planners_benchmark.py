@@ -14,8 +14,9 @@ def test_planners_are_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(planners.SIZES, "small", (2_000, 2_000))
     monkeypatch.setattr(planners, "CURVE", ("q3", (2,), ("hybrid", "kd_tree")))
     monkeypatch.setattr("pststream.benchmarks.results.CURVE", planners.CURVE)
-    for name in ("q1", "q2", "q3_and"):
-        monkeypatch.delitem(planners.WORKLOADS, name)
+    # A dictionary of its own: what is deleted and put back comes last, and the results page goes by this order.
+    monkeypatch.setattr(planners, "WORKLOADS", {"q3": planners.WORKLOADS["q3"]})
+    monkeypatch.setattr("pststream.benchmarks.results.WORKLOADS", planners.WORKLOADS)
     document = run_benchmark("planners", "small", 1, Settings(), lambda _: None)
     page = render([document])
     for name in ("hybrid", "grid", "hypergraph"):
