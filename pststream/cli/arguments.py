@@ -1,6 +1,7 @@
 """Commands and their arguments."""
 
 import argparse
+from pathlib import Path
 
 from pststream import __version__, names
 from pststream.cli import operate, show
@@ -110,16 +111,25 @@ def _upkeep(commands) -> None:  # type: ignore[no-untyped-def]
     balance = _add(
         commands,
         "balance",
-        operate.balance,
+        _balance,
         "even the loads of the workers out: move cells, partition anew, or take the last change back",
         "pststream balance local --method gr --dry-run",
     )
-    balance.add_argument("kind", choices=("local", "global", "undo"))
+    balance.add_argument(
+        "kind", choices=("local", "global", "undo", "check", "history"), help="check, history: only read"
+    )
     balance.add_argument(
         "--method", choices=("gr", "dp", "si", "ra"), default="gr", help="that selects cells (default %(default)s)"
     )
     balance.add_argument("--planner", choices=names.PLANNERS, help="of `global`; default: the setting")
     balance.add_argument("--sigma", type=float, help="greatest load over the least that counts as balanced")
+    balance.add_argument(
+        "--gain", type=float, dest="repartition_gain", help="of `global`: part of the greatest load it must save"
+    )
+    balance.add_argument(
+        "--proposal", type=Path, metavar="FILE", help="--dry-run writes what it would do here; --apply does that"
+    )
+    balance.add_argument("--page", type=Path, metavar="FILE.html", help="write a page on what moves")
     way = balance.add_mutually_exclusive_group()
     way.add_argument("--dry-run", action="store_true", help="only show what would move (the default)")
     way.add_argument("--apply", action="store_true", help="do it")
@@ -130,6 +140,12 @@ def _upkeep(commands) -> None:  # type: ignore[no-untyped-def]
         "merge small index files, drop what ended",
         "pststream maintain --home h",
     )
+
+
+def _balance(context, arguments):  # type: ignore[no-untyped-def]
+    """`check` and `history` only read."""
+    reading = {"check": operate.check_balance, "history": show.history}
+    return reading.get(arguments.kind, operate.balance)(context, arguments)
 
 
 def _reader_arguments(command: argparse.ArgumentParser) -> None:

@@ -79,7 +79,8 @@ def entry() -> None:
 
 def _run(arguments: Any) -> Answer:
     home = Home(arguments.home or os.environ.get("PSTSTREAM_HOME") or "pststream-home")
-    changes = {name: getattr(arguments, name, None) for name in ("planner", "workers", "timezone", "sigma")}
+    options = ("planner", "workers", "timezone", "sigma", "repartition_gain")
+    changes = {name: getattr(arguments, name, None) for name in options}
     settings = load_settings(home.path, **changes)
     say = (lambda _: None) if arguments.quiet else (lambda message: print(message, file=sys.stderr, flush=True))
     return arguments.command(Context(home, settings, say), arguments)

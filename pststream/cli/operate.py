@@ -114,11 +114,30 @@ def balance(context: "Context", arguments: Any) -> "Answer":
     """Move subscriptions between workers until their loads are balanced, or take that back."""
     from pststream.pipeline.balance import balance as adjust
 
-    dry_run = not arguments.apply
     document = adjust(
-        context.home, context.settings, arguments.kind, method=arguments.method, dry_run=dry_run, progress=context.say
+        context.home,
+        context.settings,
+        arguments.kind,
+        method=arguments.method,
+        dry_run=not arguments.apply,
+        proposal=arguments.proposal,
+        page=arguments.page,
+        progress=context.say,
     )
     return _answer(document, _balanced(document))
+
+
+def check_balance(context: "Context", arguments: Any) -> "Answer":
+    """Whether the workers are in balance."""
+    from pststream.pipeline.balance_check import check_balance as check
+
+    document = check(context.home, context.settings)
+    way = "violates" if document["violated"] else "does not violate"
+    text = (
+        f"plan {document['plan_version']}: measured imbalance {document['measured_imbalance']:.3g} over"
+        f" {document['batches']} batches {way} sigma {document['sigma']:g}"
+    )
+    return _answer(document, text if document["plan_version"] else "no plan yet")
 
 
 def _balanced(document: dict[str, Any]) -> str:

@@ -76,6 +76,15 @@ def plans(context: "Context", arguments: Any) -> "Answer":
     return _answer(document, render_plan(document))
 
 
+def history(context: "Context", arguments: Any) -> "Answer":
+    """What moved when, why, and what it gained."""
+    from pststream.reports.history import history as plans_of
+    from pststream.reports.history import render_history
+
+    rows = plans_of(context.home.check())
+    return _answer({"plans": rows}, render_history(rows))
+
+
 def report(context: "Context", arguments: Any) -> "Answer":
     """One self-contained page."""
     from pststream.reports.page import write_report

@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,9 @@ from pststream.errors import RetryableError, UsageError
 from pststream.partitioning.registry import make_plan
 from pststream.pipeline.executor import work_of
 from pststream.pipeline.migrate import migrate
+from pststream.pipeline.proposal import Decision, Proposal, read_proposal, same_plan, write_proposal
 from pststream.pipeline.sample import draw_sample
+from pststream.reports.adjustment import write_adjustment
 from pststream.settings import Settings
 from pststream.state import control
 from pststream.state.crash import crash_point
@@ -65,6 +68,11 @@ class Balance:
         return _imbalance(self.halves[0] + self.halves[1])
 
 
+def out_of_balance(measured: Balance, settings: Settings) -> bool:
+    """Whether load is to be moved: `sigma` is violated, and over enough batches to tell."""
+    return measured.batches >= min(2, settings.balance_batches) and measured.violated(settings.sigma)
+
+
 def _imbalance(seconds: np.ndarray) -> float:
     most = float(seconds.max(initial=0.0))
     return most / max(float(seconds.min()), most * 1e-9) if most > 0.0 else 1.0
@@ -94,9 +102,14 @@ def balance(
     *,
     method: str = "gr",
     dry_run: bool = False,
+    proposal: Path | None = None,
+    page: Path | None = None,
     progress: Progress = lambda _: None,
 ) -> dict[str, Any]:
     """Adjust the plan: `local` moves cells, `global` makes a new partitioning, `undo` takes the last adjustment back.
+
+    proposal  a dry run writes here what it would do; without a dry run that is done, and nothing is decided anew
+    page      HTML on what moves, written if something does
 
     Returns what CONTRACT says `balance` prints. A dry run returns the same and changes nothing. Without a violated
     balance, or without a move that helps, nothing is changed either: `plan_version_after` is then that before, and
@@ -110,18 +123,20 @@ def balance(
             raise UsageError("there is no plan yet", "run: pststream match, which makes the first one")
         if Ledger(home).unfinished_batch() is not None:
             raise RetryableError("a batch was left unfinished", f"run: pststream match, then balance {kind} again")
-        decision = DECIDERS[kind](home, settings, version, method, progress)
-        document = _carry_out(home, settings, version, kind, decision, dry_run)
-    return {**document, "kind": kind, "dry_run": dry_run, "seconds": round(time.perf_counter() - began, 3)}
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What is to be done, or nothing: `adjustment` None; and why."""
-
-    reason: str
-    imbalance: float
-    adjustment: Adjustment | None = None
+        if proposal is None or dry_run:
+            decision = DECIDERS[kind](home, settings, version, method, progress)
+            document = _carry_out(home, settings, version, kind, decision, dry_run)
+        else:
+            kept = read_proposal(proposal)
+            decision = kept.decision
+            document = _carry_out_proposal(home, settings, version, kind, kept)
+        document |= {"kind": kind, "dry_run": dry_run}
+        if proposal is not None and dry_run:
+            write_proposal(proposal, Proposal(kind, version, decision))
+        if page is not None and decision.adjustment is not None:
+            before = load_plan(home, document["plan_version_before"])
+            write_adjustment(page, home.path, document, before, decision.adjustment.plan)
+    return {**document, "seconds": round(time.perf_counter() - began, 3)}
 
 
 def _recent(home: Home, settings: Settings, version: int, measured: Balance) -> tuple[WorkloadSample, CostModel]:
@@ -143,7 +158,7 @@ def _adjusted(home: Home, settings: Settings, version: int, method: str, progres
     """
     measured = measured_balance(home, version, settings.balance_batches)
     told = f"measured imbalance {measured.imbalance:.3g} over {measured.batches} batches"
-    if measured.batches < min(2, settings.balance_batches) or not measured.violated(settings.sigma):
+    if not out_of_balance(measured, settings):
         return Decision(f"{told}: within {settings.sigma:g}, or not in both halves of them", measured.imbalance)
     progress(f"{told}: looking for cells to move")
     sample, cost = _recent(home, settings, version, measured)
@@ -207,13 +222,45 @@ def _serving(plan: PartitionPlan) -> np.ndarray:
 def _carry_out(
     home: Home, settings: Settings, version: int, kind: str, decision: Decision, dry_run: bool
 ) -> dict[str, Any]:
+    found = decision.adjustment
+    if found is None:
+        return _told(version, decision, 0, 0)
+    work = work_of(home, settings, version)
+    named = {move.origin for move in found.moves}
+    origins = set(range(work.workers)) if -1 in named else named
+    rows, size = migrate(home, settings, work, found.plan, origins, dry_run)
+    crash_point("balance.indexed")
+    told = _told(version, decision, rows, size)
+    if not dry_run:
+        _save(home, version, kind, found, told)
+    return told
+
+
+def _carry_out_proposal(home: Home, settings: Settings, version: int, kind: str, proposal: Proposal) -> dict[str, Any]:
+    """Do what was proposed; if it has been done already and nothing since, say so again."""
+    if proposal.kind != kind:
+        raise UsageError(f"the proposal is of kind {proposal.kind}", f"run: pststream balance {proposal.kind}")
+    before, found = proposal.plan_version, proposal.decision.adjustment
+    if before == version:
+        return _carry_out(home, settings, version, kind, proposal.decision, dry_run=False)
+    rows = control.read(home, names.MIGRATIONS, filters=[("plan_version", "=", version)]).to_pylist()
+    if found and rows and before == version - 1 and same_plan(load_plan(home, version), found.plan):
+        return _told(before, proposal.decision, rows[0]["subscriptions"], rows[0]["bytes"])
+    raise UsageError(
+        f"the proposal changes plan {before}, and plan {version} is in force",
+        f"make it anew: pststream balance {kind} --dry-run --proposal FILE",
+    )
+
+
+def _told(version: int, decision: Decision, rows: int, size: int) -> dict[str, Any]:
+    """What a command says of a decision, and of the rows that move, about `size` bytes."""
     told: dict[str, Any] = {
         "plan_version_before": version,
         "plan_version_after": version,
         "reason": decision.reason,
         "measured_imbalance": round(decision.imbalance, 4),
-        "moved_subscriptions": 0,
-        "moved_bytes": 0,
+        "moved_subscriptions": rows,
+        "moved_bytes": size,
         "load_before": [],
         "load_after": [],
         "moves": [],
@@ -221,15 +268,8 @@ def _carry_out(
     found = decision.adjustment
     if found is None:
         return told
-    work = work_of(home, settings, version)
-    named = {move.origin for move in found.moves}
-    origins = set(range(work.workers)) if -1 in named else named
-    rows, size = migrate(home, settings, work, found.plan, origins, dry_run)
-    crash_point("balance.indexed")
-    told |= {
+    return told | {
         "plan_version_after": version + 1,
-        "moved_subscriptions": rows,
-        "moved_bytes": size,
         "load_before": found.before.load.tolist(),
         "load_after": found.after.load.tolist(),
         "expected_gain": round(1 - found.after.max / found.before.max, 4) if found.before.max else 0.0,
@@ -239,9 +279,6 @@ def _carry_out(
             for m, reason in zip(found.moves, found.reasons)
         ],
     }  # fmt: skip
-    if not dry_run:
-        _save(home, version, kind, found, told)
-    return told
 
 
 def _save(home: Home, version: int, kind: str, found: Adjustment, told: dict[str, Any]) -> None:

@@ -1,9 +1,11 @@
 """The map: the plan's leaves by worker, cities as the base map, objects and matches as dots."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
+from pststream.domain.plan import DispatchGrid
 from pststream.reports.html import Markup, element, joined
 from pststream.reports.leaves import Rectangles, rectangles
 from pststream.reports.numbers import counted, degrees, percent, short
@@ -30,30 +32,38 @@ def draw_map(
         grid = view.plan.grid
         lon, lat = np.array([grid.west, grid.east]), np.array([grid.south, grid.north])
     projection = view_of(lon, lat)
-    lines = element("path", d="M0 0V7")
-    turn = "rotate(45)"
-    hatch = element(
-        "pattern", lines, id="hatch", width=7, height=7, patternUnits="userSpaceOnUse", patternTransform=turn
-    )
     layers = joined(
-        element("defs", hatch),
-        _graticule(projection),
-        _dots(projection, *_cities(projection), class_="cities"),
+        base_layers(projection),
         _plan(view, loads, projection) if view is not None else None,
         _dots(projection, points[:, 0], points[:, 1], class_="objects"),
         element("path", id="region", d=""),
         element("g", _markers(projection, matches), class_="matches", role="group", aria_label="Matched objects"),
     )
-    svg = element(
+    return drawing(layers, projection, "Map of the plan, of objects and of matches"), projection
+
+
+def drawing(layers: Markup, projection: Projection, label: str) -> Markup:
+    """The SVG that the page's script zooms."""
+    return element(
         "svg",
         layers,
         id="map",
         viewBox=f"0 0 {WIDTH:g} {projection.height:g}",
         role="group",
-        aria_label="Map of the plan, of objects and of matches",
+        aria_label=label,
         preserveAspectRatio="xMidYMid meet",
     )
-    return svg, projection
+
+
+def base_layers(projection: Projection) -> Markup:
+    """What lies under a plan: the hatch of what is shared by text, the graticule, cities as the base map."""
+    lines = element("path", d="M0 0V7")
+    turn = "rotate(45)"
+    hatch = element(
+        "pattern", lines, id="hatch", width=7, height=7, patternUnits="userSpaceOnUse", patternTransform=turn
+    )
+    cities = _dots(projection, *_cities(projection), class_="cities")
+    return joined(element("defs", hatch), _graticule(projection), cities)
 
 
 def region_path(match: MatchView, projection: Projection) -> str:
@@ -126,29 +136,44 @@ def _plan(view: PlanView, loads: MeasuredLoads | None, projection: Projection) -
     single = plan.leaves <= _MOST_LEAVES
     if not single:
         raster = worker_of_leaf[raster]
+    values, corners = shapes_of(raster, plan.grid, projection)
+    paths = []
+    for value, shape in outlines(values, corners):
+        worker = int(worker_of_leaf[value]) if single else value
+        tip = _leaf_tip(view, loads, value) if single else f"Worker {worker}" if worker >= 0 else "By text"
+        paths.append(element("path", class_=f"leaf {colour_of(worker)}", d=shape, data_tip=tip))
+    workers = worker_of_leaf[values] if single else values
+    return element("g", paths, worker_names(workers, corners), class_="plan")
+
+
+def colour_of(worker: int) -> str:
+    """The class of a worker's shapes; -1: several, by text."""
+    return f"w{worker % COLOURS}" if worker >= 0 else "by-text"
+
+
+def shapes_of(raster: np.ndarray, grid: DispatchGrid, projection: Projection) -> tuple[np.ndarray, np.ndarray]:
+    """Rectangles that cover a raster of int[rows, columns], coarser if there are too many: value and corners of each.
+
+    value int64[n] ascending; corners float64[n, 4]: x, y, width, height in units.
+    """
     found = rectangles(raster)
     scale = 1
     while len(found) > _MOST_RECTANGLES:
         scale *= 2
         found = rectangles(raster[::scale, ::scale])
-    corners = _corners(found, view, projection, scale)
-    paths = []
-    borders = np.flatnonzero(np.diff(found.value, prepend=found.value[0] - 1, append=found.value[-1] + 1))
+    return found.value, _corners(found, grid, projection, scale)
+
+
+def outlines(values: np.ndarray, corners: np.ndarray) -> Iterator[tuple[int, str]]:
+    """For each value its rectangles as path data."""
+    borders = np.flatnonzero(np.diff(values, prepend=values[0] - 1, append=values[-1] + 1))
     for first, end in zip(borders[:-1].tolist(), borders[1:].tolist()):
-        value = int(found.value[first])
-        worker = int(worker_of_leaf[value]) if single else value
-        tip = _leaf_tip(view, loads, value) if single else f"Worker {worker}" if worker >= 0 else "By text"
-        shape = "".join(f"M{x:.1f} {y:.1f}h{w:.1f}v{h:.1f}h{-w:.1f}z" for x, y, w, h in corners[first:end].tolist())
-        colour = f"w{worker % COLOURS}" if worker >= 0 else "by-text"
-        paths.append(element("path", class_=f"leaf {colour}", d=shape, data_tip=tip))
-    workers = worker_of_leaf[found.value] if single else found.value
-    names = element("g", _labels(workers, corners), class_="worker-names", aria_hidden="true")
-    return element("g", paths, names, class_="plan")
+        shapes = (f"M{x:.1f} {y:.1f}h{w:.1f}v{h:.1f}h{-w:.1f}z" for x, y, w, h in corners[first:end].tolist())
+        yield int(values[first]), "".join(shapes)
 
 
-def _corners(found: Rectangles, view: PlanView, projection: Projection, scale: int) -> np.ndarray:
+def _corners(found: Rectangles, grid: DispatchGrid, projection: Projection, scale: int) -> np.ndarray:
     """x, y, width, height of each rectangle, in units: float64[n, 4]."""
-    grid = view.plan.grid
     wide, tall = (grid.east - grid.west) / grid.columns * scale, (grid.north - grid.south) / grid.rows * scale
     left = projection.x(grid.west + found.left * wide)
     right = projection.x(np.minimum(grid.west + found.right * wide, grid.east))
@@ -157,8 +182,8 @@ def _corners(found: Rectangles, view: PlanView, projection: Projection, scale: i
     return np.column_stack([left, top, right - left, bottom - top])
 
 
-def _labels(workers: np.ndarray, corners: np.ndarray) -> list[Markup]:
-    """The number of each worker on its largest rectangles; the page hides those that have no room."""
+def worker_names(workers: np.ndarray, corners: np.ndarray) -> Markup:
+    """The number of each worker (none for -1) on its largest rectangles; the page hides those that have no room."""
     labels = []
     area = corners[:, 2] * corners[:, 3]
     for worker in np.unique(workers[workers >= 0]).tolist():
@@ -167,7 +192,7 @@ def _labels(workers: np.ndarray, corners: np.ndarray) -> list[Markup]:
             x, y, w, h = corners[i].tolist()
             room = round(min(w, 1.6 * h), 1)
             labels.append(element("text", worker, x=round(x + w / 2, 1), y=round(y + h / 2, 1), data_room=room))
-    return labels
+    return element("g", labels, class_="worker-names", aria_hidden="true")
 
 
 def _leaf_tip(view: PlanView, loads: MeasuredLoads | None, leaf: int) -> str:

@@ -1,0 +1,56 @@
+"""Who serves each cell under two plans, and so which cells change hands."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pststream.domain.plan import PartitionPlan
+
+BY_TEXT = -1
+
+
+@dataclass(frozen=True)
+class Change:
+    """Two plans laid over the raster of the later one.
+
+    before, after  int64[cells]  worker of each cell; BY_TEXT: several share it by their terms
+    changed        bool[cells]   whether some of the cell's terms are served by another worker than before
+    """
+
+    before: np.ndarray
+    after: np.ndarray
+    changed: np.ndarray
+
+
+def change_between(before: PartitionPlan, after: PartitionPlan) -> Change:
+    """What changes; where the rasters differ, a cell is compared with that of the earlier plan at its middle."""
+    numbers: dict[bytes, int] = {}
+    old, new = (_served(plan, numbers) for plan in (before, after))
+    grid = after.grid
+    cell = np.arange(grid.cells)
+    if before.grid != grid:
+        lon = grid.west + (cell % grid.columns + 0.5) * (grid.east - grid.west) / grid.columns
+        lat = grid.south + (cell // grid.columns + 0.5) * (grid.north - grid.south) / grid.rows
+        cell = before.grid.cell(lon, lat)
+    leaf_before, leaf_after = before.cell_leaf[cell], after.cell_leaf
+    changed = old[leaf_before] != new[leaf_after]
+    return Change(_worker_of_leaf(before)[leaf_before], _worker_of_leaf(after)[leaf_after], changed)
+
+
+def _worker_of_leaf(plan: PartitionPlan) -> np.ndarray:
+    worker = plan.unit_worker[np.maximum(plan.leaf_unit, 0)].astype(np.int64)
+    return np.where(plan.leaf_unit >= 0, worker, BY_TEXT)
+
+
+def _served(plan: PartitionPlan, numbers: dict[bytes, int]) -> np.ndarray:
+    """A number for each leaf, the same for leaves whose terms go to the same workers: int64[leaves]."""
+    return np.array([numbers.setdefault(_text(plan, leaf), len(numbers)) for leaf in range(plan.leaves)], np.int64)
+
+
+def _text(plan: PartitionPlan, leaf: int) -> bytes:
+    if plan.leaf_unit[leaf] >= 0:
+        return b"worker %d" % plan.unit_worker[plan.leaf_unit[leaf]]
+    named = slice(plan.term_offsets[leaf], plan.term_offsets[leaf + 1])
+    others = slice(plan.spread_offsets[leaf], plan.spread_offsets[leaf + 1])
+    workers = plan.unit_worker[plan.term_unit[named]], plan.unit_worker[plan.spread_unit[others]]
+    return b"|".join([plan.terms[named].tobytes(), *(part.astype(np.int64).tobytes() for part in workers)])
