@@ -14,6 +14,8 @@ UNIT_LOADS = "unit_loads"
 MATCHES = "matches"
 BATCHES = "batches"
 MIGRATIONS = "migrations"
+QUARANTINE = "quarantine"
+QUALITY_RESULTS = "quality_results"
 
 ALL_TERMS = -1
 """Stands where a leaf is not partitioned by text."""

@@ -40,6 +40,12 @@ class Settings:
     repartition_gain: float = _key(0.1, "part of the greatest load that a new partitioning must save to be worth it")
     max_objects: int = _key(2_000_000, "objects of one micro-batch at most")
     merge_files: int = _key(8, "match merges the small files of the index when a worker has more than this")
+    gate_bad_share: float = _key(0.5, "a file is held if a greater part of its rows lacks or garbles a field; 1: never")
+    gate_min_rows: int = _key(1000, "shares and volumes of fewer rows than this are not judged")
+    gate_history: int = _key(20, "files of a kind that must have been taken in before new ones are compared with them")
+    gate_volume_factor: float = _key(100.0, "a file is held if its rows are so many times the usual or less; 0: never")
+    gate_ahead_seconds: int = _key(604_800, "a file is held if it is further ahead of the clock and the log; 0: never")
+    gate_stale_seconds: int = _key(0, "a file is held if its greatest ts is older than this; 0: never")
     spark_master: str = _key("local[*]", "where Spark runs when a command starts it itself")
     spark_driver_memory: str = _key("2g", "heap of the driver")
     cache_dir: str = _key("", "node-local folder of derived index arrays; empty: ~/.cache/pststream")
@@ -132,6 +138,8 @@ def _check(settings: Settings) -> None:
         "merge_files",
         "balance_batches",
         "cache_bytes",
+        "gate_min_rows",
+        "gate_history",
     ):
         if getattr(settings, name) < 1:
             raise SettingError(name, f"{getattr(settings, name)} is less than 1")
@@ -139,8 +147,20 @@ def _check(settings: Settings) -> None:
         raise SettingError("sigma", f"{settings.sigma} is not above 1")
     if not 0 <= settings.repartition_gain < 1:
         raise SettingError("repartition_gain", f"{settings.repartition_gain} is not between 0 and 1")
+    if not 0 <= settings.gate_bad_share <= 1:
+        raise SettingError("gate_bad_share", f"{settings.gate_bad_share} is not between 0 and 1")
+    if settings.gate_volume_factor and not 1 < settings.gate_volume_factor < 1e12:
+        raise SettingError("gate_volume_factor", f"{settings.gate_volume_factor} is neither 0 nor above 1")
     if settings.workers > 10_000:
         raise SettingError("workers", f"{settings.workers} is more than 10,000")
-    for name in ("lateness_seconds", "cost_check", "cost_object", "cost_insert", "cost_delete"):
+    for name in (
+        "lateness_seconds",
+        "cost_check",
+        "cost_object",
+        "cost_insert",
+        "cost_delete",
+        "gate_ahead_seconds",
+        "gate_stale_seconds",
+    ):
         if not 0 <= getattr(settings, name) < 1e12:
             raise SettingError(name, f"{getattr(settings, name)} is out of range")

@@ -52,6 +52,7 @@ def _add(commands, name, run, text, example, **defaults):  # type: ignore[no-unt
 
 def _setup(commands) -> None:  # type: ignore[no-untyped-def]
     _add(commands, "init", operate.init, "make tables and settings; safe to run again", "pststream init --home h")
+    _add(commands, "upgrade", operate.upgrade, "bring a home of an older version up to this one", "pststream upgrade")
     _add(commands, "doctor", show.doctor, "check Java, jars, pins, settings, disk; say the remedy", "pststream doctor")
     demo = _add(
         commands,
@@ -133,6 +134,16 @@ def _upkeep(commands) -> None:  # type: ignore[no-untyped-def]
     way = balance.add_mutually_exclusive_group()
     way.add_argument("--dry-run", action="store_true", help="only show what would move (the default)")
     way.add_argument("--apply", action="store_true", help="do it")
+    quarantine = _add(
+        commands,
+        "quarantine",
+        _quarantine,
+        "list the files that a landing gate holds, take them in all the same, or give them up",
+        "pststream quarantine release 3",
+    )
+    quarantine.add_argument("what", choices=("list", "release", "discard"))
+    quarantine.add_argument("holds", nargs="*", type=_positive, metavar="HOLD", help="numbers, as `list` shows them")
+    quarantine.add_argument("--all", action="store_true", help="of `list`: those that were released or discarded too")
     _add(
         commands,
         "maintain",
@@ -203,6 +214,11 @@ def _reading(commands) -> None:  # type: ignore[no-untyped-def]
 def _plans(context, arguments):  # type: ignore[no-untyped-def]
     """`compare` runs the main job; `list` and `show` only read."""
     return (operate.compare_plans if arguments.what == "compare" else show.plans)(context, arguments)
+
+
+def _quarantine(context, arguments):  # type: ignore[no-untyped-def]
+    """`release` and `discard` change the home; `list` only reads."""
+    return (show.quarantine if arguments.what == "list" else operate.quarantine)(context, arguments)
 
 
 def _workloads(commands) -> None:  # type: ignore[no-untyped-def]

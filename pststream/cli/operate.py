@@ -28,6 +28,15 @@ def init(context: "Context", arguments: Any) -> "Answer":
     return _answer({"home": context.home.path, "created": new}, text)
 
 
+def upgrade(context: "Context", arguments: Any) -> "Answer":
+    """Bring a home up to this version's format."""
+    from pststream.state.upgrade import upgrade as bring_up
+
+    document = bring_up(context.home)
+    before, now = document["format_before"], document["format"]
+    return _answer(document, f"format {before} -> {now}" if before < now else f"format {now}: nothing to do")
+
+
 def ingest(context: "Context", arguments: Any) -> "Answer":
     """Take files into the log."""
     from pststream.pipeline.ingest import ingest as take_in
@@ -35,11 +44,11 @@ def ingest(context: "Context", arguments: Any) -> "Answer":
     document = take_in(
         context.home, context.settings, arguments.kind, arguments.paths, reader_options(context, arguments), context.say
     )
-    return _answer(document, _ingested(arguments.kind, document), _strict(arguments, document["rejected"]))
+    return _answer(document, _ingested(arguments.kind, document), _strict(arguments, [document]))
 
 
-def _strict(arguments: Any, rejected: int) -> int:
-    return 3 if arguments.strict and rejected else 0
+def _strict(arguments: Any, ingests: list[dict[str, Any]]) -> int:
+    return 3 if arguments.strict and any(one["rejected"] or one["quarantined"] for one in ingests) else 0
 
 
 def _ingested(kind: str, document: dict[str, Any]) -> str:
@@ -48,7 +57,27 @@ def _ingested(kind: str, document: dict[str, Any]) -> str:
     if document["rejected"]:
         reasons = ", ".join(f"{count} {reason}" for reason, count in document["rejects_by_reason"].items())
         text += f", {document['rejected']} rejected: {reasons}\n  see: pststream rejects"
+    for hold in document["quarantined"]:
+        text += f"\n  held in quarantine as {hold['hold_id']}: {hold['path']}: {'; '.join(hold['reasons'])}"
+    if document["quarantined"]:
+        text += "\n  see: pststream quarantine list"
     return text
+
+
+def quarantine(context: "Context", arguments: Any) -> "Answer":
+    """Take held files in all the same, or give them up."""
+    if not arguments.holds:
+        raise UsageError(f"quarantine {arguments.what}: of which file?", "give numbers of: pststream quarantine list")
+    if arguments.what == "discard":
+        from pststream.state.quarantine import discard
+
+        rows = discard(context.home, arguments.holds)
+        gone = [{"hold_id": row["hold_id"], "path": row["path"]} for row in rows]
+        return _answer({"discarded": gone}, "\n".join(f"discarded: {row['path']}" for row in rows) or "nothing to do")
+    from pststream.pipeline.ingest import release
+
+    document = release(context.home, context.settings, arguments.holds, context.say)
+    return _answer(document, _ingested("released", document))
 
 
 def reader_options(context: "Context", arguments: Any) -> Any:
@@ -184,8 +213,7 @@ def run(context: "Context", arguments: Any) -> "Answer":
     context.home.init()
     document = main_job(context.home, context.settings, arguments.landing, options, arguments.max_objects, context.say)
     lines = [_ingested(kind, figures) for kind, figures in document["ingest"].items()] + [_matched(document["match"])]
-    rejected = sum(figures["rejected"] for figures in document["ingest"].values())
-    return _answer(document, "\n".join(lines), _strict(arguments, rejected))
+    return _answer(document, "\n".join(lines), _strict(arguments, list(document["ingest"].values())))
 
 
 def maintain(context: "Context", arguments: Any) -> "Answer":

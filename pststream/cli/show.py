@@ -46,6 +46,18 @@ def rejects(context: "Context", arguments: Any) -> "Answer":
     return _answer({"rejects": rows}, "\n".join(lines) or "no rejects")
 
 
+def quarantine(context: "Context", arguments: Any) -> "Answer":
+    """The files that a landing gate holds."""
+    from pststream.state.quarantine import HELD, holds
+
+    found = [hold for hold in holds(context.home.check()) if arguments.all or hold["status"] == HELD]
+    lines = []
+    for hold in found:
+        lines.append(f"{hold['hold_id']}  {hold['status']}  {hold['kind']}  {hold['path']}  ({hold['bytes']} bytes)")
+        lines += [f"   {reason}" for reason in hold["reasons"]]
+    return _answer({"quarantine": found}, "\n".join(lines) or "no file is held")
+
+
 def status(context: "Context", arguments: Any) -> "Answer":
     """How it stands."""
     from pststream.reports.status import render_status

@@ -1,16 +1,17 @@
 """Ingest: files into the log, each file once, each row into the log or the rejects.
 
-Files are read into staged files before anything is written, so a file that cannot be read changes nothing. Then the
-ledger gets a row for each file (`started`), the log judges the rows, the tables get them, and the ledger another row
-for each file (`done`). An ingest that was left unfinished is finished first, from the same files.
+Files are read into staged files before anything is written, so a file that cannot be read changes nothing. The landing
+gate holds the files that fail as wholes. Then the ledger gets a row for each other file (`started`), the log judges the
+rows, the tables get them, and the ledger another row for each file (`done`). An ingest that was left unfinished is
+finished first, from the same files.
 """
 
 import datetime as dt
 import json
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,13 @@ from typing import Any
 from pststream import names
 from pststream.errors import HomeError, InputFileError
 from pststream.pipeline.accept import ROWS_OF, Accepted, Accepting, accept
+from pststream.pipeline.gate import File, gate
 from pststream.pipeline.judge import FIRST, judge
 from pststream.pipeline.spark_tasks import run_tasks
 from pststream.pipeline.stage import Staged, object_options, stage_file
 from pststream.quality.readers import find_files, sha256_of
 from pststream.settings import Settings
-from pststream.state import control
+from pststream.state import control, quarantine
 from pststream.state.crash import crash_point
 from pststream.state.data_files import commit
 from pststream.state.home import Home
@@ -31,6 +33,7 @@ from pststream.state.ledger import Ledger
 from pststream.state.session import get_context
 
 Progress = Callable[[str], None]
+STAGING = "staging"
 
 
 @dataclass(frozen=True)
@@ -51,24 +54,50 @@ def ingest(
     paths: Iterable[str],
     options: ReaderOptions,
     progress: Progress = lambda _: None,
+    hold_unreadable: bool = False,
 ) -> dict[str, Any]:
     """Take in the files of `paths` (files, folders, globs); returns what CONTRACT says `ingest` prints.
 
-    Raises InputFileError for a file that cannot be read as what it is offered as; nothing was changed then.
+    A file that cannot be read as what it is offered as is held in quarantine with `hold_unreadable`; else it raises
+    InputFileError, and nothing was changed.
     """
     object_options(options.__dict__)
     home.check()
     found = find_files(list(paths), options.format)
     with home.locked():
-        _finish(home, settings, progress)
+        finish(home, settings, progress)
         files, skipped = _new_files(home, kind, found, options)
         progress(f"{kind}: {len(files)} new files, {skipped} known")
-        done = _take_in(home, settings, files, progress, resumed=False) if files else []
-    return _figures(done, skipped)
+        staged = _staged(home, settings, files, hold_unreadable) if files else []
+        held = gate(home, settings, files, staged) if files else []
+        for hold in held:
+            progress(f"{hold['path']}: held in quarantine: {'; '.join(hold['reasons'])}")
+        files, staged = _without(held, files, staged)
+        done = _begin(home, settings, files, staged, progress) if files else []
+    return _figures(done, held, skipped)
 
 
-def _finish(home: Home, settings: Settings, progress: Progress) -> None:
-    """Finish an ingest that was killed."""
+def release(
+    home: Home, settings: Settings, numbers: Sequence[int], progress: Progress = lambda _: None
+) -> dict[str, Any]:
+    """Take held files into the log, whatever the gate said, an ingest each; returns what `ingest` prints.
+
+    Raises InputFileError for one that cannot be read: nothing was changed by it then.
+    """
+    home.check()
+    done = []
+    with home.locked():
+        finish(home, settings, progress)
+        for hold in quarantine.held(home, numbers, quarantine.RELEASED):
+            file = {name: hold[name] for name in ("kind", "sha256", "bytes", "options")}
+            files = _numbered(home, [file | {"path": f"{home.path}/{hold['copy']}"}])
+            done += _begin(home, settings, files, _staged(home, settings, files), progress)
+        quarantine.tidy(home)
+    return _figures(done, [], 0)
+
+
+def finish(home: Home, settings: Settings, progress: Progress) -> None:
+    """Finish an ingest that was killed; the home is locked."""
     unfinished = Ledger(home).unfinished_ingest()
     if not unfinished:
         return
@@ -80,53 +109,74 @@ def _finish(home: Home, settings: Settings, progress: Progress) -> None:
                 f"ingest {file['ingest_id']} was left unfinished, and {file['path']} is gone or has changed",
                 "put the file back as it was, then run this again",
             )
-    _take_in(home, settings, unfinished, progress, resumed=True)
+    _take_in(home, settings, unfinished, _staged(home, settings, unfinished), progress)
 
 
-def _new_files(home: Home, kind: str, paths: list[str], options: ReaderOptions) -> tuple[list[dict[str, Any]], int]:
+def _new_files(home: Home, kind: str, paths: list[str], options: ReaderOptions) -> tuple[list[File], int]:
     """Ledger rows of the files whose content is new, in the order offered; and how many are not."""
-    ledger = Ledger(home)
-    known = {f["sha256"] for f in ledger.files if f["kind"] == kind}
+    known = {f["sha256"] for f in (*Ledger(home).files, *quarantine.holds(home)) if f["kind"] == kind}
     with ThreadPoolExecutor(4) as pool:
         hashes = list(pool.map(sha256_of, paths))
-    files: list[dict[str, Any]] = []
-    at = control.now()
+    files: list[File] = []
     for path, sha256 in zip(paths, hashes, strict=True):
         if sha256 in known:
             continue
         known.add(sha256)
         files.append(
             {
-                "file_seq": ledger.next_file_seq + len(files),
-                "ingest_id": ledger.next_ingest_id,
                 "kind": kind,
                 "path": str(Path(path).absolute()),
                 "sha256": sha256,
                 "bytes": Path(path).stat().st_size,
                 "options": json.dumps(options.__dict__, sort_keys=True),
-                "status": "started",
-                "at": at,
             }
         )
-    return files, len(paths) - len(files)
+    return _numbered(home, files), len(paths) - len(files)
+
+
+def _numbered(home: Home, files: list[File]) -> list[File]:
+    """The files as the next ingest of the log."""
+    ledger, at = Ledger(home), control.now()
+    place = {"ingest_id": ledger.next_ingest_id, "status": "started", "at": at}
+    return [file | place | {"file_seq": seq} for seq, file in enumerate(files, ledger.next_file_seq)]
+
+
+def _staged(home: Home, settings: Settings, files: list[File], hold_unreadable: bool = False) -> list[Staged]:
+    """Read the files of one kind into staged files, in their order."""
+    folder = f"{home.path}/{STAGING}"
+    shutil.rmtree(folder, ignore_errors=True)
+    read = partial(stage_file, files[0]["kind"], folder, files[0]["at"])
+    staged = sorted(run_tasks(get_context(settings), files, read), key=lambda one: one.file_seq)
+    for one in staged:
+        if one.problem and not hold_unreadable:
+            raise InputFileError(*one.problem)
+    crash_point("ingest.parsed")
+    return staged
+
+
+def _without(held: list[dict[str, Any]], files: list[File], staged: list[Staged]) -> tuple[list[File], list[Staged]]:
+    """The files that are not held, numbered without gaps."""
+    out = {hold["sha256"] for hold in held}
+    kept = [(file, one) for file, one in zip(files, staged, strict=True) if file["sha256"] not in out]
+    numbered = [file | {"file_seq": files[place]["file_seq"]} for place, (file, _) in enumerate(kept)]
+    return numbered, [replace(one, file_seq=file["file_seq"]) for file, (_, one) in zip(numbered, kept)]
+
+
+def _begin(
+    home: Home, settings: Settings, files: list[File], staged: list[Staged], progress: Progress
+) -> list[dict[str, Any]]:
+    """Write an ingest's files to the ledger, and take them in."""
+    control.append(home, names.FILES, files)
+    crash_point("ingest.started")
+    return _take_in(home, settings, files, staged, progress)
 
 
 def _take_in(
-    home: Home, settings: Settings, files: list[dict[str, Any]], progress: Progress, resumed: bool
+    home: Home, settings: Settings, files: list[File], staged: list[Staged], progress: Progress
 ) -> list[dict[str, Any]]:
-    """Read, judge and write the files of one ingest; returns their ledger rows, done."""
-    context = get_context(settings)
+    """Judge and write the rows of the files of one ingest; returns their ledger rows, done."""
+    context, folder = get_context(settings), f"{home.path}/{STAGING}"
     kind, ingest_id = files[0]["kind"], files[0]["ingest_id"]
-    folder = f"{home.path}/staging"
-    shutil.rmtree(folder, ignore_errors=True)
-    staged = run_tasks(context, files, partial(stage_file, kind, folder, files[0]["at"]))
-    for one in sorted(staged, key=lambda one: one.file_seq):
-        if one.problem:
-            raise InputFileError(*one.problem)
-    crash_point("ingest.parsed")
-    if not resumed:
-        control.append(home, names.FILES, files)
-    crash_point("ingest.started")
     watermarks = _watermarks(home, files, staged)
     late_by = settings.lateness_seconds * 1_000_000
     horizons = {seq: FIRST if mark is None else mark - late_by for seq, mark in watermarks.items()}
@@ -200,7 +250,7 @@ def _moment(micros: int | None) -> dt.datetime | None:
     return None if micros is None else dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=micros)
 
 
-def _figures(done: list[dict[str, Any]], skipped: int) -> dict[str, Any]:
+def _figures(done: list[dict[str, Any]], held: list[dict[str, Any]], skipped: int) -> dict[str, Any]:
     reasons: dict[str, int] = {}
     for file in done:
         for reason, count in file["reasons"].items():
@@ -213,4 +263,5 @@ def _figures(done: list[dict[str, Any]], skipped: int) -> dict[str, Any]:
         "accepted": accepted,
         "rejected": rejected,
         "rejects_by_reason": dict(sorted(reasons.items())),
+        "quarantined": [{name: hold[name] for name in ("hold_id", "path", "reasons")} for hold in held],
     }

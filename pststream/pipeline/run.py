@@ -1,4 +1,7 @@
-"""The main job: what is new in a landing folder, ingested and matched."""
+"""The main job: what is new in a landing folder, ingested and matched.
+
+Nobody stands by while it runs, so a file that cannot be read is held in quarantine, and the others are taken in.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -32,5 +35,5 @@ def run(
         folder = Path(landing) / kind
         if folder.is_dir() and any(path.is_file() for path in folder.rglob("*")):
             reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone)
-            taken[kind] = ingest(home, settings, kind, [str(folder)], reading, progress)
+            taken[kind] = ingest(home, settings, kind, [str(folder)], reading, progress, hold_unreadable=True)
     return {"ingest": taken, "match": match(home, settings, max_objects=max_objects, progress=progress)}

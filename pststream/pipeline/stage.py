@@ -2,11 +2,13 @@
 
 import datetime as dt
 import json
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pststream.errors import InputFileError
 from pststream.pipeline.arrow import micros
@@ -46,7 +48,8 @@ ID_OF = {"objects": "object_id", "requests": "subscription_id"}
 class Staged:
     """A file as it was read: number of its last row, greatest time (microseconds) of rows that passed the row rules.
 
-    `problem` is (path, reason, hint) of a file that cannot be read.
+    `faults` are the rows that did not, by field and reason; `problem` is (path, reason, hint) of a file that cannot be
+    read.
     """
 
     file_seq: int
@@ -55,6 +58,7 @@ class Staged:
     last_row: int
     max_time: int | None
     problem: tuple[str, str, str] | None = None
+    faults: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     @property
     def slices(self) -> tuple[Slice, ...]:
@@ -65,13 +69,14 @@ class Staged:
 def stage_file(kind: str, folder: str, at: dt.datetime, file: dict[str, Any]) -> Staged:
     """Read a file (a row of the ledger) into a staged file below `folder`; `at`: when the ingest began."""
     writer = FileWriter(folder, SCHEMAS[kind])
-    last_row, greatest, problem = 0, NONE, None
+    last_row, greatest, problem, faults = 0, NONE, None, Counter[tuple[str, str]]()
     try:
         for part in _parts(kind, file, at):
             if part.num_rows:
                 rows = _widened(part, SCHEMAS[kind])
                 writer.write(rows)
                 last_row = max(last_row, int(rows.column("row").to_numpy().max()))
+                faults.update(_faults(rows))
                 greatest = int(micros(rows.column(TIME_OF[kind]).drop_null()).max(initial=greatest))
     except InputFileError as error:
         problem = (error.path, error.reason, error.hint)
@@ -83,7 +88,14 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: dict[str, Any]) ->
         last_row,
         None if greatest == NONE else greatest,
         problem,
+        faults,
     )
+
+
+def _faults(rows: pa.RecordBatch) -> Counter[tuple[str, str]]:
+    """Rejected rows by field and reason."""
+    refused = rows.filter(pc.is_valid(rows.column("reason")))
+    return Counter(zip(refused.column("field").to_pylist(), refused.column("reason").to_pylist()))
 
 
 def _parts(kind: str, file: dict[str, Any], at: dt.datetime) -> Iterator[pa.RecordBatch]:

@@ -15,6 +15,7 @@ from pststream.reports.reading import Reader
 
 _FILES = (
     "file_seq", "ingest_id", "kind", "path", "status", "rows", "accepted", "rejected", "min_ts", "max_ts", "at",
+    "sha256",
 )  # fmt: skip
 _BATCHES = (
     "batch_id", "status", "plan_version", "objects_to", "requests_to", "objects", "discarded", "requests", "matches",

@@ -18,6 +18,7 @@ from pststream.reports.text_tables import text_table
 TABLES = (
     names.OBJECTS, names.REQUESTS, names.REJECTS, names.FILES, names.VOCABULARY, names.PLANS, names.PLAN_UNITS,
     names.WORKER_INDEX, names.UNIT_LOADS, names.MIGRATIONS, names.MATCHES, names.BATCHES,
+    names.QUARANTINE, names.QUALITY_RESULTS,
 )  # fmt: skip
 SHOWN_BATCHES = 5
 MEASURED_BATCHES = 10
@@ -45,6 +46,7 @@ def status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
         "balance": _balance(reader, ledgers),
         "batches": _last_batches(ledgers),
         "unfinished": _unfinished(home, ledgers),
+        "quarantined": _quarantined(reader, ledgers),
         "index": _index(reader, plan["index_version"] if plan else 0),
         "versions": {name: reader.table(name).version() for name in TABLES},
     }
@@ -209,6 +211,15 @@ def _unfinished(home: AnyHome, ledgers: Ledgers) -> list[dict[str, Any]]:
     return found
 
 
+def _quarantined(reader: Reader, ledgers: Ledgers) -> int:
+    """Files that a landing gate holds, neither released (then they are in the log) nor discarded."""
+    rows = reader.rows(names.QUARANTINE, ("hold_id", "kind", "sha256", "status"))
+    discarded = {row["hold_id"] for row in rows if row["status"] == "discarded"}
+    files = pa.concat_tables([ledgers.files, ledgers.started_files])
+    taken = set(zip(files.column("kind").to_pylist(), files.column("sha256").to_pylist()))
+    return sum(row["hold_id"] not in discarded and (row["kind"], row["sha256"]) not in taken for row in rows)
+
+
 def _index(reader: Reader, index_version: int) -> dict[str, Any]:
     """Data files, bytes and rows of the current plan's worker index, as its log says."""
     actions = pa.table(reader.table(names.WORKER_INDEX).get_add_actions(flatten=True))
@@ -223,6 +234,7 @@ def render_status(document: dict[str, Any]) -> str:
     parts = [
         *_lines_of_unfinished(document["unfinished"]),
         *_lines_of_logs(document),
+        *_lines_of_quarantine(document["quarantined"]),
         *_lines_of_plan(document["plan"], document["balance"], document["index"]),
         *_lines_of_batches(document["batches"]),
         "versions       " + ", ".join(f"{name} {version}" for name, version in document["versions"].items()),
@@ -250,6 +262,10 @@ def _lines_of_logs(document: dict[str, Any]) -> list[str]:
         f"subscriptions  {live['live']:,} live now, of {live['inserted']:,} ever inserted",
         f"matches        {totals['matches']:,} pairs in {batches}, {totals['retractions']:,} taken back",
     ]
+
+
+def _lines_of_quarantine(files: int) -> list[str]:
+    return [f"QUARANTINE     {files:,} files are held; see: pststream quarantine list"] if files else []
 
 
 def _line_of_log(kind: str, totals: dict[str, Any], lag: dict[str, Any]) -> str:

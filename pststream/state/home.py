@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from deltalake import DeltaTable
 
@@ -14,7 +15,12 @@ from pststream.settings import FILE, default_file
 from pststream.state.tables import TABLES, Table, has_bounds
 from pststream.text.tokenizer import TOKENIZER
 
-FORMAT = 2
+FORMAT = 3
+"""Goes up when a table is added or changed, with a step in state/upgrade.py and a sample of the format before."""
+
+OLDEST = 2
+"""Homes of this format and later can be upgraded."""
+
 MARK = "home.json"
 
 
@@ -47,20 +53,28 @@ class Home:
         root = Path(self.path)
         root.mkdir(parents=True, exist_ok=True)
         for table in TABLES.values():
-            if not DeltaTable.is_deltatable(self.table(table.name)):
-                DeltaTable.create(
-                    self.table(table.name),
-                    table.schema,
-                    partition_by=list(table.partitions) or None,
-                    description=table.meaning,
-                    configuration=_bounded(table),
-                )
+            self.make_table(table)
         if not (root / FILE).exists():
             (root / FILE).write_text(default_file(), "utf-8")
-        mark = root / (MARK + ".writing")
-        mark.write_text(json.dumps({"format": FORMAT, "tokenizer": TOKENIZER}, indent=1) + "\n", "utf-8")
-        os.replace(mark, root / MARK)
+        self.mark({"format": FORMAT, "tokenizer": TOKENIZER})
         return True
+
+    def make_table(self, table: Table) -> None:
+        """Make a table that is not there."""
+        if not DeltaTable.is_deltatable(self.table(table.name)):
+            DeltaTable.create(
+                self.table(table.name),
+                table.schema,
+                partition_by=list(table.partitions) or None,
+                description=table.meaning,
+                configuration=_bounded(table),
+            )
+
+    def mark(self, content: dict[str, Any]) -> None:
+        """Write the mark, whole or not at all."""
+        writing = Path(self.path) / (MARK + ".writing")
+        writing.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+        os.replace(writing, Path(self.path) / MARK)
 
     def check(self) -> "Home":
         """Raise HomeError unless this is a whole home of this format and tokenizer."""
@@ -84,7 +98,9 @@ class Home:
             raise HomeError(
                 self.path,
                 f"was made by an older version (format {found['format']}, this one writes {FORMAT})",
-                "ingest its files into a new home",
+                f"run: pststream upgrade --home {self.path}"
+                if found["format"] >= OLDEST
+                else "ingest its files into a new home",
             )
         if found.get("tokenizer") != TOKENIZER:
             raise HomeError(

@@ -291,6 +291,40 @@ _TABLES = (
         ("batch_id", "status"),
         writer="control",
     ),
+    Table(
+        names.QUARANTINE,
+        "files that a landing gate holds: a row when one is held, another when it is discarded; released files are in "
+        "`files`",
+        (
+            Column("hold_id", pa.int64(), "from 1"),
+            Column("kind", pa.string(), "objects or requests"),
+            Column("path", pa.string(), "as offered"),
+            Column("copy", pa.string(), "the file as it was held, below the home"),
+            Column("sha256", pa.string(), "of the content"),
+            Column("bytes", pa.int64(), "size of the file"),
+            Column("options", pa.string(), "JSON of the reader's options"),
+            Column("reasons", pa.list_(pa.string()), "why it is held, a sentence for each failed expectation"),
+            Column("status", pa.string(), "held or discarded"),
+            Column("at", TIME, "when it was held or discarded"),
+        ),
+        ("hold_id", "status"),
+        writer="control",
+    ),
+    Table(
+        names.QUALITY_RESULTS,
+        "what Great Expectations found: a row for each file judged on landing, and for each daily check of the tables",
+        (
+            Column("at", TIME, "when it was judged"),
+            Column("suite", pa.string(), "objects or requests (a file on landing), or tables"),
+            Column("subject", pa.string(), "path of the file, or name of the check"),
+            Column("success", pa.bool_(), "whether every expectation was met"),
+            Column("failed", pa.list_(pa.string()), "a sentence for each that was not"),
+            Column("results", pa.string(), "JSON: of each expectation its name, value, success"),
+            Column("batch_id", pa.int64(), "tables: the last batch that the check covered", True),
+        ),
+        ("suite", "subject", "at"),
+        writer="control",
+    ),
 )
 
 TABLES: dict[str, Table] = {table.name: table for table in _TABLES}

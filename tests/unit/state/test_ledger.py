@@ -90,7 +90,8 @@ def test_init_may_run_again(home):
         ("[]", "names no format"),
         ('{"format": 99}', "newer version"),
         ('{"format": 1}', "older version"),
-        ('{"format": 2}', "words"),
+        ('{"format": 2}', "run: pststream upgrade"),
+        ('{"format": 3}', "words"),
     ],
 )
 def test_a_home_that_cannot_be_used_is_refused(home, mark, reason):

@@ -1,0 +1,69 @@
+"""The landing gate: files that were read are judged as wholes; those that fail are held, the others go on."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pststream import names
+from pststream.errors import RetryableError
+from pststream.pipeline.stage import Staged
+from pststream.quality.expectations import Judgement, judge
+from pststream.quality.files import sha256_of
+from pststream.quality.landing import Landed, Past, figures, landing_suite
+from pststream.settings import Settings
+from pststream.state import control, quarantine
+from pststream.state.crash import crash_point
+from pststream.state.home import Home
+from pststream.state.ledger import Ledger
+
+File = dict[str, Any]
+
+
+def gate(home: Home, settings: Settings, files: Sequence[File], staged: Sequence[Staged]) -> list[File]:
+    """Judge the files of one kind (rows as of `files`); hold those that fail, and return the holds.
+
+    The results are written first, so that a try that died is judged again and held once. A file that changed while it
+    was read raises RetryableError.
+    """
+    judgements = _judged(home, settings, files, staged)
+    results = [_result(file, judged) for file, judged in zip(files, judgements, strict=True) if judged.results]
+    if results:
+        control.append(home, names.QUALITY_RESULTS, results)
+    crash_point("gate.judged")
+    failed = [(file, judged.reasons) for file, judged in zip(files, judgements) if not judged.success]
+    if not failed:
+        return []
+    for file, _ in failed:
+        if sha256_of(file["path"]) != file["sha256"]:
+            raise RetryableError(f"{file['path']} changed while it was read", "run this again when it is whole")
+    first = max((hold["hold_id"] for hold in quarantine.holds(home)), default=0) + 1
+    held = quarantine.hold(home, failed, first)
+    crash_point("gate.held")
+    return held
+
+
+def _judged(home: Home, settings: Settings, files: Sequence[File], staged: Sequence[Staged]) -> list[Judgement]:
+    kind, ledger = files[0]["kind"], Ledger(home)
+    watermark = ledger.watermark()
+    past = Past(
+        [file["rows"] for file in ledger.done(kind)],
+        control.micros_of(control.now()),
+        None if watermark is None else control.micros_of(watermark),
+    )
+    landed = [
+        Landed(one.rows, one.faults, one.max_time, ": ".join(one.problem[1:2]) if one.problem else None)
+        for one in staged
+    ]
+    return judge([figures(kind, one, past, settings) for one in landed], landing_suite(kind, settings))
+
+
+def _result(file: File, judged: Judgement) -> dict[str, Any]:
+    return {
+        "at": control.now(),
+        "suite": file["kind"],
+        "subject": file["path"],
+        "success": judged.success,
+        "failed": judged.reasons,
+        "results": json.dumps([{"name": r.name, "value": r.value, "success": r.success} for r in judged.results]),
+        "batch_id": None,
+    }

@@ -1,0 +1,89 @@
+"""Files that a landing gate holds: their copies in the home, and the ledger of what became of them.
+
+A hold is a copy of the file below `quarantine/` and, after that, a row of the table. It is released by taking the copy
+into the log: the row in `files` with which an ingest begins says so, and there is nothing between the two. A file is
+known by its content: once it was held, the same bytes are not judged again.
+"""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pststream import names
+from pststream.errors import UsageError
+from pststream.state import control
+from pststream.state.crash import crash_point
+from pststream.state.home import Home
+from pststream.state.ledger import Ledger
+
+FOLDER = "quarantine"
+HELD, RELEASED, DISCARDED = "held", "released", "discarded"
+
+
+def holds(home: Home) -> list[dict[str, Any]]:
+    """Every hold, oldest first: the columns of `quarantine`, with the status held, released or discarded."""
+    taken = {(file["kind"], file["sha256"]) for file in Ledger(home).files}
+    found: dict[int, dict[str, Any]] = {}
+    for row in control.read(home, names.QUARANTINE).sort_by("at").to_pylist():
+        first = found.setdefault(row["hold_id"], row)
+        if row["status"] == DISCARDED:
+            first["status"] = DISCARDED
+        elif (row["kind"], row["sha256"]) in taken:
+            first["status"] = RELEASED
+    return [found[number] for number in sorted(found)]
+
+
+def held(home: Home, numbers: Sequence[int], become: str) -> list[dict[str, Any]]:
+    """The holds of these numbers that are still held, oldest first; those that have `become` so already are left out.
+
+    Raises UsageError for a number that is unknown, or whose file has become something else.
+    """
+    known = {hold["hold_id"]: hold for hold in holds(home)}
+    for number in numbers:
+        if number not in known:
+            raise UsageError(f"hold {number} is unknown", "see: pststream quarantine list")
+        if known[number]["status"] not in (HELD, become):
+            raise UsageError(f"hold {number} was {known[number]['status']}", "see: pststream quarantine list")
+    return [known[number] for number in sorted(set(numbers)) if known[number]["status"] == HELD]
+
+
+def hold(home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], first: int) -> list[dict[str, Any]]:
+    """Copy files (rows as of `files`, and the reasons) into the home and hold them, numbered from `first`."""
+    rows = []
+    for number, (file, reasons) in enumerate(files, first):
+        copy = f"{FOLDER}/{number}/{Path(file['path']).name}"
+        target = Path(home.path) / copy
+        shutil.rmtree(target.parent, ignore_errors=True)
+        target.parent.mkdir(parents=True)
+        shutil.copyfile(file["path"], target)
+        kept = {name: file[name] for name in ("kind", "path", "sha256", "bytes", "options")}
+        rows.append(kept | {"hold_id": number, "copy": copy, "reasons": reasons, "status": HELD, "at": control.now()})
+    crash_point("quarantine.copied")
+    control.append(home, names.QUARANTINE, rows)
+    return rows
+
+
+def discard(home: Home, numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """Give held files up: their copies go, their holds stay known; returns the holds."""
+    home.check()
+    with home.locked():
+        rows = [row | {"status": DISCARDED, "at": control.now()} for row in held(home, numbers, DISCARDED)]
+        if rows:
+            control.append(home, names.QUARANTINE, rows)
+        crash_point("quarantine.discarded")
+        tidy(home)
+    return rows
+
+
+def tidy(home: Home) -> None:
+    """Remove the copies that no hold needs any more; those of an ingest that is not done stay."""
+    done = {(f["kind"], f["sha256"]) for f in Ledger(home).files if f["status"] == "done"}
+    needed = {
+        str(row["hold_id"])
+        for row in holds(home)
+        if row["status"] != DISCARDED and (row["kind"], row["sha256"]) not in done
+    }
+    for folder in Path(home.path, FOLDER).glob("*"):
+        if folder.name not in needed:
+            shutil.rmtree(folder, ignore_errors=True)

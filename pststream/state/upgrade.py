@@ -1,0 +1,52 @@
+"""A home of an older format becomes one of this format, step by step, each step from one format to the next.
+
+A step may run twice: killed before the mark is written, it is run again. What a step changes only adds to the tables,
+so that the version that made the home could still read it, had the mark not changed. tests/samples keeps a home of
+each older format.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pststream import names
+from pststream.state.crash import crash_point
+from pststream.state.home import FORMAT, MARK, OLDEST, Home
+from pststream.state.tables import TABLES
+
+
+def upgrade(home: Home) -> dict[str, Any]:
+    """Bring a home to this format; returns the format before and now. Raises HomeError for what cannot be upgraded."""
+    _mark(home)
+    with home.locked():
+        found = _mark(home)
+        before = found["format"]
+        for format in range(before, FORMAT):
+            STEPS[format](home)
+            crash_point("upgrade.stepped")
+            home.mark(found | {"format": format + 1})
+    home.check()
+    return {"format_before": before, "format": FORMAT}
+
+
+def _mark(home: Home) -> dict[str, Any]:
+    """The mark of a home that is of this format or can be upgraded."""
+    try:
+        found: dict[str, Any] = json.loads((Path(home.path) / MARK).read_text("utf-8"))
+        upgradable = OLDEST <= found["format"] < FORMAT
+    except (OSError, ValueError, TypeError, KeyError):
+        upgradable = False
+    if not upgradable:
+        home.check()
+    return found
+
+
+def _quarantine_and_quality(home: Home) -> None:
+    """2 to 3: tables of the landing gate and of the results of checks."""
+    for name in (names.QUARANTINE, names.QUALITY_RESULTS):
+        home.make_table(TABLES[name])
+
+
+STEPS: dict[int, Callable[[Home], None]] = {2: _quarantine_and_quality}
+"""Format to the step that leads from it to the next."""

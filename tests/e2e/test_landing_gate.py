@@ -1,0 +1,167 @@
+"""A landing folder with good and bad files: the bad ones are held with their reason, and stop nothing else."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import worlds
+from tests.commands import Home, new_home, run_here
+from tests.killing import accepted_in_order, killed_then_run, rejected, table_of
+from tests.oracles import twin
+from tests.oracles.twin import LogFile
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+
+ROWS = 20
+BAD = {"lacking.csv", "damaged.parquet", "headless.csv"}
+
+
+def rows_of(name: str, lacking: int = 0) -> list[dict[str, Any]]:
+    row = {"lon": 1.0, "lat": 2.0, "text": "tea for two"}
+    found = [{"object_id": f"{name}-{n}", "ts": worlds.moment(n), **row} for n in range(ROWS)]
+    return [row | {"lon": None} if n < lacking else row for n, row in enumerate(found)]
+
+
+def landing(folder: Path) -> Path:
+    """Two good files of objects, one of requests, and three bad ones."""
+    objects, requests = folder / "objects", folder / "requests"
+    objects.mkdir(parents=True)
+    requests.mkdir()
+    asked = {"op": "insert", "subscription_id": "s", "keywords": "tea", "bbox": [0, 0, 5, 5]}
+    worlds.write_rows(requests / "requests.jsonl", [asked | {"created_at": worlds.moment(-1)}])
+    worlds.write_rows(objects / "good.csv", rows_of("good"))
+    worlds.write_rows(objects / "right.jsonl", rows_of("right", lacking=ROWS // 2))
+    worlds.write_rows(objects / "lacking.csv", rows_of("lacking", lacking=ROWS // 2 + 1))
+    (objects / "headless.csv").write_text("object_id,ts,text\na,b,c\n", "utf-8")
+    (objects / "damaged.parquet").write_bytes(b"PAR1 and no more")
+    return folder
+
+
+def home_at(path: Path) -> Home:
+    return new_home(path, planner="grid", workers=2, gate_min_rows=ROWS)
+
+
+def named(holds: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {Path(hold["path"]).name: hold for hold in holds}
+
+
+def listed(home: Home, *options: str) -> dict[str, dict[str, Any]]:
+    return named(home.run("quarantine", "list", *options)["quarantine"])
+
+
+def expected(folder: Path, *names: str) -> set[Any]:
+    log = [LogFile("objects", folder / "objects" / name) for name in names]
+    return twin.outcome_of([LogFile("requests", folder / "requests" / "requests.jsonl"), *log], 86_400).matches
+
+
+def test_bad_files_are_held_and_good_ones_go_on(tmp_path: Path) -> None:
+    folder, home = landing(tmp_path / "landing"), home_at(tmp_path / "home")
+    told = home.run("run", folder, "--strict", code=3)
+    objects = told["ingest"]["objects"]
+    assert (objects["files"], objects["accepted"], objects["rejected"]) == (2, ROWS + ROWS // 2, ROWS // 2)
+    assert set(named(objects["quarantined"])) == BAD
+    assert told["ingest"]["requests"]["quarantined"] == []
+    held = listed(home)
+    assert held["lacking.csv"]["reasons"] == ["0.55 of the rows lack lon; at most 0.5 may"]
+    assert "no column lon" in held["headless.csv"]["reasons"][0]
+    assert "not readable as Parquet" in held["damaged.parquet"]["reasons"][0]
+    assert set(home.exported()) == expected(folder, "good.csv", "right.jsonl")
+    results = table_of(home, "quality_results").to_pyarrow_table().to_pylist()
+    assert {Path(row["subject"]).name: row["success"] for row in results} == {
+        "good.csv": True, "right.jsonl": True, **dict.fromkeys(BAD, False),
+    }  # fmt: skip
+    (judged,) = [row for row in results if row["subject"].endswith("lacking.csv")]
+    figures = {one["name"]: one for one in json.loads(judged["results"])}
+    assert figures["missing_lon"] == {"name": "missing_lon", "value": 0.55, "success": False}
+    again = home.run("run", folder)
+    assert (again["ingest"]["objects"]["files"], again["ingest"]["objects"]["quarantined"]) == (0, [])
+
+    # Released: the copy counts, whatever became of the original.
+    (folder / "objects" / "lacking.csv").unlink()
+    number = held["lacking.csv"]["hold_id"]
+    taken = home.run("quarantine", "release", str(number))
+    assert (taken["accepted"], taken["rejects_by_reason"]) == (9, {"missing": 11})
+    home.match()
+    worlds.write_rows(folder / "objects" / "lacking.csv", rows_of("lacking", lacking=ROWS // 2 + 1))
+    assert set(home.exported()) == expected(folder, "good.csv", "right.jsonl", "lacking.csv")
+    assert home.run("quarantine", "release", str(number))["files"] == 0
+    home.run("quarantine", "discard", str(number), code=2)
+
+    # Discarded, and what cannot be released.
+    home.run("quarantine", "release", str(held["headless.csv"]["hold_id"]), code=2)
+    gone = str(held["damaged.parquet"]["hold_id"])
+    assert len(home.run("quarantine", "discard", gone)["discarded"]) == 1
+    home.run("quarantine", "release", gone, code=2)
+    assert set(listed(home)) == {"headless.csv"}
+    states = {name: hold["status"] for name, hold in listed(home, "--all").items()}
+    assert states == {"headless.csv": "held", "lacking.csv": "released", "damaged.parquet": "discarded"}
+    copies = [path.name for path in (home.path / "quarantine").glob("*/*")]
+    assert copies == ["headless.csv"]
+    assert home.run("run", folder)["ingest"]["objects"]["files"] == 0
+
+
+def test_ingest_by_hand_refuses_what_cannot_be_read_and_holds_the_rest(tmp_path: Path) -> None:
+    folder, home = landing(tmp_path / "landing") / "objects", home_at(tmp_path / "home")
+    home.run("ingest", "objects", folder / "good.csv", folder / "headless.csv", code=2)
+    assert home.run("rejects")["rejects"] == [] and listed(home, "--all") == {}
+    told = home.run("ingest", "objects", folder / "good.csv", folder / "lacking.csv")
+    assert (told["files"], len(told["quarantined"])) == (1, 1)
+    text = run_here("quarantine", "list", "--home", home.path).out
+    assert "lacking.csv" in text and "rows lack lon" in text
+    home.run("quarantine", "release", code=2)
+    home.run("quarantine", "release", "9", code=2)
+
+
+def test_a_file_is_compared_with_those_before_it(tmp_path: Path) -> None:
+    home = home_at(tmp_path / "home")
+    home.set(gate_history=3, gate_volume_factor=2.0)
+    files = [worlds.write_rows(tmp_path / f"{n}.csv", rows_of(str(n))) for n in range(3)]
+    big = [row | {"object_id": f"{n}-{row['object_id']}"} for n in range(3) for row in rows_of("big")]
+    large = worlds.write_rows(tmp_path / "large.csv", big)
+    future = [row | {"ts": f"2190-01-01T00:00:{n:02}Z"} for n, row in enumerate(rows_of("future"))]
+    ahead = worlds.write_rows(tmp_path / "ahead.csv", future)
+    assert home.ingest("objects", files)["files"] == 3
+    told = home.ingest("objects", [large, ahead])
+    assert told["files"] == 0
+    reasons = {name: hold["reasons"][0] for name, hold in named(told["quarantined"]).items()}
+    assert reasons["large.csv"].startswith("it has 3 times as many rows")
+    assert "ahead" in reasons["ahead.csv"]
+
+
+@pytest.mark.slow
+def test_killed_at_each_step_and_run_again(tmp_path: Path) -> None:
+    undisturbed = home_at(tmp_path / "undisturbed")
+    folder = landing(tmp_path / "landing")
+    undisturbed.run("run", folder)
+    for step in ("gate.judged", "quarantine.copied", "gate.held", "ingest.started"):
+        home = home_at(tmp_path / step)
+        # Requests first: the crash is to be in the ingest of objects.
+        home.run("ingest", "requests", folder / "requests")
+        killed_then_run(home, step, "run", folder)
+        assert_as_undisturbed(home, undisturbed)
+
+    # Release and discard, killed in the last of these homes; undisturbed in the other.
+    held, wanted = listed(home), listed(undisturbed)
+    number = str(held["lacking.csv"]["hold_id"])
+    killed_then_run(home, "ingest.objects_written", "quarantine", "release", number)
+    killed_then_run(home, "quarantine.discarded", "quarantine", "discard", str(held["damaged.parquet"]["hold_id"]))
+    undisturbed.run("quarantine", "release", str(wanted["lacking.csv"]["hold_id"]))
+    undisturbed.run("quarantine", "discard", str(wanted["damaged.parquet"]["hold_id"]))
+    for one in (home, undisturbed):
+        one.match()
+    assert_as_undisturbed(home, undisturbed)
+
+
+def assert_as_undisturbed(home: Home, undisturbed: Home) -> None:
+    columns = ("object_id", "ts", "lon", "lat", "text", "terms")
+    found, wanted = (sorted(accepted_in_order(one, "objects", *columns)) for one in (home, undisturbed))
+    assert found == wanted
+    assert sum(rejected(home).values()) == sum(rejected(undisturbed).values())
+    assert home.exported() == undisturbed.exported()
+    for name, hold in listed(undisturbed, "--all").items():
+        mine = listed(home, "--all")[name]
+        assert (mine["status"], mine["reasons"], mine["sha256"]) == (hold["status"], hold["reasons"], hold["sha256"])
+    copies = {path.name for path in (undisturbed.path / "quarantine").glob("*/*")}
+    assert {path.name for path in (home.path / "quarantine").glob("*/*")} == copies
