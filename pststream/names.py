@@ -16,6 +16,8 @@ BATCHES = "batches"
 MIGRATIONS = "migrations"
 QUARANTINE = "quarantine"
 QUALITY_RESULTS = "quality_results"
+DELIVERIES = "deliveries"
+DEAD_LETTERS = "dead_letters"
 
 ALL_TERMS = -1
 """Stands where a leaf is not partitioned by text."""

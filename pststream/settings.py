@@ -12,6 +12,7 @@ from typing import Any
 
 from pststream import names
 from pststream.errors import SettingError
+from pststream.sink_settings import SinkSettings, read_sinks, sink_keys
 
 FILE = "pststream.toml"
 
@@ -50,6 +51,8 @@ class Settings:
     spark_driver_memory: str = _key("2g", "heap of the driver")
     cache_dir: str = _key("", "node-local folder of derived index arrays; empty: ~/.cache/pststream")
     cache_bytes: int = _key(20_000_000_000, "bound on that folder")
+    delivery_seconds: int = _key(20, "time that one run gives each sink; what is left waits for the next run")
+    sinks: tuple[SinkSettings, ...] = ()
 
 
 def load_settings(home: str | os.PathLike[str] | None, **arguments: Any) -> Settings:
@@ -58,24 +61,40 @@ def load_settings(home: str | os.PathLike[str] | None, **arguments: Any) -> Sett
     Raises SettingError naming the key and what is wrong with it.
     """
     values: dict[str, Any] = {}
-    known = {f.name: f for f in fields(Settings)}
+    known = {f.name: f for f in setting_keys()}
+    sinks: tuple[SinkSettings, ...] = ()
     for source, found in _sources(home, known, arguments):
         for name, value in found.items():
+            if name == "sinks":
+                sinks = read_sinks(value, os.environ)
+                continue
             if name not in known:
                 raise SettingError(name, f"unknown key in {source}", "known keys: " + ", ".join(known))
             values[name] = _typed(name, value, known[name].type, source)
-    settings = Settings(**values)
+    settings = Settings(**values, sinks=sinks)
     _check(settings)
     return settings
+
+
+def setting_keys() -> list[Any]:
+    """The keys of the file, as dataclass fields; those of sinks: `sink_keys`."""
+    return [f for f in fields(Settings) if f.metadata]
 
 
 def default_file() -> str:
     """The text of a new `pststream.toml`: every key, its meaning, its default."""
     lines = ["# Settings of this home. Each key can be overridden by the environment: PSTSTREAM_<KEY>.", ""]
-    for f in fields(Settings):
-        value = f'"{f.default}"' if isinstance(f.default, str) else f.default
-        lines += [f"# {f.metadata['meaning']}", f"{f.name} = {value}", ""]
-    return "\n".join(lines)
+    for f in setting_keys():
+        lines += [f"# {f.metadata['meaning']}", f"{f.name} = {_written(f.default)}", ""]
+    lines += ["# A sink that matches are delivered to; as many as you like, below all keys above.", "# [sinks.alerts]"]
+    for f in sink_keys():
+        if f.name != "secret":
+            lines += [f"# # {f.metadata['meaning']}", f"# {f.name} = {_written(f.default)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _written(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def write_settings(home: str | os.PathLike[str], values: dict[str, float]) -> None:
@@ -83,11 +102,12 @@ def write_settings(home: str | os.PathLike[str], values: dict[str, float]) -> No
     path = Path(home) / FILE
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     left = dict(values)
-    for place, line in enumerate(lines):
+    tables = next((place for place, line in enumerate(lines) if line.lstrip().startswith("[")), len(lines))
+    for place, line in enumerate(lines[:tables]):
         name = line.split("=", 1)[0].strip()
         if name in left and not line.lstrip().startswith("#"):
             lines[place] = f"{name} = {left.pop(name)}"
-    lines += [f"{name} = {value}" for name, value in left.items()]
+    lines[tables:tables] = [f"{name} = {value}" for name, value in left.items()]
     writing = path.with_suffix(".writing")
     writing.write_text("\n".join(lines) + "\n", "utf-8")
     os.replace(writing, path)
@@ -140,6 +160,7 @@ def _check(settings: Settings) -> None:
         "cache_bytes",
         "gate_min_rows",
         "gate_history",
+        "delivery_seconds",
     ):
         if getattr(settings, name) < 1:
             raise SettingError(name, f"{getattr(settings, name)} is less than 1")

@@ -83,7 +83,13 @@ class Home:
         """Changes keys of the home's settings file."""
         file = self.path / "pststream.toml"
         kept = [line for line in file.read_text().splitlines() if line.split(" = ")[0] not in settings]
-        file.write_text("\n".join([*kept, *(f"{k} = {json.dumps(v)}" for k, v in settings.items())]) + "\n")
+        file.write_text("\n".join([*(f"{k} = {json.dumps(v)}" for k, v in settings.items()), *kept]) + "\n")
+
+    def add_sink(self, name: str, **keys: Any) -> None:
+        """Adds a sink to the settings file."""
+        lines = [f"[sinks.{name}]", *(f"{k} = {json.dumps(v)}" for k, v in keys.items())]
+        with open(self.path / "pststream.toml", "a") as file:
+            file.write("\n".join(lines) + "\n")
 
     def ingest(self, kind: str, files: Sequence[Path], *options: str) -> Any:
         """Ingests files in the order given by their names."""

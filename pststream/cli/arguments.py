@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from pststream import __version__, names
-from pststream.cli import operate, show
+from pststream.cli import operate, show, tell
 
 EXAMPLES = """\
 examples:
@@ -99,13 +99,26 @@ def _flow(commands) -> None:  # type: ignore[no-untyped-def]
         commands,
         "run",
         operate.run,
-        "ingest and match what is new in a landing folder",
+        "ingest, match and deliver what is new in a landing folder",
         "pststream run landing --home h",
     )
     run.add_argument("landing", metavar="PATH", help="folder with objects/ and requests/")
     _reader_arguments(run)
     run.add_argument("--max-objects", type=_positive, help="objects of a batch at most")
     run.add_argument("--strict", action="store_true", help="exit with 3 if rows were rejected")
+    run.add_argument("--no-deliver", action="store_true", help="leave delivery to `pststream deliver`")
+    _delivery(commands)
+
+
+def _delivery(commands) -> None:  # type: ignore[no-untyped-def]
+    text = "tell the sinks what batches have found"
+    deliver = _add(commands, "deliver", tell.deliver, text, "pststream deliver --home h")
+    deliver.add_argument("--sink", metavar="NAME", help="only this one")
+    text = "list what sinks refused for good, or deliver it again"
+    letters = _add(commands, "dead-letters", tell.dead_letters, text, "pststream dead-letters replay --sink alerts")
+    letters.add_argument("what", choices=("list", "replay"))
+    letters.add_argument("--sink", metavar="NAME", help="only of this one")
+    letters.add_argument("--limit", type=_positive, default=100, help="of `list`: rows at most (default %(default)s)")
 
 
 def _upkeep(commands) -> None:  # type: ignore[no-untyped-def]

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -122,8 +123,6 @@ def plan(context: "Context", arguments: Any) -> "Answer":
 
 def compare_plans(context: "Context", arguments: Any) -> "Answer":
     """Which planner is best for this home, by running each."""
-    from dataclasses import replace
-
     from pststream.pipeline.compare import compare
     from pststream.reports.comparison import render_comparison, write_comparison
 
@@ -206,13 +205,16 @@ def _matched(document: dict[str, Any]) -> str:
 
 
 def run(context: "Context", arguments: Any) -> "Answer":
-    """Ingest and match what is new in a landing folder."""
+    """Ingest, match and deliver what is new in a landing folder."""
+    from pststream.cli.tell import delivered
     from pststream.pipeline.run import run as main_job
 
     options = reader_options(context, arguments)
     context.home.init()
-    document = main_job(context.home, context.settings, arguments.landing, options, arguments.max_objects, context.say)
+    settings = replace(context.settings, sinks=()) if arguments.no_deliver else context.settings
+    document = main_job(context.home, settings, arguments.landing, options, arguments.max_objects, context.say)
     lines = [_ingested(kind, figures) for kind, figures in document["ingest"].items()] + [_matched(document["match"])]
+    lines += [delivered(document["deliver"])] if settings.sinks else []
     return _answer(document, "\n".join(lines), _strict(arguments, list(document["ingest"].values())))
 
 

@@ -1,4 +1,4 @@
-"""The main job: what is new in a landing folder, ingested and matched.
+"""The main job: what is new in a landing folder, ingested, matched and delivered.
 
 Nobody stands by while it runs, so a file that cannot be read is held in quarantine, and the others are taken in.
 """
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream.errors import UsageError
+from pststream.pipeline.deliver import deliver
 from pststream.pipeline.ingest import ReaderOptions, ingest
 from pststream.pipeline.match import match
 from pststream.settings import Settings
@@ -24,9 +25,10 @@ def run(
     max_objects: int | None = None,
     progress: Progress = lambda _: None,
 ) -> dict[str, Any]:
-    """Ingest `landing/requests` and `landing/objects`, then match what is pending.
+    """Ingest `landing/requests` and `landing/objects`, match what is pending, tell the sinks of it.
 
-    Returns {"ingest": {"requests": …, "objects": …}, "match": …}; a folder that is absent or empty is no error.
+    Returns {"ingest": {"requests": …, "objects": …}, "match": …, "deliver": …}; a folder that is absent or empty is no
+    error, nor is a sink that is down.
     """
     if not Path(landing).is_dir():
         raise UsageError(f"{landing} is not a folder", "put files into its subfolders objects/ and requests/")
@@ -36,4 +38,5 @@ def run(
         if folder.is_dir() and any(path.is_file() for path in folder.rglob("*")):
             reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone)
             taken[kind] = ingest(home, settings, kind, [str(folder)], reading, progress, hold_unreadable=True)
-    return {"ingest": taken, "match": match(home, settings, max_objects=max_objects, progress=progress)}
+    matched = match(home, settings, max_objects=max_objects, progress=progress)
+    return {"ingest": taken, "match": matched, "deliver": deliver(home, settings, progress=progress)}

@@ -15,7 +15,7 @@ from pststream.settings import FILE, default_file
 from pststream.state.tables import TABLES, Table, has_bounds
 from pststream.text.tokenizer import TOKENIZER
 
-FORMAT = 3
+FORMAT = 4
 """Goes up when a table is added or changed, with a step in state/upgrade.py and a sample of the format before."""
 
 OLDEST = 2
@@ -118,9 +118,9 @@ class Home:
         return self
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the home for writing; the lock goes with the process, however it ends."""
-        with open(Path(self.path) / ".lock", "w") as file:
+    def locked(self, part: str = "") -> Iterator[None]:
+        """Hold the home for writing, or one part of it; the lock goes with the process, however it ends."""
+        with open(Path(self.path) / f".lock{part and '-'}{part}", "w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -325,6 +325,43 @@ _TABLES = (
         ("suite", "subject", "at"),
         writer="control",
     ),
+    Table(
+        names.DELIVERIES,
+        "how far each sink was told, a row whenever that was noted; the row that is furthest counts",
+        (
+            Column("sink", pa.string(), "its name"),
+            Column("batch_id", pa.int64(), "the batch; all before it that are due have been told"),
+            Column("told", pa.int64(), "messages of the batch that are settled, in their order: delivered or refused"),
+            Column("complete", pa.bool_(), "there are no more of this batch"),
+            Column("limit", pa.int64(), "that the batch's messages were made under, see sinks; 0: none"),
+            Column("limit_seconds", pa.int64(), "the same"),
+            Column("delivered", pa.int64(), "messages delivered since the sink's row before"),
+            Column("refused", pa.int64(), "messages that became dead letters since then"),
+            Column("failures", pa.int64(), "tries that failed since then"),
+            Column("state", pa.string(), "ok, behind (the time was up) or down"),
+            Column("reason", pa.string(), "why it is down", True),
+            Column("at", TIME, "when it was noted"),
+        ),
+        ("sink", "batch_id", "told", "at"),
+        writer="control",
+    ),
+    Table(
+        names.DEAD_LETTERS,
+        "messages that a sink refused for good; of rows with one id, one that says delivered counts",
+        (
+            Column("sink", pa.string(), "that refused it"),
+            Column("message_id", pa.string(), "as in the message"),
+            Column("batch_id", pa.int64(), "the batch it tells of"),
+            Column("subscription_id", pa.string(), "whom it was for"),
+            Column("kind", pa.string(), "matched, retracted or digest"),
+            Column("status", pa.string(), "dead, or delivered (by a replay)"),
+            Column("reason", pa.string(), "why it was refused", True),
+            Column("message", pa.string(), "the message, JSON; null once it is delivered", True),
+            Column("at", TIME, "when"),
+        ),
+        ("sink", "message_id", "status"),
+        writer="control",
+    ),
 )
 
 TABLES: dict[str, Table] = {table.name: table for table in _TABLES}

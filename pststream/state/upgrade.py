@@ -48,5 +48,11 @@ def _quarantine_and_quality(home: Home) -> None:
         home.make_table(TABLES[name])
 
 
-STEPS: dict[int, Callable[[Home], None]] = {2: _quarantine_and_quality}
+def _delivery(home: Home) -> None:
+    """3 to 4: places of sinks, and dead letters."""
+    for name in (names.DELIVERIES, names.DEAD_LETTERS):
+        home.make_table(TABLES[name])
+
+
+STEPS: dict[int, Callable[[Home], None]] = {2: _quarantine_and_quality, 3: _delivery}
 """Format to the step that leads from it to the next."""

@@ -3,23 +3,30 @@
 After a change of the settings, `python -m tests.unit.state.test_settings_doc` writes that part of the page anew.
 """
 
-from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
-from pststream.settings import Settings
+from pststream.settings import setting_keys
+from pststream.sink_settings import PREFIX, sink_keys
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 BEGIN, END = "<!-- settings: begin -->\n", "<!-- settings: end -->\n"
+SINKS = "Those of a sink, in a table `[sinks.<name>]` ([Delivery](delivery.md)):"
 
 
 def rendered() -> str:
     """The table of all settings."""
-    lines = ["| key | environment variable | default | meaning |", "|---|---|---|---|"]
-    for field in fields(Settings):
-        default = f'`"{field.default}"`' if isinstance(field.default, str) else f"`{field.default}`"
-        meaning = field.metadata["meaning"].replace("|", "\\|")
-        lines.append(f"| `{field.name}` | `PSTSTREAM_{field.name.upper()}` | {default} | {meaning} |")
-    return "\n".join(lines) + "\n"
+    head = ["| key | environment variable | default | meaning |", "|---|---|---|---|"]
+    keys = [row(field, "PSTSTREAM_") for field in setting_keys()]
+    of_sinks = [row(field, f"{PREFIX}<NAME>_") for field in sink_keys()]
+    return "\n".join([*head, *keys, "", SINKS, "", *head, *of_sinks]) + "\n"
+
+
+def row(field: Any, prefix: str) -> str:
+    """A row of a table of keys."""
+    default = f'`"{field.default}"`' if isinstance(field.default, str) else f"`{field.default}`"
+    meaning = field.metadata["meaning"].replace("|", "\\|")
+    return f"| `{field.name}` | `{prefix}{field.name.upper()}` | {default} | {meaning} |"
 
 
 def test_the_page_says_what_is_declared() -> None:

@@ -135,8 +135,9 @@ def add_batch(
     plan_version: int = 1,
     cpu_seconds: Sequence[float] = (),
     done: bool = True,
+    minutes: float = 100,
 ) -> int:
-    """Runs a batch over all that is pending, or objects up to a key; its number."""
+    """Runs a batch, begun after so many minutes, over all that is pending, or objects up to a key; its number."""
     ledger = Ledger(home)
     pending, batch_id = ledger.pending(10**9), ledger.next_batch_id
     started = {
@@ -144,7 +145,7 @@ def add_batch(
         "objects_after": pending.objects_after,
         "objects_to": pending.objects_to if objects_to is None else objects_to,
         "requests_after": pending.requests_after, "requests_to": pending.requests_to, "objects_version": 0,
-        "requests_version": 0, "started_at": at(100),
+        "requests_version": 0, "started_at": at(minutes),
     }  # fmt: skip
     control.append(home, names.BATCHES, [started])
     same = {"batch_id": batch_id, "plan_version": plan_version}

@@ -1,0 +1,1 @@
+"""Messages of matches, and the sinks that take them."""

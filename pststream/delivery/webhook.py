@@ -1,0 +1,64 @@
+"""A webhook: messages posted as signed JSON.
+
+    {"batch": "<id>", "messages": [{"id": …, "kind": …, …}, …]}
+
+2xx: taken. 400, 413 and 422 say that what was sent is at fault: the batch is halved until the messages at fault stand
+alone, and these are refused. Any other status (redirects are not followed) says that the sink is.
+"""
+
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+
+from pststream import __version__
+from pststream.delivery.addresses import networks_of
+from pststream.delivery.contract import Batch, Message, Refusal, SinkDown
+from pststream.delivery.http_post import post
+from pststream.delivery.signature import HEADER, sign
+from pststream.sink_settings import PREFIX, SinkSettings
+
+AT_FAULT = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
+PASSING = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
+LONGEST_PAUSE = 3600.0
+
+
+class Webhook:
+    """Posts batches to a URL."""
+
+    most_bytes = 1_000_000
+
+    def __init__(self, settings: SinkSettings, clock: Callable[[], float] = time.time) -> None:
+        self.most_messages = settings.messages or 100
+        self._settings = settings
+        self._allowed = networks_of(settings.networks)
+        self._clock = clock
+
+    def deliver(self, batch: Batch) -> list[Refusal]:
+        """Post a batch; refused messages are found by halving."""
+        if not self._settings.secret:
+            raise SinkDown(f"it has no secret: set {PREFIX}{self._settings.name.upper()}_SECRET", lasting=True)
+        return self._post(batch.id, batch.messages)
+
+    def _post(self, batch_id: str, messages: tuple[Message, ...]) -> list[Refusal]:
+        body = b'{"batch":"%s","messages":[%s]}' % (batch_id.encode(), b",".join(m.body for m in messages))
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": f"pststream/{__version__}",
+            "Idempotency-Key": batch_id,
+            HEADER: sign(self._settings.secret, int(self._clock()), body),
+        }
+        answer = post(self._settings.target, body, headers, self._settings.timeout_seconds, self._allowed)
+        if 200 <= answer.status < 300:
+            return []
+        if answer.status not in AT_FAULT:
+            lasting = answer.status < 500 and answer.status not in PASSING
+            raise SinkDown(f"HTTP status {answer.status}", wait_seconds=_pause(answer.retry_after), lasting=lasting)
+        if len(messages) == 1:
+            return [Refusal(messages[0], f"HTTP status {answer.status}")]
+        half = len(messages) // 2
+        return self._post(f"{batch_id}.0", messages[:half]) + self._post(f"{batch_id}.1", messages[half:])
+
+
+def _pause(retry_after: str) -> float:
+    """Seconds that Retry-After asks for; its other form, a date, is left to the back-off."""
+    return min(float(retry_after), LONGEST_PAUSE) if retry_after.isdecimal() else 0.0

@@ -1,0 +1,121 @@
+"""Delivery: what the batches that are done have found, told to every sink.
+
+Each sink has a thread, a time, a lock and a place of its own, so that one that is slow or dead holds back no other, nor
+any matching: delivery needs neither Spark nor the home's lock. A sink's place is noted about once a second; after a
+crash what came since is delivered again, with equal ids.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pststream.delivery.contract import Sink
+from pststream.delivery.registry import SINKS
+from pststream.errors import PstError, RetryableError, UsageError
+from pststream.pipeline.courier import Courier
+from pststream.pipeline.outbox import Outbox
+from pststream.settings import Settings
+from pststream.sink_settings import SinkSettings
+from pststream.state.deliveries import OK, compact_progress
+from pststream.state.home import Home
+
+Say = Callable[[str], None]
+Opener = Callable[[SinkSettings], Sink]
+
+GRACE_SECONDS = 5.0
+"""How long a sink that does not come back is waited for, beyond its time and that of one request."""
+
+BUSY, FAILED, STUCK = "busy", "failed", "stuck"
+
+
+def open_sink(settings: SinkSettings) -> Sink:
+    """The sink of these settings."""
+    return SINKS[settings.kind](settings)
+
+
+def deliver(
+    home: Home, settings: Settings, only: str | None = None, progress: Say = lambda _: None, opener: Opener = open_sink
+) -> dict[str, Any]:
+    """Tell every sink (or the one named `only`) what batches have found, as far as `delivery_seconds` reach.
+
+    Returns {"sinks": {name: {"kind", "state", "reason", "batch_id", "batches_left", "delivered", "refused", "failures",
+    "seconds"}}}. States: ok (nothing is left), behind (the time was up), down, busy (another process delivers to it),
+    failed (a fault of ours), stuck (it does not come back). Raises UsageError where `only` names no sink.
+    """
+    home.check()
+    chosen = sinks_of(settings, only)
+    if not chosen:
+        return {"sinks": {}}
+    outbox = Outbox(home)
+    runs = [_Run(sink) for sink in chosen]
+    threads = []
+    for run in runs:
+        work = (home, outbox, settings.delivery_seconds, progress, opener)
+        threads.append(threading.Thread(target=run.run, args=work, daemon=True))
+        threads[-1].start()
+    end = time.monotonic() + settings.delivery_seconds + GRACE_SECONDS
+    for run, thread in zip(runs, threads):
+        thread.join(max(0.0, end + run.sink.timeout_seconds - time.monotonic()))
+    _tidy(home)
+    return {"sinks": {run.sink.name: dict(run.outcome) for run in runs}}
+
+
+def sinks_of(settings: Settings, only: str | None) -> list[SinkSettings]:
+    """The sinks, or the one of this name."""
+    chosen = [sink for sink in settings.sinks if only in (None, sink.name)]
+    if only is not None and not chosen:
+        known = ", ".join(sink.name for sink in settings.sinks) or "none; see docs/delivery.md"
+        raise UsageError(f"sink {only!r} is unknown", f"sinks of this home: {known}")
+    return chosen
+
+
+@dataclass
+class _Run:
+    """One sink in one run, and what became of it."""
+
+    sink: SinkSettings
+    outcome: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        counts = dict.fromkeys(("batch_id", "batches_left", "delivered", "refused", "failures"), 0)
+        self.outcome = {"kind": self.sink.kind, "state": STUCK, "reason": "it does not come back", **counts}
+
+    def run(self, home: Home, outbox: Outbox, seconds: int, progress: Say, opener: Opener) -> None:
+        """Deliver; raises nothing."""
+        began = time.monotonic()
+        try:
+            with home.locked(f"deliver-{self.sink.name}"):
+                found = self._deliver(Courier(home, self.sink, opener(self.sink), outbox, began + seconds))
+        except RetryableError:
+            found = {"state": BUSY, "reason": "another process delivers to it just now"}
+        except PstError as error:
+            found = {"state": FAILED, "reason": str(error)}
+        except Exception as error:
+            # Not its text: a library's error may quote a target, and a token with it.
+            found = {"state": FAILED, "reason": type(error).__name__}
+        self.outcome |= found | {"seconds": round(time.monotonic() - began, 3)}
+        told = ", ".join(f"{self.outcome[name]} {name}" for name in ("delivered", "refused"))
+        reason = f": {self.outcome['reason']}" if self.outcome["reason"] else ""
+        progress(f"sink {self.sink.name}: {self.outcome['state']}, {told}{reason}")
+
+    def _deliver(self, courier: Courier) -> dict[str, Any]:
+        state, reason = courier.deliver()
+        counts = {name: getattr(courier, name) for name in ("delivered", "refused", "failures")}
+        left = {"batch_id": courier.place.batch_id, "batches_left": len(courier.due())}
+        return {"state": state, "reason": reason, **left, **counts}
+
+
+def is_well(document: dict[str, Any]) -> bool:
+    """Whether no sink of an outcome needs attention."""
+    return all(told["state"] in (OK, "behind", BUSY) for told in document["sinks"].values())
+
+
+def _tidy(home: Home) -> None:
+    """Join the small files of the table of places, unless another process does."""
+    try:
+        with home.locked("deliveries"):
+            compact_progress(home)
+    except RetryableError:
+        return

@@ -1,0 +1,104 @@
+"""A webhook's receiver on loopback: a real HTTP server that checks signatures and misbehaves as it is told."""
+
+import hashlib
+import hmac
+import json
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+SECRET = "a-secret-that-no-log-may-show"
+
+
+@dataclass
+class Receiver:
+    """What came in, and how to answer.
+
+    status: of every answer, unless a fault is drawn: `failing` (503) or `losing` (taken, then the connection ends
+    without an answer), each with its probability. refuses: ids of messages that are answered with 400.
+    """
+
+    url: str = ""
+    status: int = 200
+    failing: float = 0.0
+    losing: float = 0.0
+    seconds: float = 0.0
+    drip: bool = False
+    refuses: set[str] = field(default_factory=set)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    taken: list[dict[str, Any]] = field(default_factory=list)
+    requests: int = 0
+    draw: random.Random = field(default_factory=lambda: random.Random(7))
+
+    def answer(self, headers: dict[str, str], body: bytes) -> int:
+        """Take a request, or not; 0 ends the connection without an answer."""
+        self.requests += 1
+        time.sleep(self.seconds)
+        if self.status != 200:
+            return self.status
+        if self.draw.random() < self.failing:
+            return 503
+        check_signature(headers["Pststream-Signature"], body)
+        messages = json.loads(body)["messages"]
+        if any(message["id"] in self.refuses for message in messages):
+            return 400
+        self.headers.append(headers)
+        self.bodies.append(body)
+        self.taken += messages
+        return 0 if self.draw.random() < self.losing else 200
+
+
+def check_signature(header: str, body: bytes) -> None:
+    """What a receiver does to know that a request is ours and fresh."""
+    parts = dict(part.split("=", 1) for part in header.split(","))
+    expected = hmac.new(SECRET.encode(), parts["t"].encode() + b"." + body, hashlib.sha256).hexdigest()
+    assert hmac.compare_digest(expected, parts["v1"])
+    assert abs(time.time() - int(parts["t"])) < 60
+
+
+@contextmanager
+def receiving(**behaviour: Any) -> Iterator[Receiver]:
+    """A receiver that listens on loopback until the block ends."""
+    receiver = Receiver(**behaviour)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            status = receiver.answer(dict(self.headers), body)
+            if not status:
+                self.close_connection = True
+                return
+            if receiver.drip:
+                self._drip()
+                return
+            self.send_response(status)
+            self.send_header("Location", "http://127.0.0.1:1/")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def _drip(self) -> None:
+            """A byte now and then, for ever."""
+            self.wfile.write(b"HTTP/1.0 200 OK\r\nX-Long: ")
+            for _ in range(200):
+                time.sleep(0.05)
+                self.wfile.write(b"x")
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]
+    receiver.url = f"http://127.0.0.1:{server.server_port}/hook"
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield receiver
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,72 @@
+"""Tries: waits grow with jitter, what the sink asks for is kept, time is bounded."""
+
+import time
+
+import pytest
+
+from pststream.delivery.contract import Batch, Message, Refusal, SinkDown
+from pststream.delivery.retry import FIRST_WAIT, LONGEST_WAIT, Patience
+
+BATCH = Batch("1", (Message("a", "matched", "s", b"{}"),))
+
+
+class Flaky:
+    """Fails so many times, then takes."""
+
+    most_messages = most_bytes = 10
+
+    def __init__(self, failures: int, **error: float) -> None:
+        self.failures = failures
+        self.error = error
+
+    def deliver(self, batch: Batch) -> list[Refusal]:
+        """Fail, or take."""
+        self.failures -= 1
+        if self.failures >= 0:
+            raise SinkDown("not now", **self.error)  # type: ignore[arg-type]
+        return [Refusal(batch.messages[0], "no")]
+
+
+def patience(tries: int = 5, seconds: float = 1000.0) -> tuple[Patience, list[float]]:
+    """One whose waits are only noted, each the longest that jitter allows."""
+    waits: list[float] = []
+    return Patience(tries, time.monotonic() + seconds, lambda _, most: most, waits.append), waits
+
+
+def test_waits_double_up_to_a_bound() -> None:
+    found, waits = patience(tries=9)
+    assert found.deliver(Flaky(8), BATCH)[0].reason == "no"
+    assert waits == [min(LONGEST_WAIT, FIRST_WAIT * 2**n) for n in range(8)]
+    assert found.failures == 8
+
+
+def test_the_last_try_is_the_last() -> None:
+    found, waits = patience(tries=3)
+    with pytest.raises(SinkDown):
+        found.deliver(Flaky(3), BATCH)
+    assert len(waits) == 2
+
+
+def test_what_lasts_is_not_tried_again() -> None:
+    found, waits = patience()
+    with pytest.raises(SinkDown):
+        found.deliver(Flaky(1, lasting=True), BATCH)
+    assert waits == []
+
+
+def test_the_sink_may_ask_for_more() -> None:
+    found, waits = patience()
+    found.deliver(Flaky(1, wait_seconds=42.0), BATCH)
+    assert waits == [42.0]
+
+
+def test_no_wait_beyond_the_deadline() -> None:
+    found, waits = patience(seconds=30.0)
+    with pytest.raises(SinkDown):
+        found.deliver(Flaky(1, wait_seconds=42.0), BATCH)
+    assert waits == []
+
+
+def test_jitter_spreads() -> None:
+    draws = {Patience(2, 0.0).draw(0.0, 1.0) for _ in range(20)}
+    assert len(draws) == 20 and all(0.0 <= draw <= 1.0 for draw in draws)

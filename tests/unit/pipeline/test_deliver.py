@@ -1,0 +1,219 @@
+"""Delivery of homes to sinks that fail on purpose: all is told, in order, to each in its own time."""
+
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream import names
+from pststream.delivery import retry
+from pststream.delivery.contract import Batch, Refusal, SinkDown
+from pststream.errors import UsageError
+from pststream.pipeline import courier
+from pststream.pipeline.deliver import deliver, is_well
+from pststream.pipeline.replay_letters import list_letters, replay_letters
+from pststream.settings import Settings
+from pststream.sink_settings import SinkSettings
+from pststream.state import control
+from pststream.state.deliveries import COMPACT_FILES, count_dead
+from pststream.state.home import Home
+from tests.matched_homes import add_matched_batch, add_subscriptions, taken_back_of
+from tests.oracles.delivery import expected_messages
+from tests.sinks import Failing, Memory, by_subscription, first_told
+
+A, B = (SinkSettings(name, "file", "unused") for name in "ab")
+
+
+def told(home: Home, sinks: dict[str, Any], *settings: SinkSettings, seconds: int = 20) -> dict[str, Any]:
+    """Delivers to sinks of the test."""
+    known = Settings(sinks=settings or tuple(SinkSettings(name, "file", "x") for name in sinks))
+    return deliver(home, replace(known, delivery_seconds=seconds), opener=lambda sink: sinks[sink.name])["sinks"]
+
+
+@pytest.fixture
+def busy_home(hand_home: Home) -> Home:
+    """Three batches, the last with retractions."""
+    keys = add_subscriptions(hand_home, 6)
+    found = add_matched_batch(hand_home, keys, 12, seed=1, minutes=0)
+    add_matched_batch(hand_home, keys, 6, seed=2, minutes=30)
+    add_matched_batch(hand_home, keys, 6, seed=3, minutes=90, taken_back=taken_back_of(found, keys[0]))
+    return hand_home
+
+
+def test_all_is_told_once(busy_home: Home) -> None:
+    sinks = {"a": Memory(), "b": Memory(1_000)}
+    expected = expected_messages(busy_home)
+    outcome = told(busy_home, sinks)
+    assert sinks["a"].bodies == sinks["b"].bodies == expected
+    assert {name: (told["state"], told["delivered"]) for name, told in outcome.items()} == {
+        name: ("ok", len(expected)) for name in "ab"
+    }
+    assert told(busy_home, sinks)["a"]["delivered"] == 0
+    assert sinks["a"].bodies == expected
+    ids = [batch.id for batch in sinks["a"].batches]
+    assert len(set(ids)) == len(ids) == sum(-(-count // 3) for count in counts_of(expected))
+
+
+def counts_of(expected: list[dict[str, Any]]) -> list[int]:
+    """Messages of each batch."""
+    return [sum(message["batch_id"] == batch for message in expected) for batch in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("limit", [0, 2])
+def test_failures_on_purpose(busy_home: Home, monkeypatch: pytest.MonkeyPatch, seed: int, limit: int) -> None:
+    monkeypatch.setattr(retry, "FIRST_WAIT", 0.0)
+    memory = Memory()
+    sink = Failing(memory, seed, down=0.3, lost=0.3, refused=0.1)
+    settings = replace(A, tries=2, limit=limit, limit_seconds=3_600)
+    for _ in range(200):
+        if told(busy_home, {"a": sink}, settings)["a"]["state"] == "ok":
+            break
+    expected = expected_messages(busy_home, limit, 3_600)
+    dead = {row["message_id"] for row in control.read(busy_home, names.DEAD_LETTERS).to_pylist()}
+    taken = [message for message in expected if message["id"] not in dead]
+    assert dead and len(dead) < len(expected)
+    assert first_told(memory.bodies) == taken
+    assert by_subscription(first_told(memory.bodies)) == by_subscription(taken)
+    ids: dict[str, set[str]] = {}
+    for batch in memory.batches:
+        ids.setdefault(batch.id, set()).update(message.id for message in batch.messages)
+    assert sum(map(len, ids.values())) == len(taken), "a batch came again with other messages"
+    rows = control.read(busy_home, names.DELIVERIES).to_pylist()
+    assert sum(row["delivered"] for row in rows) == len(taken)
+    assert sum(row["refused"] for row in rows) == len(dead) == count_dead(busy_home, "a")
+    assert sum(row["failures"] for row in rows) > 0
+
+
+def test_a_dead_sink_holds_back_no_other(hand_home: Home) -> None:
+    """Dead for an hour of the stream and more, then back: all comes, in order, and the other never waited."""
+    keys = add_subscriptions(hand_home, 5)
+    dead, well = Failing(Memory(), down=1.0), Memory()
+    sinks = {"a": dead, "b": well}
+    for number in range(7):
+        add_matched_batch(hand_home, keys, 4, seed=number, minutes=10 * number)
+        outcome = told(hand_home, sinks, replace(A, tries=3), B)
+        assert (outcome["a"]["state"], outcome["a"]["batches_left"]) == ("down", number + 1)
+        assert (outcome["b"]["state"], outcome["b"]["batches_left"]) == ("ok", 0)
+        assert outcome["a"]["failures"] == (3 if number == 0 else 1), "one that is down is only looked at"
+        assert outcome["b"]["seconds"] < 2
+        assert well.bodies == expected_messages(hand_home)
+    dead.down = 0.0
+    assert told(hand_home, sinks, replace(A, tries=3), B)["a"]["state"] == "ok"
+    assert dead.sink.bodies == expected_messages(hand_home)
+    assert count_dead(hand_home, "a") == 0
+
+
+class Slow(Memory):
+    """Takes its time for each batch."""
+
+    def deliver(self, batch: Batch) -> list[Refusal]:
+        """Take a batch, slowly."""
+        time.sleep(0.3)
+        return super().deliver(batch)
+
+
+def test_a_slow_sink_has_its_time_and_no_more(busy_home: Home) -> None:
+    slow, well = Slow(8), Memory()
+    outcomes = []
+    for _ in range(20):
+        began = time.monotonic()
+        outcomes.append(told(busy_home, {"a": slow, "b": well}, seconds=1)["a"])
+        assert time.monotonic() - began < 2.5
+        assert well.bodies == expected_messages(busy_home)
+        if outcomes[-1]["state"] == "ok":
+            break
+    assert len(outcomes) > 2 and {told["state"] for told in outcomes[:-1]} == {"behind"}
+    assert slow.bodies == expected_messages(busy_home), "what was told is noted when the time is up"
+
+
+def test_a_sink_that_does_not_come_back(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pststream.pipeline.deliver.GRACE_SECONDS", 0.2)
+    gate = threading.Event()
+
+    class Stuck(Memory):
+        def deliver(self, batch: Batch) -> list[Refusal]:
+            gate.wait(10)
+            return super().deliver(batch)
+
+    stuck, well = Stuck(), Memory()
+    settings = (replace(A, timeout_seconds=0.1), B)
+    outcome = told(busy_home, {"a": stuck, "b": well}, *settings, seconds=1)
+    assert (outcome["a"]["state"], outcome["b"]["state"]) == ("stuck", "ok")
+    assert not is_well({"sinks": outcome})
+    assert told(busy_home, {"a": stuck, "b": well}, *settings, seconds=1)["a"]["state"] == "busy"
+    gate.set()
+
+
+def test_an_error_of_ours_stays_with_its_sink(busy_home: Home) -> None:
+    class Broken(Memory):
+        def deliver(self, batch: Batch) -> list[Refusal]:
+            raise ValueError("https://a.example/?token=hidden")
+
+    well = Memory()
+    outcome = told(busy_home, {"a": Broken(), "b": well})
+    assert (outcome["a"]["state"], outcome["a"]["reason"], outcome["b"]["state"]) == ("failed", "ValueError", "ok")
+
+
+def test_a_changed_limit_waits_for_the_next_batch(busy_home: Home) -> None:
+    class Thrice(Memory):
+        def deliver(self, batch: Batch) -> list[Refusal]:
+            if len(self.batches) == 3:
+                raise SinkDown("enough", lasting=True)
+            return super().deliver(batch)
+
+    first, rest = Thrice(), Memory()
+    told(busy_home, {"a": first}, replace(A, limit=2, limit_seconds=60))
+    told(busy_home, {"a": rest}, A)
+    limited = [message for message in expected_messages(busy_home, 2, 60) if message["batch_id"] == 1]
+    others = [message for message in expected_messages(busy_home) if message["batch_id"] > 1]
+    assert first.bodies + rest.bodies == limited + others
+
+
+def test_a_new_sink_may_begin_later(busy_home: Home) -> None:
+    memory = Memory()
+    told(busy_home, {"a": memory}, replace(A, from_batch=3))
+    assert memory.bodies == [message for message in expected_messages(busy_home) if message["batch_id"] == 3]
+
+
+def test_dead_letters_are_replayed(busy_home: Home) -> None:
+    memory = Memory()
+    sink = Failing(memory, refused=0.5)
+    told(busy_home, {"a": sink})
+    expected = expected_messages(busy_home)
+    first = {message["id"] for message in memory.bodies}
+    settings = Settings(sinks=(A,))
+    letters = list_letters(busy_home, settings, "a", 1_000)
+    assert {row["message_id"] for row in letters} == {m["id"] for m in expected} - first
+    assert {row["reason"] for row in letters} == {"refused on purpose"}
+
+    def again() -> dict[str, Any]:
+        return replay_letters(busy_home, settings, "a", opener=lambda _: sink)["sinks"]["a"]
+
+    assert again() == {"delivered": 0, "dead": len(letters), "reason": None}
+    sink.down = 1.0
+    assert again()["reason"] == "down on purpose"
+    sink.down, sink.refused = 0.0, 0.0
+    assert again() == {"delivered": len(letters), "dead": 0, "reason": None}
+    assert sorted(memory.bodies, key=lambda m: m["id"]) == sorted(expected, key=lambda m: m["id"])
+    assert again()["delivered"] == 0 and list_letters(busy_home, settings, None, 10) == []
+
+
+def test_a_place_is_noted_as_it_goes(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(courier, "NOTE_SECONDS", 0.0)
+    monkeypatch.setattr("pststream.state.deliveries.COMPACT_FILES", 5)
+    memory = Memory()
+    told(busy_home, {"a": memory})
+    rows = control.read(busy_home, names.DELIVERIES).to_pylist()
+    assert len(rows) > 10 and sum(row["delivered"] for row in rows) == len(memory.bodies)
+    assert len(list(Path(busy_home.table(names.DELIVERIES), "_delta_log").glob("*.json"))) == len(rows) + 2
+    assert COMPACT_FILES == 64
+
+
+def test_unknown_sinks_and_none(busy_home: Home) -> None:
+    assert deliver(busy_home, Settings()) == {"sinks": {}}
+    with pytest.raises(UsageError, match="'c' is unknown"):
+        deliver(busy_home, Settings(sinks=(A, B)), "c")
