@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.reports.deliveries import deliveries, lines_of_deliveries
 from pststream.reports.ledgers import Ledgers, log_key
 from pststream.reports.reading import AnyHome, Reader, iso
 from pststream.reports.text_tables import text_table
@@ -46,6 +47,7 @@ def status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
         "plan": plan,
         "balance": _balance(reader, ledgers),
         "batches": _last_batches(ledgers),
+        "deliveries": deliveries(reader, ledgers),
         "unfinished": _unfinished(home, ledgers),
         "quarantined": _quarantined(reader, ledgers),
         "index": _index(reader, plan["index_version"] if plan else 0),
@@ -237,6 +239,7 @@ def render_status(document: dict[str, Any]) -> str:
         *_lines_of_logs(document),
         *_lines_of_quarantine(document["quarantined"]),
         *_lines_of_plan(document["plan"], document["balance"], document["index"]),
+        *lines_of_deliveries(document["deliveries"]),
         *_lines_of_batches(document["batches"]),
         "versions       " + ", ".join(f"{name} {version}" for name, version in document["versions"].items()),
     ]
