@@ -73,7 +73,7 @@ def raise_letters(home: Home, letters: Sequence[dict[str, Any]]) -> None:
 
 
 def dead_letters(home: Home, sink: str, rows: int = 1_000) -> Iterator[list[dict[str, Any]]]:
-    """The messages that are still dead, each once, some at a time; in memory are the ids of those replayed before."""
+    """The messages that are still dead, each once, some at a time, in no order; holds the ids of all."""
     data = DeltaTable(home.table(names.DEAD_LETTERS)).to_pyarrow_dataset()
     mine = pds.field("sink") == sink
     replayed = data.to_table(columns=["message_id"], filter=mine & (pds.field("status") == DELIVERED))

@@ -1,0 +1,199 @@
+"""Delivery as a command, to real servers on loopback: killed anywhere, nothing is lost, and no secret is told."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from pststream import names
+from pststream.state import control
+from pststream.state.home import Home
+from tests.commands import ENTRY, KILLED, ROOT, Result, run_apart
+from tests.matched_homes import add_matched_batch, add_subscriptions, taken_back_of
+from tests.moto_process import CREDENTIALS, moto_server
+from tests.oracles.delivery import expected_messages
+from tests.receiver import SECRET, Receiver, receiving
+from tests.sinks import by_subscription, first_told
+
+pytestmark = pytest.mark.e2e
+
+TOKEN = "a-token-that-no-log-may-show"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A home with three batches that are done, the last with pairs taken back."""
+    home = Home(tmp_path / "home")
+    home.init()
+    keys = add_subscriptions(home, 6)
+    found = add_matched_batch(home, keys, 10, seed=1, minutes=0)
+    add_matched_batch(home, keys, 10, seed=2, minutes=30)
+    add_matched_batch(home, keys, 5, seed=3, minutes=90, taken_back=taken_back_of(found, keys[0]))
+    return home
+
+
+def set_up(home: Home, receiver: Receiver | None = None, **keys: Any) -> dict[str, str]:
+    """A webhook and a folder of files in the home's settings; the environment that goes with them."""
+    hook = {"kind": "webhook", "networks": "127.0.0.0/8", "timeout_seconds": 2, "messages": 2, "tries": 3} | keys
+    folder = {"kind": "file", "target": str(Path(home.path).parent / "delivered"), "messages": 3}
+    environment = {}
+    with open(Path(home.path) / "pststream.toml", "a") as file:
+        for name, table in (("files", folder), ("hook", hook)):
+            if name == "files" or receiver is not None:
+                lines = [f"[sinks.{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
+                file.write("\n".join(lines) + "\n")
+    if receiver is not None:
+        environment = {"PSTSTREAM_SINK_HOOK_SECRET": SECRET, "PSTSTREAM_SINK_HOOK_TARGET": f"{receiver.url}?t={TOKEN}"}
+    return environment
+
+
+def deliver(home: Home, environment: dict[str, str], *arguments: str) -> Result:
+    return run_apart("deliver", "--home", home.path, "--json", *arguments, environment=environment)
+
+
+def written(home: Home) -> list[dict[str, Any]]:
+    """The messages in the folder of the file sink, in the order of the files."""
+    files = sorted((Path(home.path).parent / "delivered").iterdir())
+    assert all(file.suffix == ".jsonl" for file in files)
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("step", ["deliver.sent", "deliver.buried", "deliver.noted"])
+def test_killed_at_a_step(home: Home, step: str) -> None:
+    expected = expected_messages(home)
+    with receiving(refuses={expected[3]["id"], expected[-1]["id"]}) as receiver:
+        environment = set_up(home, receiver)
+        killed = 0
+        while deliver(home, {**environment, "PSTSTREAM_CRASH_AT": step}).code == KILLED and killed < 3:
+            killed += 1
+        assert killed
+        done = deliver(home, environment)
+        assert done.code == 0, done.err
+    assert written(home) == expected, "the folder has each message once"
+    taken = [message for message in expected if message["id"] not in receiver.refuses]
+    assert first_told(receiver.taken) == taken
+    letters = control.read(home, names.DEAD_LETTERS).to_pylist()
+    assert {row["message_id"] for row in letters} == receiver.refuses
+    receiver.refuses.clear()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_at_any_time(home: Home, seed: int) -> None:
+    """SIGKILL after some requests, again and again, while the webhook fails and loses answers."""
+    rnd = random.Random(seed)
+    expected = expected_messages(home)
+    kills = 0
+    with receiving(failing=0.1, losing=0.1, seconds=0.02, draw=rnd) as receiver:
+        environment = {**os.environ, **set_up(home, receiver)}
+        for _ in range(100):
+            command = [sys.executable, "-c", ENTRY, "deliver", "--home", home.path, "--quiet"]
+            pipe = subprocess.DEVNULL
+            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe)
+            after = receiver.requests + rnd.randint(1, 12)
+            while process.poll() is None and receiver.requests < after:
+                time.sleep(0.005)
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            kills += process.wait() == KILLED
+            if process.returncode == 0 and first_told(receiver.taken) == expected:
+                break
+    assert kills >= 3
+    assert first_told(receiver.taken) == expected
+    assert by_subscription(first_told(receiver.taken)) == by_subscription(expected)
+    assert len(receiver.taken) > len(expected), "nothing came twice: nobody was killed at work"
+    assert written(home) == expected
+
+
+def test_dead_letters_by_command(home: Home) -> None:
+    expected = expected_messages(home)
+    with receiving(refuses={message["id"] for message in expected[2:9]}) as receiver:
+        environment = set_up(home, receiver)
+        assert deliver(home, environment).code == 0
+
+        def letters(*arguments: str) -> Result:
+            return run_apart("dead-letters", *arguments, "--home", home.path, environment=environment)
+
+        listed = letters("list", "--sink", "hook", "--json").json["dead_letters"]
+        assert {row["message_id"] for row in listed} == {message["id"] for message in expected[2:9]}
+        assert letters("replay").code == 1
+        receiver.refuses.clear()
+        assert "7 delivered, 0 still dead" in letters("replay", "--sink", "hook").out
+        assert sorted(m["id"] for m in receiver.taken) == sorted(m["id"] for m in expected)
+        assert letters("list").out == "no dead letters\n"
+        assert letters("list", "--sink", "none").code == 2
+
+
+def test_a_sink_that_is_down_is_told_of(home: Home) -> None:
+    with receiving(status=500) as receiver:
+        environment = set_up(home, receiver)
+        done = deliver(home, environment)
+        assert done.code == 1
+        assert done.json["sinks"]["hook"]["reason"] == "HTTP status 500"
+        assert done.json["sinks"]["files"]["state"] == "ok"
+        only = deliver(home, environment, "--sink", "files")
+        assert only.code == 0 and list(only.json["sinks"]) == ["files"]
+    assert deliver(home, environment, "--sink", "nobody").code == 2
+
+
+def test_queues_and_topics(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    with moto_server() as url:
+        environment = {**CREDENTIALS, "AWS_ENDPOINT_URL": url}
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        sqs, sns = boto3.client("sqs"), boto3.client("sns")
+        queue = sqs.create_queue(QueueName="m.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+        behind = sqs.create_queue(QueueName="behind")["QueueUrl"]
+        arn = sqs.get_queue_attributes(QueueUrl=behind, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        topic = sns.create_topic(Name="matches")["TopicArn"]
+        raw = {"RawMessageDelivery": "true"}
+        sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn, Attributes=raw)
+        with open(Path(home.path) / "pststream.toml", "a") as file:
+            file.write(f'[sinks.q]\nkind = "sqs"\ntarget = "{queue}"\n[sinks.t]\nkind = "sns"\ntarget = "{topic}"\n')
+        done = deliver(home, environment)
+        assert done.code == 0, done.err
+        again = deliver(home, environment)
+        assert {told["delivered"] for told in again.json["sinks"].values()} == {0}
+        expected = expected_messages(home)
+        for target, ordered in ((queue, True), (behind, False)):
+            found = []
+            while got := sqs.receive_message(QueueUrl=target, MaxNumberOfMessages=10).get("Messages"):
+                found += [json.loads(message["Body"]) for message in got]
+                for message in got:
+                    sqs.delete_message(QueueUrl=target, ReceiptHandle=message["ReceiptHandle"])
+            assert sorted(m["id"] for m in found) == sorted(m["id"] for m in expected)
+            if ordered:
+                assert by_subscription(found) == by_subscription(expected)
+        assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in done.out + done.err + told_by(home)
+
+
+@pytest.mark.parametrize("behaviour", [{}, {"status": 500}, {"status": 302}, {"losing": 1.0}])
+def test_no_secret_is_told(home: Home, behaviour: dict[str, Any]) -> None:
+    """Neither on the outputs, nor in any table or file of the home, nor to the webhook in the clear."""
+    with receiving(**behaviour) as receiver:
+        environment = set_up(home, receiver, tries=1)
+        results = [deliver(home, {**environment, "PSTSTREAM_TRACEBACK": "1"})]
+        results += [
+            run_apart(command, "--home", home.path, environment=environment) for command in ("status", "doctor")
+        ]
+    results.append(deliver(home, environment))
+    told = "".join(result.out + result.err for result in results) + told_by(home)
+    for hidden in (SECRET, TOKEN):
+        assert hidden not in told
+    assert SECRET.encode() not in b"".join(receiver.bodies)
+    assert "hook" in told
+
+
+def told_by(home: Home) -> str:
+    """All bytes of a home's files, Parquet unpacked."""
+    files = [path for path in Path(home.path).rglob("*") if path.is_file() and path.suffix != ".parquet"]
+    tables = [control.read(home, name).to_pylist() for name in (names.DELIVERIES, names.DEAD_LETTERS)]
+    return "".join(path.read_text("utf-8", "replace") for path in files) + json.dumps(tables, default=str)

@@ -1,0 +1,58 @@
+"""AWS's services as a process of their own on loopback: moto's server, ended with the test."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "AKIATESTONLYTESTONLY",
+    "AWS_SECRET_ACCESS_KEY": "an-aws-key-that-no-log-may-show",
+    "AWS_DEFAULT_REGION": "eu-north-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+
+
+def free_port() -> int:
+    """A port of loopback that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def moto_server(port: int | None = None) -> Iterator[str]:
+    """The address of a moto server that runs until the block ends."""
+    port = port or free_port()
+    program = Path(sys.executable).with_name("moto_server")
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    process = subprocess.Popen(
+        [program, "-H", "127.0.0.1", "-p", str(port)],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait(url, process)
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait(url: str, process: "subprocess.Popen[bytes]") -> None:
+    for _ in range(300):
+        assert process.poll() is None, "moto_server ended"
+        try:
+            urllib.request.urlopen(f"{url}/moto-api/", timeout=1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise AssertionError("moto_server does not answer")
