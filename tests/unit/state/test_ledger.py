@@ -1,13 +1,14 @@
 """The ledgers: what is pending, where batches cut, how far the past may be forgotten."""
 
 import datetime as dt
+import json
 
 import pytest
 
 from pststream.errors import HomeError, RetryableError
 from pststream.names import BATCHES, FILES
 from pststream.state import control
-from pststream.state.home import MARK, Home
+from pststream.state.home import FORMAT, MARK, Home
 from pststream.state.ledger import Ledger, key
 
 T0 = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -91,7 +92,7 @@ def test_init_may_run_again(home):
         ('{"format": 99}', "newer version"),
         ('{"format": 1}', "older version"),
         ('{"format": 2}', "run: pststream upgrade"),
-        ('{"format": 3}', "words"),
+        (json.dumps({"format": FORMAT}), "words"),
     ],
 )
 def test_a_home_that_cannot_be_used_is_refused(home, mark, reason):
