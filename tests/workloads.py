@@ -7,6 +7,7 @@ from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.workload import WorkloadSample
 from pststream.workload.places import USA_BOUNDS, city_places
 from pststream.workload.queries import QueryStyle
+from pststream.workload.reads import sample_with_reads
 from pststream.workload.regions import region_of, wide_regions
 from pststream.workload.synthetic import SyntheticObjects, synthetic_objects, synthetic_subscriptions, term_ids
 from tests.plans import pack, unpack
@@ -33,8 +34,16 @@ def paper_sample(kind: str, objects: int, subscriptions: int, seed: int = 1, rar
         boxes, posts = _posted(kind, subscriptions, seed, rare, drawn)
     term_offsets, terms = pack([sorted(ids) for ids in unpack(drawn.term_offsets, term_ids(drawn.terms))])
     post_offsets, post_terms = pack([sorted(ids) for ids in posts])
-    return WorkloadSample(
-        drawn.lon, drawn.lat, term_offsets, terms, boxes, np.arange(len(boxes)), post_offsets, post_terms, len(boxes)
+    return sample_with_reads(
+        lon=drawn.lon,
+        lat=drawn.lat,
+        term_offsets=term_offsets,
+        terms=terms,
+        boxes=boxes,
+        piece_key=np.arange(len(boxes)),
+        post_offsets=post_offsets,
+        post_terms=post_terms,
+        deletions=len(boxes),
     )
 
 

@@ -17,6 +17,7 @@ from pststream.settings import Settings
 from pststream.workload.cell_loads import cell_loads
 from pststream.workload.cost import CostModel
 from pststream.workload.queries import QueryStyle
+from pststream.workload.reads import sample_with_reads
 from pststream.workload.synthetic import synthetic_objects, synthetic_subscriptions, term_ids
 
 CELLS = {"small": (1_000, 10_000), "full": (1_000, 10_000, 100_000, 1_000_000)}
@@ -78,7 +79,7 @@ def _over_dp(costs: dict[str, np.ndarray]) -> dict[str, float]:
 def _costs_of_workers(scale: str, seed: int, style: QueryStyle, settings: Settings) -> dict[str, np.ndarray]:
     """What each method moves of each worker of a kd-tree, for each of SHARES."""
     sample = sample_of(*SIZES[scale], seed, style)
-    cost = CostModel(settings.cost_check, settings.cost_object, settings.cost_insert, settings.cost_delete)
+    cost = CostModel.of(settings)
     plan = make_plan("kd_tree", sample, settings.workers, cost)
     moved: dict[str, list[float]] = {method: [] for method in METHODS}
     for worker in range(settings.workers):
@@ -112,7 +113,7 @@ def sample_of(objects: int, subscriptions: int, seed: int, style: QueryStyle) ->
     things = synthetic_objects(objects, seed)
     asked = synthetic_subscriptions(subscriptions, seed, things, style)
     _, post_offsets, post_terms = rarest_clause_first(clause_lists(asked), frequencies(things).of)
-    return WorkloadSample(
+    return sample_with_reads(
         lon=things.lon,
         lat=things.lat,
         term_offsets=things.term_offsets,

@@ -1,9 +1,9 @@
 """The constants of Definition 1 on this machine, from what workers cost when the real job runs under several plans.
 
-Each (plan, worker) gives a point: objects it got, subscriptions it holds, CPU seconds it took. Insertions (c3) are told
-from the building of segments; checks and objects (c1, c2) by the least non-negative squares of relative errors over
-points; deletions (c4) by marking them in a segment. Source: PS2Stream section IV-A, which does not say how its
-constants were found.
+Each (plan, worker) gives a point: objects it got, subscriptions it holds, postings it read, CPU seconds it took.
+Insertions (c3) are told from the building of segments; pairs, objects (c1, c2) and postings by the least non-negative
+squares of relative errors over points; deletions (c4) by marking them in a segment. Source: PS2Stream section IV-A,
+which does not say how its constants were found.
 """
 
 import tempfile
@@ -36,7 +36,7 @@ STYLE = QueryStyle(frequent_share=0.45)
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
-    """The four settings `cost_*`, and how well they tell the measured load of workers."""
+    """The settings `cost_*`, and how well they tell the measured load of workers."""
     subscriptions, objects = SIZES[scale]
     points = []
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
@@ -47,18 +47,19 @@ def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], Non
             progress(f"{planner} over {workers} workers")
             plan(bench.home, replace(chosen, planner=planner, workers=workers))
             built, warm = (_batch(bench, chosen, objects) for _ in range(2))
-            points.append(np.column_stack([warm, built[:, 2] - warm[:, 2]]))
-    sent, stored, cpu, build = np.concatenate(points).T
+            points.append(np.column_stack([warm, built[:, 3] - warm[:, 3]]))
+    sent, stored, read, cpu, build = np.concatenate(points).T
     insert = max(float(build.sum() / stored.sum()), 0.0)
     # Each point counts by its relative error, so that small workers count as much as large ones.
-    terms = np.column_stack([sent * stored, sent]) / cpu[:, None]
-    (check, handle), _ = nnls(terms, np.ones(len(cpu)))
-    predicted = check * sent * stored + handle * sent
+    terms = np.column_stack([sent * stored, sent, read])
+    (check, handle, posting), _ = nnls(terms / cpu[:, None], np.ones(len(cpu)))
+    predicted = terms @ (check, handle, posting)
     figures = {
         "cost_check": float(check),
         "cost_object": float(handle),
         "cost_insert": insert,
         "cost_delete": _deletion(seed),
+        "cost_posting": float(posting),
         "points": len(cpu),
         "correlation": round(float(np.corrcoef(predicted, cpu)[0, 1]), 4),
         "total_over_measured": round(float(predicted.sum() / cpu.sum()), 4),
@@ -74,13 +75,13 @@ def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], Non
 
 
 def _batch(bench: BenchHome, settings: Settings, objects: int) -> np.ndarray:
-    """A batch of objects: objects, stored pieces and CPU seconds of each worker, float64[workers, 3]."""
+    """A batch of objects: objects, stored pieces, postings read, CPU seconds of each worker, float64[workers, 4]."""
     bench.add_objects(objects)
     match(bench.home, settings)
     last = Ledger(bench.home).batches[-1]["batch_id"]
     rows = control.read(bench.home, names.UNIT_LOADS, filters=[("batch_id", "=", last), ("unit", "=", -1)])
-    rows = rows.sort_by("worker")
-    return np.column_stack([rows.column(name).to_numpy() for name in ("objects", "subscriptions", "cpu_seconds")])
+    rows, figures = rows.sort_by("worker"), ("objects", "subscriptions", "candidates", "cpu_seconds")
+    return np.column_stack([rows.column(name).to_numpy() for name in figures])
 
 
 def _deletion(seed: int) -> float:

@@ -5,12 +5,12 @@ import sys
 import numpy as np
 import pyarrow as pa
 
-from pststream.domain.workload import WorkloadSample
 from pststream.kernels.fold import duplicate_objects, judge_operations
 from pststream.partitioning.registry import PLANNERS, make_plan
 from pststream.pipeline.warm_up import load_kernels
 from pststream.text.tokenizer import terms_of
 from pststream.workload.cost import CostModel, worker_loads
+from pststream.workload.reads import sample_with_reads
 
 
 def warm_kernels() -> None:
@@ -18,8 +18,11 @@ def warm_kernels() -> None:
     lon, lat = (pa.array([value]).to_numpy() for value in (18.0, 59.0))
     terms, offsets = terms_of(pa.array(["coffee"])).values.to_numpy(), np.array([0, 1], np.int64)
     box = np.array([[17.0, 58.0, 19.0, 60.0]])
-    sample = WorkloadSample(lon, lat, offsets, terms, box, np.zeros(1, np.int64), offsets, terms)
-    cost = CostModel(1e-9, 1e-9, 1e-9, 1e-9)
+    sample = sample_with_reads(
+        lon=lon, lat=lat, term_offsets=offsets, terms=terms, boxes=box, piece_key=np.zeros(1, np.int64),
+        post_offsets=offsets, post_terms=terms,
+    )  # fmt: skip
+    cost = CostModel(1e-9, 1e-9, 1e-9, 1e-9, 1e-9)
     for planner in PLANNERS:
         worker_loads(sample, make_plan(planner, sample, 2, cost), cost)
     load_kernels()

@@ -16,6 +16,7 @@ class WorkloadSample:
     piece_key         int64[pieces]       equal for the (one or two) boxes of one subscription
     post_offsets      int64[pieces+1]     slice of `post_terms` of each piece
     post_terms        int64[n]            terms of the clause under which it is indexed, ascending inside a piece
+    reads             int32[n]            sampled postings that each (object, term) of `terms` reads when it is matched
     deletions         int                 deletion requests of the period, assumed spread as the insertions are
     object_scale      float               objects of the period for each sampled one (>= 1)
     subscription_scale float              subscriptions for each sampled one (>= 1)
@@ -29,6 +30,7 @@ class WorkloadSample:
     piece_key: np.ndarray
     post_offsets: np.ndarray
     post_terms: np.ndarray
+    reads: np.ndarray
     deletions: int = 0
     object_scale: float = 1.0
     subscription_scale: float = 1.0

@@ -12,25 +12,30 @@ def objects_of_cells(
     object_offsets: np.ndarray,
     object_terms: np.ndarray,
     live: np.ndarray,
+    reads: np.ndarray,
     plan: PlanArrays,
     worker: int,
-) -> np.ndarray:
-    """Objects of each cell that go to the worker: int64[cells of the raster]. Arguments as in `dispatch.route`."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Objects of each cell that go to the worker, and postings that they read there: int64[cells of the raster] each.
+
+    reads  int32[len(object_terms)]  postings that each (object, term) reads
+    The other arguments as in `dispatch.route`.
+    """
     cell_leaf, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
-    counts = np.zeros(len(cell_leaf), np.int64)
+    counts, read = np.zeros(len(cell_leaf), np.int64), np.zeros(len(cell_leaf), np.int64)
     for i in range(len(cells)):
         leaf = cell_leaf[cells[i]]
+        goes = False
         for t in range(object_offsets[i], object_offsets[i + 1]):
             if live[t]:
                 unit = leaf_owner(
                     leaf, object_terms[t], leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit
                 )
                 if unit_worker[unit] == worker:
-                    counts[cells[i]] += 1
-                    break
-                if leaf_unit[leaf] >= 0:
-                    break
-    return counts
+                    goes = True
+                    read[cells[i]] += reads[t]
+        counts[cells[i]] += goes
+    return counts, read
 
 
 @kernel

@@ -1,8 +1,8 @@
 """Cutting a walk through blocks into contiguous runs, one a worker, by the load of Definition 1.
 
-The objects of a run are a sum. Its subscriptions are not: one that touches many blocks counts once. It is counted at
-the first block of the run that it touches; that is the run's first block, or a block where the walk enters its box
-after having left it (or never having been in it) before the run began. So a run from s has
+The objects of a run, and what they read, are a sum. Its subscriptions are not: one that touches many blocks counts
+once. It is counted at the first block of the run that it touches; that is the run's first block, or a block where the
+walk enters its box after having left it (or never having been in it) before the run began. So a run from s has
 
     touching[s] + the number of entries (at p in the run after s, previous < s)
 
@@ -22,6 +22,7 @@ class Walk(NamedTuple):
     """The blocks in the order of the walk.
 
     objects         float64[n]    objects of each block
+    read_seconds    float64[n]    of the postings that they read
     touching        int64[n]      boxes that touch each block
     entry_start     int64[n+1]    slice of `entry_previous` of each place
     entry_previous  int32[k]      ascending inside a place
@@ -29,6 +30,7 @@ class Walk(NamedTuple):
     """
 
     objects: np.ndarray
+    read_seconds: np.ndarray
     touching: np.ndarray
     entry_start: np.ndarray
     entry_previous: np.ndarray
@@ -148,16 +150,17 @@ def cut_walk(walk: Walk, runs: int) -> np.ndarray:
 @kernel
 def run_load(walk: Walk, start: int, stop: int) -> float:
     """Load of the blocks at places start..stop-1."""
-    objects, boxes = 0.0, 0.0
+    objects, boxes, reads = 0.0, 0.0, 0.0
     for p in range(start, stop):
         objects += walk.objects[p]
         boxes += _new_boxes(walk, start, p)
-    return _load(walk, objects, boxes)
+        reads += walk.read_seconds[p]
+    return _load(walk, objects, boxes, reads)
 
 
 @kernel
-def _load(walk: Walk, objects: float, boxes: float) -> float:
-    return walk.pair * objects * boxes + walk.object * objects + walk.subscription * boxes
+def _load(walk: Walk, objects: float, boxes: float, read_seconds: float) -> float:
+    return walk.pair * objects * boxes + walk.object * objects + walk.subscription * boxes + read_seconds
 
 
 @kernel
@@ -177,11 +180,12 @@ def _fill(walk: Walk, runs: int, bound: float) -> np.ndarray:
     p = 0
     for run in range(runs):
         start = p
-        objects, boxes, before = 0.0, 0.0, 0.0
+        objects, boxes, reads, before = 0.0, 0.0, 0.0, 0.0
         while p < len(walk.objects):
             objects += walk.objects[p]
             boxes += _new_boxes(walk, start, p)
-            load = _load(walk, objects, boxes)
+            reads += walk.read_seconds[p]
+            load = _load(walk, objects, boxes, reads)
             if before > 0.0 and load > bound:
                 break
             before = load

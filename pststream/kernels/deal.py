@@ -31,6 +31,7 @@ def deal_by_frequency(
     order: np.ndarray,
     objects: np.ndarray,
     subscriptions: np.ndarray,
+    read_seconds: np.ndarray,
     workers: int,
     pair: float,
     object_rate: float,
@@ -40,21 +41,23 @@ def deal_by_frequency(
 
     order                   int64[terms]   terms as they are dealt
     objects, subscriptions  int64[terms]   that have each term
+    read_seconds            float64[terms] of the postings that objects read under each term
     pair, object_rate, subscription_rate   seconds, as in `workload.cost.LoadRates`
     """
     term_worker = np.empty(len(order), np.int32)
-    has_objects, has_subscriptions = np.zeros(workers), np.zeros(workers)
+    has_objects, has_subscriptions, has_reads = np.zeros(workers), np.zeros(workers), np.zeros(workers)
     for term in order:
         best, least = 0, np.inf
         for worker in range(workers):
             o = has_objects[worker] + objects[term]
             s = has_subscriptions[worker] + subscriptions[term]
-            load = pair * o * s + object_rate * o + subscription_rate * s
+            load = pair * o * s + object_rate * o + subscription_rate * s + has_reads[worker] + read_seconds[term]
             if load < least:
                 best, least = worker, load
         term_worker[term] = best
         has_objects[best] += objects[term]
         has_subscriptions[best] += subscriptions[term]
+        has_reads[best] += read_seconds[term]
     return term_worker
 
 
@@ -66,6 +69,7 @@ def deal_by_spread(
     object_terms: np.ndarray,
     subscription_offsets: np.ndarray,
     subscription_terms: np.ndarray,
+    read_seconds: np.ndarray,
     workers: int,
     pair: float,
     object_rate: float,
@@ -80,6 +84,7 @@ def deal_by_spread(
     given                                     int32[terms]         worker of a term where it is settled, else -1
     object_offsets, object_terms              int64[n+1], int32[]  terms of each object, from 0, distinct
     subscription_offsets, subscription_terms  the same of each subscription
+    read_seconds                              float64[terms]       of the postings that objects read under each term
     pair, object_rate, subscription_rate      seconds, as in `workload.cost.LoadRates`
     """
     term_objects = transpose(object_offsets, object_terms, len(order))
@@ -87,7 +92,7 @@ def deal_by_spread(
     object_workers, object_count = np.empty(len(object_terms), np.int32), np.zeros(len(object_offsets), np.int32)
     stored_workers = np.empty(len(subscription_terms), np.int32)
     stored_count = np.zeros(len(subscription_offsets), np.int32)
-    has_objects, has_subscriptions = np.zeros(workers), np.zeros(workers)
+    has_objects, has_subscriptions, has_reads = np.zeros(workers), np.zeros(workers), np.zeros(workers)
     new_objects, new_subscriptions = np.empty(workers), np.empty(workers)
     term_worker = np.empty(len(order), np.int32)
     for term in order:
@@ -96,9 +101,9 @@ def deal_by_spread(
         best, least = 0, np.inf
         for worker in range(workers):
             o, s = has_objects[worker], has_subscriptions[worker]
-            before = pair * o * s + object_rate * o + subscription_rate * s
+            before = pair * o * s + object_rate * o + subscription_rate * s + has_reads[worker]
             o, s = o + new_objects[worker], s + new_subscriptions[worker]
-            after = pair * o * s + object_rate * o + subscription_rate * s
+            after = pair * o * s + object_rate * o + subscription_rate * s + has_reads[worker] + read_seconds[term]
             score = after + affinity * (after - before)
             if score < least:
                 best, least = worker, score
@@ -107,6 +112,7 @@ def deal_by_spread(
         term_worker[term] = best
         has_objects[best] += new_objects[best]
         has_subscriptions[best] += new_subscriptions[best]
+        has_reads[best] += read_seconds[term]
         _add(term, best, term_objects, object_offsets, object_workers, object_count)
         _add(term, best, term_subscriptions, subscription_offsets, stored_workers, stored_count)
     return term_worker

@@ -20,19 +20,23 @@ def term_places(terms: np.ndarray, slots: np.ndarray, places: np.ndarray, bits: 
 @kernel
 def place_terms(
     rows: np.ndarray, offsets: np.ndarray, terms: np.ndarray, slots: np.ndarray, places: np.ndarray, bits: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The places in the hash table of the live terms of each of `rows` of a CSR: int64[len(rows)+1], int32[n]."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The places in the hash table of the live terms of each of `rows` of a CSR, and where these stand in `terms`:
+    int64[len(rows)+1], int32[n], int64[n].
+    """
     start = np.zeros(len(rows) + 1, np.int64)
     found = np.empty(len(terms), np.int32)
+    origin = np.empty(len(terms), np.int64)
     size = 0
     for i in range(len(rows)):
         for t in range(offsets[rows[i]], offsets[rows[i] + 1]):
             place = look_up(terms[t], slots, places, bits)
             if place >= 0:
                 found[size] = place
+                origin[size] = t
                 size += 1
         start[i + 1] = size
-    return start, found[:size].copy()
+    return start, found[:size].copy(), origin[:size].copy()
 
 
 @kernel
@@ -53,13 +57,20 @@ def count_objects(
     object_offsets: np.ndarray,
     object_terms: np.ndarray,
     live: np.ndarray,
+    reads: np.ndarray,
     plan: PlanArrays,
     workers: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Objects that probe each unit and each worker: int64[units], int64[workers]. Arguments as in `dispatch.route`."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Objects that probe each unit and each worker, and postings that are read for each unit: int64[units],
+    int64[workers], int64[units].
+
+    reads  int32[len(object_terms)]  postings that each (object, term) reads
+    The other arguments as in `dispatch.route`.
+    """
     cell_leaf, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
     of_unit = np.zeros(len(unit_worker), np.int64)
     of_worker = np.zeros(workers, np.int64)
+    read = np.zeros(len(unit_worker), np.int64)
     seen_unit = np.full(len(of_unit), -1, np.int64)
     seen_worker = np.full(workers, -1, np.int64)
     for i in range(len(cells)):
@@ -71,9 +82,8 @@ def count_objects(
                 )
                 _count(unit, i, seen_unit, of_unit)
                 _count(unit_worker[unit], i, seen_worker, of_worker)
-                if leaf_unit[leaf] >= 0:
-                    break
-    return of_unit, of_worker
+                read[unit] += reads[t]
+    return of_unit, of_worker, read
 
 
 @kernel

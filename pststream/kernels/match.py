@@ -10,6 +10,7 @@ import numpy as np
 
 from pststream.kernels.cells import MAX_LEVEL, column_of, fine_x, fine_y, interleave, row_of
 from pststream.kernels.compile import inlined, kernel
+from pststream.kernels.search import find, gallop
 from pststream.kernels.segment import look_up, spot_of
 from pststream.kernels.verify import Hits, verify
 
@@ -75,40 +76,10 @@ def localize(term_offsets, terms, units, slots, places, bits, levels_of_term):
 
 
 @kernel
-def _first_at_least(values, low, high, wanted):
-    """First index in [low, high) whose value is at least `wanted` (galloping, then halving)."""
-    step = 1
-    probe = low
-    while probe < high and values[probe] < wanted:
-        low = probe + 1
-        probe += step
-        step *= 2
-    high = min(probe, high)
-    while low < high:
-        middle = (low + high) >> 1
-        if values[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel
 def _grown(array):
     wider = np.empty(2 * len(array), array.dtype)
     wider[: len(array)] = array
     return wider
-
-
-@kernel
-def _find(key_term, low, high, term):
-    """First place in [low, high) with at least `term`; no branch to mispredict."""
-    size = high - low
-    while size > 1:
-        half = size >> 1
-        low += half * (key_term[low + half - 1] < term)
-        size -= half
-    return low + (size == 1 and key_term[low] < term)
 
 
 @kernel
@@ -128,7 +99,7 @@ def _posting_key(term, spot, cell, cell_buckets, buckets, key_term):
     key = -1
     if (buckets[bucket, 0] >> np.uint64(place & 63)) & np.uint64(1) != 0:
         last = np.int64(buckets[bucket + 1, 1])
-        found = _find(key_term, np.int64(buckets[bucket, 1]), last, term)
+        found = find(key_term, np.int64(buckets[bucket, 1]), last, term)
         if found < last and key_term[found] == term:
             key = found
     return key
@@ -158,10 +129,10 @@ def match_segment(objects, segment, deleted, tally, room):
         while at < len(codes) and cell < last_cell:
             here = marker | (codes[at] >> shift)
             if cells[cell] < here:
-                cell = _first_at_least(cells, cell, last_cell, here)
+                cell = gallop(cells, cell, last_cell, here)
                 continue
             if cells[cell] > here:
-                at = _first_at_least(codes, at, len(codes), (cells[cell] - marker) << shift)
+                at = gallop(codes, at, len(codes), (cells[cell] - marker) << shift)
                 continue
             x, y = fine_x(lon[at]), fine_y(lat[at])
             for j in range(offsets[at], offsets[at + 1]):

@@ -10,13 +10,19 @@ LOWER = 1.0 - 1e-9
 
 @kernel
 def merge_nodes(
-    order: np.ndarray, objects: np.ndarray, subscriptions: np.ndarray, rates: tuple[float, float, float], parts: int
+    order: np.ndarray,
+    objects: np.ndarray,
+    subscriptions: np.ndarray,
+    read_seconds: np.ndarray,
+    rates: tuple[float, float, float],
+    parts: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The partition of each node (int64[nodes]) and the load of each partition (float64[parts], seconds).
 
     order          int64[nodes]     the nodes, the most loaded first
     objects        float64[nodes]   objects of each node
     subscriptions  float64[nodes]   subscriptions of each node
+    read_seconds   float64[nodes]   of the postings that its objects read
     rates          load of a pair, an object, a subscription
 
     A node goes where the load grows least, among equals to the least loaded; if that raises the greatest load over the
@@ -25,7 +31,7 @@ def merge_nodes(
     Source: PS2Stream section IV-B, MergeNodesIntoPartitions.
     """
     pair = rates[0]
-    of_objects, of_subscriptions, load = np.zeros(parts), np.zeros(parts), np.zeros(parts)
+    of_objects, of_subscriptions, of_reads, load = np.zeros(parts), np.zeros(parts), np.zeros(parts), np.zeros(parts)
     place = np.empty(len(order), np.int64)
     for node in order:
         best, least, idlest = 0, np.inf, 0
@@ -35,12 +41,13 @@ def merge_nodes(
                 best, least = part, cross
             if load[part] < load[idlest]:
                 idlest = part
-        growth = _load(objects[node], subscriptions[node], rates) + least
+        growth = _load(objects[node], subscriptions[node], read_seconds[node], rates) + least
         if best != idlest and _raises(load, best, growth):
             best = idlest
         of_objects[best] += objects[node]
         of_subscriptions[best] += subscriptions[node]
-        load[best] = _load(of_objects[best], of_subscriptions[best], rates)
+        of_reads[best] += read_seconds[node]
+        load[best] = _load(of_objects[best], of_subscriptions[best], of_reads[best], rates)
         place[node] = best
     return place, load
 
@@ -61,6 +68,7 @@ def level_parts(
     place: np.ndarray,
     objects: np.ndarray,
     subscriptions: np.ndarray,
+    read_seconds: np.ndarray,
     rates: tuple[float, float, float],
     parts: int,
     most: int,
@@ -71,57 +79,54 @@ def level_parts(
     most   steps at most
     The other arguments as in `merge_nodes`. Each step takes the move or exchange that lowers it most.
     """
-    held_objects, held_subscriptions, load = np.zeros(parts), np.zeros(parts), np.zeros(parts)
+    node_figures = np.column_stack((objects, subscriptions, read_seconds))
+    held, load = np.zeros((parts, 3)), np.zeros(parts)
     for node in range(len(place)):
-        held_objects[place[node]] += objects[node]
-        held_subscriptions[place[node]] += subscriptions[node]
+        held[place[node]] += node_figures[node]
     for part in range(parts):
-        load[part] = _load(held_objects[part], held_subscriptions[part], rates)
+        load[part] = _load(held[part, 0], held[part, 1], held[part, 2], rates)
     for _ in range(most):
         top = int(np.argmax(load))
-        out, into, back = _best_step(top, place, objects, subscriptions, held_objects, held_subscriptions, rates)
+        out, into, back = _best_step(top, place, node_figures, held, rates)
         if out < 0:
             break
         for node, source, target in ((out, top, into), (back, into, top)):
             if node >= 0:
                 place[node] = target
-                held_objects[source] -= objects[node]
-                held_subscriptions[source] -= subscriptions[node]
-                held_objects[target] += objects[node]
-                held_subscriptions[target] += subscriptions[node]
+                held[source] -= node_figures[node]
+                held[target] += node_figures[node]
         for part in (top, into):
-            load[part] = _load(held_objects[part], held_subscriptions[part], rates)
+            load[part] = _load(held[part, 0], held[part, 1], held[part, 2], rates)
 
 
 @kernel
 def _best_step(
-    top: int,
-    place: np.ndarray,
-    objects: np.ndarray,
-    subscriptions: np.ndarray,
-    held_objects: np.ndarray,
-    held_subscriptions: np.ndarray,
-    rates: tuple[float, float, float],
+    top: int, place: np.ndarray, nodes: np.ndarray, held: np.ndarray, rates: tuple[float, float, float]
 ) -> tuple[int, int, int]:
-    """The node to move out of partition `top`, where to, and the node to take back for it (-1: none)."""
-    best, out, into, back = _load(held_objects[top], held_subscriptions[top], rates) * LOWER, -1, -1, -1
+    """The node to move out of partition `top`, where to, and the node to take back for it (-1: none).
+
+    nodes, held  float64[nodes, 3], float64[parts, 3]  objects, subscriptions, seconds of reading
+    """
+    best, out, into, back = _load(held[top, 0], held[top, 1], held[top, 2], rates) * LOWER, -1, -1, -1
     for node in range(len(place)):
         if place[node] != top:
             continue
-        o, s = objects[node], subscriptions[node]
-        rest = _load(held_objects[top] - o, held_subscriptions[top] - s, rates)
-        for part in range(len(held_objects)):
-            worse = max(rest, _load(held_objects[part] + o, held_subscriptions[part] + s, rates))
+        o, s, r = nodes[node]
+        rest = _load(held[top, 0] - o, held[top, 1] - s, held[top, 2] - r, rates)
+        if rest >= best:
+            continue
+        for part in range(len(held)):
+            worse = max(rest, _load(held[part, 0] + o, held[part, 1] + s, held[part, 2] + r, rates))
             if part != top and worse < best:
                 best, out, into, back = worse, node, part, -1
         for other in range(len(place)):
             part = place[other]
             if part == top:
                 continue
-            more_o, more_s = o - objects[other], s - subscriptions[other]
+            more_o, more_s, more_r = o - nodes[other, 0], s - nodes[other, 1], r - nodes[other, 2]
             worse = max(
-                _load(held_objects[top] - more_o, held_subscriptions[top] - more_s, rates),
-                _load(held_objects[part] + more_o, held_subscriptions[part] + more_s, rates),
+                _load(held[top, 0] - more_o, held[top, 1] - more_s, held[top, 2] - more_r, rates),
+                _load(held[part, 0] + more_o, held[part, 1] + more_s, held[part, 2] + more_r, rates),
             )
             if worse < best:
                 best, out, into, back = worse, node, part, other
@@ -129,5 +134,5 @@ def _best_step(
 
 
 @kernel
-def _load(objects: float, subscriptions: float, rates: tuple[float, float, float]) -> float:
-    return rates[0] * objects * subscriptions + rates[1] * objects + rates[2] * subscriptions
+def _load(objects: float, subscriptions: float, read_seconds: float, rates: tuple[float, float, float]) -> float:
+    return rates[0] * objects * subscriptions + rates[1] * objects + rates[2] * subscriptions + read_seconds

@@ -61,6 +61,16 @@ def count_terms(rows: np.ndarray, start: np.ndarray, terms: np.ndarray, kinds: i
 
 
 @kernel
+def add_terms(rows: np.ndarray, start: np.ndarray, terms: np.ndarray, values: np.ndarray, kinds: int) -> np.ndarray:
+    """The sum of `values`, parallel to `terms`, of each term over the rows of a CSR: int64[kinds]."""
+    sums = np.zeros(kinds, np.int64)
+    for i in range(len(rows)):
+        for t in range(start[rows[i]], start[rows[i] + 1]):
+            sums[terms[t]] += values[t]
+    return sums
+
+
+@kernel
 def members_by_rank(
     rows: np.ndarray, start: np.ndarray, terms: np.ndarray, rank: np.ndarray, ranks: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -94,6 +104,7 @@ def cut_terms(
     objects: np.ndarray,
     piece_start: np.ndarray,
     pieces: np.ndarray,
+    read_seconds: np.ndarray,
     rates: tuple[float, float, float],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Runs of ranks whose greatest load is about as small as it can be in this order; none if that is above `bound`.
@@ -101,21 +112,23 @@ def cut_terms(
     parts         runs at most
     bound         seconds; inf: whatever the loads; runs of one term are not held against it
     object_start, objects, piece_start, pieces   as `members_by_rank` returns them
+    read_seconds  float64[ranks]  of the postings that objects read under each rank
     rates         load of a pair, an object, a subscription
     Returns ends int64[runs+1] from 0, objects int64[runs], subscriptions int64[runs]; runs is 0 where none will do.
     A term that is above every bound that the others keep is a run of its own.
     """
-    best = _fill(parts, bound, object_start, objects, piece_start, pieces, rates)
+    best = _fill(parts, bound, object_start, objects, piece_start, pieces, read_seconds, rates)
     low, high = 0.0, bound
     if bound == np.inf:
         if parts == 1 or len(object_start) < 3:
             return best
         high = rates[0] * best[1][0] * best[2][0] + rates[1] * best[1][0] + rates[2] * best[2][0]
+        high += read_seconds.sum()
     for _ in range(STEPS):
         if len(best[1]) == 0 or low >= high * CLOSE:
             break
         middle = np.sqrt(low * high) if low > 0.0 else high / 8.0
-        found = _fill(parts, middle, object_start, objects, piece_start, pieces, rates)
+        found = _fill(parts, middle, object_start, objects, piece_start, pieces, read_seconds, rates)
         if len(found[1]) > 0:
             best, high = found, middle
         else:
@@ -131,6 +144,7 @@ def _fill(
     objects: np.ndarray,
     piece_start: np.ndarray,
     pieces: np.ndarray,
+    read_seconds: np.ndarray,
     rates: tuple[float, float, float],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Runs as long as their load stays within the bound, or of one term; no runs if `parts` are not enough."""
@@ -138,6 +152,7 @@ def _fill(
     ends = np.zeros(parts + 1, np.int64)
     of_objects = np.zeros(parts, np.int64)
     of_pieces = np.zeros(parts, np.int64)
+    read = 0.0
     object_seen = np.full(objects.max() + 1 if len(objects) else 0, -1, np.int32)
     piece_seen = np.full(pieces.max() + 1 if len(pieces) else 0, -1, np.int32)
     run = 0
@@ -146,13 +161,15 @@ def _fill(
             more_objects = _unseen(objects, object_start[rank], object_start[rank + 1], object_seen, run)
             more_pieces = _unseen(pieces, piece_start[rank], piece_start[rank + 1], piece_seen, run)
             o, p = of_objects[run] + more_objects, of_pieces[run] + more_pieces
-            if rank == ends[run] or pair * o * p + each_object * o + each_piece * p <= bound:
+            seconds = read + read_seconds[rank]
+            if rank == ends[run] or pair * o * p + each_object * o + each_piece * p + seconds <= bound:
                 break
             run += 1
+            read = 0.0
             if run == parts:
                 return ends[:1], of_objects[:0], of_pieces[:0]
             ends[run] = rank
-        of_objects[run], of_pieces[run] = o, p
+        of_objects[run], of_pieces[run], read = o, p, seconds
     ends[run + 1] = len(object_start) - 1
     return ends[: run + 2], of_objects[: run + 1], of_pieces[: run + 1]
 

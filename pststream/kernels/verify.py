@@ -7,6 +7,7 @@ import numpy as np
 
 from pststream.kernels.cells import fine_x, fine_y
 from pststream.kernels.compile import inlined, kernel
+from pststream.kernels.search import find
 
 EARTH_RADIUS_M = 6_371_008.8
 
@@ -78,19 +79,6 @@ def _clauses_hold(literals, start, stop, rank, stamp, at):
     return True
 
 
-@kernel
-def _first_place(values, wanted):
-    """First place of `wanted` among ascending values that have it."""
-    low, high = 0, len(values)
-    while low < high:
-        middle = (low + high) >> 1
-        if values[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 @inlined
 def _in_box(posting, piece, x, y, lon, lat, fine_boxes, boxes):
     """The exact test; only a point in the same step as an edge needs the edge in degrees."""
@@ -148,7 +136,7 @@ def verify(hits, waiting, objects, segment, deleted, tally, stamp, found_object,
         at, piece = hit_object[h], hit_piece[h]
         key, created, end, circle = records[piece, 0], records[piece, 1], records[piece, 2], records[piece, 3]
         if (marks[piece >> 6] >> np.uint64(piece & 63)) & np.uint64(1):
-            end = min(end, ends[_first_place(pieces, piece)])
+            end = min(end, ends[find(pieces, 0, len(pieces), piece)])
         held = (created <= ts[at]) & (ts[at] < end) & (key > after_key)
         if circle >= 0:
             held = held and _in_circle(circles[circle], lon[at], lat[at])

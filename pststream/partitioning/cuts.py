@@ -55,14 +55,15 @@ def expected_load(
 ) -> np.ndarray:
     """Load of one of `workers` that share each rectangle evenly: seconds, float64.
 
-    Objects part evenly. Subscriptions do so only as far as their boxes are small: the share of the pairs (object, box)
-    in which the box covers the object is there on every side of any cut. So a worker has the fraction
-    (1 - share) / workers + share of the subscriptions. For one worker this is Definition 1 as it stands.
+    Objects, and what they read, part evenly. Subscriptions do so only as far as their boxes are small: the share of the
+    pairs (object, box) in which the box covers the object is there on every side of any cut. So a worker has the
+    fraction (1 - share) / workers + share of the subscriptions. For one worker this is Definition 1 as it stands.
     """
     objects = counts.objects(x0, y0, x1, y1)
     subscriptions = counts.subscriptions(x0, y0, x1, y1)
     share = counts.pairs(x0, y0, x1, y1) / np.maximum(objects * subscriptions, 1)
-    return rates.load(objects / workers, subscriptions * ((1.0 - share) / workers + share))
+    reads = counts.reads(x0, y0, x1, y1)
+    return rates.load(objects / workers, subscriptions * ((1.0 - share) / workers + share), reads / workers)
 
 
 def best_cut(node: Rectangle, workers: int, counts: RegionCounts, rates: LoadRates) -> Cut:

@@ -17,8 +17,8 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     """One leaf, partitioned by text; each term goes to the worker that is the least loaded with it.
 
     Terms come in descending order of their load, that of a worker with no other term. A worker is taken to get as many
-    objects and subscriptions as its terms get in sum. Terms that the sample posts no subscription under are spread by
-    their hash.
+    objects and subscriptions, and to read as many postings, as its terms do in sum. Terms that the sample posts no
+    subscription under are spread by their hash.
 
     options  columns, rows: of the raster
 
@@ -28,7 +28,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     chosen = whole_numbers("frequency", options, DEFAULTS)
     grid = bounds_of(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
     use, rates = term_use(sample), cost.rates(sample)
-    order = np.argsort(-rates.load(use.objects, use.subscriptions), kind="stable")
+    order = np.argsort(-rates.load(use.objects, use.subscriptions, use.reads), kind="stable")
     rated = (rates.pair, rates.object, rates.subscription)
-    term_worker = deal_by_frequency(order, use.objects, use.subscriptions, workers, *rated)
+    term_worker = deal_by_frequency(order, use.objects, use.subscriptions, rates.posting * use.reads, workers, *rated)
     return text_plan("frequency", grid, use.ids, term_worker, workers, dict(chosen))

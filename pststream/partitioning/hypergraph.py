@@ -33,10 +33,10 @@ _TOTAL_WEIGHT = 1 << 29
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
     """One leaf, partitioned by text so that few objects and subscriptions have terms at several workers.
 
-    A vertex is a term, weighted by what it brings: the objects that have it and the subscriptions posted under it. A
-    net is the set of terms of an object, or of those that a subscription is posted under, weighted by what each further
-    worker that gets it costs. The sum of these costs over the nets (connectivity - 1) is made small while the vertex
-    weights stay even. Terms that the sample posts no subscription under are spread by their hash.
+    A vertex is a term, weighted by what it brings: the objects that have it, the subscriptions posted under it and the
+    postings read. A net is the set of terms of an object, or of those that a subscription is posted under, weighted by
+    what each further worker that gets it costs. The sum of these costs over the nets (connectivity - 1) is made small
+    while the vertex weights stay even. Terms that the sample posts no subscription under are spread by their hash.
 
     options  columns, rows: of the raster; seed: of the partitioner
 
@@ -51,7 +51,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     grid = bounds_of(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
     use, rates = term_use(sample), cost.rates(sample)
     of_object, of_subscription = _linear(rates, use, workers)
-    weights = of_object * use.objects + of_subscription * use.subscriptions
+    weights = of_object * use.objects + of_subscription * use.subscriptions + rates.posting * use.reads
     vertices = np.sort(np.argsort(-weights, kind="stable")[:MOST_VERTICES])
     given = np.full(len(weights), -1, dtype=np.int32)
     if workers > 1 and len(vertices) > workers:

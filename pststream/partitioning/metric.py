@@ -45,4 +45,5 @@ def deal_terms(use: TermUse, given: np.ndarray, workers: int, rates: LoadRates) 
     order = np.lexsort((-use.objects, given < 0))
     objects, subscriptions = (use.object_offsets, use.object_terms), (use.subscription_offsets, use.subscription_terms)
     rated = (rates.pair, rates.object, rates.subscription)
-    return np.asarray(deal_by_spread(order, given, *objects, *subscriptions, workers, *rated, AFFINITY))
+    seconds = rates.posting * use.reads
+    return np.asarray(deal_by_spread(order, given, *objects, *subscriptions, seconds, workers, *rated, AFFINITY))

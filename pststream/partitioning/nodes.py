@@ -33,7 +33,7 @@ class LeafNode:
 
     by_text        whether it is one of N_t, to be partitioned by text only
     terms          int32[n], what it serves of its rectangle (numbers of `Postings.term_ids`); None: everything
-    objects, subscriptions, load   as TextPart has them
+    objects, subscriptions, reads, load   as TextPart has them
     """
 
     rectangle: Rectangle
@@ -41,6 +41,7 @@ class LeafNode:
     terms: np.ndarray | None
     objects: int
     subscriptions: int
+    reads: int
     load: float
 
 
@@ -48,8 +49,8 @@ def whole_node(rectangle: Rectangle, by_text: bool, workload: Workload) -> LeafN
     """The node of a rectangle with all of its terms."""
     counts = workload.counts
     objects, subscriptions = int(counts.objects(*rectangle)), int(counts.subscriptions(*rectangle))
-    load = float(counts.load(workload.rates, *rectangle))
-    return LeafNode(rectangle, by_text, None, objects, subscriptions, load)
+    reads, load = int(counts.reads(*rectangle)), float(counts.load(workload.rates, *rectangle))
+    return LeafNode(rectangle, by_text, None, objects, subscriptions, reads, load)
 
 
 def partition_node(node: LeafNode, parts: int, workload: Workload) -> list[LeafNode]:
@@ -80,7 +81,7 @@ def partition_node(node: LeafNode, parts: int, workload: Workload) -> list[LeafN
 
 
 def _text_nodes(rectangle: Rectangle, parts: list[TextPart] | tuple[TextPart, ...]) -> list[LeafNode]:
-    return [LeafNode(rectangle, True, part.terms, part.objects, part.subscriptions, part.load) for part in parts]
+    return [LeafNode(rectangle, True, p.terms, p.objects, p.subscriptions, p.reads, p.load) for p in parts]
 
 
 def numbers_of_parts(nodes: list[LeafNode], workers: int, workload: Workload) -> list[int]:
@@ -127,12 +128,12 @@ def merge(nodes: list[LeafNode], workers: int, rates: LoadRates) -> tuple[np.nda
     objects = np.array([node.objects for node in nodes], dtype=np.float64)
     subscriptions = np.array([node.subscriptions for node in nodes], dtype=np.float64)
     order = np.argsort(-loads, kind="stable")
-    plain = (rates.pair, rates.object, rates.subscription)
-    place = merge_nodes(order, objects, subscriptions, plain, workers)[0]
-    level_parts(place, objects, subscriptions, plain, workers, max(LEVEL_STEPS // len(nodes), 1))
-    return place, rates.load(
-        np.bincount(place, objects, minlength=workers), np.bincount(place, subscriptions, minlength=workers)
-    )
+    reads = np.array([node.reads for node in nodes], dtype=np.float64)
+    figures = (objects, subscriptions, rates.posting * reads, (rates.pair, rates.object, rates.subscription), workers)
+    place = merge_nodes(order, *figures)[0]
+    level_parts(place, *figures, max(LEVEL_STEPS // len(nodes), 1))
+    held = (np.bincount(place, figure, minlength=workers) for figure in (objects, subscriptions, reads))
+    return place, rates.load(*held)
 
 
 def plan_of_nodes(

@@ -22,13 +22,14 @@ def deal_runs(
     leaves           int64[leaves] each: first column, first row, last column, last row, in the order of the walk
     entry, previous  where the walk enters each box, see `kernels.curve`
     """
-    objects = counts.objects(*leaves).astype(np.float64)
+    objects, reads = counts.objects(*leaves).astype(np.float64), counts.reads(*leaves)
     if float(counts.load(rates, 0, 0, counts.columns - 1, counts.rows - 1)) <= 0.0:
         objects, rates = np.ones_like(objects), LoadRates(pair=0.0, object=1.0, subscription=0.0)
     places = len(objects)
     keys = np.sort(entry.astype(np.int64) * (places + 1) + previous + 1)
     walk = Walk(
         objects=objects,
+        read_seconds=rates.posting * reads,
         touching=counts.subscriptions(*leaves),
         entry_start=np.searchsorted(keys, np.arange(places + 1) * (places + 1)),
         entry_previous=(keys % (places + 1) - 1).astype(np.int32),

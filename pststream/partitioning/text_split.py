@@ -4,7 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pststream.kernels.term_runs import count_terms, cut_terms, members_by_rank, objects_inside, pieces_touching
+from pststream.kernels.term_runs import (
+    add_terms,
+    count_terms,
+    cut_terms,
+    members_by_rank,
+    objects_inside,
+    pieces_touching,
+)
 from pststream.partitioning.cuts import Rectangle
 from pststream.workload.cost import LoadRates
 from pststream.workload.postings import Postings
@@ -20,12 +27,14 @@ class TextPart:
     terms          int32[n]   numbers of `Postings.term_ids`, in the order of the cut
     objects        int        objects with one of the terms
     subscriptions  int        boxes posted under one of them
-    load           float      seconds, Definition 1
+    reads          int        postings that the objects read under these terms
+    load           float      seconds
     """
 
     terms: np.ndarray
     objects: int
     subscriptions: int
+    reads: int
     load: float
 
 
@@ -37,8 +46,9 @@ class TextNode:
     most frequent, which nearly each object has: an object with several of those counts once. Terms that no box of the
     region is posted under come last, where they bring no object that is not there.
 
-    PS2Stream does not say how PartitionNode cuts the terms. Taken here because Definition 1 is a product: runs of one
-    frequency keep one of its factors small, dealing terms by frequency alone keeps neither.
+    PS2Stream does not say how PartitionNode cuts the terms. Taken here because Definition 1 has a product: runs of one
+    frequency keep one of its factors small, dealing terms by frequency alone keeps neither. What the objects read is
+    the same in any order.
     """
 
     def __init__(self, rectangle: Rectangle, postings: Postings, only: np.ndarray | None = None) -> None:
@@ -53,6 +63,8 @@ class TextNode:
         self.terms = terms[np.argsort(each, kind="stable")].astype(np.int32)
         rank = np.full(postings.terms, -1, dtype=np.int32)
         rank[self.terms] = np.arange(len(self.terms))
+        read = add_terms(objects, *postings.object_terms, postings.reads, postings.terms)
+        self._reads = read[self.terms].astype(np.float64)
         self._members = (
             *members_by_rank(objects, *postings.object_terms, rank, len(self.terms)),
             *members_by_rank(pieces, *postings.piece_terms, rank, len(self.terms)),
@@ -65,11 +77,13 @@ class TextNode:
         Fewer parts where there are fewer terms, or where one term alone is the greatest load.
         """
         plain = (rates.pair, rates.object, rates.subscription)
-        ends, objects, subscriptions = cut_terms(parts, float(bound), *self._members, plain)
-        loads = rates.load(objects.astype(np.float64), subscriptions.astype(np.float64))
+        read_seconds = rates.posting * self._reads
+        ends, objects, subscriptions = cut_terms(parts, float(bound), *self._members, read_seconds, plain)
+        reads = np.add.reduceat(self._reads, ends[:-1]) if len(objects) and len(self.terms) else np.zeros(len(objects))
+        loads = rates.load(objects.astype(np.float64), subscriptions.astype(np.float64), reads)
         if len(loads) and loads.max() > bound:
             return []
         return [
-            TextPart(self.terms[ends[i] : ends[i + 1]], int(objects[i]), int(subscriptions[i]), float(loads[i]))
-            for i in range(len(loads))
+            TextPart(self.terms[ends[i] : ends[i + 1]], int(o), int(s), int(r), float(loads[i]))
+            for i, (o, s, r) in enumerate(zip(objects, subscriptions, reads))
         ]

@@ -7,7 +7,7 @@ in `migrations` and `plan_units` are written first; the row in `plans` switches.
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -148,8 +148,8 @@ def _recent(home: Home, settings: Settings, version: int, measured: Balance) -> 
     sample, _ = draw_sample(home, settings, after_key=measured.first_key, ranking=load_ranking(home, version))
     live = max(sample.pieces * sample.subscription_scale, 1.0)
     part = min(measured.requests / live, 1.0)
-    cost = (settings.cost_check, settings.cost_object, part * settings.cost_insert, part * settings.cost_delete)
-    return sample, CostModel(*cost)
+    cost = CostModel.of(settings)
+    return sample, replace(cost, insert=part * cost.insert, delete=part * cost.delete)
 
 
 def _adjusted(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:

@@ -60,7 +60,7 @@ def new_plan(
         raise RetryableError("a batch was left unfinished", "run: pststream match, then plan again")
     sample, vocabulary = draw_sample(home, settings, versions)
     progress(f"sample: {sample.objects} objects, {sample.pieces} boxes of subscriptions, {vocabulary.num_rows} terms")
-    cost = CostModel(settings.cost_check, settings.cost_object, settings.cost_insert, settings.cost_delete)
+    cost = CostModel.of(settings)
     made = make_plan(settings.planner, sample, settings.workers, cost)
     loads = worker_loads(sample, made, cost)
     figures = {**loads.figures, "seconds": time.perf_counter() - began}

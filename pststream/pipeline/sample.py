@@ -27,6 +27,7 @@ from pststream.state.session import get_context
 from pststream.state.slices import Range, Slice, read_slices, tasks_of
 from pststream.state.tables import TABLES
 from pststream.workload.mixing import mix_unit
+from pststream.workload.reads import sample_with_reads
 
 SEED = 7
 OBJECT_COLUMNS = ["object_key", "lon", "lat", "terms"]
@@ -63,7 +64,7 @@ def draw_sample(
     clauses, post_offsets, post_terms = rarest_clause_first(
         whole(piece_rows.column("clauses")), (ranking or Ranking(ids, counts)).frequency
     )
-    sample = WorkloadSample(
+    sample = sample_with_reads(
         lon=whole(object_rows.column("lon")).to_numpy(),
         lat=whole(object_rows.column("lat")).to_numpy(),
         term_offsets=offsets,

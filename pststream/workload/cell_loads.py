@@ -32,15 +32,15 @@ class CellLoads:
 def cell_loads(sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, worker: int) -> CellLoads:
     """The cells of a worker.
 
-    Departure from PS2Stream's Definition 3, n_o * n_q, which is the first term of Definition 1 alone: where checking is
-    cheap, as it is here, objects and subscriptions cost more than their product; so the load of a cell is Definition 1
-    for it. A box over several cells counts in each, as in the paper.
+    Departure from PS2Stream's Definition 3, n_o * n_q, which is the first term of Definition 1 alone: here that says
+    least, so the load of a cell is what it costs a worker (`CostModel`). A box over several cells counts in each, as in
+    the paper.
     """
     arrays = PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
     grid = plan.grid
-    objects = objects_of_cells(
-        grid.cell(sample.lon, sample.lat), sample.term_offsets, sample.terms, live_terms_of(sample), arrays, worker
-    )
+    cells_of = grid.cell(sample.lon, sample.lat)
+    terms = (sample.term_offsets, sample.terms, live_terms_of(sample), sample.reads)
+    objects, reads = objects_of_cells(cells_of, *terms, arrays, worker)
     ranges = cell_ranges(grid, sample.boxes).astype(np.int64)
     subscriptions = np.zeros(grid.cells, np.int64)
     whole = np.diff(sample.post_offsets) > 0
@@ -48,7 +48,7 @@ def cell_loads(sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, wo
         mine = np.isin(plan.cell_leaf, leaves)
         subscriptions[mine] = _cover(ranges[stored], grid.columns, grid.rows)[mine]
     cells = np.flatnonzero((objects > 0) | (subscriptions > 0))
-    loads = rates.load(objects[cells].astype(np.float64), subscriptions[cells].astype(np.float64))
+    loads = rates.load(*(counts[cells].astype(np.float64) for counts in (objects, subscriptions, reads)))
     return CellLoads(cells, objects[cells], subscriptions[cells], loads)
 
 

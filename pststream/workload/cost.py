@@ -9,6 +9,7 @@ from pststream.domain.workload import WorkloadSample
 from pststream.kernels.dispatch import PlanArrays
 from pststream.kernels.load import count_objects, count_subscriptions
 from pststream.kernels.pyramid import build_pyramid
+from pststream.settings import Settings
 from pststream.workload.live import live_terms_of, subscriptions_of
 from pststream.workload.ranges import cell_ranges
 
@@ -18,18 +19,29 @@ IDLE = 1e9
 
 @dataclass(frozen=True)
 class CostModel:
-    """Constants of Definition 1, in seconds.
+    """Constants of Definition 1, in seconds, and one more.
 
-    check   c1: check one object against one subscription
-    object  c2: handle one object
-    insert  c3: handle one insertion
-    delete  c4: handle one deletion
+    check    c1: each pair of an object and a subscription of a worker
+    object   c2: handle one object
+    insert   c3: handle one insertion
+    delete   c4: handle one deletion
+    posting  read one posting under a term of an object in its cell
+
+    Departure from the paper, whose workers check an object against the subscriptions of its cell, for which all pairs
+    of a worker stand: here an object reads only the postings of its own terms, so c1 is next to nothing, and what makes
+    one object dearer than another is `posting`. With 0 for it, this is Definition 1 as it stands.
     """
 
     check: float
     object: float
     insert: float
     delete: float
+    posting: float = 0.0
+
+    @classmethod
+    def of(cls, settings: Settings) -> "CostModel":
+        """The constants that a home is set to."""
+        return cls(**{name: getattr(settings, f"cost_{name}") for name in cls.__dataclass_fields__})
 
     def rates(self, sample: WorkloadSample) -> "LoadRates":
         """The constants for counts of the sample, which stand for the whole period."""
@@ -39,12 +51,14 @@ class CostModel:
             pair=self.check * sample.object_scale * sample.subscription_scale,
             object=self.object * sample.object_scale,
             subscription=self.insert * sample.subscription_scale + self.delete * deletions,
+            posting=self.posting * sample.object_scale * sample.subscription_scale,
         )
 
 
 @dataclass(frozen=True)
 class LoadRates:
-    """Seconds of the period for each (sampled object, sampled subscription), object, subscription of a worker.
+    """Seconds of the period for each (sampled object, sampled subscription), object, subscription of a worker, and for
+    each sampled posting that a sampled object reads.
 
     Departure from Definition 1: deletions are not told apart by subscription; each insertion brings its share of them.
     """
@@ -52,10 +66,14 @@ class LoadRates:
     pair: float
     object: float
     subscription: float
+    posting: float = 0.0
 
-    def load(self, objects: np.ndarray, subscriptions: np.ndarray) -> np.ndarray:
-        """Load of workers that get so many sampled objects and subscriptions: seconds, float64 of the same shape."""
-        return self.pair * objects * subscriptions + self.object * objects + self.subscription * subscriptions
+    def load(self, objects: np.ndarray, subscriptions: np.ndarray, reads: np.ndarray) -> np.ndarray:
+        """Load of workers that get so many sampled objects and subscriptions, which read so many sampled postings:
+        seconds, float64 of the same shape.
+        """
+        pairs = self.pair * objects * subscriptions
+        return pairs + self.object * objects + self.subscription * subscriptions + self.posting * reads
 
 
 @dataclass(frozen=True)
@@ -64,16 +82,20 @@ class WorkerLoads:
 
     objects             float64[workers]  objects sent to each worker
     subscriptions       float64[workers]  subscriptions stored at each worker
-    load                float64[workers]  seconds, Definition 1
+    reads               float64[workers]  postings that its objects read
+    load                float64[workers]  seconds
     unit_objects        float64[units]    objects that probe each unit
     unit_subscriptions  float64[units]    subscriptions stored for each unit
+    unit_load           float64[units]    seconds, as if each unit had a worker of its own
     """
 
     objects: np.ndarray
     subscriptions: np.ndarray
+    reads: np.ndarray
     load: np.ndarray
     unit_objects: np.ndarray
     unit_subscriptions: np.ndarray
+    unit_load: np.ndarray
 
     @property
     def total(self) -> float:
@@ -108,26 +130,23 @@ class WorkerLoads:
             "worker_loads": [float(load) for load in self.load],
         }
 
-    @property
-    def unit_load(self) -> np.ndarray:
-        """Load of each unit as balancers see it (Definition 3): objects x subscriptions, float64[units]."""
-        return self.unit_objects * self.unit_subscriptions
-
 
 def worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel) -> WorkerLoads:
     """The load of each worker and unit of `plan` if the period were like `sample`.
 
     An object counts at a worker that owns one of its live terms (terms under which the sample posts a subscription) in
-    its cell; a subscription counts once at each worker that stores a piece of it.
+    its cell; a subscription counts once at each worker that stores a piece of it; an (object, term) reads its postings
+    at the one worker that owns it.
 
     Source: PS2Stream, section IV-A, Definitions 1 and 2.
     """
     arrays = PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
-    of_unit, of_worker = count_objects(
+    of_unit, of_worker, unit_reads = count_objects(
         plan.grid.cell(sample.lon, sample.lat),
         sample.term_offsets,
         sample.terms,
         live_terms_of(sample),
+        sample.reads,
         arrays,
         plan.workers,
     )
@@ -143,10 +162,14 @@ def worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel) -
         leaves,
         plan.workers,
     )
+    reads = np.bincount(plan.unit_worker, unit_reads, plan.workers)
+    rates = cost.rates(sample)
     return WorkerLoads(
         objects=of_worker * sample.object_scale,
         subscriptions=stored_worker * sample.subscription_scale,
-        load=cost.rates(sample).load(of_worker, stored_worker),
+        reads=reads * sample.object_scale * sample.subscription_scale,
+        load=rates.load(of_worker, stored_worker, reads),
         unit_objects=of_unit * sample.object_scale,
         unit_subscriptions=stored_unit * sample.subscription_scale,
+        unit_load=rates.load(of_unit, stored_unit, unit_reads),
     )

@@ -30,6 +30,7 @@ class RegionCounts:
     live       objects that have a live term
     corners    four tables: boxes by their south-west, south-east, north-west, north-east corner
     covered    pairs of a live object and a box that covers the object's cell
+    read       postings that the objects read
 
     All questions take rectangles by first and last column and row, inclusive, as numbers or as arrays that broadcast;
     a rectangle whose last is before its first is empty. Answers are counts of the sample, not scaled.
@@ -41,6 +42,7 @@ class RegionCounts:
     live: np.ndarray
     corners: np.ndarray
     covered: np.ndarray
+    read: np.ndarray
 
     @property
     def columns(self) -> int:
@@ -67,20 +69,28 @@ class RegionCounts:
         """
         return _sum(self.covered, x0, y0, x1, y1)
 
+    def reads(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
+        """Postings that the objects in each rectangle read: int64."""
+        return _sum(self.read, x0, y0, x1, y1)
+
     def load(self, rates: LoadRates, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
         """Definition 1 for a worker that serves each rectangle alone: seconds, float64."""
-        return rates.load(self.objects(x0, y0, x1, y1), self.subscriptions(x0, y0, x1, y1))
+        objects, subscriptions = self.objects(x0, y0, x1, y1), self.subscriptions(x0, y0, x1, y1)
+        return rates.load(objects, subscriptions, self.reads(x0, y0, x1, y1))
 
 
 def region_counts(sample: WorkloadSample, grid: DispatchGrid) -> RegionCounts:
     """The tables of a sample over a raster; pieces without a posting term are left out."""
     has_live = live_objects_of(sample)
-    objects = _count(grid, grid.cell(sample.lon[has_live], sample.lat[has_live]))
+    cells = grid.cell(sample.lon, sample.lat)
+    objects = _count(grid, cells[has_live])
+    reads_of = np.diff(np.append(0, np.cumsum(sample.reads, dtype=np.int64))[sample.term_offsets])
+    read = np.bincount(cells, reads_of, grid.cells).astype(np.int64).reshape(grid.rows, grid.columns)
     ranges = cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0]).astype(np.int64)
     sides = ((0, 1), (2, 1), (0, 3), (2, 3))
     corners = np.stack([_table(_count(grid, ranges[:, y] * grid.columns + ranges[:, x])) for x, y in sides])
     x, y = np.arange(grid.columns)[None, :], np.arange(grid.rows)[:, None]
-    return RegionCounts(_table(objects), corners, _table(objects * _overlapping(corners, x, y, x, y)))
+    return RegionCounts(_table(objects), corners, _table(objects * _overlapping(corners, x, y, x, y)), _table(read))
 
 
 def _count(grid: DispatchGrid, cells: np.ndarray) -> np.ndarray:

@@ -13,9 +13,14 @@ def posted_terms_of(sample: WorkloadSample) -> tuple[np.ndarray, np.ndarray]:
     Returns posted int64[T] ascending, places int32[len(sample.terms)], -1 for a term that is not posted.
     """
     posted = np.unique(sample.post_terms)
+    return posted, places_among(posted, sample.terms)
+
+
+def places_among(posted: np.ndarray, terms: np.ndarray) -> np.ndarray:
+    """The place of each of `terms` (int64[n]) among those of `posted` (int64, distinct), or -1: int32[n]."""
     bits = max(3, (2 * len(posted)).bit_length())
     slots, places = hash_table(posted, bits)
-    return posted, np.asarray(term_places(sample.terms, slots, places, bits))
+    return np.asarray(term_places(terms, slots, places, bits))
 
 
 def live_terms_of(sample: WorkloadSample) -> np.ndarray:

@@ -23,6 +23,7 @@ class Postings:
     cell_start    int64[cells+1]      slice of the objects of each cell; objects lie cell by cell
     column, row   int32[objects]      cell of each object
     object_terms  int64[objects+1], int32[n]    terms of each object
+    reads         int32[n]            sampled postings that each of these terms reads
     ranges        int32[pieces, 4]    first column, first row, last column, last row of each box
     piece_terms   int64[pieces+1], int32[m]     posting terms of each box
     """
@@ -33,6 +34,7 @@ class Postings:
     column: np.ndarray
     row: np.ndarray
     object_terms: Csr
+    reads: np.ndarray
     ranges: np.ndarray
     piece_terms: Csr
 
@@ -57,8 +59,9 @@ def postings_of(sample: WorkloadSample, grid: DispatchGrid) -> Postings:
     slots, places = hash_table(term_ids, bits)
     cells = grid.cell(sample.lon, sample.lat)
     order = np.argsort(cells, kind="stable")
-    object_terms = place_terms(order, sample.term_offsets, sample.terms, slots, places, bits)
-    piece_terms = place_terms(np.arange(sample.pieces), sample.post_offsets, sample.post_terms, slots, places, bits)
+    start, object_terms, origin = place_terms(order, sample.term_offsets, sample.terms, slots, places, bits)
+    pieces = np.arange(sample.pieces)
+    piece_start, piece_terms, _ = place_terms(pieces, sample.post_offsets, sample.post_terms, slots, places, bits)
     cells = cells[order]
     return Postings(
         grid=grid,
@@ -66,7 +69,8 @@ def postings_of(sample: WorkloadSample, grid: DispatchGrid) -> Postings:
         cell_start=np.searchsorted(cells, np.arange(grid.cells + 1)),
         column=(cells % grid.columns).astype(np.int32),
         row=(cells // grid.columns).astype(np.int32),
-        object_terms=object_terms,
+        object_terms=(start, object_terms),
+        reads=sample.reads[origin],
         ranges=cell_ranges(grid, sample.boxes),
-        piece_terms=piece_terms,
+        piece_terms=(piece_start, piece_terms),
     )

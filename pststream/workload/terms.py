@@ -15,6 +15,7 @@ class TermUse:
     ids                   int64[T]                term ids, ascending; elsewhere a term is its place here
     object_offsets        int64[objects+1]        slice of `object_terms` of each object
     object_terms          int32[n]                distinct terms of each object
+    reads                 int64[T]                sampled postings that the objects read under each term
     subscription_offsets  int64[subscriptions+1]  slice of `subscription_terms` of each subscription
     subscription_terms    int32[m]                distinct terms that each subscription is posted under
     """
@@ -22,6 +23,7 @@ class TermUse:
     ids: np.ndarray
     object_offsets: np.ndarray
     object_terms: np.ndarray
+    reads: np.ndarray
     subscription_offsets: np.ndarray
     subscription_terms: np.ndarray
 
@@ -52,6 +54,7 @@ def term_use(sample: WorkloadSample) -> TermUse:
         ids=ids,
         object_offsets=before[sample.term_offsets],
         object_terms=places[places >= 0],
+        reads=np.bincount(places[places >= 0], sample.reads[places >= 0], len(ids)).astype(np.int64),
         subscription_offsets=np.searchsorted(posts, np.arange(count + 1) * terms),
         subscription_terms=(posts % terms).astype(np.int32),
     )

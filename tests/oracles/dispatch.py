@@ -63,9 +63,10 @@ def _lists(offsets: list[int], values: list[int]) -> list[list[int]]:
 
 
 def loads(
-    sample: WorkloadSample, plan: PartitionPlan, costs: tuple[float, float, float, float]
+    sample: WorkloadSample, plan: PartitionPlan, costs: tuple[float, float, float, float, float]
 ) -> tuple[list[int], list[int], list[int], list[int], list[float]]:
     """Sampled objects and subscriptions of each unit, of each worker, and the scaled load of each worker."""
+    read = [0] * plan.workers
     posts = _lists(sample.post_offsets.tolist(), sample.post_terms.tolist())
     live = {term for terms in posts for term in terms}
     unit_objects: list[set[int]] = [set() for _ in range(plan.units)]
@@ -74,6 +75,9 @@ def loads(
         found = [term for term in terms if term in live]
         for unit in units_of_object(plan, float(sample.lon[i]), float(sample.lat[i]), found):
             unit_objects[unit].add(i)
+        cell, first = cell_of(plan.grid, float(sample.lon[i]), float(sample.lat[i])), int(sample.term_offsets[i])
+        for place, term in enumerate(terms):
+            read[int(plan.unit_worker[owner(plan, cell, term)])] += int(sample.reads[first + place])
     for key, box, terms in zip(sample.piece_key.tolist(), sample.boxes.tolist(), posts):
         for unit in units_of_piece(plan, tuple(box), terms):
             unit_keys[unit].add(key)
@@ -85,5 +89,6 @@ def loads(
         o, q = objects[-1] * sample.object_scale, keys[-1] * sample.subscription_scale
         everyone = len(set(sample.piece_key.tolist()))
         d = keys[-1] / everyone * sample.deletions if everyone else 0.0
-        load.append(costs[0] * o * q + costs[1] * o + costs[2] * q + costs[3] * d)
+        r = read[worker] * sample.object_scale * sample.subscription_scale
+        load.append(costs[0] * o * q + costs[1] * o + costs[2] * q + costs[3] * d + costs[4] * r)
     return [len(s) for s in unit_objects], [len(s) for s in unit_keys], objects, keys, load

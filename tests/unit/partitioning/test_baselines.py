@@ -11,6 +11,7 @@ from pststream.workload.cost import CostModel, WorkerLoads, worker_loads
 from pststream.workload.places import city_places
 from pststream.workload.power_law import PowerLaw
 from pststream.workload.queries import QueryStyle
+from pststream.workload.reads import sample_with_reads
 from pststream.workload.synthetic import (
     SyntheticObjects,
     SyntheticSubscriptions,
@@ -42,8 +43,15 @@ def sample_of(objects: SyntheticObjects, subscriptions: SyntheticSubscriptions) 
     term_offsets, term_list = pack(terms)
     post_offsets, post_list = pack(posts)
     keys = np.arange(len(posts))
-    return WorkloadSample(
-        objects.lon, objects.lat, term_offsets, term_list, subscriptions.boxes, keys, post_offsets, post_list
+    return sample_with_reads(
+        lon=objects.lon,
+        lat=objects.lat,
+        term_offsets=term_offsets,
+        terms=term_list,
+        boxes=subscriptions.boxes,
+        piece_key=keys,
+        post_offsets=post_offsets,
+        post_terms=post_list,
     )
 
 

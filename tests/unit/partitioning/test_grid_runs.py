@@ -13,7 +13,9 @@ from pststream.space.curves import hilbert_walk
 PAIR, OBJECT, SUBSCRIPTION = 0.5, 2.0, 3.0
 
 
-def make_walk(columns: int, rows: int, objects: np.ndarray, ranges: np.ndarray) -> tuple[Walk, list[set[int]]]:
+def make_walk(
+    columns: int, rows: int, objects: np.ndarray, ranges: np.ndarray, reads: np.ndarray
+) -> tuple[Walk, list[set[int]]]:
     """The walk through a small raster, and the boxes that touch each of its places."""
     x, y = hilbert_walk(columns, rows)
     place = np.empty((rows, columns), dtype=np.int32)
@@ -25,6 +27,7 @@ def make_walk(columns: int, rows: int, objects: np.ndarray, ranges: np.ndarray) 
     ]
     walk = Walk(
         objects.astype(np.float64),
+        reads.astype(np.float64),
         np.array([len(boxes) for boxes in touching]),
         np.searchsorted(entry[order], np.arange(len(x) + 1)),
         previous[order],
@@ -43,13 +46,13 @@ def walks(draw: st.DrawFn, most: int = 8) -> tuple[Walk, list[set[int]]]:
     across = np.sort(rng.integers(0, columns, (boxes, 2)), axis=1)
     up = np.sort(rng.integers(0, rows, (boxes, 2)), axis=1)
     ranges = np.column_stack([across[:, 0], up[:, 0], across[:, 1], up[:, 1]]).astype(np.int32)
-    return make_walk(columns, rows, rng.integers(0, 9, columns * rows), ranges)
+    return make_walk(columns, rows, rng.integers(0, 9, columns * rows), ranges, rng.integers(0, 20, columns * rows))
 
 
 def counted(walk: Walk, touching: list[set[int]], start: int, stop: int) -> float:
     objects = walk.objects[start:stop].sum()
     boxes = len(set().union(*touching[start:stop]))
-    return float(PAIR * objects * boxes + OBJECT * objects + SUBSCRIPTION * boxes)
+    return float(PAIR * objects * boxes + OBJECT * objects + SUBSCRIPTION * boxes + walk.read_seconds[start:stop].sum())
 
 
 @settings(max_examples=100, deadline=None)
@@ -80,6 +83,6 @@ def test_greatest_load_is_minimal(made: tuple[Walk, list[set[int]]], runs: int) 
 def test_a_heavy_block_does_not_starve_the_others() -> None:
     objects = np.ones(64)
     objects[30] = 1000
-    walk, _ = make_walk(8, 8, objects, np.empty((0, 4), dtype=np.int32))
+    walk, _ = make_walk(8, 8, objects, np.empty((0, 4), dtype=np.int32), np.zeros(64))
     loads = np.diff(np.append(0, np.cumsum(objects))[cut_walk(walk, 8)])
     assert sorted(loads.tolist())[:7] == pytest.approx([9] * 7, abs=2)

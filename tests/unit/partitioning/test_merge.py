@@ -31,12 +31,12 @@ def test_all_parts_are_given_out_where_that_is_as_good() -> None:
     assert share_parts(np.array([0, 3, 6]), np.zeros(6), 4).sum() == 4
 
 
-def twin(objects: np.ndarray, subscriptions: np.ndarray, order: np.ndarray, parts: int) -> list[int]:
+def twin(objects: np.ndarray, subscriptions: np.ndarray, reads: np.ndarray, order: np.ndarray, parts: int) -> list[int]:
     """The paper's MergeNodesIntoPartitions, word by word."""
 
     def load(nodes: list[int]) -> float:
         o, s = sum(objects[n] for n in nodes), sum(subscriptions[n] for n in nodes)
-        return float(RATES[0] * o * s + RATES[1] * o + RATES[2] * s)
+        return float(RATES[0] * o * s + RATES[1] * o + RATES[2] * s + sum(reads[n] for n in nodes))
 
     def factor(held: list[list[int]]) -> float:
         loads = [load(nodes) for nodes in held]
@@ -60,28 +60,28 @@ def twin(objects: np.ndarray, subscriptions: np.ndarray, order: np.ndarray, part
 @given(st.integers(1, 12), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_merges_as_the_paper_says(nodes: int, parts: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    objects, subscriptions = rng.integers(1, 40, (2, nodes)).astype(np.float64)
-    own = RATES[0] * objects * subscriptions + RATES[1] * objects + RATES[2] * subscriptions
+    objects, subscriptions, reads = rng.integers(1, 40, (3, nodes)).astype(np.float64)
+    own = RATES[0] * objects * subscriptions + RATES[1] * objects + RATES[2] * subscriptions + reads
     order = np.argsort(-own, kind="stable")
-    place, load = merge_nodes(order, objects, subscriptions, RATES, parts)
-    assert place.tolist() == twin(objects, subscriptions, order, parts)
-    o, s = np.bincount(place, objects, parts), np.bincount(place, subscriptions, parts)
-    assert load == pytest.approx(RATES[0] * o * s + RATES[1] * o + RATES[2] * s)
+    place, load = merge_nodes(order, objects, subscriptions, reads, RATES, parts)
+    assert place.tolist() == twin(objects, subscriptions, reads, order, parts)
+    o, s, r = (np.bincount(place, figure, parts) for figure in (objects, subscriptions, reads))
+    assert load == pytest.approx(RATES[0] * o * s + RATES[1] * o + RATES[2] * s + r)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 9), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_levelling_leaves_no_single_step_that_helps(nodes: int, parts: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    objects, subscriptions = rng.integers(0, 40, (2, nodes)).astype(np.float64)
+    objects, subscriptions, reads = rng.integers(0, 40, (3, nodes)).astype(np.float64)
     place = rng.integers(0, parts, nodes)
 
     def loads(where: np.ndarray) -> np.ndarray:
-        o, s = np.bincount(where, objects, parts), np.bincount(where, subscriptions, parts)
-        return np.asarray(RATES[0] * o * s + RATES[1] * o + RATES[2] * s)
+        o, s, r = (np.bincount(where, figure, parts) for figure in (objects, subscriptions, reads))
+        return np.asarray(RATES[0] * o * s + RATES[1] * o + RATES[2] * s + r)
 
     before = loads(place).max()
-    level_parts(place, objects, subscriptions, RATES, parts, 1000)
+    level_parts(place, objects, subscriptions, reads, RATES, parts, 1000)
     after = loads(place)
     assert after.max() <= before * (1 + 1e-9)
     top = int(np.argmax(after))
@@ -93,6 +93,6 @@ def test_levelling_leaves_no_single_step_that_helps(nodes: int, parts: int, seed
 
 
 def test_nodes_without_any_load_do_not_matter() -> None:
-    place, load = merge_nodes(np.arange(5), np.zeros(5), np.zeros(5), RATES, 2)
+    place, load = merge_nodes(np.arange(5), np.zeros(5), np.zeros(5), np.zeros(5), RATES, 2)
     assert len(place) == 5
     assert load.tolist() == [0, 0]

@@ -20,7 +20,7 @@ from pststream.workload.ranges import cell_ranges
 from tests.plans import make_sample, samples, unpack
 
 GRID = DispatchGrid(-10.0, 30.0, 30.0, 60.0, 7, 5)
-COST = CostModel(1.0, 2.0, 3.0, 0.5)
+COST = CostModel(1.0, 2.0, 3.0, 0.5, 0.25)
 
 
 @st.composite
@@ -46,6 +46,14 @@ def inside(sample: WorkloadSample, node: Rectangle) -> tuple[list[set[int]], lis
         if x0 <= node.x1 and x1 >= node.x0 and y0 <= node.y1 and y1 >= node.y0
     ]
     return objects, boxes
+
+
+def reads_inside(sample: WorkloadSample, node: Rectangle) -> list[tuple[int, int]]:
+    """Each occurrence of a term in an object of a rectangle of cells, and the postings that it reads."""
+    x, y = GRID.cell_x(sample.lon), GRID.cell_y(sample.lat)
+    here = (x >= node.x0) & (x <= node.x1) & (y >= node.y0) & (y <= node.y1)
+    kept = np.repeat(here, np.diff(sample.term_offsets))
+    return list(zip(sample.terms[kept].tolist(), sample.reads[kept].tolist()))
 
 
 def cosine(sample: WorkloadSample, node: Rectangle) -> float:
@@ -107,6 +115,7 @@ def test_parts_by_text_are_what_they_say(sample: WorkloadSample, node: Rectangle
     rates, postings = COST.rates(sample), postings_of(sample, GRID)
     found = TextNode(node, postings).cut(parts, rates)
     objects, boxes = inside(sample, node)
+    of_terms = reads_inside(sample, node)
     assert 1 <= len(found) <= parts
     named = [term for part in found for term in postings.term_ids[part.terms].tolist()]
     assert sorted(named) == sorted(set().union(*objects, *boxes))
@@ -114,7 +123,9 @@ def test_parts_by_text_are_what_they_say(sample: WorkloadSample, node: Rectangle
         terms = set(postings.term_ids[part.terms].tolist())
         assert part.objects == sum(bool(terms & some) for some in objects)
         assert part.subscriptions == sum(bool(terms & some) for some in boxes)
-        assert part.load == pytest.approx(float(rates.load(np.array(part.objects), np.array(part.subscriptions))))
+        read = sum(reads for term, reads in of_terms if term in terms)
+        assert part.reads == read
+        assert part.load == pytest.approx(rates.load(*map(np.array, (part.objects, part.subscriptions, read))))
 
 
 @settings(max_examples=60, deadline=None)
@@ -124,11 +135,12 @@ def test_no_cut_of_the_same_order_is_much_better(sample: WorkloadSample, parts: 
     node, rates, postings = Rectangle(0, 0, 6, 4), COST.rates(sample), postings_of(sample, GRID)
     text = TextNode(node, postings)
     order, (objects, boxes) = postings.term_ids[text.terms].tolist(), inside(sample, node)
+    of_terms = reads_inside(sample, node)
 
     def load(first: int, end: int) -> float:
         terms = set(order[first:end])
         o, s = sum(bool(terms & some) for some in objects), sum(bool(terms & some) for some in boxes)
-        return float(rates.load(np.array(o), np.array(s)))
+        return float(rates.load(*map(np.array, (o, s, sum(n for term, n in of_terms if term in terms)))))
 
     best = [[math.inf] * (parts + 1) for _ in range(len(order) + 1)]
     best[0] = [0.0] * (parts + 1)

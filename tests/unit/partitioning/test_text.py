@@ -30,6 +30,11 @@ def test_use_of_terms_is_what_counting_finds(sample: WorkloadSample) -> None:
     found = [use.ids[terms].tolist() for terms in unpack(use.subscription_offsets, use.subscription_terms)]
     assert found == [sorted(posted[key]) for key in sorted(posted)]
     assert use.objects.tolist() == [sum(t in terms for terms in live) for t in use.ids.tolist()]
+    read = dict.fromkeys(use.ids.tolist(), 0)
+    for term, count in zip(sample.terms.tolist(), sample.reads.tolist()):
+        if term in read:
+            read[term] += count
+    assert use.reads.tolist() == list(read.values())
     assert use.subscriptions.tolist() == [sum(t in terms for terms in posted.values()) for t in use.ids.tolist()]
 
 
@@ -37,20 +42,25 @@ def load(objects: float, subscriptions: float) -> float:
     return RATES[0] * objects * subscriptions + RATES[1] * objects + RATES[2] * subscriptions
 
 
+POSTING = 0.25
+
+
 def deal_slowly(use: TermUse, order: list[int], given: list[int], workers: int) -> list[int]:
     """`deal_by_spread` with sets."""
     sides = [unpack(use.object_offsets, use.object_terms), unpack(use.subscription_offsets, use.subscription_terms)]
     have: list[list[set[int]]] = [[set() for _ in sides] for _ in range(workers)]
-    dealt = [-1] * len(order)
+    dealt, reads = [-1] * len(order), [0.0] * workers
     for term in order:
         new = [{row for row, terms in enumerate(side) if term in terms} for side in sides]
         scores = []
-        for mine in have:
-            before, after = load(*map(len, mine)), load(*(len(a | b) for a, b in zip(mine, new)))
+        for mine, read in zip(have, reads):
+            before = load(*map(len, mine)) + read
+            after = load(*(len(a | b) for a, b in zip(mine, new))) + read + POSTING * float(use.reads[term])
             scores.append(after + AFFINITY * (after - before))
         best = given[term] if given[term] >= 0 else scores.index(min(scores))
         dealt[term] = best
         have[best] = [a | b for a, b in zip(have[best], new)]
+        reads[best] += POSTING * float(use.reads[term])
     return dealt
 
 
@@ -61,13 +71,15 @@ def test_dealing_by_spread_equals_its_slow_twin(sample: WorkloadSample, workers:
     order = rng.permutation(len(use.ids))
     given = np.where(rng.random(len(order)) < 0.3, rng.integers(0, workers, len(order)), -1).astype(np.int32)
     rows = (use.object_offsets, use.object_terms, use.subscription_offsets, use.subscription_terms)
-    dealt = deal_by_spread(order, given, *rows, workers, *RATES, AFFINITY)
+    dealt = deal_by_spread(order, given, *rows, POSTING * use.reads, workers, *RATES, AFFINITY)
     assert dealt.tolist() == deal_slowly(use, order.tolist(), given.tolist(), workers)
 
 
 def test_dealing_by_frequency() -> None:
-    objects, subscriptions = np.array([1, 9, 4, 4]), np.array([0, 0, 0, 0])
-    assert deal_by_frequency(np.array([1, 2, 3, 0]), objects, subscriptions, 2, *RATES).tolist() == [1, 0, 1, 1]
+    order, objects, nothing = np.array([1, 2, 3, 0]), np.array([1, 9, 4, 4]), np.zeros(4)
+    assert deal_by_frequency(order, objects, nothing, nothing, 2, *RATES).tolist() == [1, 0, 1, 1]
+    reads = np.array([0.0, 0.0, 100.0, 0.0])
+    assert deal_by_frequency(order, objects, nothing, reads, 2, *RATES).tolist() == [0, 0, 1, 0]
 
 
 @given(st.lists(st.sets(st.integers(0, 9)), max_size=20))

@@ -29,6 +29,9 @@ def test_equals_counting(sample: WorkloadSample, columns: int, rows: int, data: 
         if cell in cells and live & set(ids)
     ]
     counts = region_counts(sample, grid)
+    reads = unpack(sample.term_offsets, sample.reads)
+    at = map(slow.cell_of, [grid] * sample.objects, sample.lon, sample.lat)
+    assert counts.reads(x0, y0, x1, y1) == sum(sum(read) for cell, read in zip(at, reads) if cell in cells)
     assert counts.objects(x0, y0, x1, y1) == len(inside)
     assert counts.subscriptions(x0, y0, x1, y1) == sum(bool(box & cells) for box in covered)
     assert counts.pairs(x0, y0, x1, y1) == sum(cell in box for cell in inside for box in covered)
@@ -39,8 +42,8 @@ def test_equals_counting(sample: WorkloadSample, columns: int, rows: int, data: 
 @given(samples())
 def test_takes_arrays(sample: WorkloadSample) -> None:
     counts = region_counts(sample, DispatchGrid(-10.0, 30.0, 30.0, 60.0, 8, 8))
-    rates = CostModel(1.0, 2.0, 3.0, 4.0).rates(sample)
+    rates = CostModel(1.0, 2.0, 3.0, 4.0, 5.0).rates(sample)
     last = np.arange(8)
-    for question in (counts.objects, counts.subscriptions, counts.pairs):
+    for question in (counts.objects, counts.subscriptions, counts.pairs, counts.reads):
         assert question(0, 2, last, 5).tolist() == [int(question(0, 2, x, 5)) for x in range(8)]
     assert counts.load(rates, 0, 2, last, 5).tolist() == [float(counts.load(rates, 0, 2, x, 5)) for x in range(8)]

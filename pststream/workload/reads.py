@@ -1,0 +1,32 @@
+"""Samples that tell what matching reads."""
+
+from typing import Any
+
+import numpy as np
+
+from pststream.domain.workload import WorkloadSample
+from pststream.kernels.match import point_codes
+from pststream.kernels.reads import count_reads
+from pststream.kernels.segment import count_postings, directory, fill_postings
+from pststream.workload.live import places_among
+
+
+def sample_with_reads(**columns: Any) -> WorkloadSample:
+    """The sample of all columns but `reads`, which it counts: the sampled postings that each (object, term) would read.
+
+    The postings are those of an index segment of the sampled pieces (DESIGN section 6: cells of the level of the box,
+    terms of the clause that it is posted under), so this is what a match of the sample calls candidates.
+    """
+    post_offsets, post_terms = columns["post_offsets"], columns["post_terms"]
+    posted = np.unique(post_terms)
+    boxes, sizes = columns["boxes"], np.diff(post_offsets)
+    literals = np.searchsorted(posted, post_terms).astype(np.int32)
+    count = count_postings(boxes, sizes)
+    keys, piece, rank = np.empty(count, np.int64), np.empty(count, np.int32), np.empty(count, np.int16)
+    fill_postings(boxes, post_offsets[:-1], sizes, literals, keys, piece, rank)
+    keys.sort()
+    codes = point_codes(columns["lon"], columns["lat"])
+    order = np.argsort(codes, kind="stable")
+    places = places_among(posted, columns["terms"])
+    reads = count_reads(order, codes[order], columns["term_offsets"], places, *directory(keys))
+    return WorkloadSample(**columns, reads=np.asarray(reads))
