@@ -32,7 +32,7 @@ class Settings:
     max_text_bytes: int = _key(1_048_576, "longer texts are rejected")
     sample_objects: int = _key(200_000, "objects that a planner sees at most")
     sample_subscriptions: int = _key(200_000, "subscriptions that a planner sees at most")
-    cost_check: float = _key(5e-12, "c1 of Definition 1: seconds to check one object against one subscription")
+    cost_check: float = _key(2e-12, "c1 of Definition 1: seconds to check one object against one subscription")
     cost_object: float = _key(2e-6, "c2: seconds to handle one object")
     cost_insert: float = _key(2e-6, "c3: seconds to handle one insertion")
     cost_delete: float = _key(5e-7, "c4: seconds to handle one deletion")

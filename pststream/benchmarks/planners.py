@@ -13,6 +13,8 @@ from pststream.settings import Settings
 from pststream.workload.queries import QueryStyle
 
 SIZES = {"small": (50_000, 50_000), "full": (1_000_000, 500_000)}
+OBJECTS_A_REQUEST = 5
+ROUNDS = {"small": 1, "full": 3}
 WORKERS = 8
 WORKLOADS = {
     "q1": QueryStyle("q1", frequent_share=0.3),
@@ -41,8 +43,10 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             bench = BenchHome(f"{folder}/home", seed, progress)
             bench.add_subscriptions(subscriptions, style)
             bench.add_objects(objects)
+            changed = objects // OBJECTS_A_REQUEST // 2
+            bench.add_subscriptions(changed, style, delete=changed)
             progress(f"workload {name}")
-            figures |= _workload(name, bench, settings, progress)
+            figures |= _workload(name, bench, settings, ROUNDS[scale], progress)
             if name == CURVE[0]:
                 figures |= _curve(bench, settings, progress)
         if scale == "full":
@@ -51,8 +55,9 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     return {"figures": figures, "floor": {}, "targets": targets}
 
 
-def _workload(name: str, bench: BenchHome, settings: Settings, progress: Progress) -> dict[str, Any]:
-    document = compare(bench.home, replace(settings, workers=WORKERS), names.PLANNERS, progress=progress)
+def _workload(name: str, bench: BenchHome, settings: Settings, rounds: int, progress: Progress) -> dict[str, Any]:
+    chosen = replace(settings, workers=WORKERS)
+    document = compare(bench.home, chosen, names.PLANNERS, rounds=rounds, progress=progress)
     figures: dict[str, Any] = {f"{name}_matches_per_object": round(document["matches"] / document["objects"], 2)}
     for found in document["plans"]:
         figures |= {f"{name}_{found['planner']}_{figure}": found[figure] for figure in TOLD}
