@@ -19,8 +19,8 @@ TERMS = np.array([-5, 7, 2**62])
 
 
 def loads(seed: int) -> WorkerLoads:
-    values = np.random.default_rng(seed).random((3, 2))
-    units = np.random.default_rng(seed).random((2, 4))
+    values = np.random.default_rng(seed).random((4, 2))
+    units = np.random.default_rng(seed).random((3, 4))
     return WorkerLoads(*values, *units)
 
 
