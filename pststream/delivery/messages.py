@@ -14,6 +14,8 @@ from pststream.delivery.contract import Message
 from pststream.text.expression import parse_keywords
 from pststream.text.words import tokenize
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
 MATCHED, RETRACTED, DIGEST = "matched", "retracted", "digest"
 MOST_TEXT = 4_000
 """Characters of an object's text in a message; `text_cut` says that there were more."""
@@ -88,9 +90,9 @@ def pair_id(kind: str, thing: Told, who: Subscriber) -> str:
 
 
 def _hash(*parts: Any) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+    return hashlib.sha256(_ENCODER.encode(parts).encode()).hexdigest()[:32]
 
 
 def _json(body: dict[str, Any]) -> bytes:
     """ASCII: what no transport and no log changes, lone surrogates too."""
-    return json.dumps(body, separators=(",", ":")).encode("ascii")
+    return _ENCODER.encode(body).encode("ascii")

@@ -170,13 +170,13 @@ class _Rows:
     """Rows by their key, made into what messages show when they are first asked for."""
 
     def __init__(self, keys: np.ndarray, rows: pa.Table) -> None:
-        self._keys = keys
-        self._rows = rows.combine_chunks()
+        self._places = {key: place for place, key in enumerate(keys.tolist())}
+        self._columns = {name: rows.column(name).to_pylist() for name in rows.column_names[1:]}
         self._made: dict[int, Any] = {}
 
     def _row(self, key: int) -> dict[str, Any]:
-        place = int(np.searchsorted(self._keys, key))
-        return {name: self._rows.column(name)[place].as_py() for name in self._rows.column_names[1:]}
+        place = self._places[key]
+        return {name: values[place] for name, values in self._columns.items()}
 
 
 class _Things(_Rows):

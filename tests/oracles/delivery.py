@@ -83,4 +83,4 @@ def pair_id(kind: str, thing: dict[str, Any], asked: dict[str, Any]) -> str:
 
 
 def hashed(*parts: Any) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()[:32]
