@@ -1,5 +1,6 @@
 """A courier: tells one sink what batches have found, from where it was left."""
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -23,10 +24,12 @@ class Courier:
     """One sink's deliveries in one run; holds one portion of messages.
 
     place      how far the sink was told
+    deadline   as `time.monotonic` tells; it is `seconds` after the first message is at hand, so that a large batch,
+               which takes long to be sorted, gets on in each run
     delivered, refused   messages of this run
     """
 
-    def __init__(self, home: Home, settings: SinkSettings, sink: Sink, outbox: Outbox, deadline: float) -> None:
+    def __init__(self, home: Home, settings: SinkSettings, sink: Sink, outbox: Outbox, seconds: float) -> None:
         self.place = progress_of(home, settings.name)
         self.delivered = self.refused = 0
         self._home = home
@@ -34,7 +37,8 @@ class Courier:
         self._sink = sink
         self._outbox = outbox
         # One that was down at the end of the last run is looked at once, and again in the next run.
-        self._patience = Patience(1 if self.place.state == DOWN else settings.tries, deadline)
+        self._patience = Patience(1 if self.place.state == DOWN else settings.tries, math.inf)
+        self._seconds = seconds
         self._noted = (self.place, Counts())
         self._noted_at = time.monotonic()
 
@@ -42,6 +46,11 @@ class Courier:
     def failures(self) -> int:
         """Tries that failed in this run."""
         return self._patience.failures
+
+    @property
+    def deadline(self) -> float:
+        """When the time is up."""
+        return self._patience.deadline
 
     def deliver(self) -> tuple[str, str | None]:
         """Deliver until nothing is left, the time is up, or the sink is down: the state, and why it is down."""
@@ -71,6 +80,7 @@ class Courier:
         for part in portions(messages, self._sink):
             if self._late():
                 return False
+            self._patience.deadline = min(self.deadline, time.monotonic() + self._seconds)
             refusals = self._patience.deliver(self._sink, Batch(f"{batch_id:08}-{self.place.told:09}", part))
             crash_point("deliver.sent")
             self._count(batch_id, part, refusals)
@@ -78,13 +88,14 @@ class Courier:
         return True
 
     def _late(self) -> bool:
-        return time.monotonic() > self._patience.deadline
+        return time.monotonic() > self.deadline
 
     def _count(self, batch_id: int, part: Sequence[Message], refusals: Sequence[Refusal]) -> None:
         """Bury what was refused, and advance."""
         if refusals:
             bury(self._home, [self._letter(batch_id, refusal) for refusal in refusals])
             crash_point("deliver.buried")
+        self._patience.tries = self._settings.tries
         self.delivered += len(part) - len(refusals)
         self.refused += len(refusals)
         self.place = replace(self.place, told=self.place.told + len(part))

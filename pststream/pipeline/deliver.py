@@ -5,6 +5,7 @@ any matching: delivery needs neither Spark nor the home's lock. A sink's place i
 crash what came since is delivered again, with equal ids.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +27,8 @@ Opener = Callable[[SinkSettings], Sink]
 
 GRACE_SECONDS = 5.0
 """How long a sink that does not come back is waited for, beyond its time and that of one request."""
+
+POLL_SECONDS = 0.1
 
 BUSY, FAILED, STUCK = "busy", "failed", "stuck"
 
@@ -50,14 +53,13 @@ def deliver(
         return {"sinks": {}}
     outbox = Outbox(home)
     runs = [_Run(sink) for sink in chosen]
-    threads = []
     for run in runs:
         work = (home, outbox, settings.delivery_seconds, progress, opener)
-        threads.append(threading.Thread(target=run.run, args=work, daemon=True))
-        threads[-1].start()
-    end = time.monotonic() + settings.delivery_seconds + GRACE_SECONDS
-    for run, thread in zip(runs, threads):
-        thread.join(max(0.0, end + run.sink.timeout_seconds - time.monotonic()))
+        run.thread = threading.Thread(target=run.run, args=work, daemon=True)
+        run.thread.start()
+    for run in runs:
+        while run.thread.is_alive() and time.monotonic() < run.end:
+            run.thread.join(POLL_SECONDS)
     _tidy(home)
     return {"sinks": {run.sink.name: dict(run.outcome) for run in runs}}
 
@@ -76,18 +78,27 @@ class _Run:
     """One sink in one run, and what became of it."""
 
     sink: SinkSettings
+    thread: threading.Thread = field(default_factory=threading.Thread)
     outcome: dict[str, Any] = field(default_factory=dict)
+    courier: Courier | None = None
 
     def __post_init__(self) -> None:
-        counts = dict.fromkeys(("batch_id", "batches_left", "delivered", "refused", "failures"), 0)
+        counts = dict.fromkeys(("batch_id", "batches_left", "delivered", "refused", "failures", "seconds"), 0)
         self.outcome = {"kind": self.sink.kind, "state": STUCK, "reason": "it does not come back", **counts}
+
+    @property
+    def end(self) -> float:
+        """When it is not waited for any more."""
+        deadline = self.courier.deadline if self.courier else math.inf
+        return deadline + self.sink.timeout_seconds + GRACE_SECONDS
 
     def run(self, home: Home, outbox: Outbox, seconds: int, progress: Say, opener: Opener) -> None:
         """Deliver; raises nothing."""
         began = time.monotonic()
         try:
             with home.locked(f"deliver-{self.sink.name}"):
-                found = self._deliver(Courier(home, self.sink, opener(self.sink), outbox, began + seconds))
+                self.courier = Courier(home, self.sink, opener(self.sink), outbox, seconds)
+                found = self._deliver(self.courier)
         except RetryableError:
             found = {"state": BUSY, "reason": "another process delivers to it just now"}
         except PstError as error:

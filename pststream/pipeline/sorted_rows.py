@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-RUN_ROWS = 4_000_000
+RUN_ROWS = 1_000_000
 
 
 class SortedRows:

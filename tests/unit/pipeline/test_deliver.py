@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ import pytest
 
 from pststream import names
 from pststream.delivery import retry
-from pststream.delivery.contract import Batch, Refusal, SinkDown
+from pststream.delivery.contract import Batch, Message, Refusal, SinkDown
 from pststream.errors import UsageError
 from pststream.pipeline import courier
 from pststream.pipeline.deliver import deliver, is_well
+from pststream.pipeline.outbox import Limit, Outbox
 from pststream.pipeline.replay_letters import list_letters, replay_letters
 from pststream.settings import Settings
 from pststream.sink_settings import SinkSettings
@@ -217,3 +219,45 @@ def test_unknown_sinks_and_none(busy_home: Home) -> None:
     assert deliver(busy_home, Settings()) == {"sinks": {}}
     with pytest.raises(UsageError, match="'c' is unknown"):
         deliver(busy_home, Settings(sinks=(A, B)), "c")
+
+
+def test_a_batch_that_takes_long_to_be_sorted_gets_on(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a run begins with the first message, else a large batch would never be told."""
+    real = Outbox.messages
+
+    def slowly(self: Outbox, batch_id: int, limit: Limit, skip: int = 0) -> Iterator[Message]:
+        time.sleep(1.2)
+        yield from real(self, batch_id, limit, skip)
+
+    monkeypatch.setattr(Outbox, "messages", slowly)
+    memory = Memory(1_000)
+    counts = []
+    while not counts or told_one(busy_home, memory, counts)["batches_left"]:
+        counts.append(len(memory.batches))
+    assert counts[-1] >= 2 and memory.bodies == expected_messages(busy_home)
+
+
+def told_one(home: Home, memory: Memory, counts: list[int]) -> dict[str, Any]:
+    """One run; each gets on."""
+    outcome = told(home, {"a": memory}, seconds=1)["a"]
+    assert outcome["state"] in ("behind", "ok") and len(memory.batches) > counts[-1]
+    return outcome
+
+
+def test_one_that_is_back_has_all_its_tries(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "FIRST_WAIT", 0.0)
+
+    class Scripted(Memory):
+        """Is down where its script says so."""
+
+        script = [True] * 5 + [False, True, True, True]
+
+        def deliver(self, batch: Batch) -> list[Refusal]:
+            if self.script and self.script.pop(0):
+                raise SinkDown("not now")
+            return super().deliver(batch)
+
+    sink = Scripted()
+    runs = [told(busy_home, {"a": sink}, replace(A, tries=4))["a"] for _ in range(3)]
+    assert [(run["state"], run["failures"]) for run in runs] == [("down", 4), ("down", 1), ("ok", 3)]
+    assert sink.bodies == expected_messages(busy_home)
