@@ -17,7 +17,7 @@ from pststream.errors import PstError
 
 JAVA = 17
 PINNED = ("pyspark", "pyspark-client", "delta-spark")
-ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
+ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL_SNS")
 LEAST_FREE_BYTES = 2 * 1024**3
 SET_UP = "run `make setup` again"
 
@@ -39,7 +39,7 @@ def diagnose(home: str | None) -> list[Check]:
     """
     checks = [check_python(), check_java(), *(check_pin(package) for package in PINNED), check_jars(), check_kernels()]
     if home is not None:
-        checks.append(check_settings(home))
+        checks += [check_settings(home), *check_sinks(home)]
     checks += [check_endpoint(name) for name in ENDPOINTS if os.environ.get(name)]
     return [*checks, check_disk(home)]
 
@@ -167,6 +167,23 @@ def check_settings(home: str) -> Check:
     except OSError as error:
         return Check("settings", False, str(error), f"make {home} readable for this user")
     return Check("settings", True, f"{settings.planner}, {settings.workers} workers ({home})")
+
+
+def check_sinks(home: str) -> list[Check]:
+    """Each sink has what it needs; none is told anything."""
+    from pststream.delivery.readiness import fault_of
+    from pststream.settings import load_settings
+
+    try:
+        sinks = load_settings(home).sinks
+    except (PstError, OSError):
+        return []
+    checks = []
+    for sink in sinks:
+        fault = fault_of(sink)
+        detail, remedy = (fault, "see docs/delivery.md") if fault else (f"{sink.kind}, looks well", "")
+        checks.append(Check(f"sink {sink.name}", not fault, detail, remedy))
+    return checks
 
 
 def check_endpoint(variable: str) -> Check:
