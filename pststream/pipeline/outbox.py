@@ -57,15 +57,18 @@ class Outbox:
 
     def __init__(self, home: Home) -> None:
         self._reader = Reader(home)
-        rows = self._reader.read(names.BATCHES, ["batch_id", "started_at"], pds.field("status") == "done")
-        rows = rows.sort_by("batch_id")
+        columns = ["batch_id", "started_at", "matches", "retractions"]
+        rows = self._reader.read(names.BATCHES, columns, pds.field("status") == "done").sort_by("batch_id")
         self.batches: np.ndarray = rows.column("batch_id").to_numpy()
+        self._found = rows.column("matches").to_numpy() + rows.column("retractions").to_numpy()
         self._started = rows.column("started_at").cast(pa.int64()).to_numpy() // 1_000_000
         for name in (names.MATCHES, names.OBJECTS, names.REQUESTS):
             self._reader.dataset(name)
 
     def messages(self, batch_id: int, limit: Limit, skip: int = 0) -> Iterator[Message]:
         """The messages of a batch, without the first `skip`."""
+        if not self._found[np.searchsorted(self.batches, batch_id)]:
+            return
         with tempfile.TemporaryDirectory(prefix="pststream-deliver-") as folder:
             (pairs_folder := Path(folder) / "pairs").mkdir()
             (over_folder := Path(folder) / "over").mkdir()
