@@ -102,7 +102,7 @@ class Outbox:
         tally = Tally(limit.messages)
         window = self._started // limit.seconds
         mine = window[np.searchsorted(self.batches, batch_id)]
-        for earlier in self.batches[(self.batches < batch_id) & (window == mine)].tolist():
+        for earlier in self.batches[(self.batches < batch_id) & (window == mine) & (self._found > 0)].tolist():
             for pairs in self._pairs(earlier):
                 _over(tally, pairs)
         return tally
