@@ -14,7 +14,9 @@ from urllib.parse import urlsplit
 from pststream.errors import SettingError
 
 KINDS = ("file", "webhook", "sqs", "sns")
+MOST_LANES = 64
 PREFIX = "PSTSTREAM_SINK_"
+_LEAST = {"tries": 1, "messages": 0, "lanes": 1, "limit": 0, "limit_seconds": 1, "from_batch": 1}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
@@ -34,6 +36,7 @@ class SinkSettings:
     timeout_seconds: float = _key("of one request", 10.0)
     tries: int = _key("of one request in a run, with growing waits between", 5)
     messages: int = _key("of one request or file at most; 0: 100 for a webhook, 10,000 for a file", 0)
+    lanes: int = _key("webhook, sqs, sns: requests at a time; a subscription's messages keep to one lane", 1)
     limit: int = _key("messages to one subscription in `limit_seconds`; the others become one digest; 0: no limit", 0)
     limit_seconds: int = _key("see limit", 60)
     from_batch: int = _key("a new sink is told of batches from this one on", 1)
@@ -86,9 +89,18 @@ def _check(sink: SinkSettings, from_file: bool) -> None:
         raise SettingError(f"{at}.target", "is missing", f"or set {PREFIX}{sink.name.upper()}_TARGET")
     if sink.kind == "webhook":
         _check_webhook(sink, at, from_file)
-    for key, least in (("tries", 1), ("messages", 0), ("limit", 0), ("limit_seconds", 1), ("from_batch", 1)):
+    for key, least in (
+        ("tries", 1),
+        ("messages", 0),
+        ("lanes", 1),
+        ("limit", 0),
+        ("limit_seconds", 1),
+        ("from_batch", 1),
+    ):
         if getattr(sink, key) < least:
             raise SettingError(f"{at}.{key}", f"{getattr(sink, key)} is less than {least}")
+    if sink.lanes > (1 if sink.kind == "file" else MOST_LANES):
+        raise SettingError(f"{at}.lanes", f"{sink.lanes} is more than a sink of kind {sink.kind} can have")
     if not 0 < sink.timeout_seconds <= 300:
         raise SettingError(f"{at}.timeout_seconds", f"{sink.timeout_seconds} is not above 0 and at most 300")
 

@@ -1,10 +1,11 @@
-"""The kinds of sinks."""
+"""The kinds of sinks, and how one is opened."""
 
 from collections.abc import Callable
 
 from pststream.delivery.aws import Queue, Topic
 from pststream.delivery.contract import Sink
 from pststream.delivery.file import FileSink
+from pststream.delivery.lanes import Lanes
 from pststream.delivery.webhook import Webhook
 from pststream.sink_settings import SinkSettings
 
@@ -14,3 +15,9 @@ SINKS: dict[str, Callable[[SinkSettings], Sink]] = {
     "sqs": Queue,
     "sns": Topic,
 }
+
+
+def open_sink(settings: SinkSettings) -> Sink:
+    """The sink of these settings; nothing is reached yet."""
+    sink = SINKS[settings.kind](settings)
+    return Lanes(sink, settings.lanes) if settings.lanes > 1 else sink

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pststream.delivery.contract import Sink
-from pststream.delivery.registry import SINKS
+from pststream.delivery.registry import open_sink
 from pststream.errors import PstError, RetryableError, UsageError
 from pststream.pipeline.courier import Courier
 from pststream.pipeline.outbox import Outbox
@@ -31,11 +31,6 @@ GRACE_SECONDS = 5.0
 POLL_SECONDS = 0.1
 
 BUSY, FAILED, STUCK = "busy", "failed", "stuck"
-
-
-def open_sink(settings: SinkSettings) -> Sink:
-    """The sink of these settings."""
-    return SINKS[settings.kind](settings)
 
 
 def deliver(

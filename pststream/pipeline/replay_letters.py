@@ -5,10 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 from pststream.delivery.contract import Batch, Message, Sink, SinkDown
+from pststream.delivery.registry import open_sink
 from pststream.delivery.retry import Patience
 from pststream.errors import RetryableError
 from pststream.pipeline.courier import portions
-from pststream.pipeline.deliver import Opener, open_sink, sinks_of
+from pststream.pipeline.deliver import Opener, sinks_of
 from pststream.settings import Settings
 from pststream.state.crash import crash_point
 from pststream.state.deliveries import count_dead, dead_letters, raise_letters

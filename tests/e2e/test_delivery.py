@@ -93,7 +93,7 @@ def test_killed_at_any_time(home: Home, seed: int) -> None:
     expected = expected_messages(home)
     kills = 0
     with receiving(failing=0.1, losing=0.1, seconds=0.02, draw=rnd) as receiver:
-        environment = {**os.environ, **set_up(home, receiver)}
+        environment = {**os.environ, **set_up(home, receiver, lanes=1 + seed)}
         for _ in range(100):
             command = [sys.executable, "-c", ENTRY, "deliver", "--home", home.path, "--quiet"]
             pipe = subprocess.DEVNULL
@@ -104,10 +104,10 @@ def test_killed_at_any_time(home: Home, seed: int) -> None:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
             kills += process.wait() == KILLED
-            if process.returncode == 0 and first_told(receiver.taken) == expected:
+            if process.returncode == 0:
                 break
     assert kills >= 3
-    assert first_told(receiver.taken) == expected
+    assert {m["id"] for m in receiver.taken} == {m["id"] for m in expected}
     assert by_subscription(first_told(receiver.taken)) == by_subscription(expected)
     assert len(receiver.taken) > len(expected), "nothing came twice: nobody was killed at work"
     assert written(home) == expected
@@ -157,7 +157,8 @@ def test_queues_and_topics(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
         raw = {"RawMessageDelivery": "true"}
         sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn, Attributes=raw)
         with open(Path(home.path) / "pststream.toml", "a") as file:
-            file.write(f'[sinks.q]\nkind = "sqs"\ntarget = "{queue}"\n[sinks.t]\nkind = "sns"\ntarget = "{topic}"\n')
+            file.write(f'[sinks.q]\nkind = "sqs"\ntarget = "{queue}"\nlanes = 4\n')
+            file.write(f'[sinks.t]\nkind = "sns"\ntarget = "{topic}"\n')
         done = deliver(home, environment)
         assert done.code == 0, done.err
         again = deliver(home, environment)
