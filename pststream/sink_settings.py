@@ -1,7 +1,7 @@
 """Settings of sinks: a table `[sinks.<name>]` of `pststream.toml` each, every key with an environment variable.
 
 `PSTSTREAM_SINK_<NAME>_<KEY>` wins over the file. Secrets come from the environment alone, and neither they nor the
-target, which may hold a token, are part of a sink's `repr`.
+target, which may hold a token, are part of a sink's `repr`. A target may be missing where nothing is delivered.
 """
 
 import re
@@ -85,9 +85,7 @@ def _check(sink: SinkSettings, from_file: bool) -> None:
     at = f"sinks.{sink.name}"
     if sink.kind not in KINDS:
         raise SettingError(f"{at}.kind", f"{sink.kind!r} is unknown", "one of: " + ", ".join(KINDS))
-    if not sink.target:
-        raise SettingError(f"{at}.target", "is missing", f"or set {PREFIX}{sink.name.upper()}_TARGET")
-    if sink.kind == "webhook":
+    if sink.kind == "webhook" and sink.target:
         _check_webhook(sink, at, from_file)
     for key, least in (
         ("tries", 1),

@@ -13,6 +13,8 @@ from pststream.sink_settings import PREFIX, SinkSettings
 
 def fault_of(sink: SinkSettings) -> str:
     """What is wrong, without anything secret; empty if all looks well."""
+    if not sink.target:
+        return f"it has no target: set {PREFIX}{sink.name.upper()}_TARGET"
     if sink.kind == "file":
         return _file(Path(sink.target))
     return _webhook(sink) if sink.kind == "webhook" else _aws()

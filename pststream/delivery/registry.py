@@ -7,7 +7,8 @@ from pststream.delivery.contract import Sink
 from pststream.delivery.file import FileSink
 from pststream.delivery.lanes import Lanes
 from pststream.delivery.webhook import Webhook
-from pststream.sink_settings import SinkSettings
+from pststream.errors import SettingError
+from pststream.sink_settings import PREFIX, SinkSettings
 
 SINKS: dict[str, Callable[[SinkSettings], Sink]] = {
     "file": FileSink,
@@ -18,6 +19,9 @@ SINKS: dict[str, Callable[[SinkSettings], Sink]] = {
 
 
 def open_sink(settings: SinkSettings) -> Sink:
-    """The sink of these settings; nothing is reached yet."""
+    """The sink of these settings; nothing is reached yet. Raises SettingError where its target is missing."""
+    if not settings.target:
+        name = f"{PREFIX}{settings.name.upper()}_TARGET"
+        raise SettingError(f"sinks.{settings.name}.target", "is missing", f"set it in pststream.toml, or set {name}")
     sink = SINKS[settings.kind](settings)
     return Lanes(sink, settings.lanes) if settings.lanes > 1 else sink

@@ -7,7 +7,7 @@ from typing import Any
 from pststream.delivery.contract import Batch, Message, Sink, SinkDown
 from pststream.delivery.registry import open_sink
 from pststream.delivery.retry import Patience
-from pststream.errors import RetryableError
+from pststream.errors import PstError
 from pststream.pipeline.courier import portions
 from pststream.pipeline.deliver import Opener, sinks_of
 from pststream.settings import Settings
@@ -38,7 +38,7 @@ def replay_letters(
                 sink = opener(settings_of_sink)
                 for rows in dead_letters(home, name):
                     delivered += _deliver(home, sink, patience, rows)
-        except (SinkDown, RetryableError) as error:
+        except (SinkDown, PstError) as error:
             reason = str(error)
         told[name] = {"delivered": delivered, "dead": count_dead(home, name), "reason": reason}
         progress(f"sink {name}: {delivered} dead letters delivered, {told[name]['dead']} left")

@@ -48,7 +48,8 @@ def test_a_secret_shows_nowhere(tmp_path, monkeypatch):
         (HOOK + "colour = 1\n", "sinks.hook.colour", "unknown key"),
         (HOOK.replace("webhook", "pigeon"), "sinks.hook.kind", "unknown"),
         (HOOK.replace("hook]", "Hook]"), "sinks.Hook", "not a name"),
-        ('[sinks.a]\nkind = "file"\n', "sinks.a.target", "missing"),
+        (HOOK + "lanes = 65\n", "sinks.hook.lanes", "more than"),
+        ('[sinks.a]\nkind = "file"\nlanes = 2\n', "sinks.a.lanes", "more than"),
         ("sinks = 3\n", "sinks", "tables"),
     ],
 )

@@ -22,6 +22,7 @@ def test_webhooks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_files(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert fault_of(SinkSettings("f", "file", str(tmp_path / "new" / "er"))) == ""
+    assert "PSTSTREAM_SINK_F_TARGET" in fault_of(SinkSettings("f", "file"))
     assert "written" in fault_of(SinkSettings("f", "file", str(tmp_path / "file" / "er")))
 
 

@@ -261,3 +261,13 @@ def test_one_that_is_back_has_all_its_tries(busy_home: Home, monkeypatch: pytest
     runs = [told(busy_home, {"a": sink}, replace(A, tries=4))["a"] for _ in range(3)]
     assert [(run["state"], run["failures"]) for run in runs] == [("down", 4), ("down", 1), ("ok", 3)]
     assert sink.bodies == expected_messages(busy_home)
+
+
+def test_a_target_that_is_missing_is_a_fault_of_that_sink_alone(busy_home: Home, tmp_path: Path) -> None:
+    """A target may be in the environment of delivery only: other commands read the settings too."""
+    good = SinkSettings("good", "file", str(tmp_path / "told"))
+    settings = Settings(sinks=(SinkSettings("bad", "webhook"), good))
+    outcome = deliver(busy_home, settings)["sinks"]
+    assert (outcome["bad"]["state"], outcome["good"]["state"]) == ("failed", "ok")
+    assert "PSTSTREAM_SINK_BAD_TARGET" in outcome["bad"]["reason"]
+    assert "PSTSTREAM_SINK_BAD_TARGET" in replay_letters(busy_home, settings)["sinks"]["bad"]["reason"]
