@@ -4,12 +4,14 @@ import hashlib
 import hmac
 import json
 import random
+import ssl
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 SECRET = "a-secret-that-no-log-may-show"
@@ -63,8 +65,8 @@ def check_signature(header: str, body: bytes) -> None:
 
 
 @contextmanager
-def receiving(**behaviour: Any) -> Iterator[Receiver]:
-    """A receiver that listens on loopback until the block ends."""
+def receiving(certificate: Path | None = None, **behaviour: Any) -> Iterator[Receiver]:
+    """A receiver that listens on loopback until the block ends; with a certificate (and its key in it), by TLS."""
     receiver = Receiver(**behaviour)
 
     class Handler(BaseHTTPRequestHandler):
@@ -95,7 +97,11 @@ def receiving(**behaviour: Any) -> Iterator[Receiver]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     server.handle_error = lambda *_: None  # type: ignore[method-assign]
-    receiver.url = f"http://127.0.0.1:{server.server_port}/hook"
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    receiver.url = f"http{'s' if certificate else ''}://127.0.0.1:{server.server_port}/hook"
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
         yield receiver

@@ -1,11 +1,17 @@
 """Webhooks against a real server on loopback: signature, refusals, faults, addresses."""
 
+import datetime as dt
 import json
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from pststream.delivery.contract import Batch, Message, SinkDown
 from pststream.delivery.webhook import Webhook
@@ -131,8 +137,43 @@ def test_without_a_secret_nothing_is_sent() -> None:
     assert error.lasting and "PSTSTREAM_SINK_ALERTS_SECRET" in str(error) and receiver.requests == 0
 
 
-def test_tls_is_checked_for_the_name() -> None:
-    """A server that speaks no TLS is refused, not talked to in the clear."""
+def test_a_server_without_tls_is_not_talked_to_in_the_clear() -> None:
     with receiving() as receiver:
         assert "TLS" in str(down(hook(receiver.url.replace("http:", "https:"))))
         assert receiver.requests == 0
+
+
+def certificate_of(name: str, folder: Path) -> Path:
+    """A self-signed certificate of a host and its key, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    named = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = dt.datetime.now(dt.UTC)
+    made = (
+        x509.CertificateBuilder(named, named, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(minutes=5))
+        .not_valid_after(now + dt.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    file = folder / "server.pem"
+    file.write_bytes(private + made.public_bytes(pem))
+    return file
+
+
+def test_tls_is_checked_for_the_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The address is the one that was judged, the certificate has to be that of the name."""
+    certificate = certificate_of("hooks.example", tmp_path)
+    real = socket.getaddrinfo
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda host, *a, **k: real(host.replace("hooks.example", "127.0.0.1"), *a, **k)
+    )
+    with receiving(certificate) as receiver:
+        named = receiver.url.replace("127.0.0.1", "hooks.example")
+        assert "CERTIFICATE_VERIFY_FAILED" in str(down(hook(named)))
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert hook(named).deliver(batch("a")) == []
+        assert "CERTIFICATE_VERIFY_FAILED" in str(down(hook(receiver.url)))
+        assert receiver.requests == 1
