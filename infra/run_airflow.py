@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DEFINITIONS = ROOT / "infra" / "airflow"
 BINARIES = Path(sys.executable).parent
 CONNECTION = "pststream_spark"
-DAGS = {"adjust_load", "micro_batch", "repartition"}
+DAGS = {"adjust_load", "check_tables", "maintain", "micro_batch", "quarantine", "repartition"}
 COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 SECONDS_TO_STOP = 30
 
@@ -241,7 +241,7 @@ def greeting(options: argparse.Namespace) -> str:
             f"home     {options.home}",
             f"landing  {options.landing}  (objects/ and requests/)",
             f"log      {log_file(options.airflow_home)}",
-            "DAGs start paused: turn on micro_batch, adjust_load and repartition, or trigger one; see docs/airflow.md",
+            "DAGs start paused: turn on micro_batch and the others, or trigger one; see docs/airflow.md",
         ]
     )
 

@@ -54,8 +54,10 @@ def run(command: str, arguments: Sequence[str], quiet: bool = False) -> dict[str
     outcome = {"command": command, "exit_code": exit_code, "error": None, "result": document}
     if exit_code in (DONE, DONE_WITH_REJECTS):
         return outcome
-    error = document["error"] if isinstance(document, dict) and "error" in document else errors.tail()
-    return outcome | {"error": error or f"pststream {command} ended with {exit_code}", "result": None}
+    refused = isinstance(document, dict) and "error" in document
+    error = document["error"] if refused else errors.tail()
+    document = None if refused else document
+    return outcome | {"error": error or f"pststream {command} ended with {exit_code}", "result": document}
 
 
 def report(path: Path | None, outcome: dict[str, Any]) -> int:

@@ -42,6 +42,7 @@ class Settings:
     repartition_gain: float = _key(0.1, "part of the greatest load that a new partitioning must save to be worth it")
     max_objects: int = _key(2_000_000, "objects of one micro-batch at most")
     merge_files: int = _key(8, "match merges the small files of the index when a worker has more than this")
+    retention_days: int = _key(7, "maintain keeps the files of versions of tables that are no older than this")
     gate_bad_share: float = _key(0.5, "a file is held if a greater part of its rows lacks or garbles a field; 1: never")
     gate_min_rows: int = _key(1000, "shares and volumes of fewer rows than this are not judged")
     gate_history: int = _key(20, "files of a kind that must have been taken in before new ones are compared with them")
@@ -162,6 +163,7 @@ def _check(settings: Settings) -> None:
         "gate_min_rows",
         "gate_history",
         "delivery_seconds",
+        "retention_days",
     ):
         if getattr(settings, name) < 1:
             raise SettingError(name, f"{getattr(settings, name)} is less than 1")

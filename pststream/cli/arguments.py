@@ -157,6 +157,22 @@ def _upkeep(commands) -> None:  # type: ignore[no-untyped-def]
     quarantine.add_argument("what", choices=("list", "release", "discard"))
     quarantine.add_argument("holds", nargs="*", type=_positive, metavar="HOLD", help="numbers, as `list` shows them")
     quarantine.add_argument("--all", action="store_true", help="of `list`: those that were released or discarded too")
+    check = _add(
+        commands,
+        "check",
+        operate.check,
+        "check the tables: ledgers, the worker index against plan and requests, matches; exit code 1 if one fails",
+        "pststream check",
+    )
+    check.add_argument("--all", action="store_true", help="matches of all batches, not only of those not yet checked")
+    backup = _add(
+        commands,
+        "backup",
+        operate.backup,
+        "copy a home as it stands at one moment, while others write to it",
+        "pststream backup --out backups/monday",
+    )
+    backup.add_argument("--out", required=True, metavar="DIR", help="new folder; copied back, it is the home again")
     _add(
         commands,
         "maintain",

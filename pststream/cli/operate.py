@@ -218,6 +218,26 @@ def run(context: "Context", arguments: Any) -> "Answer":
     return _answer(document, "\n".join(lines), _strict(arguments, list(document["ingest"].values())))
 
 
+def check(context: "Context", arguments: Any) -> "Answer":
+    """Check the tables against each other; exit code 1 if something is wrong."""
+    from pststream.pipeline.check import check as run_checks
+
+    document = run_checks(context.home, context.settings, everything=arguments.all, progress=context.say)
+    lines = []
+    for one in document["checks"]:
+        lines.append(f"{'ok  ' if one['success'] else 'FAIL'}  {one['check']} ({one['seconds']:.1f} s)")
+        lines += [f"      {sentence}" for sentence in one["failed"]]
+    return _answer(document, "\n".join(lines), 0 if document["success"] else 1)
+
+
+def backup(context: "Context", arguments: Any) -> "Answer":
+    """Copy a home as it stands at one moment."""
+    from pststream.state.backup import backup as copy
+
+    document = copy(context.home, arguments.out)
+    return _answer(document, f"{document['out']}: {document['files']} files, {document['bytes']:,} bytes")
+
+
 def maintain(context: "Context", arguments: Any) -> "Answer":
     """Merge small index files, drop what ended."""
     from pststream.pipeline.maintain import maintain as upkeep

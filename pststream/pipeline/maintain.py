@@ -4,7 +4,7 @@ from typing import Any
 
 from pststream.pipeline.merge import upkeep
 from pststream.settings import Settings
-from pststream.state import control
+from pststream.state import control, quarantine
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.ledger import Ledger
@@ -14,7 +14,7 @@ from pststream.state.tables import TABLES
 
 def maintain(home: Home, settings: Settings) -> dict[str, Any]:
     """Work deletions into the index, drop what ended before any object still to come, merge small files, of
-    the ledgers too; remove files that nothing has named for a week.
+    the ledgers too; remove files that nothing has named for `retention_days`, and copies of files no longer held.
 
     The index is left alone while a batch is unfinished: its late subscriptions are still to meet stored objects.
     """
@@ -27,7 +27,8 @@ def maintain(home: Home, settings: Settings) -> dict[str, Any]:
         for table in TABLES.values():
             if table.writer == "control":
                 control.compact(home, table.name)
-        removed = sum(control.vacuum(home, table.name) for table in TABLES.values())
+        quarantine.tidy(home)
+        removed = sum(control.vacuum(home, table.name, settings.retention_days) for table in TABLES.values())
         return {
             "plan_version": version,
             "dropped_rows": dropped,

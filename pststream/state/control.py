@@ -2,6 +2,8 @@
 
 import datetime as dt
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -53,9 +55,18 @@ def compact(home: Home, name: str) -> None:
     DeltaTable(home.table(name)).optimize.compact()
 
 
-def vacuum(home: Home, name: str) -> int:
-    """Remove files that no snapshot of the last week names (killed tasks, merged files); returns their number."""
-    return len(DeltaTable(home.table(name)).vacuum(dry_run=False))
+def vacuum(home: Home, name: str, days: int) -> int:
+    """Remove files that no version of the last `days` names: merged ones, and what killed tasks have left.
+
+    Returns their number. The latter are younger than `days` while a task may still be writing them.
+    """
+    table = DeltaTable(home.table(name))
+    run = partial(table.vacuum, retention_hours=24 * days, enforce_retention_duration=False, full=True)
+    # Delta goes on to list files that an earlier VACUUM has removed.
+    found = [path for path in run(dry_run=True) if (Path(home.table(name)) / path).exists()]
+    if found:
+        run(dry_run=False)
+    return len(found)
 
 
 def delete(home: Home, name: str, predicate: str) -> None:

@@ -14,7 +14,15 @@ from pststream import names
 
 ROOT = Path(__file__).parents[2]
 DAGS = ROOT / "dags"
-OURS = ("PSTSTREAM_HOME", "PSTSTREAM_LANDING", "PSTSTREAM_JOBS", "PSTSTREAM_MICRO_BATCH", "PSTSTREAM_REPARTITION")
+OURS = (
+    "PSTSTREAM_HOME",
+    "PSTSTREAM_LANDING",
+    "PSTSTREAM_JOBS",
+    "PSTSTREAM_MICRO_BATCH",
+    "PSTSTREAM_REPARTITION",
+    "PSTSTREAM_MAINTAIN",
+    "PSTSTREAM_CHECK_TABLES",
+)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jobs import entry, lifeline, micro_batch, repartition
+from jobs import check_tables, entry, lifeline, micro_batch, quarantine, repartition
 from pststream.cli import main as cli
 
 
@@ -112,6 +112,21 @@ def test_repartition_shows_the_plan_before(monkeypatch: pytest.MonkeyPatch, tmp_
         ["plan", "--json", "--home=h", "--planner=grid", "--dry-run"],
     ]
     assert json.loads((tmp_path / "r").read_text())["result"] == {"imbalance": 2.0, "before": {"imbalance": 2.0}}
+
+
+def test_quarantine_passes_the_numbers_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = stand_in(monkeypatch)
+    assert quarantine.main(["--home=h", "--action=discard", "--holds= 3, 14 5 "]) == 0
+    assert commands.asked == [["quarantine", "--json", "discard", "--home=h", "3", "14", "5"]]
+
+
+def test_a_check_that_fails_is_a_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stand_in(monkeypatch, code=1, document={"success": False, "checks": []})
+    assert check_tables.main([f"--result={tmp_path}/r", "--home=h"]) == 0
+    assert json.loads((tmp_path / "r").read_text())["result"] == {"success": False, "checks": []}
+    stand_in(monkeypatch, code=1, document={"error": "home h: is in use by another command"})
+    assert check_tables.main([f"--result={tmp_path}/r", "--home=h"]) == 1
+    assert "in use" in json.loads((tmp_path / "r").read_text())["error"]
 
 
 def test_an_ended_process_is_not_alive() -> None:

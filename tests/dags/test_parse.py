@@ -26,7 +26,10 @@ print(json.dumps({{"seconds": seconds, "heavy": [name for name in {heavy!r} if n
 SECONDS = 5.0
 
 
-@pytest.mark.parametrize("module", ["adjust_load", "micro_batch", "repartition"])
+DAG_IDS = ("adjust_load", "check_tables", "maintain", "micro_batch", "quarantine", "repartition")
+
+
+@pytest.mark.parametrize("module", DAG_IDS)
 def test_a_dag_file_loads_nothing_heavy(module: str, airflow_home: Path) -> None:
     code = PARSE.format(folder=str(DAGS), module=module, heavy=HEAVY)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
@@ -38,7 +41,7 @@ def test_a_dag_file_loads_nothing_heavy(module: str, airflow_home: Path) -> None
 
 def test_airflow_reads_the_folder_without_errors(dagbag: Any) -> None:
     assert dagbag.import_errors == {}
-    assert set(dagbag.dags) == {"adjust_load", "micro_batch", "repartition"}
+    assert set(dagbag.dags) == set(DAG_IDS)
     for stat in dagbag.dagbag_stats:
         print(f"{stat.file}: {stat.duration.total_seconds():.3f} s")
 
@@ -50,10 +53,16 @@ def test_one_run_at_a_time_and_no_catching_up(dagbag: Any) -> None:
     assert dagbag.dags["micro_batch"].schedule == "* * * * *"
     assert dagbag.dags["repartition"].schedule == "@daily"
     assert dagbag.dags["adjust_load"].schedule == "@hourly"
+    assert dagbag.dags["check_tables"].schedule == dagbag.dags["maintain"].schedule == "@daily"
+    assert dagbag.dags["quarantine"].schedule is None
 
 
 def test_jobs_are_submitted_in_the_pool_with_the_connection(dagbag: Any) -> None:
-    for dag, task in (("micro_batch", "match"), ("repartition", "plan"), ("adjust_load", "balance")):
+    jobs = {
+        "micro_batch": "match", "repartition": "plan", "adjust_load": "balance", "check_tables": "check",
+        "maintain": "maintain", "quarantine": "decide",
+    }  # fmt: skip
+    for dag, task in jobs.items():
         job = dagbag.dags[dag].get_task(task)
         assert job.pool == names.SPARK_POOL
         assert job._conn_id == names.SPARK_CONNECTION
@@ -108,6 +117,11 @@ def test_every_field_of_a_form_says_what_it_is(dagbag: Any) -> None:
         ("adjust_load", {"method": "best"}),
         ("adjust_load", {"sigma": 1}),
         ("adjust_load", {"sigma": "low"}),
+        ("quarantine", {"action": "burn", "holds": "1"}),
+        ("quarantine", {"holds": "all"}),
+        ("quarantine", {"holds": "0"}),
+        ("quarantine", {"holds": "1; rm"}),
+        ("check_tables", {"all": "yes"}),
     ],
 )
 def test_a_bad_value_in_a_form_is_refused(dagbag: Any, dag: str, form: dict[str, Any]) -> None:
@@ -125,6 +139,10 @@ def test_a_bad_value_in_a_form_is_refused(dagbag: Any, dag: str, form: dict[str,
         *[("repartition", {"planner": planner, "workers": 10_000}) for planner in names.PLANNERS],
         ("micro_batch", {"max_objects": 1, "strict": True, "home": "h", "landing": "l"}),
         ("micro_batch", {}),
+        ("quarantine", {"action": "release", "holds": "1"}),
+        ("quarantine", {"action": "discard", "holds": " 1, 2 30"}),
+        ("check_tables", {"all": True}),
+        ("maintain", {"home": "h"}),
         *[("adjust_load", {"method": method, "sigma": 1.5, "dry_run": True}) for method in ("gr", "dp", "si", "ra")],
     ],
 )

@@ -1,0 +1,11 @@
+"""Upkeep of a home: `pststream maintain`.
+
+spark-submit jobs/maintain.py [--result FILE] [--home DIR]
+"""
+
+import sys
+
+from jobs import entry
+
+if __name__ == "__main__":
+    sys.exit(entry.main("maintain", __doc__))

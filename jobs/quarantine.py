@@ -1,0 +1,31 @@
+"""Held files released or discarded: `pststream quarantine release | discard`.
+
+    spark-submit jobs/quarantine.py [--result FILE] [--home DIR] --action release|discard --holds "3, 5"
+
+The result is that of the command.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from jobs import entry
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the job; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--result", type=Path, help="file for the outcome, JSON")
+    parser.add_argument("--action", choices=("release", "discard"), required=True)
+    parser.add_argument("--holds", required=True, help="numbers, as `pststream quarantine list` shows them")
+    own, rest = parser.parse_known_args(entry.given(sys.argv[1:] if arguments is None else arguments))
+    holds = [word for word in re.split(r"[\s,]+", own.holds) if word]
+    return entry.report(own.result, entry.run("quarantine", [own.action, *rest, *holds]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""The daily checks of the tables: figures counted by Spark's tasks, judged by Great Expectations, kept in a table.
+
+The figures of a check are a handful of counts, whatever the size of the home: the tasks compare the rows where they are
+(check_placement.py, check_matches.py), and the suites (quality/tables.py) see one row of numbers.
+"""
+
+import datetime as dt
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pststream import names
+from pststream.pipeline.check_ledger import ledger_figures
+from pststream.pipeline.check_matches import match_figures
+from pststream.pipeline.check_placement import placement_figures
+from pststream.quality.expectations import Judgement, judge
+from pststream.quality.tables import tables_suite
+from pststream.settings import Settings
+from pststream.state import control
+from pststream.state.home import Home
+from pststream.state.ledger import Ledger
+
+Progress = Callable[[str], None]
+SUITE = "tables"
+NOTHING = -(2**63)
+
+
+def check(home: Home, settings: Settings, *, everything: bool = False, progress: Progress = lambda _: None) -> Any:
+    """Run the checks; {"success", "checks": [{"check", "success", "failed", "figures", "batch_id", "seconds"}]}.
+
+    Of `matches` the batches after those that passed before are checked; all of them with `everything`. No other command
+    may write meanwhile: raises RetryableError while one does.
+    """
+    home.check()
+    checks = []
+    with home.locked():
+        ledger = Ledger(home)
+        done = [batch for batch in ledger.batches if batch["status"] == "done"]
+        last = done[-1] if done else {"batch_id": 0, "requests_to": 0}
+        after = 0 if everything else _passed(home, "matches")
+        horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
+        bound = NOTHING if horizon is None else control.micros_of(horizon)
+        counted: dict[str, Callable[[], tuple[dict[str, Any], dict[str, list[int]]]]] = {
+            "ledger": lambda: (ledger_figures(home), {}),
+            "placement": lambda: placement_figures(home, settings, last["requests_to"], last["batch_id"], bound),
+            "matches": lambda: (match_figures(home, settings, after, last["batch_id"]), {}),
+        }
+        for name, count in counted.items():
+            began = time.perf_counter()
+            figures, examples = count()
+            (judged,) = judge([figures], tables_suite(name))
+            checks.append(_told(name, figures, judged, examples, last["batch_id"], time.perf_counter() - began))
+            progress(f"{name}: {'passed' if judged.success else '; '.join(checks[-1]['failed'])}")
+        control.append(home, names.QUALITY_RESULTS, [_row(one) for one in checks])
+    return {"success": all(one["success"] for one in checks), "checks": checks}
+
+
+def _passed(home: Home, name: str) -> int:
+    """The last batch that a check has passed."""
+    wanted = [("suite", "=", SUITE), ("subject", "=", name), ("success", "=", True)]
+    rows = control.read(home, names.QUALITY_RESULTS, ["batch_id"], wanted)
+    return max(rows.column(0).to_pylist(), default=0)
+
+
+def _told(
+    name: str, figures: dict[str, Any], judged: Judgement, examples: dict[str, list[int]], batch_id: int, seconds: float
+) -> dict[str, Any]:
+    failed = []
+    for result in judged.results:
+        if not result.success:
+            keys = ", ".join(map(str, examples.get(result.name, [])))
+            failed.append(result.sentence + (f" (subscription keys such as {keys})" if keys else ""))
+    return {
+        "check": name,
+        "success": judged.success,
+        "failed": failed,
+        "figures": figures,
+        "batch_id": batch_id,
+        "seconds": round(seconds, 3),
+    }
+
+
+def _row(one: dict[str, Any]) -> dict[str, Any]:
+    """A row of `quality_results`."""
+    return {
+        "at": control.now(),
+        "suite": SUITE,
+        "subject": one["check"],
+        "success": one["success"],
+        "failed": one["failed"],
+        "results": json.dumps(
+            [{"name": k, "value": v, "success": v == 0} for k, v in one["figures"].items() if v is not None]
+        ),
+        "batch_id": one["batch_id"],
+    }

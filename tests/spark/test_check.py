@@ -1,0 +1,232 @@
+"""The checks of the tables: they pass whatever a home went through, and fail on each thing that is broken by hand."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream import names
+from pststream.pipeline.check_ledger import ledger_figures
+from pststream.state import control
+from pststream.state.home import Home as Tables
+from tests.commands import KILLED, Home, run_here
+from tests.killing import home_for, table_of, written
+
+pytestmark = [pytest.mark.spark]
+
+
+def checked(home: Home, *options: str) -> dict[str, dict[str, Any]]:
+    """Each check by its name; the exit code says what they say."""
+    told = run_here("check", *options, "--home", home.path, "--json")
+    assert told.code in (0, 1), told.err
+    assert told.json["success"] is (told.code == 0)
+    return {one["check"]: one for one in told.json["checks"]}
+
+
+def off(home: Home, *options: str) -> set[str]:
+    """The figures that are not zero."""
+    found = checked(home, *options)
+    for one in found.values():
+        wrong = [figure for figure, value in one["figures"].items() if value]
+        assert len(one["failed"]) == len(wrong) and one["success"] is not bool(wrong)
+    return {figure for one in found.values() for figure, value in one["figures"].items() if value}
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home of several batches: late objects, late subscriptions, deletions; the last file of objects is pending."""
+    folder = tmp_path_factory.mktemp("check")
+    world = written(folder / "files", 41, 4)
+    home = home_for(folder / "home", world)
+    assert off(home) == set(), "nothing was done yet"
+    for things, asked in zip(world.objects[:3], world.requests[:3]):
+        home.ingest("objects", [things])
+        home.ingest("requests", [asked])
+        home.match("--max-objects", "17")
+    home.ingest("objects", world.objects[3:])
+    home.ingest("requests", world.requests[3:])
+    assert off(home) == set()
+    return home
+
+
+@pytest.fixture
+def home(grown: Home, tmp_path: Path) -> Home:
+    """A copy of that home, to break."""
+    shutil.copytree(grown.path, tmp_path / "home")
+    return Home(tmp_path / "home")
+
+
+def rows(home: Home, table: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = table_of(home, table).to_pyarrow_table().to_pylist()
+    return found
+
+
+def replaced(home: Home, table: str, predicate: str, old: dict[str, Any], **changes: Any) -> None:
+    control.delete(Tables(home.path), table, predicate)
+    control.append(Tables(home.path), table, [old | changes])
+
+
+def live_row(home: Home) -> dict[str, Any]:
+    """A row of the index of a subscription that nothing ends."""
+    deleted = {row["subscription_key"] for row in rows(home, "requests") if row["op"] == "delete"}
+    stored = [row for row in rows(home, "worker_index") if row["worker"] >= 0]
+    return next(r for r in stored if r["end_at"] == names.NEVER_US and r["subscription_key"] not in deleted)
+
+
+def of_row(row: dict[str, Any]) -> str:
+    return f"subscription_key = {row['subscription_key']} AND worker = {row['worker']} AND west = {row['west']!r}"
+
+
+def test_passes_through_all_that_is_done_to_a_home(home: Home) -> None:
+    home.match()
+    assert off(home) == set()
+    home.run("maintain")
+    assert off(home, "--all") == set()
+    home.run("plan", "--planner", "hybrid", "--workers", "4")
+    assert off(home) == set()
+    home.run("balance", "local", "--sigma", "1.01", "--apply")
+    told = checked(home, "--all")
+    assert all(one["success"] for one in told.values())
+    home.run("maintain")
+    assert off(home) == set()
+
+
+@pytest.mark.slow
+def test_an_unfinished_batch_is_told_and_nothing_else(home: Home) -> None:
+    for step in ("match.indexed", "match.matched"):
+        assert home.crash(step, "match", "--max-objects", "5").code == KILLED
+        assert off(home) == {"unfinished_batches"}
+        assert "pststream match" in checked(home)["ledger"]["failed"][0]
+        home.run("match", "--max-objects", "5", "--one")
+    home.match()
+    assert off(home) == set()
+
+
+def test_results_are_kept_and_matches_that_passed_are_not_read_again(home: Home) -> None:
+    before = len(rows(home, "quality_results"))
+    assert off(home) == set()
+    kept = rows(home, "quality_results")
+    assert len(kept) == before + 3
+    last = max(row["batch_id"] for row in rows(home, "batches"))
+    assert {(row["suite"], row["batch_id"]) for row in kept[:3]} == {("tables", last)}
+    old = next(row for row in rows(home, "matches") if row["subscription_keys"])
+    control.append(Tables(home.path), "matches", [old | {"batch_id": last + 9}])
+    control.append(Tables(home.path), "matches", [old])
+    assert off(home) == set(), "batches that passed are not read again"
+    assert off(home, "--all") == {"pairs_off"}
+
+
+def first_object(home: Home) -> int:
+    return min(int(row["object_key"]) for row in rows(home, "objects"))
+
+
+REMOVED: dict[str, tuple[str, str, set[str]]] = {
+    "a batch": ("batches", "batch_id = 2", {"missing_batches", "batch_gaps", "matched_off"}),
+    "that it is done": ("batches", "batch_id = 2 AND status = 'done'", {"unfinished_batches", "matched_off"}),
+    "a file": ("files", "file_seq = 2", {"missing_files", "requests_off"}),
+    "an object": ("objects", "object_key = {first}", {"objects_off", "matched_off"}),
+    "rejects": ("rejects", "kind = 'objects'", {"rejects_off"}),
+}
+
+
+@pytest.mark.parametrize("what", list(REMOVED))
+def test_what_is_removed_is_missed(home: Home, what: str) -> None:
+    table, predicate, wanted = REMOVED[what]
+    control.delete(Tables(home.path), table, predicate.format(first=first_object(home)))
+    # What follows from it may show elsewhere too: rows of the index without the requests of a file, and so on.
+    assert off(home, "--all") >= wanted
+
+
+def test_a_batch_that_was_done_twice(home: Home) -> None:
+    done = next(row for row in rows(home, "batches") if row["status"] == "done")
+    control.append(Tables(home.path), "batches", [done])
+    assert off(home, "--all") == {"missing_batches"}
+
+
+def test_a_unit_that_is_missed(home: Home) -> None:
+    """The figure alone: without the unit the plan cannot be loaded at all."""
+    control.delete(Tables(home.path), "plan_units", "unit = 0")
+    found = ledger_figures(Tables(home.path))
+    assert {figure for figure, value in found.items() if value} == {"units_off"}
+
+
+def test_a_watermark_that_is_wrong(home: Home) -> None:
+    done = [row for row in rows(home, "files") if row["kind"] == "objects" and row["status"] == "done"]
+    file = max(done, key=lambda row: int(row["file_seq"]))
+    replaced(home, "files", f"file_seq = {file['file_seq']} AND status = 'done'", file, watermark=None)
+    assert off(home) == {"wrong_watermarks"}
+
+
+def test_index_that_is_broken(home: Home) -> None:
+    row = live_row(home)
+    place = Tables(home.path)
+    key = str(row["subscription_key"])
+
+    control.append(place, "worker_index", [row])
+    assert off(home) == {"doubled"}
+    replaced(home, "worker_index", of_row(row), row)
+    assert off(home) == set()
+
+    control.delete(place, "worker_index", of_row(row))
+    assert off(home) == {"missing"}
+    assert key in checked(home)["placement"]["failed"][0]
+    other = (row["worker"] + 1) % 3
+    holders = {r["worker"] for r in rows(home, "worker_index") if r["subscription_key"] == row["subscription_key"]}
+    if other not in holders:
+        control.append(place, "worker_index", [row | {"worker": other}])
+        assert off(home) == {"missing", "stray"}
+        control.delete(place, "worker_index", of_row(row | {"worker": other}))
+    control.append(place, "worker_index", [row])
+
+    for change in ({"east": row["east"] - 0.25}, {"created_at": 7}, {"end_at": 2**60}, {"clauses": [[1, 2]]}):
+        replaced(home, "worker_index", of_row(row), row, **change)
+        assert "altered" in off(home), change
+    replaced(home, "worker_index", of_row(row), row)
+
+    control.append(place, "worker_index", [row | {"subscription_key": 1}])
+    assert "orphans" in off(home)
+    control.delete(place, "worker_index", "subscription_key = 1")
+    ended = dict.fromkeys(row) | {field: row[field] for field in ("index_version", "batch_id", "subscription_key")}
+    control.append(place, "worker_index", [ended | {"worker": names.EVERY_WORKER, "end_at": 5}])
+    assert off(home) == {"orphans"}, "a deletion that nobody asked for"
+
+
+def test_a_deletion_that_the_index_forgot(home: Home) -> None:
+    assert [row for row in rows(home, "worker_index") if row["worker"] == names.EVERY_WORKER]
+    control.delete(Tables(home.path), "worker_index", f"worker = {names.EVERY_WORKER}")
+    assert off(home) == {"lost_deletions"}
+
+
+def test_matches_that_are_broken(home: Home) -> None:
+    place = Tables(home.path)
+    found = [row for row in rows(home, "matches") if not row["retracted"]]
+    batches = {row["batch_id"]: row for row in rows(home, "batches") if row["status"] == "done"}
+    row = min(found, key=lambda row: row["batch_id"])
+    last = batches[max(batches)]
+
+    control.delete(place, "batches", f"batch_id = {row['batch_id']}")
+    assert "unknown_batches" in off(home, "--all")
+    control.append(place, "batches", [batches[row["batch_id"]]])
+    assert off(home, "--all") == set()
+
+    too_new = row | {"object_key": last["objects_to"] + 1}
+    control.append(place, "matches", [too_new])
+    assert off(home, "--all") == {"out_of_range", "pairs_off"}
+    control.delete(place, "matches", f"object_key = {too_new['object_key']}")
+    known_before = row | {"batch_id": max(batches)}
+    control.append(place, "matches", [known_before])
+    assert off(home, "--all") == {"out_of_range", "pairs_off"}, "a pair that an earlier batch was to find"
+    control.delete(place, "matches", f"batch_id = {max(batches)} AND object_key = {row['object_key']}")
+
+    control.delete(place, "matches", f"object_key = {row['object_key']} AND batch_id = {row['batch_id']}")
+    assert off(home, "--all") == {"pairs_off"}
+
+
+def test_a_check_waits_for_no_writer_and_changes_nothing_else(home: Home) -> None:
+    versions = home.run("status")["versions"]
+    checked(home)
+    after = home.run("status")["versions"]
+    assert {name for name in versions if versions[name] != after[name]} == {"quality_results"}
+    with Tables(home.path).locked():
+        assert run_here("check", "--home", home.path).code == 1

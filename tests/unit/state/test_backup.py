@@ -1,0 +1,113 @@
+"""A backup is one moment of a home, whatever is committed while it is made."""
+
+from pathlib import Path
+
+import pytest
+
+from pststream import names
+from pststream.errors import HomeError, RetryableError, UsageError
+from pststream.state import backup as module
+from pststream.state import control, quarantine
+from pststream.state.backup import backup
+from pststream.state.home import Home
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    made = Home(tmp_path / "home")
+    made.init()
+    write(made, 1)
+    return made
+
+
+def write(home: Home, number: int) -> None:
+    control.append(home, names.VOCABULARY, [{"plan_version": number, "term_id": 1, "term": "tea"}])
+
+
+def numbers(home: Home) -> list[int]:
+    return sorted(control.read(home, names.VOCABULARY).column("plan_version").to_pylist())
+
+
+def test_a_backup_is_a_home_that_goes_on(home: Home, tmp_path: Path) -> None:
+    told = backup(home, str(tmp_path / "copy"))
+    copy = Home(tmp_path / "copy").check()
+    assert numbers(copy) == [1]
+    assert told["tables"] == {name: control.version(home, name) for name in told["tables"]}
+    write(copy, 2)
+    assert (numbers(copy), numbers(home)) == ([1, 2], [1])
+    with pytest.raises(UsageError, match="already"):
+        backup(home, str(tmp_path / "copy"))
+
+
+def test_a_table_whose_log_begins_with_a_checkpoint(home: Home, tmp_path: Path) -> None:
+    for number in range(2, 6):
+        write(home, number)
+    table = module.DeltaTable(home.table(names.VOCABULARY))
+    table.create_checkpoint()
+    for old in range(3):
+        (Path(home.table(names.VOCABULARY)) / "_delta_log" / f"{old:020}.json").unlink()
+    write(home, 6)
+    backup(home, str(tmp_path / "copy"))
+    assert numbers(Home(tmp_path / "copy").check()) == [1, 2, 3, 4, 5, 6]
+
+
+def test_what_is_committed_during_the_copying_is_not_in_it(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy_file, ahead = module._copy, iter(range(2, 99))
+
+    def copied(path: Path, target: Path) -> None:
+        write(home, next(ahead, 99))
+        copy_file(path, target)
+
+    monkeypatch.setattr(module, "_copy", copied)
+    backup(home, str(tmp_path / "copy"))
+    assert numbers(Home(tmp_path / "copy").check()) == [1]
+    assert len(numbers(home)) > 10
+
+
+def test_the_versions_are_read_until_they_stand_still(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, ahead = module._versions, iter([2, 3, 4])
+
+    def moving(home: Home) -> dict[str, int]:
+        found = read(home)
+        for number in ahead:
+            write(home, number)
+            break
+        return found
+
+    monkeypatch.setattr(module, "_versions", moving)
+    backup(home, str(tmp_path / "copy"))
+    assert numbers(Home(tmp_path / "copy").check()) == [1, 2, 3, 4]
+
+
+def test_a_home_that_never_stands_still(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = iter(range(10_000))
+    monkeypatch.setattr(module, "_versions", lambda home: {"t": next(count)})
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0)
+    with pytest.raises(RetryableError, match="stands still"):
+        backup(home, str(tmp_path / "copy"))
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_file_that_goes_during_the_copying(home: Home, tmp_path: Path) -> None:
+    (file,) = Path(home.table(names.VOCABULARY)).glob("*.parquet")
+    file.unlink()
+    with pytest.raises(RetryableError, match="was removed"):
+        backup(home, str(tmp_path / "copy"))
+    with pytest.raises(HomeError):
+        Home(tmp_path / "copy").check()
+
+
+def test_held_files_are_in_it(home: Home, tmp_path: Path) -> None:
+    offered = tmp_path / "bad.csv"
+    offered.write_text("bad", "utf-8")
+    file = {"kind": "objects", "path": str(offered), "sha256": "00", "bytes": 3, "options": "{}"}
+    with home.locked():
+        quarantine.hold(home, [(file, ["it is bad"])], 1)
+    backup(home, str(tmp_path / "copy"))
+    copy = Home(tmp_path / "copy")
+    (hold,) = quarantine.holds(copy)
+    assert (Path(copy.path) / hold["copy"]).read_text("utf-8") == "bad"
