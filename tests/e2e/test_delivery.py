@@ -14,6 +14,8 @@ import boto3
 import pytest
 
 from pststream import names
+from pststream.pipeline.deliver import deliver as tell
+from pststream.settings import load_settings
 from pststream.state import control
 from pststream.state.home import Home
 from tests.commands import ENTRY, KILLED, ROOT, Result, run_apart
@@ -142,6 +144,30 @@ def test_a_sink_that_is_down_is_told_of(home: Home) -> None:
         only = deliver(home, environment, "--sink", "files")
         assert only.code == 0 and list(only.json["sinks"]) == ["files"]
     assert deliver(home, environment, "--sink", "nobody").code == 2
+
+
+@pytest.mark.parametrize("fault", [{"status": 503}, {"seconds": 5.0}, {"losing": 1.0}])
+def test_dead_for_an_hour_of_the_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: dict[str, Any]) -> None:
+    """Everything comes when the webhook is back, in order; the folder never waited for it."""
+    home = Home(tmp_path / "home")
+    home.init()
+    keys = add_subscriptions(home, 5)
+    with receiving(**fault) as receiver:
+        for name, value in set_up(home, receiver, timeout_seconds=0.3, tries=2, lanes=2).items():
+            monkeypatch.setenv(name, value)
+        settings = load_settings(home.path)
+        for number in range(8):
+            add_matched_batch(home, keys, 5, seed=number, minutes=10 * number)
+            outcome = tell(home, settings)["sinks"]
+            assert (outcome["hook"]["state"], outcome["hook"]["batches_left"]) == ("down", number + 1)
+            assert outcome["files"]["state"] == "ok" and outcome["files"]["seconds"] < 2
+            assert written(home) == expected_messages(home)
+        receiver.status, receiver.seconds, receiver.losing = 200, 0.0, 0.0
+        assert tell(home, settings)["sinks"]["hook"]["state"] == "ok"
+        told = first_told(receiver.taken)
+    expected = expected_messages(home)
+    assert by_subscription(told) == by_subscription(expected) and len(told) == len(expected)
+    assert not control.read(home, names.DEAD_LETTERS).num_rows
 
 
 def test_queues_and_topics(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
