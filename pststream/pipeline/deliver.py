@@ -55,7 +55,7 @@ def deliver(
     for run in runs:
         while run.thread.is_alive() and time.monotonic() < run.end:
             run.thread.join(POLL_SECONDS)
-    _tidy(home)
+    compact_progress(home)
     return {"sinks": {run.sink.name: dict(run.outcome) for run in runs}}
 
 
@@ -116,12 +116,3 @@ class _Run:
 def is_well(document: dict[str, Any]) -> bool:
     """Whether no sink of an outcome needs attention."""
     return all(told["state"] in (OK, "behind", BUSY) for told in document["sinks"].values())
-
-
-def _tidy(home: Home) -> None:
-    """Join the small files of the table of places, unless another process does."""
-    try:
-        with home.locked("deliveries"):
-            compact_progress(home)
-    except RetryableError:
-        return

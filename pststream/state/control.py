@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
+from pststream.errors import RetryableError
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
 
@@ -51,8 +52,16 @@ def micros_of(moment: dt.datetime) -> int:
 
 
 def compact(home: Home, name: str) -> None:
-    """Join the many small files of a control table: each append has left one."""
-    DeltaTable(home.table(name)).optimize.compact()
+    """Join the many small files of a control table: each append has left one.
+
+    Under a lock of its own, and left to whoever holds that: delivery joins files without the home's lock, and two that
+    join the same files at once would both commit and so double their rows (delta-rs 1.x does not see the conflict).
+    """
+    try:
+        with home.locked(f"join-{name}"):
+            DeltaTable(home.table(name)).optimize.compact()
+    except RetryableError:
+        return
 
 
 def vacuum(home: Home, name: str, days: int) -> int:

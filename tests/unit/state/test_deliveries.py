@@ -1,0 +1,45 @@
+"""Places of sinks are noted by several threads while their files are joined: no row is lost, nobody fails."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from pststream import names
+from pststream.state import control
+from pststream.state.deliveries import Counts, Progress, progress_of, save_progress
+from pststream.state.home import Home
+
+
+def test_notes_and_joins_at_the_same_time(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.init()
+    for number in range(8):
+        save_progress(home, "first", Progress(number, 0, True), Counts(1))
+    errors: list[BaseException] = []
+
+    def started(work: Callable[[], None]) -> threading.Thread:
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread
+
+    def note(sink: str) -> None:
+        for number in range(8):
+            save_progress(home, sink, Progress(number, 0, True), Counts(1))
+
+    def join() -> None:
+        for _ in range(4):
+            control.compact(home, names.DELIVERIES)
+
+    threads = [started(lambda sink=sink: note(sink)) for sink in "abc"]  # type: ignore[misc]
+    threads += [started(join) for _ in range(3)]
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert control.read(home, names.DELIVERIES).num_rows == 32
+    assert {progress_of(home, sink).batch_id for sink in ("first", "a", "b", "c")} == {7}
