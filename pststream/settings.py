@@ -40,6 +40,7 @@ class Settings:
     sigma: float = _key(1.3, "greatest load of a worker over the least that counts as balanced; above 1")
     balance_batches: int = _key(8, "batches over which load is summed; out of balance in both halves, it is adjusted")
     repartition_gain: float = _key(0.1, "part of the greatest load that a new partitioning must save to be worth it")
+    retire_share: float = _key(0.1, "part of the subscriptions still under an older plan at which it is retired")
     max_objects: int = _key(2_000_000, "objects of one micro-batch at most")
     merge_files: int = _key(8, "match merges the small files of the index when a worker has more than this")
     retention_days: int = _key(7, "maintain keeps the files of versions of tables that are no older than this")
@@ -171,6 +172,8 @@ def _check(settings: Settings) -> None:
         raise SettingError("sigma", f"{settings.sigma} is not above 1")
     if not 0 <= settings.repartition_gain < 1:
         raise SettingError("repartition_gain", f"{settings.repartition_gain} is not between 0 and 1")
+    if not 0 <= settings.retire_share <= 1:
+        raise SettingError("retire_share", f"{settings.retire_share} is not between 0 and 1")
     if not 0 <= settings.gate_bad_share <= 1:
         raise SettingError("gate_bad_share", f"{settings.gate_bad_share} is not between 0 and 1")
     if settings.gate_volume_factor and not 1 < settings.gate_volume_factor < 1e12:

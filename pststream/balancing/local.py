@@ -1,6 +1,6 @@
 """Local load adjustment: cells of the most loaded worker go to the least loaded one (PS2Stream section V-A)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -41,13 +41,14 @@ class _Course:
     sample: WorkloadSample
     cost: CostModel
     plan: PartitionPlan
+    besides: np.ndarray
     loads: WorkerLoads
     moves: list[Move] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
     def tried(self, move: Move) -> tuple[PartitionPlan, WorkerLoads]:
         plan = moved(self.plan, move)
-        return plan, worker_loads(self.sample, plan, self.cost)
+        return plan, _loads(self.sample, plan, self.cost, self.besides)
 
     def take(self, move: Move, reason: str, plan: PartitionPlan, loads: WorkerLoads) -> None:
         self.plan, self.loads = plan, loads
@@ -56,11 +57,18 @@ class _Course:
 
 
 def adjust_locally(
-    sample: WorkloadSample, plan: PartitionPlan, cost: CostModel, method: str, sigma: float, seed: int = 0
+    sample: WorkloadSample,
+    plan: PartitionPlan,
+    cost: CostModel,
+    method: str,
+    sigma: float,
+    seed: int = 0,
+    besides: np.ndarray | None = None,
 ) -> Adjustment:
     """Move cells until the greatest load is at most `sigma` times the least, or no move helps.
 
-    sigma  at least 1; a load of 0 is taken as the smallest there is
+    sigma    at least 1; a load of 0 is taken as the smallest there is
+    besides  float64[workers], seconds: load that no move changes, that of a plan being retired; None: none
 
     Each round looks at the most and the least loaded worker: phase I, then phase II if they are still out of balance.
     The paper does not say how much load to move: half of the difference, which would make the two equal. What moving a
@@ -68,8 +76,9 @@ def adjust_locally(
     lower the greater load of the two is not made, and ends the adjustment; rounds are repeated, up to twice the number
     of workers, as one pair seldom balances all.
     """
-    before = worker_loads(sample, plan, cost)
-    course = _Course(sample, cost, plan, before)
+    fixed = np.zeros(plan.workers) if besides is None else besides
+    before = _loads(sample, plan, cost, fixed)
+    course = _Course(sample, cost, plan, fixed, before)
     postings = postings_of(sample, plan.grid)
     for _ in range(2 * plan.workers):
         if course.loads.imbalance <= sigma:
@@ -78,6 +87,11 @@ def adjust_locally(
         if course.loads.imbalance > sigma and not _phase_two(course, method, seed):
             break
     return Adjustment(course.plan, course.moves, course.reasons, before, course.loads)
+
+
+def _loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel, besides: np.ndarray) -> WorkerLoads:
+    loads = worker_loads(sample, plan, cost)
+    return replace(loads, load=loads.load + besides)
 
 
 def _extremes(course: _Course) -> tuple[int, int]:

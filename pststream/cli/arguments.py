@@ -130,13 +130,13 @@ def _upkeep(commands) -> None:  # type: ignore[no-untyped-def]
         "pststream balance local --method gr --dry-run",
     )
     balance.add_argument(
-        "kind", choices=("local", "global", "undo", "check", "history"), help="check, history: only read"
+        "kind", choices=("local", "global", "retire", "undo", "check", "history"), help="check, history: only read"
     )
-    balance.add_argument(
-        "--method", choices=("gr", "dp", "si", "ra"), default="gr", help="that selects cells (default %(default)s)"
-    )
+    balance.add_argument("--method", choices=("gr", "dp", "si", "ra"), help="of `local`: selects cells (default gr)")
     balance.add_argument("--planner", choices=names.PLANNERS, help="of `global`; default: the setting")
-    balance.add_argument("--sigma", type=float, help="greatest load over the least that counts as balanced")
+    balance.add_argument(
+        "--sigma", type=float, help="of `local` and `check`: greatest load over the least that counts as balanced"
+    )
     balance.add_argument(
         "--gain", type=float, dest="repartition_gain", help="of `global`: part of the greatest load it must save"
     )

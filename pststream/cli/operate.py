@@ -142,11 +142,19 @@ def balance(context: "Context", arguments: Any) -> "Answer":
     """Move subscriptions between workers until their loads are balanced, or take that back."""
     from pststream.pipeline.balance import balance as adjust
 
+    for option, kind, given in (
+        ("method", "local", arguments.method),
+        ("sigma", "local", arguments.sigma),
+        ("planner", "global", arguments.planner),
+        ("gain", "global", arguments.repartition_gain),
+    ):
+        if given is not None and arguments.kind != kind:
+            raise UsageError(f"--{option} is of balance {kind}, not of balance {arguments.kind}", "leave it out")
     document = adjust(
         context.home,
         context.settings,
         arguments.kind,
-        method=arguments.method,
+        method=arguments.method or "gr",
         dry_run=not arguments.apply,
         proposal=arguments.proposal,
         page=arguments.page,
@@ -176,6 +184,8 @@ def _balanced(document: dict[str, Any]) -> str:
         f"{would} {document['moved_subscriptions']} subscriptions, about {document['moved_bytes']:,} bytes:"
         f" plan {document['plan_version_before']} to {document['plan_version_after']} ({document['reason']})"
     ]
+    if document["retiring_version"] is not None:
+        lines.append(f"  plan {document['retiring_version']} goes on serving the subscriptions that there are")
     for move in document["moves"]:
         what = f"{move['cells']} cells" if move["terms"] is None else f"{move['terms']} terms of {move['cells']} cells"
         whence = f" from worker {move['origin']} to {move['target']}" if move["origin"] >= 0 else ""

@@ -32,6 +32,21 @@ def moved(plan: PartitionPlan, move: Move) -> PartitionPlan:
     return _compact(_split(plan, move, move.terms))
 
 
+def changed_cells(before: PartitionPlan, after: PartitionPlan) -> np.ndarray:
+    """Cells of which other workers serve some term: int64[n], ascending; all of `after` where the rasters differ.
+
+    A cell is taken to have changed if its leaf names other terms, even if the same workers happen to serve them.
+    """
+    if before.grid != after.grid:
+        return np.arange(after.grid.cells)
+    seen: dict[tuple[bytes, ...], int] = {}
+    old, new = (
+        np.array([seen.setdefault(_servers(plan, leaf), len(seen)) for leaf in range(plan.leaves)])[plan.cell_leaf]
+        for plan in (before, after)
+    )
+    return np.flatnonzero(old != new)
+
+
 def _handed_over(plan: PartitionPlan, move: Move) -> PartitionPlan:
     """Each leaf with some of the cells gets a twin for them, whose units are the target's where they were origin's."""
     touched = np.unique(plan.cell_leaf[move.cells])
@@ -82,8 +97,9 @@ def _split(plan: PartitionPlan, move: Move, terms: np.ndarray) -> PartitionPlan:
 
 def _compact(plan: PartitionPlan) -> PartitionPlan:
     """Without leaves that no cell has, and without their units; numbers close up. Leaves by text that are served alike
-    become one, so that moves to and fro do not copy terms without end.
+    become one, so that moves to and fro do not copy terms without end; those on one worker are served whole.
     """
+    plan = _whole(plan)
     plan = replace(plan, cell_leaf=_alike(plan)[plan.cell_leaf])
     used = np.unique(plan.cell_leaf)
     leaf_number = np.full(plan.leaves, -1, np.int64)
@@ -109,14 +125,58 @@ def _compact(plan: PartitionPlan) -> PartitionPlan:
 
 def _alike(plan: PartitionPlan) -> np.ndarray:
     """For each leaf, the first one by text whose terms the same workers serve; else the leaf itself."""
-    first: dict[bytes, int] = {}
+    first: dict[tuple[bytes, ...], int] = {}
     leaves = np.arange(plan.leaves)
     for leaf in np.flatnonzero(plan.leaf_unit < 0).tolist():
-        terms = slice(plan.term_offsets[leaf], plan.term_offsets[leaf + 1])
-        spread = plan.spread_unit[plan.spread_offsets[leaf] : plan.spread_offsets[leaf + 1]]
-        told = (plan.terms[terms], plan.unit_worker[plan.term_unit[terms]], plan.unit_worker[spread])
-        leaves[leaf] = first.setdefault(b"|".join(array.tobytes() for array in told), leaf)
+        leaves[leaf] = first.setdefault(_servers(plan, leaf), leaf)
     return leaves
+
+
+def _servers(plan: PartitionPlan, leaf: int) -> tuple[bytes, ...]:
+    """The workers of a leaf's terms: equal for leaves that are served alike."""
+    if plan.leaf_unit[leaf] >= 0:
+        return (plan.unit_worker[plan.leaf_unit[leaf]].tobytes(),)
+    named, sharing = _workers(plan, leaf)
+    if _one_worker(named, sharing):
+        return (sharing[0].tobytes(),)
+    terms = plan.terms[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]]
+    return tuple(array.tobytes() for array in (terms, named, sharing))
+
+
+def _workers(plan: PartitionPlan, leaf: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of a leaf by text, the worker of each term that it names, and the workers that share the others."""
+    named = plan.term_unit[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]]
+    sharing = plan.spread_unit[plan.spread_offsets[leaf] : plan.spread_offsets[leaf + 1]]
+    return plan.unit_worker[named], plan.unit_worker[sharing]
+
+
+def _one_worker(named: np.ndarray, sharing: np.ndarray) -> bool:
+    return bool((sharing == sharing[0]).all() and (named == sharing[0]).all())
+
+
+def _whole(plan: PartitionPlan) -> PartitionPlan:
+    """Leaves by text whose terms are all one worker's become that worker's as a whole."""
+    leaf_unit = plan.leaf_unit.copy()
+    for leaf in np.flatnonzero(leaf_unit < 0).tolist():
+        if _one_worker(*_workers(plan, leaf)):
+            leaf_unit[leaf] = plan.spread_unit[plan.spread_offsets[leaf]]
+    terms, term_offsets = _emptied(plan.term_offsets, leaf_unit >= 0)
+    spread, spread_offsets = _emptied(plan.spread_offsets, leaf_unit >= 0)
+    return replace(
+        plan,
+        leaf_unit=leaf_unit,
+        term_offsets=term_offsets,
+        terms=plan.terms[terms],
+        term_unit=plan.term_unit[terms],
+        spread_offsets=spread_offsets,
+        spread_unit=plan.spread_unit[spread],
+    )
+
+
+def _emptied(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The values of a CSR that are left (bool) when some rows are emptied, and their offsets."""
+    lengths = np.diff(offsets)
+    return np.repeat(~rows, lengths), np.append(0, np.cumsum(np.where(rows, 0, lengths)))
 
 
 def _units_of(plan: PartitionPlan, leaf: int) -> np.ndarray:

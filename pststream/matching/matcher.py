@@ -1,5 +1,6 @@
 """Matching the objects of a micro-batch with all the segments of a worker."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,3 +53,12 @@ def match_objects(
     for found_object, found_key in parts:
         place_pairs(found_object, found_key, following, keys)
     return Found(offsets, keys, tally.candidates, tally.matches)
+
+
+def pairs_of(found: Sequence[Found]) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets and keys, as `Found` has them, of all that several searches have found for the same objects."""
+    if len(found) == 1:
+        return found[0].offsets, found[0].keys
+    owner = np.concatenate([np.repeat(np.arange(len(part.offsets) - 1), np.diff(part.offsets)) for part in found])
+    keys = np.concatenate([part.keys for part in found])
+    return np.sum([part.offsets for part in found], axis=0), keys[np.argsort(owner, kind="stable")]

@@ -7,24 +7,17 @@ in `migrations` and `plan_units` are written first; the row in `plans` switches.
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pststream import names
-from pststream.balancing.local import Adjustment, adjust_locally
-from pststream.balancing.mapping import map_workers, relabelled, shared_pieces
-from pststream.domain.moves import Move
-from pststream.domain.plan import PartitionPlan
-from pststream.domain.workload import WorkloadSample
+from pststream.balancing.local import Adjustment
 from pststream.errors import RetryableError, UsageError
-from pststream.partitioning.registry import make_plan
+from pststream.pipeline.decide import DECIDERS
 from pststream.pipeline.executor import work_of
 from pststream.pipeline.migrate import migrate
 from pststream.pipeline.proposal import Decision, Proposal, read_proposal, same_plan, write_proposal
-from pststream.pipeline.sample import draw_sample
+from pststream.pipeline.two_plans import next_step
 from pststream.reports.adjustment import write_adjustment
 from pststream.settings import Settings
 from pststream.state import control
@@ -32,67 +25,17 @@ from pststream.state.crash import crash_point
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger
 from pststream.state.plans import (
+    Retiring,
     current_version,
     index_version,
     load_plan,
-    load_ranking,
-    plan_rows,
+    plan_row,
+    retiring_plan,
     save_plan,
     save_units,
 )
-from pststream.workload.cost import CostModel, worker_loads
 
 Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Balance:
-    """Measured CPU seconds of each worker over the last batches of a plan: in each of their two halves.
-
-    first_key: the key after which the objects of the last batches begin, of any plan
-    requests: of those batches
-    """
-
-    batches: int
-    halves: tuple[np.ndarray, np.ndarray]
-    first_key: int
-    requests: int
-
-    def violated(self, sigma: float) -> bool:
-        """Whether the greatest load is over `sigma` times the least in both halves: noise moves nothing."""
-        return all(_imbalance(half) > sigma for half in self.halves)
-
-    @property
-    def imbalance(self) -> float:
-        """Greatest over least, of all the batches."""
-        return _imbalance(self.halves[0] + self.halves[1])
-
-
-def out_of_balance(measured: Balance, settings: Settings) -> bool:
-    """Whether load is to be moved: `sigma` is violated, and over enough batches to tell."""
-    return measured.batches >= min(2, settings.balance_batches) and measured.violated(settings.sigma)
-
-
-def _imbalance(seconds: np.ndarray) -> float:
-    most = float(seconds.max(initial=0.0))
-    return most / max(float(seconds.min()), most * 1e-9) if most > 0.0 else 1.0
-
-
-def measured_balance(home: Home, version: int, batches: int) -> Balance:
-    """From the ledger of loads, over the last `batches` under the plan."""
-    recent = [b for b in Ledger(home).batches if b["status"] == "done"][-batches:]
-    done = [b for b in recent if b["plan_version"] == version]
-    numbers = [b["batch_id"] for b in done]
-    workers = load_plan(home, version).workers
-    filters = [("batch_id", "in", numbers or [-1]), ("unit", "=", -1)]
-    rows = control.read(home, names.UNIT_LOADS, ["batch_id", "worker", "cpu_seconds"], filters)
-    batch, worker, seconds = (rows.column(name).to_numpy() for name in rows.column_names)
-    late = np.isin(batch, numbers[len(numbers) // 2 :])
-    halves = tuple(np.bincount(worker[part], seconds[part], workers) for part in (~late, late))
-    if len(numbers) < 2:
-        halves = halves[1], halves[1]
-    first_key = recent[0]["objects_after"] if recent else -1
-    return Balance(len(numbers), (halves[0], halves[1]), first_key, sum(b["requests"] for b in recent))
 
 
 def balance(
@@ -106,7 +49,8 @@ def balance(
     page: Path | None = None,
     progress: Progress = lambda _: None,
 ) -> dict[str, Any]:
-    """Adjust the plan: `local` moves cells, `global` makes a new partitioning, `undo` takes the last adjustment back.
+    """Adjust the plan: `local` moves cells; `global` makes a new partitioning for the subscriptions to come, and once
+    few are left under the old one retires that; `retire` does so at once; `undo` takes the last adjustment back.
 
     proposal  a dry run writes here what it would do; without a dry run that is done, and nothing is decided anew
     page      HTML on what moves, written if something does
@@ -134,89 +78,16 @@ def balance(
         if proposal is not None and dry_run:
             write_proposal(proposal, Proposal(kind, version, decision))
         if page is not None and decision.adjustment is not None:
-            before = load_plan(home, document["plan_version_before"])
+            before = load_plan(home, _changed(home, document))
             write_adjustment(page, home.path, document, before, decision.adjustment.plan)
     return {**document, "seconds": round(time.perf_counter() - began, 3)}
 
 
-def _recent(home: Home, settings: Settings, version: int, measured: Balance) -> tuple[WorkloadSample, CostModel]:
-    """The objects of the last batches and the live subscriptions, posted as the index posts them; and what they cost.
-
-    Departure from Definition 1, where subscriptions are those inserted in the period: here they are all that are live,
-    of which the period inserted but a part, so that part of c3 and c4 is what each costs.
-    """
-    sample, _ = draw_sample(home, settings, after_key=measured.first_key, ranking=load_ranking(home, version))
-    live = max(sample.pieces * sample.subscription_scale, 1.0)
-    part = min(measured.requests / live, 1.0)
-    cost = CostModel.of(settings)
-    return sample, replace(cost, insert=part * cost.insert, delete=part * cost.delete)
-
-
-def _adjusted(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
-    """Cells to move, if the measured balance is violated. They are moved until half of what `sigma` allows is left, so
-    that the next batches do not violate it at once.
-    """
-    measured = measured_balance(home, version, settings.balance_batches)
-    told = f"measured imbalance {measured.imbalance:.3g} over {measured.batches} batches"
-    if not out_of_balance(measured, settings):
-        return Decision(f"{told}: within {settings.sigma:g}, or not in both halves of them", measured.imbalance)
-    progress(f"{told}: looking for cells to move")
-    sample, cost = _recent(home, settings, version, measured)
-    aim = 1 + (settings.sigma - 1) / 2
-    found = adjust_locally(sample, load_plan(home, version), cost, method, aim, seed=version)
-    if not found.moves:
-        return Decision(f"{told}; no move would lower the greatest load of the sample", measured.imbalance)
-    return Decision(told, measured.imbalance, found)
-
-
-def _repartitioned(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
-    """A new partitioning over as many workers, if it lowers the greatest load of a recent sample enough.
-
-    Its parts go to the workers that hold most of them already, by the Hungarian method, so that few subscriptions move.
-    Departure from PS2Stream section V-B, which keeps the old plan for old subscriptions until few of these are left, as
-    migrating all of them at once is dear: here only those move that their new worker lacks.
-    """
-    measured = measured_balance(home, version, settings.balance_batches)
-    sample, cost = _recent(home, settings, version, measured)
-    now = load_plan(home, version)
-    progress(f"{settings.planner} on {sample.objects} recent objects and {sample.pieces} boxes of subscriptions")
-    made = make_plan(settings.planner, sample, now.workers, cost)
-    made = relabelled(made, map_workers(shared_pieces(sample, now, made), "hungarian"))
-    before, after = worker_loads(sample, now, cost), worker_loads(sample, made, cost)
-    gain = 1 - after.max / before.max if before.max else 0.0
-    told = f"a new {settings.planner} plan would lower the greatest load by {gain:.1%}"
-    if gain <= settings.repartition_gain:
-        return Decision(f"{told}; {settings.repartition_gain:.0%} is wanted", measured.imbalance)
-    everything = Move(-1, -1, np.arange(made.grid.cells))
-    return Decision(told, measured.imbalance, Adjustment(made, [everything], [settings.planner], before, after))
-
-
-def _undone(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
-    """The plan before the last migration, with the loads of both on the newest objects."""
-    rows = control.read(home, names.MIGRATIONS, filters=[("plan_version", "=", version)]).to_pylist()
-    if not rows:
-        raise UsageError(
-            f"plan {version} was not made by a migration", "pststream plans list names those that there are"
-        )
-    if rows[0]["kind"] == "undo":
-        raise UsageError(f"plan {version} has taken a migration back already", "run: pststream balance local")
-    measured = measured_balance(home, version, settings.balance_batches)
-    sample, cost = _recent(home, settings, version, measured)
-    now, before = load_plan(home, version), load_plan(home, rows[0]["plan_version_before"])
-    same = now.grid == before.grid
-    changed = np.flatnonzero(_serving(now) != _serving(before)) if same else np.arange(before.grid.cells)
-    loads = [worker_loads(sample, plan, cost) for plan in (now, before)]
-    adjustment = Adjustment(before, [Move(-1, -1, changed)], ["undo"], *loads)
-    return Decision(f"plan {rows[0]['plan_version_before']} again", measured.imbalance, adjustment)
-
-
-DECIDERS = {"local": _adjusted, "global": _repartitioned, "undo": _undone}
-
-
-def _serving(plan: PartitionPlan) -> np.ndarray:
-    """The worker that serves each cell whole, or a number for its leaf: cells that differ in it have moved."""
-    unit = plan.leaf_unit[plan.cell_leaf]
-    return np.where(unit >= 0, plan.unit_worker[np.maximum(unit, 0)], plan.workers + plan.cell_leaf)
+def _changed(home: Home, document: dict[str, Any]) -> int:
+    """The plan whose subscriptions move: of two active ones that which is retired."""
+    row = plan_row(home, document["plan_version_before"])
+    retired = row["retiring_version"] if document["kind"] in ("global", "retire") else None
+    return int(row["plan_version"] if retired is None else retired)
 
 
 def _carry_out(
@@ -224,15 +95,16 @@ def _carry_out(
 ) -> dict[str, Any]:
     found = decision.adjustment
     if found is None:
-        return _told(version, decision, 0, 0)
+        return _told(decision, version, 0, 0, retiring_plan(plan_row(home, version)))
     work = work_of(home, settings, version)
     named = {move.origin for move in found.moves}
     origins = set(range(work.workers)) if -1 in named else named
-    rows, size = migrate(home, settings, work, found.plan, origins, dry_run)
+    step, retiring = next_step(home, version, kind)
+    rows, size = migrate(home, settings, work, found.plan, origins, retiring.to if retiring else -1, dry_run)
     crash_point("balance.indexed")
-    told = _told(version, decision, rows, size)
+    told = _told(decision, version, rows, size, retiring)
     if not dry_run:
-        _save(home, version, kind, found, told)
+        _save(home, version, step, retiring, found, told)
     return told
 
 
@@ -245,18 +117,22 @@ def _carry_out_proposal(home: Home, settings: Settings, version: int, kind: str,
         return _carry_out(home, settings, version, kind, proposal.decision, dry_run=False)
     rows = control.read(home, names.MIGRATIONS, filters=[("plan_version", "=", version)]).to_pylist()
     if found and rows and before == version - 1 and same_plan(load_plan(home, version), found.plan):
-        return _told(before, proposal.decision, rows[0]["subscriptions"], rows[0]["bytes"])
+        retiring = retiring_plan(plan_row(home, version))
+        return _told(proposal.decision, before, rows[0]["subscriptions"], rows[0]["bytes"], retiring)
     raise UsageError(
         f"the proposal changes plan {before}, and plan {version} is in force",
         f"make it anew: pststream balance {kind} --dry-run --proposal FILE",
     )
 
 
-def _told(version: int, decision: Decision, rows: int, size: int) -> dict[str, Any]:
-    """What a command says of a decision, and of the rows that move, about `size` bytes."""
+def _told(decision: Decision, version: int, rows: int, size: int, retiring: Retiring | None) -> dict[str, Any]:
+    """What a command says of a decision on plan `version`, and of the rows that move, about `size` bytes; retiring: the
+    plan that goes on serving older subscriptions.
+    """
     told: dict[str, Any] = {
         "plan_version_before": version,
         "plan_version_after": version,
+        "retiring_version": retiring.plan_version if retiring else None,
         "reason": decision.reason,
         "measured_imbalance": round(decision.imbalance, 4),
         "moved_subscriptions": rows,
@@ -281,7 +157,9 @@ def _told(version: int, decision: Decision, rows: int, size: int) -> dict[str, A
     }  # fmt: skip
 
 
-def _save(home: Home, version: int, kind: str, found: Adjustment, told: dict[str, Any]) -> None:
+def _save(
+    home: Home, version: int, kind: str, retiring: Retiring | None, found: Adjustment, told: dict[str, Any]
+) -> None:
     """Units and migration of the new plan, then its row: from there on it is in force."""
     new, loads = version + 1, found.after
     for name in (names.PLAN_UNITS, names.MIGRATIONS):
@@ -290,9 +168,9 @@ def _save(home: Home, version: int, kind: str, found: Adjustment, told: dict[str
     save_units(home, new, found.plan, columns)
     control.append(home, names.MIGRATIONS, _rows(version, kind, found, told))
     crash_point("balance.units_written")
-    row = next(row for row in plan_rows(home) if row["plan_version"] == version)
-    figures = {**loads.figures, "options": json.loads(row["options"]), "seconds": 0.0}
-    save_plan(home, new, found.plan, figures, index_version(home, version))
+    options = json.loads(plan_row(home, version)["options"])
+    figures = {**loads.figures, "options": options, "seconds": 0.0}
+    save_plan(home, new, found.plan, figures, index_version(home, version), retiring)
     crash_point("balance.done")
 
 

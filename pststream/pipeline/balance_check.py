@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pststream.pipeline.balance import measured_balance, out_of_balance
+from pststream.pipeline.measured import measured_balance, out_of_balance
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.plans import current_version

@@ -72,7 +72,6 @@ class Checked:
     """
 
     home: str
-    plan_version: int
     files: tuple[IndexFile, ...]
     requests_to: int
     batch_id: int
@@ -98,7 +97,7 @@ def placement_figures(
     """
     version = current_version(home)
     files = tuple(index_files(home, version)) if version else ()
-    work = Checked(home.path, version, files, requests_to, batch_id, bound, index_version(home, version) != version)
+    work = Checked(home.path, files, requests_to, batch_id, bound, index_version(home, version) != version)
     requests = data_files(home, names.REQUESTS)
     wanted = Range("request_key", 0, requests_to)
     tasks = [(ASKED, slices) for slices in tasks_of(located(home, names.REQUESTS, wanted.files(requests)))]
@@ -155,7 +154,7 @@ def _stored(work: Checked, slices: tuple[Slice, ...]) -> Iterator[tuple[int, pa.
 
 def _placed(work: Checked, file: IndexFile, rows: pa.RecordBatch) -> pa.RecordBatch:
     boxes = np.column_stack([rows.column(side).to_numpy() for side in SIDES])
-    dispatch = dispatch_index(work.home, work.plan_version)
+    dispatch = dispatch_index(work.home, file.plan_version)
     offsets, workers = dispatch.workers_of_pieces(boxes, *first_clauses(rows.column("clauses")))
     owner = np.repeat(np.arange(rows.num_rows), np.diff(offsets))
     terms, posted = _sums(rows.column("clauses"))

@@ -12,15 +12,19 @@ from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile
-from pststream.state.plans import Ranking, load_plan, load_ranking, plan_rows
+from pststream.state.plans import Ranking, load_plan, load_ranking, plan_row, retiring_plan
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a task is told; small, since it travels with every task."""
+    """What a task is told; small, since it travels with every task.
+
+    plans: versions that serve the index, the oldest first: `plan_version`, and before it the one that it retires.
+    """
 
     home: str
     plan_version: int
+    plans: tuple[int, ...]
     index_version: int
     workers: int
     batch_id: int
@@ -31,9 +35,11 @@ class Work:
 
 def work_of(home: Home, settings: Settings, version: int, batch_id: int = 0) -> Work:
     """The work of a batch, or of none, under a stored plan; the files are for the caller to add."""
-    row = next(row for row in plan_rows(home) if row["plan_version"] == version)
+    row = plan_row(home, version)
+    retiring = retiring_plan(row)
+    plans = (retiring.plan_version, version) if retiring else (version,)
     folder, most = settings.cache_dir, settings.cache_bytes
-    return Work(home.path, version, row["index_version"], row["workers"], batch_id, (), folder, most)
+    return Work(home.path, version, plans, row["index_version"], row["workers"], batch_id, (), folder, most)
 
 
 def deletions_of(files: Iterable[IndexFile], folder: str, max_bytes: int) -> Deletions:
@@ -48,7 +54,7 @@ def segment_cache(folder: str, max_bytes: int) -> SegmentCache:
     return SegmentCache(folder, max_bytes)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def dispatch_index(home: str, plan_version: int) -> DispatchIndex:
     """The dispatch index of a plan."""
     return DispatchIndex(load_plan(Home(home), plan_version))
@@ -60,7 +66,10 @@ def ranking(home: str, plan_version: int) -> Ranking:
     return load_ranking(Home(home), plan_version)
 
 
-@lru_cache(maxsize=4)
-def live_filter(home: str, index_version: int, tag: int) -> LiveFilter:
-    """A filter of the live terms of an index, for objects of one tag; the caller brings it up to date."""
+@lru_cache(maxsize=8)
+def live_filter(home: str, index_version: int, age: int, tag: int) -> LiveFilter:
+    """A filter of the live terms of an index, for objects of one tag; the caller brings it up to date.
+
+    age: place of the plan among those that serve the index, the oldest first.
+    """
     return LiveFilter()

@@ -93,10 +93,10 @@ def _send_stored(
 
 def stored_pieces(work: Work, held: tuple[IndexFile, ...], slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
     """Pieces of an index, deletions worked in; one that several workers hold comes from the first of them alone."""
-    dispatch = dispatch_index(work.home, work.plan_version)
     deleted = deletions_of(held, work.cache_dir, work.cache_bytes)
     for part in slices:
-        worker = next(file.worker for file in held if file.path == part.path)
+        worker, version = next((file.worker, file.plan_version) for file in held if file.path == part.path)
+        dispatch = dispatch_index(work.home, version)
         for rows in read_slices([part], PIECES.names):
             offsets, workers = dispatch.workers_of_pieces(_boxes(rows), *first_clauses(rows.column("clauses")))
             mine = rows.filter(pa.array(workers[offsets[:-1]] == worker))

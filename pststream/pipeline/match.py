@@ -18,7 +18,7 @@ import pyarrow as pa
 from pststream import names
 from pststream.pipeline.executor import Work, work_of
 from pststream.pipeline.index import apply_requests
-from pststream.pipeline.match_tasks import LATE, NEW, Report, Scan, match_worker, route
+from pststream.pipeline.match_tasks import LATE, NEW, Report, Scan, UnitCounts, match_worker, route
 from pststream.pipeline.merge import merge_small_files
 from pststream.pipeline.plan import first_plan
 from pststream.pipeline.retract import retract
@@ -126,7 +126,7 @@ def run_batch(home: Home, settings: Settings, batch: dict[str, Any]) -> dict[str
     work = work_of(home, settings, batch["plan_version"], batch["batch_id"])
     if batch["requests_to"] > batch["requests_after"]:
         apply_requests(home, work, batch["requests_after"], batch["requests_to"], settings)
-        merge_small_files(home, settings, work.index_version, batch["batch_id"])
+        merge_small_files(home, settings, work.plan_version, batch["batch_id"])
     clock.lap("index")
     crash_point("match.indexed")
     work = replace(work, files=tuple(index_files(home, batch["plan_version"])))
@@ -195,19 +195,32 @@ def _save_loads(home: Home, batch: dict[str, Any], reports: list[Report]) -> Non
 
 
 def _loads(batch: dict[str, Any], report: Report) -> pa.Table:
-    """Rows of `unit_loads` of a worker: its units that saw an object, and the worker as a whole (unit -1)."""
+    """Rows of `unit_loads` of a worker: the worker as a whole (unit -1), and each plan's units that saw objects."""
     tally = report.tally
-    units = np.flatnonzero(tally.unit_objects)
-    count = len(units) + 1
-    columns: dict[str, Any] = {
-        "batch_id": np.full(count, batch["batch_id"]),
-        "plan_version": np.full(count, batch["plan_version"]),
-        "worker": np.full(count, report.worker),
-        "unit": np.append(-1, units),
-        "objects": np.append(tally.objects, tally.unit_objects[units]),
-        "subscriptions": np.append(report.subscriptions, np.zeros(len(units), np.int64)),
-        "candidates": np.append(tally.unit_candidates.sum(), tally.unit_candidates[units]),
-        "matches": np.append(tally.matches, tally.unit_matches[units]),
-        "cpu_seconds": np.append(tally.cpu_seconds + report.index_seconds, np.zeros(len(units))),
+    whole = {
+        "plan_version": batch["plan_version"],
+        "unit": -1,
+        "objects": tally.objects,
+        "subscriptions": report.subscriptions,
+        "candidates": sum(int(counts.candidates.sum()) for counts in tally.units),
+        "matches": tally.matches,
+        "cpu_seconds": tally.cpu_seconds + report.index_seconds,
+    }
+    rows = pa.concat_tables([pa.Table.from_pylist([whole]), *map(_unit_loads, tally.units)])
+    for name, value in (("batch_id", batch["batch_id"]), ("worker", report.worker)):
+        rows = rows.append_column(name, pa.array(np.full(rows.num_rows, value)))
+    return rows
+
+
+def _unit_loads(counts: UnitCounts) -> pa.Table:
+    units = np.flatnonzero(counts.objects)
+    columns = {
+        "plan_version": np.full(len(units), counts.plan_version),
+        "unit": units,
+        "objects": counts.objects[units],
+        "subscriptions": np.zeros(len(units), np.int64),
+        "candidates": counts.candidates[units],
+        "matches": counts.matches[units],
+        "cpu_seconds": np.zeros(len(units)),
     }
     return pa.table(columns)

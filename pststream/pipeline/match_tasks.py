@@ -9,9 +9,11 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.kernels.load import count_units
-from pststream.matching.matcher import Found, match_objects
+from pststream.matching.cache import SegmentCache
+from pststream.matching.matcher import match_objects, pairs_of
 from pststream.matching.objects import sort_objects
-from pststream.pipeline.arrow import csr, micros
+from pststream.matching.segments import Segment
+from pststream.pipeline.arrow import csr, lists, micros
 from pststream.pipeline.executor import Work, deletions_of, dispatch_index, live_filter, segment_cache
 from pststream.pipeline.spark_tasks import Parcel
 from pststream.pipeline.warm_up import load_kernels
@@ -52,12 +54,20 @@ class Scan:
 
 
 @dataclass
-class Tally:
-    """What a worker did; arrays by unit."""
+class UnitCounts:
+    """What a worker did for each unit of a plan: int64[units] each."""
 
-    unit_objects: np.ndarray
-    unit_candidates: np.ndarray
-    unit_matches: np.ndarray
+    plan_version: int
+    objects: np.ndarray
+    candidates: np.ndarray
+    matches: np.ndarray
+
+
+@dataclass
+class Tally:
+    """What a worker did; `units`: for each plan that serves the index."""
+
+    units: list[UnitCounts]
     objects: int = 0
     matches: int = 0
     cpu_seconds: float = 0.0
@@ -96,20 +106,27 @@ def route(work: Work, after_key: int, scan: Scan) -> Iterator[Parcel]:
     """Objects to the workers that may hold a match."""
     load_kernels()
     began = time.thread_time()
-    dispatch = dispatch_index(work.home, work.plan_version)
-    live = live_filter(work.home, work.index_version, scan.tag)
     least = after_key if scan.tag == LATE else -1
-    worker_of = {f.path: f.worker for f in work.files if f.worker != names.EVERY_WORKER and f.max_key > least}
+    held = [f for f in work.files if f.worker != names.EVERY_WORKER and f.max_key > least]
+    worker_of = {f.path: f.worker for f in held}
     cache = segment_cache(work.cache_dir, work.cache_bytes)
     cache.take_built()
-    live.update(frozenset(worker_of), cache)
+    routes = []
+    for age, version in enumerate(work.plans):
+        live = live_filter(work.home, work.index_version, age, scan.tag)
+        live.update(frozenset(f.path for f in held if f.plan_version == version), cache)
+        routes.append((dispatch_index(work.home, version), live))
     built = cache.take_built()
     seen = sent = 0
     for rows in read_slices(scan.slices, COLUMNS, scan.rows):
         objects = rows if scan.tag == NEW else rows.filter(pa.array(micros(rows.column("ts")) >= scan.min_ts))
         lon, lat = objects.column("lon").to_numpy(), objects.column("lat").to_numpy()
         offsets, terms = csr(objects.column("terms"))
-        place, worker = dispatch.route_objects(lon, lat, offsets, terms, live.live(lon, lat, offsets, terms))
+        asked = [
+            dispatch.route_objects(lon, lat, offsets, terms, live.live(lon, lat, offsets, terms))
+            for dispatch, live in routes
+        ]
+        place, worker = _either(asked, work.workers)
         seen += objects.num_rows
         sent += len(place) and 1 + int(np.count_nonzero(np.diff(place)))
         yield from _by_worker(objects, place, worker, work.workers, scan.tag)
@@ -122,6 +139,14 @@ def route(work: Work, after_key: int, scan: Scan) -> Iterator[Parcel]:
         "built_seconds": [list(built.values())],
     }
     yield 0, COUNTED, pa.RecordBatch.from_pydict(counted, schema=COUNTS)
+
+
+def _either(asked: list[tuple[np.ndarray, np.ndarray]], workers: int) -> tuple[np.ndarray, np.ndarray]:
+    """Object and worker of each pair that some plan asks for, each once, as `route_objects` gives them."""
+    if len(asked) == 1:
+        return asked[0]
+    pairs = np.concatenate([place.astype(np.int64) * workers + worker for place, worker in asked])
+    return np.divmod(np.unique(pairs), workers)
 
 
 def _by_worker(
@@ -153,6 +178,15 @@ def match_worker(work: Work, after_key: int, worker: int, parcels: Iterator[tupl
     return matcher.finish()
 
 
+@dataclass
+class _Served:
+    """What a worker serves under one plan: segments, each with its greatest key; and what that took."""
+
+    dispatch: DispatchIndex
+    segments: list[tuple[int, Segment]]
+    counts: UnitCounts
+
+
 class _Matcher:
     """One worker's segments and figures during a task."""
 
@@ -160,31 +194,26 @@ class _Matcher:
         load_kernels()
         began = time.thread_time()
         cache = segment_cache(work.cache_dir, work.cache_bytes)
-        mine = [f for f in work.files if f.worker == worker]
-        self.segments = [(f.max_key, cache.segment(f.path)) for f in mine]
+        self.served = [_served(work, version, worker, cache) for version in work.plans]
         self.deleted = deletions_of(work.files, work.cache_dir, work.cache_bytes)
-        self.dispatch: DispatchIndex = dispatch_index(work.home, work.plan_version)
         self.work = work
         self.worker = worker
         self.after_key = after_key
         self.writer = FileWriter(Home(work.home).table(names.MATCHES), MATCHES)
-        units = self.dispatch.plan.units
-        tally = Tally(np.zeros(units, np.int64), np.zeros(units, np.int64), np.zeros(units, np.int64))
-        self.report = Report(worker, sum(segment.pieces for _, segment in self.segments), tally)
+        pieces = sum(segment.pieces for served in self.served for _, segment in served.segments)
+        self.report = Report(worker, pieces, Tally([served.counts for served in self.served]))
         self.report.index_seconds = time.thread_time() - began
 
     def match(self, chunk: pa.RecordBatch, tag: int) -> None:
         """Match a chunk of routed objects and write what was found."""
         began = time.thread_time()
-        order, found = self._find(chunk, self.after_key if tag == LATE else -1)
-        for rows in self._rows(chunk, order, found):
+        order, offsets, keys = self._find(chunk, self.after_key if tag == LATE else -1)
+        for rows in self._rows(chunk, order, offsets, keys):
             self.writer.write(rows)
         tally = self.report.tally
         tally.cpu_seconds += time.thread_time() - began
         tally.objects += chunk.num_rows
-        tally.matches += len(found.keys)
-        tally.unit_candidates += found.candidates
-        tally.unit_matches += found.matches
+        tally.matches += len(keys)
 
     def finish(self) -> Report:
         """The report, with the files that were written."""
@@ -192,33 +221,47 @@ class _Matcher:
         self.report.files = [file] if file else []
         return self.report
 
-    def _find(self, chunk: pa.RecordBatch, after_key: int) -> tuple[np.ndarray, Found]:
-        lon, lat = chunk.column("lon").to_numpy(), chunk.column("lat").to_numpy()
+    def _find(self, chunk: pa.RecordBatch, after_key: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows of the chunk in the order of matching, and of each the subscriptions (keys above `after_key`) that it
+        matches: offsets, keys.
+        """
+        lon, lat, ts = chunk.column("lon").to_numpy(), chunk.column("lat").to_numpy(), micros(chunk.column("ts"))
         offsets, terms = csr(chunk.column("terms"))
-        units = self.dispatch.units_of_objects(lon, lat, offsets, terms)
-        units = np.where(self.dispatch.arrays.unit_worker[units] == self.worker, units, np.int32(-1))
-        count_units(offsets, units, self.report.tally.unit_objects)
-        batch = sort_objects(lon, lat, micros(chunk.column("ts")), offsets, terms, units)
-        segments = [segment for max_key, segment in self.segments if max_key > after_key]
-        found = match_objects(batch, segments, *self.deleted, self.dispatch.plan.units, after_key)
-        return batch.order, found
+        found = []
+        for served in self.served:
+            segments = [segment for max_key, segment in served.segments if max_key > after_key]
+            units = served.dispatch.units_of_objects(lon, lat, offsets, terms)
+            units = np.where(served.dispatch.arrays.unit_worker[units] == self.worker, units, np.int32(-1))
+            batch = sort_objects(lon, lat, ts, offsets, terms, units)
+            found.append(match_objects(batch, segments, *self.deleted, served.dispatch.plan.units, after_key))
+            if segments:
+                count_units(offsets, units, served.counts.objects)
+            served.counts.candidates += found[-1].candidates
+            served.counts.matches += found[-1].matches
+        return batch.order, *pairs_of(found)
 
-    def _rows(self, chunk: pa.RecordBatch, order: np.ndarray, found: Found) -> Iterator[pa.RecordBatch]:
+    def _rows(
+        self, chunk: pa.RecordBatch, order: np.ndarray, offsets: np.ndarray, keys: np.ndarray
+    ) -> Iterator[pa.RecordBatch]:
         """Rows of the objects that matched, in slices of about CHUNK_PAIRS pairs."""
-        hit = np.flatnonzero(np.diff(found.offsets))
-        ends = found.offsets[hit + 1]
+        hit = np.flatnonzero(np.diff(offsets))
+        ends = offsets[hit + 1]
         start = 0
         while start < len(hit):
-            before = found.offsets[hit[start]]
+            before = offsets[hit[start]]
             stop = max(start + 1, int(np.searchsorted(ends, before + CHUNK_PAIRS, "right")))
             part = hit[start:stop]
             rows = chunk.take(pa.array(order[part]))
-            offsets = np.append(found.offsets[part], ends[stop - 1]) - before
-            keys = pa.ListArray.from_arrays(
-                pa.array(offsets.astype(np.int32)), pa.array(found.keys[before : ends[stop - 1]])
-            )
-            yield match_rows(rows, keys, self.work, self.worker)
+            borders = np.append(offsets[part], ends[stop - 1]) - before
+            yield match_rows(rows, lists(borders, keys[before : ends[stop - 1]]), self.work, self.worker)
             start = stop
+
+
+def _served(work: Work, version: int, worker: int, cache: SegmentCache) -> _Served:
+    mine = [f for f in work.files if f.worker == worker and f.plan_version == version]
+    dispatch = dispatch_index(work.home, version)
+    counts = UnitCounts(version, *(np.zeros(dispatch.plan.units, np.int64) for _ in range(3)))
+    return _Served(dispatch, [(f.max_key, cache.segment(f.path)) for f in mine], counts)
 
 
 def match_rows(

@@ -14,9 +14,9 @@ from pststream.pipeline.index import PIECES, served_by, with_ends, write_rows
 from pststream.pipeline.spark_tasks import run_tasks
 from pststream.settings import Settings
 from pststream.state import control
-from pststream.state.data_files import DataFile, commit, data_files
+from pststream.state.data_files import DataFile, commit
 from pststream.state.home import Home
-from pststream.state.index_files import index_files
+from pststream.state.index_files import ServedFile, index_files, served_files
 from pststream.state.ledger import Ledger
 from pststream.state.plans import index_version
 from pststream.state.session import get_context
@@ -28,7 +28,7 @@ NOTHING = -(2**63)
 
 @dataclass(frozen=True)
 class Merge:
-    """Files of a worker (paths) to be written as few.
+    """Files of a worker (paths) to be written as few; all of them served under one plan.
 
     Rows that end at `bound` (microseconds) or before are dropped, and, under a `plan` (home, version), those that the
     worker does not serve.
@@ -43,14 +43,14 @@ class Merge:
     plan: tuple[str, int] | None = None
 
 
-def merge_small_files(home: Home, settings: Settings, index: int, batch_id: int) -> bool:
-    """Merge each worker's small files if one has more than `settings.merge_files` of them; whether it did."""
-    small = _by_worker(file for file in _files_of(home, index) if file.bytes < SMALL_BYTES)
+def merge_small_files(home: Home, settings: Settings, plan_version: int, batch_id: int) -> bool:
+    """Merge small files of the index, if a worker has more than `settings.merge_files` under a plan; whether it did."""
+    small = _grouped(file for file in served_files(home, plan_version) if file.data.bytes < SMALL_BYTES)
     if max((len(files) for files in small.values()), default=0) <= settings.merge_files:
         return False
-    root, none = home.table(names.WORKER_INDEX), merge_deletions([])
+    root, index, none = home.table(names.WORKER_INDEX), index_version(home, plan_version), merge_deletions([])
     merges = [
-        Merge(root, index, worker, _paths(root, files), none) for worker, files in small.items() if len(files) > 1
+        Merge(root, index, worker, _paths(root, files), none) for (worker, _), files in small.items() if len(files) > 1
     ]
     removed = [file for files in small.values() if len(files) > 1 for file in files]
     _replace(home, settings, merges, removed, f"merge-{index}", batch_id)
@@ -66,21 +66,22 @@ def upkeep(home: Home, settings: Settings, plan_version: int) -> int:
     """
     horizon = Ledger(home).horizon(dt.timedelta(seconds=settings.lateness_seconds))
     index = index_version(home, plan_version)
-    files = _by_worker(_files_of(home, index))
+    groups = _grouped(served_files(home, plan_version))
     root = home.table(names.WORKER_INDEX)
-    before = sum(file.rows for held in files.values() for file in held)
+    before = sum(file.rows for held in groups.values() for file in held)
     deletions = deletions_of(index_files(home, plan_version), settings.cache_dir, settings.cache_bytes)
     bound = NOTHING if horizon is None else control.micros_of(horizon)
-    merges = [
-        Merge(root, index, worker, _paths(root, held), deletions, bound, (home.path, plan_version))
-        for worker, held in files.items()
+    merges = {
+        (worker, plan): Merge(root, index, worker, _paths(root, held), deletions, bound, (home.path, plan))
+        for (worker, plan), held in groups.items()
         if worker != names.EVERY_WORKER
         and (len(held) > 1 or len(deletions[0]) or held[0].low["end_at"] <= bound or index != plan_version)
-    ]
-    removed = [file for merge in merges for file in files[merge.worker]] + files.get(names.EVERY_WORKER, [])
+    }
+    gone = [key for key in groups if key in merges or key[0] == names.EVERY_WORKER]
+    removed = [file for key in gone for file in groups[key]]
     kept = before - sum(file.rows for file in removed)
     last = control.last_transaction(home, names.WORKER_INDEX, "upkeep")
-    added = _replace(home, settings, merges, removed, "upkeep", last + 1) if removed else []
+    added = _replace(home, settings, list(merges.values()), removed, "upkeep", last + 1) if removed else []
     return before - kept - sum(file.rows for file in added)
 
 
@@ -106,14 +107,11 @@ def _kept(merge: Merge) -> Iterator[pa.RecordBatch]:
         yield pieces.filter(pa.array(kept))
 
 
-def _files_of(home: Home, index: int) -> list[DataFile]:
-    return [f for f in data_files(home, names.WORKER_INDEX) if f.partition["index_version"] == index]
-
-
-def _by_worker(files: Iterable[DataFile]) -> dict[int, list[DataFile]]:
-    found: dict[int, list[DataFile]] = {}
+def _grouped(files: Iterable[ServedFile]) -> dict[tuple[int, int], list[DataFile]]:
+    """By worker and plan: what the two plans of an index serve stays in files of its own."""
+    found: dict[tuple[int, int], list[DataFile]] = {}
     for file in files:
-        found.setdefault(file.partition["worker"], []).append(file)
+        found.setdefault((file.worker, file.plan_version), []).append(file.data)
     return found
 
 

@@ -4,6 +4,8 @@ The rows that a new owner lacks are added first. They are harmless under the pla
 for the (cell, term) pairs that the plan gives it, and of these the new rows have none. Then the row in `plans`
 switches. Rows that an old owner no longer needs stay until `maintain` drops them; they are harmless for the same
 reason. So a migration may be killed anywhere and made again: what is there already is not added twice.
+
+While two plans are active the same holds of each of them, as each is probed only for the subscriptions that it serves.
 """
 
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.domain.moves import changed_cells
 from pststream.domain.pieces import first_clauses
 from pststream.domain.plan import PartitionPlan
 from pststream.pipeline.executor import Work, dispatch_index
@@ -25,6 +28,7 @@ from pststream.state import control
 from pststream.state.data_files import DataFile, commit
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
+from pststream.state.plans import load_plan
 from pststream.state.session import get_context
 from pststream.state.slices import BATCH_ROWS, Slice, read_slices, tasks_of
 
@@ -40,19 +44,30 @@ class Taken:
 
 
 def migrate(
-    home: Home, settings: Settings, work: Work, plan: PartitionPlan, origins: set[int], dry_run: bool
+    home: Home,
+    settings: Settings,
+    work: Work,
+    plan: PartitionPlan,
+    origins: set[int],
+    after_key: int,
+    dry_run: bool,
 ) -> tuple[int, int]:
-    """Add to the index of `work` what the workers of `plan` lack.
+    """Add to the index of `work` what the workers of `plan` lack of the subscriptions with a key above `after_key`.
 
     `work`: of the plan before; origins: the workers that serve less than before, whose files hold all that others lack;
-    so moving cells of one worker reads that one's files. Returns the rows that workers take over, and about how many
-    bytes these are. A dry run counts the same rows and writes none.
+    so moving cells of one worker reads that one's files, and retiring a plan the files of that plan. Returns the rows
+    that workers take over, and about how many bytes these are. A dry run counts the same rows and writes none.
     """
     held = [file for file in index_files(home, work.plan_version) if file.worker != names.EVERY_WORKER]
+    changing = {version for version in work.plans if len(changed_cells(load_plan(home, version), plan))}
+    leaving = [
+        file for file in held
+        if file.worker in origins and file.plan_version in changing and file.max_key > after_key
+    ]  # fmt: skip
     taken = run_shuffled(
         get_context(settings),
-        tasks_of((file.path, file.rows) for file in held if file.worker in origins),
-        partial(_leaving, work, plan),
+        tasks_of((file.path, file.rows) for file in leaving),
+        partial(_leaving, work, tuple(leaving), plan),
         work.workers,
         partial(_arrive, home.table(names.WORKER_INDEX), work, tuple(held), dry_run),
     )
@@ -65,17 +80,21 @@ def migrate(
     return rows, round(rows * row_bytes)
 
 
-def _leaving(work: Work, plan: PartitionPlan, slices: tuple[Slice, ...]) -> Iterator[Parcel]:
+def _leaving(
+    work: Work, held: tuple[IndexFile, ...], plan: PartitionPlan, slices: tuple[Slice, ...]
+) -> Iterator[Parcel]:
     """Stored pieces to each worker that is to hold them under the new plan and not under the one before."""
-    before, after = dispatch_index(work.home, work.plan_version), DispatchIndex(plan)
-    for rows in read_slices(slices, COLUMNS):
-        boxes = np.column_stack([rows.column(side).to_numpy() for side in SIDES])
-        clauses = first_clauses(rows.column("clauses"))
-        old, new = (_pairs(index.workers_of_pieces(boxes, *clauses), work.workers) for index in (before, after))
-        added = np.setdiff1d(new, old, assume_unique=True)
-        place, worker = np.divmod(added, work.workers)
-        for target in np.unique(worker).tolist():
-            yield target, 0, rows.take(pa.array(place[worker == target]))
+    after = DispatchIndex(plan)
+    for part in slices:
+        before = dispatch_index(work.home, next(file.plan_version for file in held if file.path == part.path))
+        for rows in read_slices([part], COLUMNS):
+            boxes = np.column_stack([rows.column(side).to_numpy() for side in SIDES])
+            clauses = first_clauses(rows.column("clauses"))
+            old, new = (_pairs(index.workers_of_pieces(boxes, *clauses), work.workers) for index in (before, after))
+            added = np.setdiff1d(new, old, assume_unique=True)
+            place, worker = np.divmod(added, work.workers)
+            for target in np.unique(worker).tolist():
+                yield target, 0, rows.take(pa.array(place[worker == target]))
 
 
 def _pairs(served: tuple[np.ndarray, np.ndarray], workers: int) -> np.ndarray:

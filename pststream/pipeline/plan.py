@@ -104,6 +104,6 @@ def _build_index(home: Home, settings: Settings, new: Assignment, before: int) -
     control.delete(home, names.WORKER_INDEX, f"index_version > {before}")
     if before == 0:
         return
-    old = work_of(home, settings, before)
-    work = replace(old, plan_version=before + 1, index_version=before + 1, workers=new.plan.workers)
+    old, version = work_of(home, settings, before), before + 1
+    work = replace(old, plan_version=version, plans=(version,), index_version=version, workers=new.plan.workers)
     rebuild(home, old, work, new, settings)

@@ -34,7 +34,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A decision to change the plan `plan_version`; kind: local, global or undo."""
+    """A decision to change the plan `plan_version`; kind: local, global, retire or undo."""
 
     kind: str
     plan_version: int

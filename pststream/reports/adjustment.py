@@ -26,6 +26,7 @@ _MOST_ROWS = 40
 _KINDS = {
     "local": "Load adjustment",
     "global": "Repartition",
+    "retire": "Retirement of the old plan",
     "undo": "Adjustment taken back",
 }
 _REASONS = {

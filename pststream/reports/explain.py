@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pyarrow.compute as pc
-
 from pststream import names
 from pststream.domain.region import Region
 from pststream.errors import UsageError
@@ -65,8 +63,8 @@ class _Examiner:
         self._reader = reader
         self._ledgers = ledgers
         self._postings: dict[int, Postings | None] = {}
-        versions = reader.read(names.PLANS, ["plan_version"]).column(0)
-        self._current = pc.max(versions).as_py() or 0
+        plans = reader.rows(names.PLANS, ("plan_version", "retiring_version", "retiring_to"))
+        self._plans = {row["plan_version"]: row for row in plans}
 
     def judge(self, thing: Thing, life: Life, rows: list[dict[str, Any]]) -> dict[str, Any]:
         """What holds for a pair; `rows` are those of `matches` that tell of it."""
@@ -121,7 +119,8 @@ class _Examiner:
         problem = pair["problem"] or stored_wrongly(thing, life)
         if problem is None and len(found) > 1:
             problem = f"the pair was written {len(found)} times: by batches {[row['batch_id'] for row in found]}"
-        postings = self._postings_of(found[0]["plan_version"] if found else self._current)
+        version = found[0]["plan_version"] if found else max(self._plans, default=0)
+        postings = self._postings_of(self._serving(version, life.key))
         if postings is None:
             return {**pair, "problem": problem}
         posting = None if stored_wrongly(thing, life) else postings.of(thing, life)
@@ -130,6 +129,13 @@ class _Examiner:
         elif found and found[0]["worker"] != posting["worker"]:
             problem = problem or f"worker {found[0]['worker']} wrote the pair, but worker {posting['worker']} serves it"
         return {**pair, "posting": posting, "problem": problem}
+
+    def _serving(self, version: int, key: int) -> int:
+        """The plan that serves a subscription while plan `version` is in force: it, or the one that it retires."""
+        plan = self._plans.get(version)
+        if plan is None or plan["retiring_version"] is None or key > plan["retiring_to"]:
+            return version
+        return int(plan["retiring_version"])
 
     def _postings_of(self, version: int) -> Postings | None:
         if version not in self._postings:

@@ -22,7 +22,7 @@ _SHARED = ("plan_version_before", "kind", "subscriptions", "bytes", "expected_ga
 def history(home: AnyHome) -> list[dict[str, Any]]:
     """A row for each plan, oldest first: how it came about, and how it did.
 
-    kind       local, global or undo; plan: made anew by `pststream plan` or by the first batch, nothing migrated
+    kind       local, global, retire, undo; plan: made anew by `pststream plan` or by the first batch, nothing migrated
     moves      what went from whom to whom, and why; [] for a plan made anew
     batches    that ran under it; objects, matches: theirs
     measured   greatest CPU time of a worker over the least, in these batches; None without one

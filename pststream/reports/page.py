@@ -167,6 +167,11 @@ def _map_note(report: Report) -> Markup:
         f" ({whole(by_text)} partitioned by text) over {plan.grid.columns} × {plan.grid.rows} cells, served by"
         f" {counted(plan.workers, 'worker')}. Numbers on the map name workers."
     )
+    if (older := report.plan.row["retiring_version"]) is not None:
+        text += (
+            f" Plan {older} is being retired: it still serves the subscriptions that were there before plan"
+            f" {report.plan.version}, and objects go to the workers that either plan asks for."
+        )
     return element("p", text, class_="note")
 
 

@@ -13,8 +13,9 @@ from pststream.domain.plan_rows import plan_from_rows
 from pststream.reports.tolerant import Tables
 
 _PLAN_COLUMNS = (
-    "plan_version", "index_version", "planner", "workers", "units", "west", "south", "east", "north", "columns", "rows",
-    "load_total", "load_max", "load_min", "imbalance", "worker_loads", "options", "seconds", "created_at",
+    "plan_version", "index_version", "retiring_version", "planner", "workers", "units", "west", "south", "east",
+    "north", "columns", "rows", "load_total", "load_max", "load_min", "imbalance", "worker_loads", "options", "seconds",
+    "created_at",
 )  # fmt: skip
 _UNIT_COLUMNS = (
     "unit", "worker", "leaf", "cell_runs", "terms", "takes_other_terms", "load", "objects", "subscriptions",

@@ -15,7 +15,7 @@ from pststream.reports.text_tables import text_table
 
 FIGURES = (
     "plan_version", "planner", "workers", "units", "load_total", "load_max", "load_min", "imbalance", "seconds",
-    "created_at",
+    "created_at", "retiring_version", "retiring_to",
 )  # fmt: skip
 _GRID = ("west", "south", "east", "north", "columns", "rows")
 _UNITS = ("unit", "worker", "leaf", "cell_runs", "terms", "takes_other_terms", "load", "objects", "subscriptions")
@@ -26,10 +26,20 @@ BY_TEXT = "*"
 
 
 def list_plans(home: AnyHome) -> list[dict[str, Any]]:
-    """Figures of every plan, oldest first; `current` marks the one that new batches run under."""
+    """Figures of every plan, oldest first; `current` marks the one that new batches run under, `retiring` the one that
+    serves the older subscriptions beside it.
+    """
     rows = Reader(home).read(names.PLANS, FIGURES).sort_by("plan_version").to_pylist()
-    last = len(rows) - 1
-    return [{**row, "created_at": iso(row["created_at"]), "current": i == last} for i, row in enumerate(rows)]
+    current = rows[-1] if rows else {}
+    return [
+        {
+            **row,
+            "created_at": iso(row["created_at"]),
+            "current": row is current,
+            "retiring": row["plan_version"] == current["retiring_version"],
+        }
+        for row in rows
+    ]
 
 
 def show_plan(home: AnyHome, version: int | None = None) -> dict[str, Any]:
@@ -112,12 +122,20 @@ def render_plans(plans: list[dict[str, Any]]) -> str:
         ("version", "planner", "workers", "units", "load", "greatest", "imbalance", "made at")
     ]
     for plan in plans:
-        version = f"{'*' if plan['current'] else ' '}{plan['plan_version']}"
+        version = f"{'*' if plan['current'] else '~' if plan['retiring'] else ' '}{plan['plan_version']}"
         loads = (f"{plan['load_total']:.4g}", f"{plan['load_max']:.4g}", f"{plan['imbalance']:.3g}")
         rows.append(
             (version, plan["planner"], str(plan["workers"]), str(plan["units"]), *loads, plan["created_at"][:19])
         )
-    return "\n".join([*text_table(rows), "* is the current one; loads are seconds of Definition 1"])
+    two = "; ~ still serves the subscriptions before it" if any(plan["retiring"] for plan in plans) else ""
+    return "\n".join([*text_table(rows), f"* is the current one{two}; loads are seconds of Definition 1"])
+
+
+def _beside(plan: dict[str, Any]) -> list[str]:
+    """A line on the plan that this one retires."""
+    if plan["retiring_version"] is None:
+        return []
+    return [f"beside it plan {plan['retiring_version']} serves the subscriptions up to key {plan['retiring_to']}"]
 
 
 def render_plan(plan: dict[str, Any]) -> str:
@@ -128,6 +146,7 @@ def render_plan(plan: dict[str, Any]) -> str:
         f" {plan['leaves']} leaves; made at {plan['created_at'][:19]} in {plan['seconds']:.1f} s",
         f"load {plan['load_total']:.4g} s in all, greatest {plan['load_max']:.4g}, least {plan['load_min']:.4g},"
         f" imbalance {plan['imbalance']:.3g} (Definition 1, on the sample)",
+        *_beside(plan),
         "",
         f"north {grid['north']:.6g}, west {grid['west']:.6g}",
         *(f"  {line}" for line in plan["map"]),

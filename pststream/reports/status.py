@@ -35,7 +35,8 @@ def status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
     now = now or dt.datetime.now(dt.UTC)
     reader = Reader(home)
     ledgers = Ledgers(reader)
-    plan = _plan(reader)
+    settled, moment = _settled(ledgers), pa.scalar(now, _TIME)
+    plan = _plan(reader, settled, moment)
     objects = ledgers.files_of("objects")
     return {
         "home": home.path,
@@ -43,25 +44,29 @@ def status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
         "watermark": iso(pc.max(objects.column("max_ts")).as_py()),
         "lag": {"objects": _objects_lag(reader, ledgers), "requests": _requests_lag(ledgers)},
         "totals": _totals(ledgers),
-        "subscriptions": _subscriptions(reader, ledgers, now),
+        "subscriptions": _subscriptions(reader, settled, moment),
         "plan": plan,
         "balance": _balance(reader, ledgers),
         "batches": _last_batches(ledgers),
         "deliveries": deliveries(reader, ledgers),
         "unfinished": _unfinished(home, ledgers),
         "quarantined": _quarantined(reader, ledgers),
-        "index": _index(reader, plan["index_version"] if plan else 0),
+        "index": _index(reader, plan),
         "versions": {name: reader.table(name).version() for name in TABLES},
     }
 
 
-def _subscriptions(reader: Reader, ledgers: Ledgers, now: dt.datetime) -> dict[str, int]:
-    """Insertions of ingests that are done, and how many of them live."""
+def _settled(ledgers: Ledgers) -> pds.Expression:
+    """Filter of the requests of ingests that are done."""
     last = pc.max(ledgers.files_of("requests").column("file_seq")).as_py() or 0
-    settled = pds.field("request_key") < log_key(last + 1, 0)
+    return pds.field("request_key") < log_key(last + 1, 0)
+
+
+def _subscriptions(reader: Reader, settled: pds.Expression, now: pa.Scalar) -> dict[str, int]:
+    """Insertions of ingests that are done, and how many of them live."""
     inserted = settled & (pds.field("op") == "insert")
     return {
-        "live": _live(reader, settled, pa.scalar(now, _TIME)),
+        "live": _live(reader, settled, now),
         "inserted": int(reader.dataset(names.REQUESTS).count_rows(filter=inserted)),
     }
 
@@ -126,24 +131,24 @@ def _sum(rows: pa.Table, column: str) -> int:
     return int(pc.sum(rows.column(column)).as_py() or 0)
 
 
-def _plan(reader: Reader) -> dict[str, Any] | None:
-    """The current plan, None if there is none."""
+def _plan(reader: Reader, settled: pds.Expression, now: pa.Scalar) -> dict[str, Any] | None:
+    """The current plan, and of the one that it retires the live subscriptions left; None if there is none."""
     columns = (
-        "plan_version",
-        "index_version",
-        "planner",
-        "workers",
-        "units",
-        "load_total",
-        "load_max",
-        "imbalance",
-        "created_at",
-    )
+        "plan_version", "index_version", "retiring_version", "retiring_to", "planner", "workers", "units", "load_total",
+        "load_max", "imbalance", "created_at",
+    )  # fmt: skip
     rows = reader.read(names.PLANS, columns).sort_by("plan_version").to_pylist()
     if not rows:
         return None
     current = rows[-1]
-    return {"version": current.pop("plan_version"), **current, "created_at": iso(current["created_at"])}
+    version, last = current.pop("retiring_version"), current.pop("retiring_to")
+    retiring = None
+    if version is not None:
+        left = _live(reader, settled & (pds.field("subscription_key") <= last), now)
+        planner = next(row["planner"] for row in rows if row["plan_version"] == version)
+        retiring = {"version": version, "planner": planner, "subscriptions_to": last, "live": left}
+    current["created_at"] = iso(current["created_at"])
+    return {"version": current.pop("plan_version"), **current, "retiring": retiring}
 
 
 def _balance(reader: Reader, ledgers: Ledgers) -> dict[str, Any] | None:
@@ -223,13 +228,29 @@ def _quarantined(reader: Reader, ledgers: Ledgers) -> int:
     return sum(row["hold_id"] not in discarded and (row["kind"], row["sha256"]) not in taken for row in rows)
 
 
-def _index(reader: Reader, index_version: int) -> dict[str, Any]:
-    """Data files, bytes and rows of the current plan's worker index, as its log says."""
+def _index(reader: Reader, plan: dict[str, Any] | None) -> dict[str, Any]:
+    """Data files, bytes and rows of the current plan's worker index, as its log says; and whether rows may be among
+    them that migrations left with workers that no longer serve them.
+    """
     actions = pa.table(reader.table(names.WORKER_INDEX).get_add_actions(flatten=True))
-    if not actions.num_rows:
-        return {"files": 0, "bytes": 0, "rows": 0}
-    mine = actions.filter(pc.equal(actions.column("partition.index_version").cast(pa.int64()), index_version))
-    return {"files": mine.num_rows, "bytes": _sum(mine, "size_bytes"), "rows": _sum(mine, "num_records")}
+    if plan is None or not actions.num_rows:
+        return {"files": 0, "bytes": 0, "rows": 0, "leftovers": False}
+    mine = actions.filter(pc.equal(actions.column("partition.index_version").cast(pa.int64()), plan["index_version"]))
+    return {
+        "files": mine.num_rows,
+        "bytes": _sum(mine, "size_bytes"),
+        "rows": _sum(mine, "num_records"),
+        "leftovers": _leftovers(reader, plan, mine),
+    }
+
+
+def _leftovers(reader: Reader, plan: dict[str, Any], files: pa.Table) -> bool:
+    """Whether rows have moved since some file was written: maintain writes all of them anew."""
+    version = pds.field("plan_version")
+    since = (version > plan["index_version"]) & (version <= plan["version"]) & (pds.field("subscriptions") > 0)
+    moved = pc.max(reader.read(names.MIGRATIONS, ["at"], since).column(0)).as_py()
+    written = pc.min(files.column("modification_time").cast(pa.timestamp("ms", tz="UTC"))).as_py()
+    return moved is not None and written is not None and written < moved
 
 
 def render_status(document: dict[str, Any]) -> str:
@@ -238,7 +259,7 @@ def render_status(document: dict[str, Any]) -> str:
         *_lines_of_unfinished(document["unfinished"]),
         *_lines_of_logs(document),
         *_lines_of_quarantine(document["quarantined"]),
-        *_lines_of_plan(document["plan"], document["balance"], document["index"]),
+        *_lines_of_plan(document),
         *lines_of_deliveries(document["deliveries"]),
         *_lines_of_batches(document["batches"]),
         "versions       " + ", ".join(f"{name} {version}" for name, version in document["versions"].items()),
@@ -281,19 +302,27 @@ def _line_of_log(kind: str, totals: dict[str, Any], lag: dict[str, Any]) -> str:
     return f"{kind:14} {totals[kind]:,} accepted, {totals['rejected'][kind]:,} rejected; {waiting}"
 
 
-def _lines_of_plan(plan: dict[str, Any] | None, balance: dict[str, Any] | None, index: dict[str, Any]) -> list[str]:
+def _lines_of_plan(document: dict[str, Any]) -> list[str]:
+    plan, balance, index = document["plan"], document["balance"], document["index"]
     if plan is None:
         return ["plan           none yet; the first batch makes one (pststream match)"]
     lines = [
         f"plan           version {plan['version']}, {plan['planner']}, {plan['workers']} workers,"
         f" {plan['units']} units; imbalance {plan['imbalance']:.3g} predicted (greatest / least)"
     ]
+    if retiring := plan["retiring"]:
+        lines.append(
+            f"retiring       version {retiring['version']}, {retiring['planner']}, still serves {retiring['live']:,} of"
+            f" {document['subscriptions']['live']:,} live subscriptions; objects go to both"
+        )
     if balance and balance["max_over_mean"]:
         lines.append(
             f"balance        {balance['max_over_mean']:.3g} measured (greatest / mean CPU time of a worker)"
             f" over {len(balance['batches'])} batches under plan {balance['plan_version']}"
         )
-    return [*lines, f"index          {index['files']:,} files, {index['rows']:,} rows, {index['bytes'] / 1e6:,.1f} MB"]
+    left = "; some rows may be left over from migrations: pststream maintain drops them" if index["leftovers"] else ""
+    size = f"{index['files']:,} files, {index['rows']:,} rows, {index['bytes'] / 1e6:,.1f} MB"
+    return [*lines, f"index          {size}{left}"]
 
 
 def _lines_of_batches(batches: list[dict[str, Any]]) -> list[str]:

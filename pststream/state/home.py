@@ -15,7 +15,7 @@ from pststream.settings import FILE, default_file
 from pststream.state.tables import TABLES, Table, has_bounds
 from pststream.text.tokenizer import TOKENIZER
 
-FORMAT = 4
+FORMAT = 5
 """Goes up when a table is added or changed, with a step in state/upgrade.py and a sample of the format before."""
 
 OLDEST = 2

@@ -1,6 +1,7 @@
 """Plans in their tables."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,17 @@ class Ranking:
         return np.where(self.terms[place] == terms, self.objects[place], 0)
 
 
+@dataclass(frozen=True)
+class Retiring:
+    """A plan that serves the older subscriptions while a newer one serves the rest (PS2Stream section V-B).
+
+    to: greatest subscription key that it serves.
+    """
+
+    plan_version: int
+    to: int
+
+
 def plan_rows(home: Home) -> list[dict[str, Any]]:
     """Rows of `plans`, oldest first."""
     return sorted(control.read(home, names.PLANS).to_pylist(), key=lambda row: row["plan_version"])
@@ -49,9 +61,20 @@ def index_version(home: Home, version: int) -> int:
     return int(found[0]) if found else version
 
 
+def plan_row(home: Home, version: int) -> dict[str, Any]:
+    """The row of a plan."""
+    return next(row for row in plan_rows(home) if row["plan_version"] == version)
+
+
+def retiring_plan(row: Mapping[str, Any]) -> Retiring | None:
+    """The plan that is retired while the one of this row of `plans` is in force, if any."""
+    version = row["retiring_version"]
+    return None if version is None else Retiring(version, row["retiring_to"])
+
+
 def load_plan(home: Home, version: int) -> PartitionPlan:
     """A plan's arrays."""
-    row = next(row for row in plan_rows(home) if row["plan_version"] == version)
+    row = plan_row(home, version)
     units = control.read(home, names.PLAN_UNITS, filters=[("plan_version", "=", version)]).sort_by("unit")
     return plan_from_rows(row, units)
 
@@ -84,8 +107,18 @@ def save_vocabulary(home: Home, version: int, rows: pa.Table) -> None:
     )
 
 
-def save_plan(home: Home, version: int, plan: PartitionPlan, figures: dict[str, Any], index: int | None = None) -> None:
-    """Write the row of `plans`: from here on the plan is the current one. `index`: if it serves from another's."""
+def save_plan(
+    home: Home,
+    version: int,
+    plan: PartitionPlan,
+    figures: dict[str, Any],
+    index: int | None = None,
+    retiring: Retiring | None = None,
+) -> None:
+    """Write the row of `plans`: from here on the plan is the current one.
+
+    index: if it serves from another's; retiring: the plan that goes on serving older subscriptions.
+    """
     grid = plan.grid
     control.append(
         home,
@@ -93,6 +126,8 @@ def save_plan(home: Home, version: int, plan: PartitionPlan, figures: dict[str, 
         [
             {
                 "plan_version": version, "index_version": index or version,
+                "retiring_version": retiring.plan_version if retiring else None,
+                "retiring_to": retiring.to if retiring else None,
                 "planner": plan.planner, "workers": plan.workers, "units": plan.units,
                 "west": grid.west, "south": grid.south, "east": grid.east, "north": grid.north,
                 "columns": grid.columns, "rows": grid.rows, "created_at": control.now(),

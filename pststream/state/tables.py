@@ -146,6 +146,15 @@ _TABLES = (
             Column(
                 "index_version", pa.int64(), "of the index and vocabulary it serves from; its own, if not migrated to"
             ),
+            Column(
+                "retiring_version", pa.int64(), "older plan that still serves the older subscriptions; null: none", True
+            ),
+            Column(
+                "retiring_to",
+                pa.int64(),
+                "... of a subscription_key up to this; this plan serves the rest",
+                True,
+            ),
             Column("planner", pa.string(), "name of the planner"),
             Column("workers", pa.int64(), "number of workers"),
             Column("units", pa.int64(), "number of units"),
@@ -211,11 +220,11 @@ _TABLES = (
         (
             Column("plan_version", pa.int64(), "the plan that the migration made; counts once `plans` has it"),
             Column("plan_version_before", pa.int64(), "the plan that it changed"),
-            Column("kind", pa.string(), "local, global or undo"),
+            Column("kind", pa.string(), "local, global, retire or undo"),
             Column(
                 "reason",
                 pa.string(),
-                "split, merge, the method that chose the cells (gr, dp, si, ra), the planner, or undo",
+                "split, merge, the method that chose the cells (gr, dp, si, ra), the planner, retire or undo",
             ),
             Column("move", pa.int64(), "from 0"),
             Column("origin", pa.int64(), "worker that gave; -1: several", True),
@@ -226,7 +235,9 @@ _TABLES = (
             Column("bytes", pa.int64(), "about, of these rows"),
             Column("expected_gain", pa.float64(), "part of the greatest load that is saved, of the whole migration"),
             Column("load_before", pa.list_(pa.float64()), "of each worker on the sample, Definition 1, seconds"),
-            Column("load_after", pa.list_(pa.float64()), "the same after the whole migration"),
+            Column(
+                "load_after", pa.list_(pa.float64()), "the same after it; of a global one, once the old plan is retired"
+            ),
             Column("at", TIME, "when it was decided"),
         ),
         ("plan_version", "move"),
@@ -237,7 +248,7 @@ _TABLES = (
         "load of each unit in each batch",
         (
             Column("batch_id", pa.int64(), "the batch"),
-            Column("plan_version", pa.int64(), "the plan it ran under"),
+            Column("plan_version", pa.int64(), "the plan of the unit; where unit is -1, the batch's"),
             Column("worker", pa.int64(), "that served it"),
             Column("unit", pa.int64(), "of the plan; -1 sums what belongs to the worker as a whole"),
             Column("objects", pa.int64(), "objects matched in the unit"),
@@ -248,7 +259,7 @@ _TABLES = (
                 "cpu_seconds", pa.float64(), "of the worker, building of new segments included; only where unit is -1"
             ),
         ),
-        ("batch_id", "worker", "unit"),
+        ("batch_id", "plan_version", "worker", "unit"),
         writer="control",
     ),
     Table(

@@ -10,6 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
+
 from pststream import names
 from pststream.state.crash import crash_point
 from pststream.state.home import FORMAT, MARK, OLDEST, Home
@@ -54,5 +57,14 @@ def _delivery(home: Home) -> None:
         home.make_table(TABLES[name])
 
 
-STEPS: dict[int, Callable[[Home], None]] = {2: _quarantine_and_quality, 3: _delivery}
+def _two_plans(home: Home) -> None:
+    """4 to 5: `plans` names the plan that is retired while a newer one is in force."""
+    table = DeltaTable(home.table(names.PLANS))
+    known = {field.name for field in table.schema().fields}
+    for name in ("retiring_version", "retiring_to"):
+        if name not in known:
+            table.alter.add_columns([Field(name, PrimitiveType("long"))])
+
+
+STEPS: dict[int, Callable[[Home], None]] = {2: _quarantine_and_quality, 3: _delivery, 4: _two_plans}
 """Format to the step that leads from it to the next."""

@@ -1,5 +1,6 @@
 """Samples that tell what matching reads."""
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -30,3 +31,16 @@ def sample_with_reads(**columns: Any) -> WorkloadSample:
     places = places_among(posted, columns["terms"])
     reads = count_reads(order, codes[order], columns["term_offsets"], places, *directory(keys))
     return WorkloadSample(**columns, reads=np.asarray(reads))
+
+
+def with_pieces(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSample:
+    """The same objects, and of the pieces those that `kept` (bool[pieces]) marks."""
+    lengths = np.diff(sample.post_offsets)
+    columns = {field.name: getattr(sample, field.name) for field in fields(sample) if field.name != "reads"}
+    chosen = {
+        "boxes": sample.boxes[kept],
+        "piece_key": sample.piece_key[kept],
+        "post_offsets": np.append(0, np.cumsum(lengths[kept])),
+        "post_terms": sample.post_terms[np.repeat(kept, lengths)],
+    }
+    return sample_with_reads(**columns | chosen)

@@ -1,60 +1,13 @@
 """Load adjustment changes no answer: moves, moves taken back, by every method, with what comes late in between."""
 
-import random
 from pathlib import Path
 
 import pytest
 
-from tests import worlds
-from tests.commands import KILLED, Home, new_home
-from tests.oracles import twin
-from tests.worlds import WrittenWorld
+from tests.commands import KILLED
+from tests.restless import assert_as_the_twin, home_for, written
 
 pytestmark = pytest.mark.spark
-
-RESTLESS = {"sigma": 1.0001, "balance_batches": 1, "repartition_gain": 0.0}
-"""Any load is then out of balance, and any new partitioning welcome, so that small worlds are adjusted too."""
-
-
-FILES = 6
-WORDS = ("coffee", "tea", "free", "cheap", "jazz", "park", "snow", "taxi")
-
-
-def written(folder: Path, seed: int) -> WrittenWorld:
-    """Small regions and points that crowd in the west, with late ones, deletions and insertions again in between."""
-    rnd = random.Random(seed)
-    object_files: list[worlds.Rows] = [[] for _ in range(FILES)]
-    request_files: list[worlds.Rows] = [[] for _ in range(FILES)]
-    for number in range(600):
-        file = number * FILES // 600
-        step = max(0, 40 * file + rnd.randrange(40) - rnd.choice((0, 0, 0, 50)))
-        point = {"lon": 40 * rnd.random() ** 3, "lat": 20 * rnd.random()}
-        text = " ".join(rnd.choices(WORDS, range(8, 0, -1), k=3))
-        object_files[file].append({"object_id": f"o{number}", "ts": worlds.moment(step), **point, "text": text})
-    for number in range(480):
-        file = number * FILES // 480
-        west, south = 38 * rnd.random() ** 2, 18 * rnd.random()
-        step = max(0, 40 * file + rnd.randrange(40) - rnd.choice((0, 60)))
-        words = rnd.sample(WORDS, 3)
-        keywords = rnd.choice(("{}", "{} AND {}", "{} AND ({} OR {})", "{} OR {}")).format(*words)
-        box = [west, south, west + rnd.choice((0.5, 2.0)), south + rnd.choice((0.5, 2.0))]
-        row = {"op": "insert", "subscription_id": f"s{number}", "keywords": keywords, "bbox": box}
-        request_files[file].append({**row, "created_at": worlds.moment(step)})
-        if rnd.random() < 0.3:
-            gone = {"op": "delete", "subscription_id": f"s{rnd.randrange(number + 1)}"}
-            request_files[file].append({**gone, "at": worlds.moment(step + rnd.randrange(30))})
-    folder.mkdir()
-    return worlds.write_world(folder, worlds.World(object_files, request_files, 60 * 600), seed)
-
-
-def home_for(path: Path, world: WrittenWorld, planner: str) -> Home:
-    return new_home(path, planner=planner, workers=4, lateness_seconds=world.lateness_seconds, **RESTLESS)
-
-
-def assert_as_the_twin(home: Home, world: WrittenWorld) -> None:
-    exported = home.exported()
-    assert len(exported) == len(set(exported)), "a pair was delivered twice"
-    assert set(exported) == twin.outcome_of(world.log, world.lateness_seconds).matches
 
 
 @pytest.mark.parametrize(("planner", "seed"), [("grid", 41), ("hybrid", 42), ("frequency", 43)])
@@ -102,6 +55,7 @@ def test_what_is_balanced_is_left_alone(tmp_path: Path) -> None:
     assert unmeasured["moves"] == [] and "over 0 batches" in unmeasured["reason"]
     home.match()
     home.set(sigma=100_000.0)
+    assert "--method is of balance local" in home.run("balance", "global", "--method", "gr", code=2)["error"]
     quiet = home.run("balance", "local", "--apply")
     assert quiet["plan_version_after"] == quiet["plan_version_before"] and "within" in quiet["reason"]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.commands import KILLED, Home
-from tests.spark.test_balance import assert_as_the_twin, home_for, written
+from tests.restless import assert_as_the_twin, home_for, written
 from tests.worlds import WrittenWorld
 
 pytestmark = pytest.mark.spark

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.domain.moves import Move, moved
+from pststream.domain.moves import Move, changed_cells, moved
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan, text_plan
 from pststream.domain.plan_rows import validate
 from pststream.routing.dispatch import DispatchIndex
@@ -28,6 +28,17 @@ def plans() -> list[PartitionPlan]:
     space = space_plan("grid", GRID, leaves, np.array([0, 1, 2, 0]), 3)
     text = text_plan("frequency", GRID, np.array([-3, 0, 2, 5]), np.array([0, 1, 2, 0]), 3)
     return [space, text]
+
+
+def units_by_text(plan: PartitionPlan) -> list[np.ndarray]:
+    """The units of each leaf that is partitioned by text."""
+    return [
+        np.append(
+            plan.term_unit[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]],
+            plan.spread_unit[plan.spread_offsets[leaf] : plan.spread_offsets[leaf + 1]],
+        )
+        for leaf in np.flatnonzero(plan.leaf_unit < 0)
+    ]
 
 
 MOVES = st.lists(
@@ -54,11 +65,31 @@ def test_moves_one_after_another(which, moves):
             with pytest.raises(ValueError, match="whole"):
                 moved(plan, Move(origin, target, cells, terms))
             continue
-        plan = moved(plan, Move(origin, target, cells, terms))
+        before, plan = plan, moved(plan, Move(origin, target, cells, terms))
         validate(plan)
         here = np.isin(np.arange(GRID.cells), cells)[:, None] & (expected == origin)
         if terms is not None:
             here &= np.isin(TERMS, terms)
         expected = np.where(here, target, expected)
+        differ = np.flatnonzero((owners(before) != owners(plan)).any(axis=1))
+        assert np.isin(differ, changed_cells(before, plan)).all()
+        assert len(changed_cells(plan, plan)) == 0
+        assert all(len(np.unique(plan.unit_worker[units])) > 1 for units in units_by_text(plan))
         assert (owners(plan) == expected).all()
         assert len(np.unique(plan.cell_leaf)) == plan.leaves
+
+
+def test_only_the_cells_that_moved_have_changed():
+    for plan in plans():
+        after = moved(plan, Move(0, 1, np.array([0, 5])))
+        assert changed_cells(plan, after).tolist() == [0, 5]
+        assert changed_cells(after, plan).tolist() == [0, 5]
+    finer = space_plan("grid", DispatchGrid(0.0, 0.0, 4.0, 4.0, 2, 2), np.zeros(4), np.array([0]), 3)
+    assert changed_cells(plans()[0], finer).tolist() == [0, 1, 2, 3]
+
+
+def test_text_on_one_worker_is_served_whole():
+    plan = text_plan("frequency", GRID, np.array([-3, 0]), np.array([0, 1]), 2)
+    after = moved(plan, Move(1, 0, np.arange(GRID.cells)))
+    assert after.units == after.leaves == 1 and not len(after.terms)
+    assert (owners(after) == 0).all()

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 
 from pststream.domain.workload import WorkloadSample
 from pststream.kernels.cells import MAX_LEVEL, column_of, level_of_box, row_of
+from pststream.workload.reads import with_pieces
 from tests.plans import make_sample, samples, unpack
 
 
@@ -35,3 +36,13 @@ def test_boxes_of_all_sizes_are_read() -> None:
     sample = make_sample([(18.0005, 59.0005)], [[1, 2]], boxes, [[1], [1], [1, 2], [1]])
     assert sample.reads.tolist() == [3, 1]
     assert sample.reads.dtype == np.int32
+
+
+@settings(max_examples=50, deadline=None)
+@given(samples())
+def test_the_reads_of_two_parts_are_those_of_the_whole(sample: WorkloadSample):
+    kept = np.arange(sample.pieces) % 3 == 0
+    part, rest = with_pieces(sample, kept), with_pieces(sample, ~kept)
+    assert part.pieces + rest.pieces == sample.pieces and part.objects == sample.objects
+    assert (part.reads + rest.reads == sample.reads).all()
+    assert unpack(part.post_offsets, part.post_terms) == unpack(sample.post_offsets, sample.post_terms)[::3]

@@ -15,7 +15,7 @@ from pststream.domain.region import read_region
 from pststream.state import control
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger, key
-from pststream.state.plans import save_plan, save_units, save_vocabulary
+from pststream.state.plans import Retiring, save_plan, save_units, save_vocabulary
 from pststream.text.expression import parse_keywords
 from pststream.text.tokenizer import term_id, tokenize
 
@@ -178,8 +178,14 @@ def halves(workers: int = 2) -> PartitionPlan:
     return space_plan("stripes", grid, leaf, np.arange(workers), workers, {"made": "by hand"})
 
 
-def add_plan(home: Home, plan: PartitionPlan, version: int = 1, frequencies: dict[str, int] | None = None) -> None:
-    """Saves a plan; `frequencies`: sampled objects that have a word."""
+def add_plan(
+    home: Home,
+    plan: PartitionPlan,
+    version: int = 1,
+    frequencies: dict[str, int] | None = None,
+    retiring: Retiring | None = None,
+) -> None:
+    """Saves a plan; `frequencies`: sampled objects that have a word; `retiring`: the plan that it retires."""
     ones = np.ones(plan.units)
     save_units(home, version, plan, {"load": np.arange(plan.units), "objects": ones, "subscriptions": ones})
     words = frequencies or {"coffee": 5, "free": 1, "cheap": 1}
@@ -190,4 +196,4 @@ def add_plan(home: Home, plan: PartitionPlan, version: int = 1, frequencies: dic
         "load_total": 3.0, "load_max": 2.0, "load_min": 1.0, "imbalance": 2.0, "seconds": 0.5,
         "worker_loads": [1.0] * plan.workers, "options": {"cost_check": 1.0},
     }  # fmt: skip
-    save_plan(home, version, plan, figures)
+    save_plan(home, version, plan, figures, None if retiring is None else 1, retiring)

@@ -10,6 +10,7 @@ from pststream.errors import UsageError
 from pststream.reports import plans as plans_module
 from pststream.reports.plans import list_plans, render_plan, render_plans, show_plan, text_map
 from pststream.state.home import Home
+from pststream.state.plans import Retiring
 from tests.unit.reports.commands.homes import add_plan, halves
 
 
@@ -18,6 +19,15 @@ def test_no_plan_yet(hand_home: Home) -> None:
     assert "no plans yet" in render_plans([])
     with pytest.raises(UsageError, match="no plan yet"):
         show_plan(hand_home)
+
+
+def test_two_active_plans(hand_home: Home) -> None:
+    add_plan(hand_home, halves(2))
+    add_plan(hand_home, halves(2), version=2, retiring=Retiring(1, 77))
+    listed = list_plans(hand_home)
+    assert [(plan["current"], plan["retiring"]) for plan in listed] == [(False, True), (True, False)]
+    assert "~1" in render_plans(listed) and "*2" in render_plans(listed)
+    assert "beside it plan 1 serves the subscriptions up to key 77" in render_plan(show_plan(hand_home))
 
 
 def test_list_and_show(hand_home: Home) -> None:

@@ -9,6 +9,7 @@ from pststream.reports.status import TABLES, render_status, status
 from pststream.state import tables
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger, key
+from pststream.state.plans import Retiring
 from tests.unit.reports.commands.homes import (
     add_batch,
     add_file,
@@ -39,7 +40,7 @@ def test_a_new_home(hand_home: Home) -> None:
     }
     assert (document["watermark"], document["plan"], document["balance"]) == (None, None, None)
     assert document["subscriptions"] == {"live": 0, "inserted": 0}
-    assert document["index"] == {"files": 0, "bytes": 0, "rows": 0}
+    assert document["index"] == {"files": 0, "bytes": 0, "rows": 0, "leftovers": False}
     assert "first batch makes one" in render_status(document)
 
 
@@ -101,6 +102,18 @@ def test_live_subscriptions(hand_home: Home) -> None:
         -61: 0, 0: 4, 2: 3, 4: 4, 5: 3, 5.5: 2, 6: 2, 10: 3,
     }  # fmt: skip
     assert lives[0]["inserted"] == 6
+
+
+def test_the_plan_that_is_retired(hand_home: Home) -> None:
+    add_file(hand_home, "requests", [insertion(1, "old"), insertion(2, "gone"), insertion(3, "older")])
+    add_plan(hand_home, halves())
+    assert shown(hand_home)["plan"]["retiring"] is None
+    add_plan(hand_home, halves(), 2, retiring=Retiring(1, key(1, 4)))
+    add_file(hand_home, "requests", [insertion(1, "new"), deletion(2, "gone", -30, key(1, 2))])
+    document = shown(hand_home)
+    told = {"version": 1, "planner": "stripes", "subscriptions_to": key(1, 4), "live": 2}
+    assert (document["plan"]["version"], document["plan"]["retiring"]) == (2, told)
+    assert "version 1, stripes, still serves 2 of 3 live subscriptions" in render_status(document)
 
 
 def test_what_was_left_unfinished(hand_home: Home) -> None:

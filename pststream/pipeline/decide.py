@@ -1,0 +1,123 @@
+"""What load adjustment would do, and why: decided on the measured balance and a sample of what is recent."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from pststream.balancing.local import Adjustment, adjust_locally
+from pststream.balancing.mapping import map_workers, relabelled, shared_pieces
+from pststream.domain.moves import Move, changed_cells
+from pststream.domain.workload import WorkloadSample
+from pststream.errors import UsageError
+from pststream.partitioning.registry import make_plan
+from pststream.pipeline.measured import Balance, measured_balance, out_of_balance
+from pststream.pipeline.proposal import Decision
+from pststream.pipeline.sample import draw_sample
+from pststream.pipeline.two_plans import loads_of, parted, taken_back
+from pststream.settings import Settings
+from pststream.state.home import Home
+from pststream.state.plans import load_plan, load_ranking, plan_row, retiring_plan
+from pststream.workload.cost import CostModel, worker_loads
+
+Progress = Callable[[str], None]
+
+
+def _recent(home: Home, settings: Settings, version: int, measured: Balance) -> tuple[WorkloadSample, CostModel]:
+    """The objects of the last batches and the live subscriptions, posted as the index posts them; and what they cost.
+
+    Departure from Definition 1, where subscriptions are those inserted in the period: here they are all that are live,
+    of which the period inserted but a part, so that part of c3 and c4 is what each costs.
+    """
+    sample, _ = draw_sample(home, settings, after_key=measured.first_key, ranking=load_ranking(home, version))
+    live = max(sample.pieces * sample.subscription_scale, 1.0)
+    part = min(measured.requests / live, 1.0)
+    cost = CostModel.of(settings)
+    return sample, replace(cost, insert=part * cost.insert, delete=part * cost.delete)
+
+
+def _adjusted(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
+    """Cells to move, if the measured balance is violated. They are moved until half of what `sigma` allows is left, so
+    that the next batches do not violate it at once. Of two active plans only the newer one is changed.
+    """
+    measured = measured_balance(home, version, settings.balance_batches)
+    told = f"measured imbalance {measured.imbalance:.3g} over {measured.batches} batches"
+    if not out_of_balance(measured, settings):
+        return Decision(f"{told}: within {settings.sigma:g}, or not in both halves of them", measured.imbalance)
+    progress(f"{told}: looking for cells to move")
+    sample, cost = _recent(home, settings, version, measured)
+    retiring, besides = retiring_plan(plan_row(home, version)), None
+    if retiring:
+        older, sample = parted(sample, retiring)
+        besides = worker_loads(older, load_plan(home, retiring.plan_version), cost).load
+    aim = 1 + (settings.sigma - 1) / 2
+    found = adjust_locally(sample, load_plan(home, version), cost, method, aim, version, besides)
+    if not found.moves:
+        return Decision(f"{told}; no move would lower the greatest load of the sample", measured.imbalance)
+    return Decision(told, measured.imbalance, found)
+
+
+def _repartitioned(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
+    """A new partitioning over as many workers, if it lowers the greatest load of a recent sample enough; where two
+    plans are active already, the retirement of the older one, if few subscriptions are left under it.
+
+    The old plan goes on serving the subscriptions that there are, the new one serves those to come (PS2Stream section
+    V-B), so nothing is copied. Its parts go to the workers that hold most of them already, by the Hungarian method, so
+    that few of the old subscriptions will move when the old plan is retired.
+    """
+    if retiring_plan(plan_row(home, version)):
+        return _retired(home, settings, version, method, progress, settings.retire_share)
+    measured = measured_balance(home, version, settings.balance_batches)
+    sample, cost = _recent(home, settings, version, measured)
+    now = load_plan(home, version)
+    progress(f"{settings.planner} on {sample.objects} recent objects and {sample.pieces} boxes of subscriptions")
+    made = make_plan(settings.planner, sample, now.workers, cost)
+    made = relabelled(made, map_workers(shared_pieces(sample, now, made), "hungarian"))
+    before, after = worker_loads(sample, now, cost), worker_loads(sample, made, cost)
+    gain = 1 - after.max / before.max if before.max else 0.0
+    told = f"a new {settings.planner} plan would lower the greatest load by {gain:.1%}"
+    if gain <= settings.repartition_gain:
+        return Decision(f"{told}; {settings.repartition_gain:.0%} is wanted", measured.imbalance)
+    everything = Move(-1, -1, np.arange(made.grid.cells))
+    return Decision(told, measured.imbalance, Adjustment(made, [everything], [settings.planner], before, after))
+
+
+def _undone(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
+    """The plan before the last migration, with the loads of both on the newest objects."""
+    target, retiring = taken_back(home, version)
+    measured = measured_balance(home, version, settings.balance_batches)
+    sample, cost = _recent(home, settings, version, measured)
+    now, before = load_plan(home, version), load_plan(home, target)
+    loads = [
+        loads_of(home, sample, cost, now, retiring_plan(plan_row(home, version))),
+        loads_of(home, sample, cost, before, retiring),
+    ]
+    adjustment = Adjustment(before, [Move(-1, -1, changed_cells(now, before))], ["undo"], *loads)
+    return Decision(f"plan {target} again", measured.imbalance, adjustment)
+
+
+def _retired(
+    home: Home, settings: Settings, version: int, method: str, progress: Progress, most: float = 1.0
+) -> Decision:
+    """The last subscriptions of the older of two active plans go to the newer one, if they are at most the part `most`
+    of those that live in the sample.
+    """
+    retiring = retiring_plan(plan_row(home, version))
+    if retiring is None:
+        raise UsageError(f"plan {version} retires no older plan", "pststream balance global makes a new one")
+    measured = measured_balance(home, version, settings.balance_batches)
+    sample, cost = _recent(home, settings, version, measured)
+    keys = np.unique(sample.piece_key)
+    share = float((keys <= retiring.to).mean()) if len(keys) else 0.0
+    told = f"{share:.1%} of the subscriptions are left under plan {retiring.plan_version}"
+    if share > most:
+        wanted = f"it is retired at {most:.0%}, or at once by: pststream balance retire --apply"
+        return Decision(f"{told}; {wanted}", measured.imbalance)
+    now = load_plan(home, version)
+    cells = changed_cells(load_plan(home, retiring.plan_version), now)
+    loads = loads_of(home, sample, cost, now, retiring), worker_loads(sample, now, cost)
+    return Decision(told, measured.imbalance, Adjustment(now, [Move(-1, -1, cells)], ["retire"], *loads))
+
+
+DECIDERS = {"local": _adjusted, "global": _repartitioned, "retire": _retired, "undo": _undone}
+"""By kind of adjustment: (home, settings, plan version, method, progress) -> Decision."""

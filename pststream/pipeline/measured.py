@@ -1,0 +1,62 @@
+"""The balance of the workers as the ledger of loads tells it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pststream import names
+from pststream.settings import Settings
+from pststream.state import control
+from pststream.state.home import Home
+from pststream.state.ledger import Ledger
+from pststream.state.plans import load_plan
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Measured CPU seconds of each worker over the last batches of a plan: in each of their two halves.
+
+    first_key: the key after which the objects of the last batches begin, of any plan
+    requests: of those batches
+    """
+
+    batches: int
+    halves: tuple[np.ndarray, np.ndarray]
+    first_key: int
+    requests: int
+
+    def violated(self, sigma: float) -> bool:
+        """Whether the greatest load is over `sigma` times the least in both halves: noise moves nothing."""
+        return all(_imbalance(half) > sigma for half in self.halves)
+
+    @property
+    def imbalance(self) -> float:
+        """Greatest over least, of all the batches."""
+        return _imbalance(self.halves[0] + self.halves[1])
+
+
+def out_of_balance(measured: Balance, settings: Settings) -> bool:
+    """Whether load is to be moved: `sigma` is violated, and over enough batches to tell."""
+    return measured.batches >= min(2, settings.balance_batches) and measured.violated(settings.sigma)
+
+
+def _imbalance(seconds: np.ndarray) -> float:
+    most = float(seconds.max(initial=0.0))
+    return most / max(float(seconds.min()), most * 1e-9) if most > 0.0 else 1.0
+
+
+def measured_balance(home: Home, version: int, batches: int) -> Balance:
+    """From the ledger of loads, over the last `batches` under the plan."""
+    recent = [b for b in Ledger(home).batches if b["status"] == "done"][-batches:]
+    done = [b for b in recent if b["plan_version"] == version]
+    numbers = [b["batch_id"] for b in done]
+    workers = load_plan(home, version).workers
+    filters = [("batch_id", "in", numbers or [-1]), ("unit", "=", -1)]
+    rows = control.read(home, names.UNIT_LOADS, ["batch_id", "worker", "cpu_seconds"], filters)
+    batch, worker, seconds = (rows.column(name).to_numpy() for name in rows.column_names)
+    late = np.isin(batch, numbers[len(numbers) // 2 :])
+    halves = tuple(np.bincount(worker[part], seconds[part], workers) for part in (~late, late))
+    if len(numbers) < 2:
+        halves = halves[1], halves[1]
+    first_key = recent[0]["objects_after"] if recent else -1
+    return Balance(len(numbers), (halves[0], halves[1]), first_key, sum(b["requests"] for b in recent))
