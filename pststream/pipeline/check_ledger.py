@@ -31,7 +31,7 @@ def ledger_figures(home: Home) -> Figures:
         "missing_files": _missing(home, names.FILES, "file_seq"),
         "wrong_watermarks": _wrong_watermarks(ledger.done("objects")),
         "matched_off": sum(b["objects"] for b in done) - _rows_up_to(home, done[-1]["objects_to"] if done else 0),
-        "units_off": _rows(home, names.PLAN_UNITS, "plan_version") - sum(row["units"] for row in plan_rows(home)),
+        "units_off": _units_off(home),
     }
     for kind in ("objects", "requests"):
         taken = sum(file["accepted"] for file in ledger.done(kind))
@@ -82,5 +82,9 @@ def _rows_up_to(home: Home, key: int) -> int:
     return rows
 
 
-def _rows(home: Home, table: str, column: str) -> int:
-    return control.read(home, table, [column]).num_rows
+def _units_off(home: Home) -> int:
+    """Units of the plans beyond what the plans say; without those of a killed planner, which the next one removes."""
+    plans = plan_rows(home)
+    versions = [("plan_version", "<=", max((row["plan_version"] for row in plans), default=0))]
+    units = control.read(home, names.PLAN_UNITS, ["plan_version"], versions).num_rows
+    return int(units - sum(row["units"] for row in plans))

@@ -5,10 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pststream import names
-from pststream.errors import RetryableError
 from pststream.pipeline.stage import Staged
 from pststream.quality.expectations import Judgement, judge
-from pststream.quality.files import sha256_of
 from pststream.quality.landing import Landed, Past, figures, landing_suite
 from pststream.settings import Settings
 from pststream.state import control, quarantine
@@ -22,8 +20,7 @@ File = dict[str, Any]
 def gate(home: Home, settings: Settings, files: Sequence[File], staged: Sequence[Staged]) -> list[File]:
     """Judge the files of one kind (rows as of `files`); hold those that fail, and return the holds.
 
-    The results are written first, so that a try that died is judged again and held once. A file that changed while it
-    was read raises RetryableError.
+    The results are written first, so that a try that died is judged again and held once.
     """
     judgements = _judged(home, settings, files, staged)
     results = [_result(file, judged) for file, judged in zip(files, judgements, strict=True) if judged.results]
@@ -33,9 +30,6 @@ def gate(home: Home, settings: Settings, files: Sequence[File], staged: Sequence
     failed = [(file, judged.reasons) for file, judged in zip(files, judgements) if not judged.success]
     if not failed:
         return []
-    for file, _ in failed:
-        if sha256_of(file["path"]) != file["sha256"]:
-            raise RetryableError(f"{file['path']} changed while it was read", "run this again when it is whole")
     first = max((hold["hold_id"] for hold in quarantine.holds(home)), default=0) + 1
     held = quarantine.hold(home, failed, first)
     crash_point("gate.held")

@@ -22,7 +22,7 @@ FIGURES: dict[str, dict[str, str]] = {
     },
     "placement": {
         "missing": "{value} boxes of live subscriptions are not with each worker that their plan says",
-        "stray": "{value} rows of worker_index are with workers that their plan does not say",
+        "stray": "{value} rows of worker_index are with workers that their plan does not say; maintain drops them",
         "doubled": "{value} rows of worker_index are there twice",
         "orphans": "{value} rows of worker_index are of no subscription in requests",
         "altered": "{value} rows of worker_index differ from the request that they are made from",

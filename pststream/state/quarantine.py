@@ -5,13 +5,14 @@ into the log: the row in `files` with which an ingest begins says so, and there 
 known by its content: once it was held, the same bytes are not judged again.
 """
 
+import hashlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pststream import names
-from pststream.errors import UsageError
+from pststream.errors import RetryableError, UsageError
 from pststream.state import control
 from pststream.state.crash import crash_point
 from pststream.state.home import Home
@@ -49,7 +50,10 @@ def held(home: Home, numbers: Sequence[int], become: str) -> list[dict[str, Any]
 
 
 def hold(home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], first: int) -> list[dict[str, Any]]:
-    """Copy files (rows as of `files`, and the reasons) into the home and hold them, numbered from `first`."""
+    """Copy files (rows as of `files`, and the reasons) into the home and hold them, numbered from `first`.
+
+    Raises RetryableError for one that is not what was read any more; none is held then.
+    """
     rows = []
     for number, (file, reasons) in enumerate(files, first):
         copy = f"{FOLDER}/{number}/{Path(file['path']).name}"
@@ -57,6 +61,9 @@ def hold(home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], first: i
         shutil.rmtree(target.parent, ignore_errors=True)
         target.parent.mkdir(parents=True)
         shutil.copyfile(file["path"], target)
+        with open(target, "rb") as copied:
+            if hashlib.file_digest(copied, "sha256").hexdigest() != file["sha256"]:
+                raise RetryableError(f"{file['path']} changed while it was read", "run this again when it is whole")
         kept = {name: file[name] for name in ("kind", "path", "sha256", "bytes", "options")}
         rows.append(kept | {"hold_id": number, "copy": copy, "reasons": reasons, "status": HELD, "at": control.now()})
     crash_point("quarantine.copied")

@@ -103,6 +103,17 @@ def test_an_unfinished_batch_is_told_and_nothing_else(home: Home) -> None:
     assert off(home) == set()
 
 
+@pytest.mark.slow
+def test_a_killed_planner_leaves_nothing_to_tell_and_a_killed_migration_what_maintain_drops(home: Home) -> None:
+    home.match()
+    assert home.crash("plan.indexed", "plan", "--workers", "4").code == KILLED
+    assert off(home) == set()
+    assert home.crash("balance.indexed", "balance", "local", "--sigma", "1.01", "--apply").code == KILLED
+    assert off(home) <= {"stray"}
+    home.run("maintain")
+    assert off(home) == set()
+
+
 def test_results_are_kept_and_matches_that_passed_are_not_read_again(home: Home) -> None:
     before = len(rows(home, "quality_results"))
     assert off(home) == set()

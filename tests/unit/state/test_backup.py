@@ -1,5 +1,6 @@
 """A backup is one moment of a home, whatever is committed while it is made."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,13 @@ def test_a_file_that_goes_during_the_copying(home: Home, tmp_path: Path) -> None
 def test_held_files_are_in_it(home: Home, tmp_path: Path) -> None:
     offered = tmp_path / "bad.csv"
     offered.write_text("bad", "utf-8")
-    file = {"kind": "objects", "path": str(offered), "sha256": "00", "bytes": 3, "options": "{}"}
+    file = {
+        "kind": "objects",
+        "path": str(offered),
+        "sha256": hashlib.sha256(b"bad").hexdigest(),
+        "bytes": 3,
+        "options": "{}",
+    }
     with home.locked():
         quarantine.hold(home, [(file, ["it is bad"])], 1)
     backup(home, str(tmp_path / "copy"))

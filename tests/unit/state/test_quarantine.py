@@ -1,0 +1,101 @@
+"""Holds: what becomes of a held file, and what is left of it."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream import names
+from pststream.errors import RetryableError, UsageError
+from pststream.state import control, quarantine
+from pststream.state.home import Home
+from pststream.state.quarantine import DISCARDED, HELD, RELEASED, held, holds
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    made = Home(tmp_path / "home")
+    made.init()
+    quarantine.hold(made, [(offered(tmp_path, name), [f"{name} is bad"]) for name in ("a.csv", "b.csv")], 1)
+    return made
+
+
+def offered(folder: Path, name: str) -> dict[str, Any]:
+    path = folder / name
+    path.write_text(name, "utf-8")
+    sha256 = hashlib.sha256(name.encode()).hexdigest()
+    return {"kind": "objects", "path": str(path), "sha256": sha256, "bytes": len(name), "options": "{}"}
+
+
+def copies(home: Home) -> list[str]:
+    return sorted(str(path.relative_to(home.path)) for path in Path(home.path, "quarantine").rglob("*.csv"))
+
+
+def begin(home: Home, hold: dict[str, Any], status: str) -> None:
+    """What an ingest of the copy leaves in the ledger."""
+    row = {name: hold[name] for name in ("kind", "sha256", "bytes", "options")}
+    control.append(home, names.FILES, [row | {"file_seq": 1, "ingest_id": 1, "path": hold["copy"], "status": status}])
+
+
+def test_a_held_file_is_copied_and_known(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").unlink()
+    first, second = holds(home)
+    assert (first["hold_id"], first["status"], first["reasons"]) == (1, HELD, ["a.csv is bad"])
+    assert Path(home.path, second["copy"]).read_text("utf-8") == "b.csv"
+    assert copies(home) == ["quarantine/1/a.csv", "quarantine/2/b.csv"]
+
+
+def test_a_release_is_what_the_ledger_of_files_says(home: Home) -> None:
+    first, _ = holds(home)
+    begin(home, first, "started")
+    assert [hold["status"] for hold in holds(home)] == [RELEASED, HELD]
+    quarantine.tidy(home)
+    assert copies(home) == ["quarantine/1/a.csv", "quarantine/2/b.csv"], "the ingest is not done yet"
+    begin(home, first, "done")
+    quarantine.tidy(home)
+    assert copies(home) == ["quarantine/2/b.csv"]
+
+
+def test_the_same_bytes_as_requests_are_another_file(home: Home) -> None:
+    first, _ = holds(home)
+    begin(home, first | {"kind": "requests"}, "done")
+    assert [hold["status"] for hold in holds(home)] == [HELD, HELD]
+
+
+def test_discarded_is_for_ever(home: Home) -> None:
+    assert [row["hold_id"] for row in quarantine.discard(home, [2])] == [2]
+    assert [hold["status"] for hold in holds(home)] == [HELD, DISCARDED]
+    assert copies(home) == ["quarantine/1/a.csv"]
+    assert quarantine.discard(home, [2]) == [], "again: nothing to do"
+    with pytest.raises(UsageError, match="hold 2 was discarded"):
+        held(home, [1, 2], RELEASED)
+
+
+def test_numbers_that_are_unknown_or_released(home: Home) -> None:
+    first, _ = holds(home)
+    with pytest.raises(UsageError, match="hold 3 is unknown"):
+        held(home, [1, 3], RELEASED)
+    begin(home, first, "done")
+    assert [hold["hold_id"] for hold in held(home, [2, 1, 2], RELEASED)] == [2]
+    with pytest.raises(UsageError, match="hold 1 was released"):
+        quarantine.discard(home, [1])
+
+
+def test_a_file_that_changed_while_it_was_read_is_not_held(home: Home, tmp_path: Path) -> None:
+    file = offered(tmp_path, "c.csv")
+    (tmp_path / "c.csv").write_text("more", "utf-8")
+    with pytest.raises(RetryableError, match="changed while it was read"):
+        quarantine.hold(home, [(file, ["bad"])], 3)
+    assert len(holds(home)) == 2
+    quarantine.tidy(home)
+    assert copies(home) == ["quarantine/1/a.csv", "quarantine/2/b.csv"]
+
+
+def test_a_number_is_used_again_only_by_who_never_held_it(home: Home, tmp_path: Path) -> None:
+    """A try that died after copying leaves a folder; the next one with its number writes it anew."""
+    left = Path(home.path, "quarantine", "3", "old.csv")
+    left.parent.mkdir()
+    left.write_text("old", "utf-8")
+    quarantine.hold(home, [(offered(tmp_path, "c.csv"), ["bad"])], 3)
+    assert copies(home)[-1] == "quarantine/3/c.csv" and len(copies(home)) == 3
