@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from airflow.sdk import DAG, Asset, Param, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from pststream_dags import alerts, forms
+from pststream_dags.delivery import deliver
 from pststream_dags.spark_job import SparkJob
 from pststream_dags.summaries import summarize_batches
 
@@ -23,6 +24,8 @@ and micro-batches are matched until nothing is left. One run at a time, one Spar
   the table `matches`. Usage, setting and input errors are not tried again; failures are, up to three times.
 - **publish** writes the asset event that wakes consumers, with the same figures as its extra. Skipped when nothing was
   matched. An event is a wake-up only: read the work from the table's version.
+- **deliver** tells the sinks (`jobs/deliver.py`), outside Spark's pool. It fails if one needs attention; the next run
+  tells what is left.
 - **check_rejects** fails the run under *Strict* if a row was rejected. What was accepted has been matched all the same.
 """
 
@@ -94,9 +97,11 @@ with DAG(
             "--landing={{ params.landing or var.value.get('pststream_landing', '') }}",
             forms.optional("max_objects"),
             forms.flag("strict"),
+            "--no-deliver",
         ],
         summarize=summarize_batches,
         execution_timeout=timedelta(hours=1),
     )
     publish(match.output)
     check_rejects(match.output)
+    match >> deliver(forms.HOME_ARGUMENT)

@@ -33,5 +33,6 @@ ROW_BITS = 32
 
 SPARK_POOL = "pststream_spark"
 SPARK_CONNECTION = "pststream_spark"
+SINKS_CONNECTION = "pststream_sinks"
 MATCHES_ASSET = "pststream://matches"
 PLANS_ASSET = "pststream://plans"

@@ -1,0 +1,29 @@
+"""A job that needs no Spark: run on this machine, outside Spark's pool."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pststream_dags.spark_job import JOBS, check_outcome, environment, read_outcome
+
+SECONDS = 600
+
+
+def run_job(job: str, arguments: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})) -> Any:
+    """Run `jobs/<job>.py` with more environment variables; return what it counted. Raises as SparkJob does.
+
+    What it says on standard error goes to the task's log.
+    """
+    with tempfile.TemporaryDirectory(prefix="pststream-") as folder:
+        file = Path(folder) / "result.json"
+        command = [sys.executable, str(JOBS / f"{job}.py"), f"--result={file}", *arguments]
+        surroundings = {**os.environ, **environment(), **variables}
+        subprocess.run(command, env=surroundings, stdout=subprocess.DEVNULL, timeout=SECONDS, check=False)
+        outcome = read_outcome(file)
+    check_outcome(job, outcome, None)
+    return outcome["result"] if outcome else None
