@@ -75,6 +75,20 @@ def assert_explained(home: Home, after: int) -> None:
     assert "Plan 1 is being retired" in page.read_text()
 
 
+def assert_all_that_comes_late(home: Home, after: int) -> None:
+    """Requests since the new plan end subscriptions of the old one; some objects and subscriptions since are of times
+    before it.
+    """
+    border = home.run("status")["plan"]["retiring"]["subscriptions_to"]
+    asked = table_of(home, "requests").to_pyarrow_table(columns=["request_key", "subscription_key", "op", "at"])
+    new = [row for row in asked.to_pylist() if row["request_key"] > border]
+    things = table_of(home, "objects").to_pyarrow_table(columns=["object_key", "ts"]).to_pylist()
+    newest = max(row["ts"] for row in things if row["object_key"] >> 32 <= after)
+    assert any(row["op"] == "delete" and row["subscription_key"] <= border for row in new)
+    assert any(row["op"] == "insert" and row["at"] < newest for row in new)
+    assert any(row["object_key"] >> 32 > after and row["ts"] < newest for row in things)
+
+
 def test_both_active_adjusted_retired_and_taken_back(tmp_path: Path) -> None:
     world = written(tmp_path / "files", 51)
     home = home_for(tmp_path / "home", world, "grid")
@@ -86,6 +100,7 @@ def test_both_active_adjusted_retired_and_taken_back(tmp_path: Path) -> None:
     assert shown["load_after"] == done["load_after"] and done["moves"] and done["moved_subscriptions"] == 0
     assert active(home) == (2, 1)
     took_in(home, world, 2)
+    assert_all_that_comes_late(home, after=4)
     assert_loads_add_up(home, 3, {1, 2})
     assert_explained(home, 160)
     home.set(merge_files=1)
