@@ -130,7 +130,9 @@ def _upkeep(commands) -> None:  # type: ignore[no-untyped-def]
         "pststream balance local --method gr --dry-run",
     )
     balance.add_argument(
-        "kind", choices=("local", "global", "retire", "undo", "check", "history"), help="check, history: only read"
+        "kind",
+        choices=("local", "global", "retire", "undo", "check", "history"),
+        help="retire: what an older plan still serves; check, history: only read",
     )
     balance.add_argument("--method", choices=("gr", "dp", "si", "ra"), help="of `local`: selects cells (default gr)")
     balance.add_argument("--planner", choices=names.PLANNERS, help="of `global`; default: the setting")
