@@ -1,58 +1,42 @@
 """DAG `adjust_load`: moves subscriptions between workers if the measured loads are out of balance."""
 
-import os
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from airflow.sdk import DAG, Asset, Param, task
-from airflow.sdk.exceptions import AirflowSkipException
-from pststream_dags import alerts, forms
-from pststream_dags.spark_job import SparkJob
-from pststream_dags.summaries import moves_table, summarize_balance
-
-from pststream import names
-
-SCHEDULE = os.environ.get("PSTSTREAM_ADJUST_LOAD_SCHEDULE", "@hourly")
-PLANS = Asset(name="pststream_plans", uri=names.PLANS_ASSET)
+from airflow.sdk import DAG, Param
+from pststream_dags import forms
+from pststream_dags.adjusting import APPROVAL, DRY_RUN, change_plan
+from pststream_dags.common import IMBALANCE, head
 
 DOC = """
-Moves cells from the most loaded worker to the least loaded one, when the load of the last batches is out of balance.
-The next micro-batch runs under the new plan version; the matches do not depend on it.
+Moves cells from the most loaded worker to the least loaded one, when the load of the last batches is out of balance:
+every hour, and after a batch that found it so (asset `pststream://imbalance`). The next micro-batch runs under the new
+plan version; the matches do not depend on it.
 
-- **balance** is the job (`jobs/adjust_load.py`). Its XCom holds what moved, its cost and gain, and the loads before and
-  after. If nothing is out of balance, nothing changes.
+- **check** reads the measured balance; within the threshold, the run ends here, skipped.
+- **plan** decides what to move (`jobs/balance.py local`) and keeps it as a proposal. Its XCom holds what would move,
+  its cost and gain, and the loads before and after; its button *What moves* opens a page with a map.
 - **show** prints the moves and the loads side by side.
-- **publish** writes the asset event with the new `plan_version`; skipped where nothing changed.
+- **approve** lets the proposal pass; with *Ask before applying* only after a person has approved it.
+- **apply** does what was shown, no more and no less. If the plan has changed since, it refuses.
+- **publish** writes the asset event with the new `plan_version`.
 
-`pststream balance undo --apply` takes the last adjustment back.
+`pststream balance undo --apply` takes the last adjustment back; `pststream balance history` tells them all.
 """
 
 
-@task
-def show(summary: dict) -> str:
-    """What moved, and the loads before and after, in the log and as XCom."""
-    table = moves_table(summary)
-    print(table)  # noqa: T201
-    return table
-
-
-@task(outlets=[PLANS])
-def publish(summary: dict, outlet_events=None) -> None:
-    """The asset event of a plan that is in force."""
-    if summary["dry_run"] or not summary["moves"]:
-        raise AirflowSkipException("the plan was not changed")
-    outlet_events[PLANS].extra = {name: summary[name] for name in ("plan_version", "moved_subscriptions", "gain")}
+def within_sigma(found: dict) -> str | None:
+    """Why no load is to be moved."""
+    if found["violated"]:
+        return None
+    return (
+        f"measured imbalance {found['measured_imbalance']} over {found['batches']} batches: balanced, or not for sure"
+    )
 
 
 with DAG(
-    dag_id="adjust_load",
+    **head("adjust_load", "@hourly", after=IMBALANCE),
     description="Subscriptions from the most loaded workers to the least loaded",
     doc_md=DOC,
-    schedule=None if SCHEDULE in ("", "none") else SCHEDULE,
-    start_date=datetime(2026, 1, 1),
-    catchup=False,
-    max_active_runs=1,
-    default_args={"on_failure_callback": alerts.report_failure},
-    tags=["pststream"],
     params={
         "home": forms.HOME,
         "method": Param(
@@ -62,7 +46,7 @@ with DAG(
             values_display={"gr": "GR, greedy", "dp": "DP, exact", "si": "SI, largest first", "ra": "RA, random"},
             title="Method",
             description="How the cells to move are selected.",
-            section="Adjustment",
+            section="Change",
         ),
         "sigma": Param(
             None,
@@ -70,23 +54,16 @@ with DAG(
             exclusiveMinimum=1,
             title="Threshold",
             description="Greatest load over the least that counts as balanced. Empty: as the home's settings say.",
-            section="Adjustment",
+            section="Change",
         ),
-        "dry_run": Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description="Show what would move; change nothing.",
-            section="Adjustment",
-        ),
+        "dry_run": DRY_RUN,
+        "approval": APPROVAL,
     },
 ):
-    balance = SparkJob(
-        task_id="balance",
-        job="adjust_load",
-        arguments=[forms.HOME_ARGUMENT, forms.optional("method"), forms.optional("sigma"), forms.flag("dry_run")],
-        summarize=summarize_balance,
-        execution_timeout=timedelta(hours=1),
+    change_plan(
+        "balance",
+        ["local", forms.HOME_ARGUMENT, forms.optional("method"), forms.optional("sigma")],
+        check=[forms.HOME_ARGUMENT, forms.optional("sigma")],
+        nothing_to_do=within_sigma,
+        timeout=timedelta(hours=1),
     )
-    show(balance.output)
-    publish(balance.output)

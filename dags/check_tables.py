@@ -1,14 +1,12 @@
 """DAG `check_tables`: the tables against each other, once a day."""
 
-import os
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from airflow.sdk import DAG, Param, task
 from airflow.sdk.exceptions import AirflowFailException
-from pststream_dags import alerts, forms
+from pststream_dags import forms
+from pststream_dags.common import head
 from pststream_dags.spark_job import SparkJob
-
-SCHEDULE = os.environ.get("PSTSTREAM_CHECK_TABLES_SCHEDULE", "@daily")
 
 DOC = """
 Checks that the ledgers are complete, that each live subscription is with exactly the workers that its plan says, and
@@ -33,15 +31,9 @@ def verdict(document: dict) -> None:
 
 
 with DAG(
-    dag_id="check_tables",
+    **head("check_tables", "@daily"),
     description="Ledgers, worker index and matches checked against each other",
     doc_md=DOC,
-    schedule=None if SCHEDULE in ("", "none") else SCHEDULE,
-    start_date=datetime(2026, 1, 1),
-    catchup=False,
-    max_active_runs=1,
-    default_args={"on_failure_callback": alerts.report_failure},
-    tags=["pststream"],
     params={
         "home": forms.HOME,
         "all": Param(

@@ -1,20 +1,16 @@
 """DAG `micro_batch`: takes in what landed, matches it, and tells whoever waits for matches."""
 
-import os
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from airflow.sdk import DAG, Asset, Param, task
+from airflow.sdk import DAG, Param, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from pststream_dags import alerts, forms
+from pststream_dags import forms
+from pststream_dags.common import IMBALANCE, MATCHES, head
 from pststream_dags.delivery import deliver
 from pststream_dags.spark_job import SparkJob
 from pststream_dags.summaries import summarize_batches
 
-from pststream import names
-
 EVERY_MINUTE = "* * * * *"
-SCHEDULE = os.environ.get("PSTSTREAM_MICRO_BATCH_SCHEDULE", EVERY_MINUTE)
-MATCHES = Asset(name="pststream_matches", uri=names.MATCHES_ASSET)
 
 DOC = """
 Drains the landing folder: every new file in `objects/` and `requests/` is ingested, a plan is made if there is none,
@@ -26,6 +22,8 @@ and micro-batches are matched until nothing is left. One run at a time, one Spar
   matched. An event is a wake-up only: read the work from the table's version.
 - **deliver** tells the sinks (`jobs/deliver.py`), outside Spark's pool. It fails if one needs attention; the next run
   tells what is left.
+- **check_balance** writes the event that starts `adjust_load`, if the batches found the workers out of balance: once
+  for each plan version. What an adjustment could not mend waits for its hourly run.
 - **check_rejects** fails the run under *Strict* if a row was rejected. What was accepted has been matched all the same.
 """
 
@@ -42,6 +40,18 @@ def publish(summary: dict, outlet_events=None) -> None:
     outlet_events[MATCHES].extra = summary
 
 
+@task(inlets=[IMBALANCE], outlets=[IMBALANCE])
+def check_balance(summary: dict, inlet_events=None, outlet_events=None) -> None:
+    """The event that starts an adjustment, once for each plan version that is out of balance."""
+    found = summary["balance"]
+    if not found or not found["violated"]:
+        raise AirflowSkipException(f"no violated balance: {found}")
+    last = list(inlet_events[IMBALANCE].ascending(False).limit(1))
+    if last and last[0].extra.get("plan_version") == found["plan_version"]:
+        raise AirflowSkipException(f"told before, of plan {found['plan_version']}")
+    outlet_events[IMBALANCE].extra = found
+
+
 @task
 def check_rejects(summary: dict, params=None) -> None:
     """Fail a strict run that rejected rows; say how many in any case."""
@@ -52,15 +62,9 @@ def check_rejects(summary: dict, params=None) -> None:
 
 
 with DAG(
-    dag_id="micro_batch",
+    **head("micro_batch", EVERY_MINUTE),
     description="Ingest and match what landed, each object exactly once",
     doc_md=DOC,
-    schedule=None if SCHEDULE in ("", "none") else SCHEDULE,
-    start_date=datetime(2026, 1, 1),
-    catchup=False,
-    max_active_runs=1,
-    default_args={"on_failure_callback": alerts.report_failure},
-    tags=["pststream"],
     params={
         "home": forms.HOME,
         "landing": Param(
@@ -103,5 +107,6 @@ with DAG(
         execution_timeout=timedelta(hours=1),
     )
     publish(match.output)
+    check_balance(match.output)
     check_rejects(match.output)
     match >> deliver(forms.HOME_ARGUMENT)

@@ -1,9 +1,10 @@
 """DAG `quarantine`: takes in files that a landing gate holds, or gives them up; started from its form alone."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from airflow.sdk import DAG, Param
-from pststream_dags import alerts, forms
+from pststream_dags import forms
+from pststream_dags.common import head
 from pststream_dags.spark_job import SparkJob
 
 DOC = """
@@ -16,15 +17,9 @@ Decides on files that a landing gate holds. `pststream quarantine list` shows th
 
 
 with DAG(
-    dag_id="quarantine",
+    **head("quarantine", "none"),
     description="Held files taken in all the same, or given up",
     doc_md=DOC,
-    schedule=None,
-    start_date=datetime(2026, 1, 1),
-    catchup=False,
-    max_active_runs=1,
-    default_args={"on_failure_callback": alerts.report_failure},
-    tags=["pststream"],
     params={
         "home": forms.HOME,
         "action": Param(

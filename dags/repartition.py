@@ -1,55 +1,39 @@
-"""DAG `repartition`: computes the global partitioning anew from the stored streams, shows it, and puts it in force."""
+"""DAG `repartition`: computes the global partitioning anew from the recent stream, and puts it in force if it pays."""
 
-import os
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from airflow.sdk import DAG, Asset, Param, task
-from airflow.sdk.exceptions import AirflowSkipException
-from pststream_dags import alerts, forms
-from pststream_dags.spark_job import SparkJob
-from pststream_dags.summaries import loads_table, summarize_plan
+from airflow.sdk import DAG, Param
+from pststream_dags import forms
+from pststream_dags.adjusting import APPROVAL, DRY_RUN, change_plan
+from pststream_dags.common import head
 
 from pststream import names
 
-SCHEDULE = os.environ.get("PSTSTREAM_REPARTITION_SCHEDULE", "@daily")
-PLANS = Asset(name="pststream_plans", uri=names.PLANS_ASSET)
-
 DOC = """
-Makes a new plan version from a sample of the stored objects and subscriptions. The next micro-batch runs under it; the
-matches do not depend on it.
+Asks the planner for a new partitioning of the recent stream, and puts it in force if it lowers the greatest load of a
+worker enough. The next micro-batch runs under the new plan version; the matches do not depend on it.
 
-- **plan** is the job (`jobs/repartition.py`). Its XCom holds the loads before and after.
-- **show** prints both side by side.
-- **publish** writes the asset event with the new `plan_version`; skipped after a dry run, which stores nothing.
+- **check** reads the measured balance; without a plan yet, the run ends here, skipped: the first batch makes one.
+- **plan** makes the partitioning (`jobs/repartition.py`) and keeps it as a proposal. Its XCom holds what would move,
+  its cost and gain, and the loads before and after; its button *What moves* opens a page with a map.
+- **show** prints the loads side by side.
+- **approve** lets the proposal pass; with *Ask before applying* only after a person has approved it.
+- **apply** does what was shown. If the plan has changed since, it refuses.
+- **publish** writes the asset event with the new `plan_version`.
+
+*Workers*, *From version* or *To version* ask for more: a plan with an index of its own, whatever it gains.
 """
 
 
-@task
-def show(summary: dict) -> str:
-    """Loads before and after, in the log and as XCom."""
-    table = loads_table(summary)
-    print(table)  # noqa: T201
-    return table
-
-
-@task(outlets=[PLANS])
-def publish(summary: dict, params=None, outlet_events=None) -> None:
-    """The asset event of a plan that is in force."""
-    if params["dry_run"]:
-        raise AirflowSkipException("a dry run stores no plan")
-    outlet_events[PLANS].extra = summary["after"]
+def no_plan(found: dict) -> str | None:
+    """Why there is nothing to make anew."""
+    return None if found["plan_version"] else "no plan yet: the first batch makes one"
 
 
 with DAG(
-    dag_id="repartition",
+    **head("repartition", "@daily"),
     description="A new plan from the stored streams",
     doc_md=DOC,
-    schedule=None if SCHEDULE in ("", "none") else SCHEDULE,
-    start_date=datetime(2026, 1, 1),
-    catchup=False,
-    max_active_runs=1,
-    default_args={"on_failure_callback": alerts.report_failure},
-    tags=["pststream"],
     params={
         "home": forms.HOME,
         "planner": Param(
@@ -59,31 +43,35 @@ with DAG(
             values_display={"None": "as the home's settings say"},
             title="Planner",
             description="How space and words are divided.",
-            section="Plan",
+            section="Change",
         ),
+        "gain": Param(
+            None,
+            type=["null", "number"],
+            minimum=0,
+            exclusiveMaximum=1,
+            title="Threshold",
+            description="Part of the greatest load that the new plan must save. Empty: as the home's settings say.",
+            section="Change",
+        ),
+        "dry_run": DRY_RUN,
+        "approval": APPROVAL,
         "workers": Param(
             None,
             type=["null", "integer"],
             minimum=1,
             maximum=10_000,
             title="Workers",
-            description="Logical partitions; more than cores is fine. Empty: as the home's settings say.",
-            section="Plan",
-        ),
-        "dry_run": Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description="Plan and show the loads; store nothing.",
-            section="Plan",
+            description="Logical partitions; more than cores is fine. Empty: as many as now.",
+            section="Anew",
         ),
         "from_version": Param(
             None,
             type=["null", "integer"],
             minimum=0,
             title="From version",
-            description="Sample the objects written after this version of the table `objects`. Empty: from the first.",
-            section="Sample",
+            description="Sample the objects written after this version of the table `objects`. Empty: recent ones.",
+            section="Anew",
         ),
         "to_version": Param(
             None,
@@ -91,22 +79,15 @@ with DAG(
             minimum=0,
             title="To version",
             description="... up to and with this version. Empty: to the newest.",
-            section="Sample",
+            section="Anew",
         ),
     },
 ):
-    plan = SparkJob(
-        task_id="plan",
-        job="repartition",
-        arguments=[
-            forms.HOME_ARGUMENT,
-            forms.optional("planner"),
-            forms.optional("workers"),
-            forms.flag("dry_run"),
-            forms.optional("from_version"),
-            forms.optional("to_version"),
-        ],
-        summarize=summarize_plan,
-        execution_timeout=timedelta(hours=2),
+    fields = ("planner", "gain", "workers", "from_version", "to_version")
+    change_plan(
+        "repartition",
+        [forms.HOME_ARGUMENT, *map(forms.optional, fields)],
+        check=[forms.HOME_ARGUMENT],
+        nothing_to_do=no_plan,
+        timeout=timedelta(hours=2),
     )
-    show(plan.output) >> publish(plan.output)

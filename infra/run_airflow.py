@@ -93,6 +93,7 @@ def airflow_environment(options: argparse.Namespace) -> dict[str, str]:
     chosen = {
         "AIRFLOW_HOME": str(options.airflow_home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(DEFINITIONS / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{options.airflow_home}/airflow.db",

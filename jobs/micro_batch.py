@@ -3,7 +3,8 @@
     spark-submit jobs/micro_batch.py [--result FILE] [--home DIR] [--landing DIR] [--max-objects N] [--strict]
 
 The landing folder holds `objects/` and `requests/`. Default: `PSTSTREAM_LANDING`, else `landing` in the home.
-The result is that of `pststream run`, with `table_version`: the version of the table `matches` afterwards.
+The result is that of `pststream run`, with `table_version`: the version of the table `matches` afterwards, and
+`balance`: what `pststream balance check` says, or null if there was no batch.
 """
 
 import argparse
@@ -32,6 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcome = entry.run("run", [f"--home={home}", *rest, "--", landing])
     if outcome["error"] is None:
         outcome["result"]["table_version"] = version(Home(home), names.MATCHES)
+        batches = outcome["result"]["match"]["batches"]
+        checked = entry.run("balance", ["check", f"--home={home}"], quiet=True) if batches else {"result": None}
+        outcome["result"]["balance"] = checked["result"]
     return entry.report(own.result, outcome)
 
 

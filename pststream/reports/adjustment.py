@@ -22,6 +22,7 @@ from pststream.reports.plan_map import (
 from pststream.reports.projection import Projection, view_of
 from pststream.reports.served import BY_TEXT, Change, change_between
 
+MINUS = "\N{MINUS SIGN}"
 _MOST_ROWS = 40
 _KINDS = {
     "local": "Load adjustment",
@@ -74,7 +75,7 @@ def _header(title: str, home: str, document: dict[str, Any], change: Change) -> 
         "header",
         element("h1", f"{title}: plan {old} to {new}"),
         element("p", f"{state} · {home}", class_="quiet"),
-        element("p", f"{document['reason']}.", class_="why"),
+        element("p", f"{document['reason'][:1].upper()}{document['reason'][1:]}.", class_="why"),
         element("dl", _tiles(document, change), class_="tiles"),
     )
 
@@ -88,7 +89,7 @@ def _tiles(document: dict[str, Any], change: Change) -> list[Markup]:
         ("Measured before", f"{document['measured_imbalance']:.3g}", "greatest CPU time over least"),
         ("Subscriptions", whole(document["moved_subscriptions"]), "index rows that change worker"),
         ("Bytes", short(document["moved_bytes"]), "of these rows, about"),
-        ("Cells", whole(moved), f"{percent(moved / len(change.changed))} of the map"),
+        ("Cells", whole(moved), f"of the {whole(len(change.changed))} of the raster"),
     ]
     return [
         element("div", element("dt", name), element("dd", value), element("dd", more)) for name, value, more in facts
@@ -128,7 +129,7 @@ def _bar(title: str, value: float, part: float, colour: str) -> Markup:
 def _difference(old: float, new: float) -> str:
     if old == new:
         return "–"
-    return f"{100 * (new / old - 1):+.1f} %" if old > 0 else "new"
+    return f"{'+' if new > old else MINUS}{percent(abs(new / old - 1))}" if old > 0 else "new"
 
 
 def _map(after: PartitionPlan, change: Change) -> tuple[Markup, ...]:
@@ -136,34 +137,29 @@ def _map(after: PartitionPlan, change: Change) -> tuple[Markup, ...]:
     projection = view_of(np.array([grid.west, grid.east]), np.array([grid.south, grid.north]))
     layers = joined(
         base_layers(projection),
-        _stays(after, change, projection),
+        _standing(after, change, projection),
         _moving(after, change, projection),
     )
     boxes = [
         element("label", element("input", type="checkbox", checked=True, data_layer=name), title)
-        for name, title in (("moving", "What moves"), ("stays", "What stays"))
+        for name, title in (("moving", "What moves"), ("standing", "Plan before"))
     ]
     zooms = [("in", "+", "Zoom in"), ("out", "−", "Zoom out"), ("all", "All", "Show all")]
     buttons = [element("button", sign, type="button", data_zoom=name, aria_label=title) for name, sign, title in zooms]
     tools = element("div", boxes, element("span", buttons, class_="zoom"), class_="tools")
     svg = drawing(layers, projection, "Map of the cells that change worker")
-    note = (
-        "Filled cells change hands, in the colour of the worker that takes them; the numbers name it. The others stay."
-    )
+    note = "Filled cells change hands, in the colour of who takes them; numbers name it. Pale: the plan before."
     return element("p", note, class_="note"), element("div", tools, svg, _legend(after, change), class_="card")
 
 
-def _stays(plan: PartitionPlan, change: Change, projection: Projection) -> Markup:
-    """The cells that stay with their worker, one path each worker."""
-    nobody = BY_TEXT - 1
-    raster = np.where(change.changed, nobody, change.after)
-    values, corners = _shapes(raster, plan, projection)
+def _standing(plan: PartitionPlan, change: Change, projection: Projection) -> Markup:
+    """The plan before, one path each worker."""
+    values, corners = _shapes(change.before, plan, projection)
     paths = [
-        element("path", class_=f"leaf {colour_of(worker)}", d=shape, data_tip=f"{_name(worker)}: stays")
+        element("path", class_=f"leaf {colour_of(worker)}", d=shape, data_tip=f"{_name(worker)}, stays")
         for worker, shape in outlines(values, corners)
-        if worker != nobody
     ]
-    return element("g", paths, class_="stays")
+    return element("g", paths, class_="standing")
 
 
 def _moving(plan: PartitionPlan, change: Change, projection: Projection) -> Markup | None:

@@ -89,10 +89,16 @@ def test_a_bad_argument_is_refused_by_the_command_itself() -> None:
 
 
 def test_micro_batch_runs_the_landing_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = stand_in(monkeypatch)
+    commands = stand_in(monkeypatch, document={"match": {"batches": [{"batch_id": 1}]}})
     monkeypatch.setattr(micro_batch, "version", lambda home, table: 7)
     assert micro_batch.main(["--home=h", "--landing=-l", "--max-objects=5", "--strict"]) == 0
-    assert commands.asked == [["run", "--json", "--home=h", "--max-objects=5", "--strict", "--", "-l"]]
+    assert commands.asked == [
+        ["run", "--json", "--home=h", "--max-objects=5", "--strict", "--", "-l"],
+        ["balance", "--json", "check", "--home=h"],
+    ]
+    commands = stand_in(monkeypatch, document={"match": {"batches": []}})
+    assert micro_batch.main(["--home=h", "--landing=-l"]) == 0
+    assert [asked[0] for asked in commands.asked] == ["run"], "nothing new: nothing to look at"
 
 
 def test_micro_batch_finds_the_landing_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,14 +110,42 @@ def test_micro_batch_finds_the_landing_folder(monkeypatch: pytest.MonkeyPatch) -
     assert [asked[-1] for asked in commands.asked] == ["h/landing", "l"]
 
 
-def test_repartition_shows_the_plan_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    commands = stand_in(monkeypatch, document={"imbalance": 2.0})
-    assert repartition.main([f"--result={tmp_path}/r", "--home=h", "--planner=grid", "--workers=", "--dry-run"]) == 0
+def test_repartition_is_a_balance_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = stand_in(monkeypatch)
+    assert repartition.main(["--home=h", "--planner=grid", "--gain=0.2", "--workers=", "--proposal=p", "--page=q"]) == 0
+    assert repartition.main(["--home=", "--proposal=p", "--apply"]) == 0
+    assert commands.asked == [
+        [
+            "balance",
+            "--json",
+            "global",
+            "--dry-run",
+            "--home=h",
+            "--gain=0.2",
+            "--proposal=p",
+            "--page=q",
+            "--planner=grid",
+        ],
+        ["balance", "--json", "global", "--apply", "--proposal=p"],
+    ]
+
+
+def test_repartition_over_other_workers_is_a_plan_told_as_a_balance(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    figures = {"plan_version": 3, "planner": "grid", "workers": 4, "units": 9, "worker_loads": [1.0, 2.0], "seconds": 1}
+    commands = stand_in(monkeypatch, document=figures)
+    arguments = ["--home=h", "--planner=grid", "--workers=4", "--gain=0.2", "--proposal=p", "--page=q"]
+    assert repartition.main([f"--result={tmp_path}/r", *arguments]) == 0
     assert commands.asked == [
         ["plans", "--json", "show", "--home=h"],
-        ["plan", "--json", "--home=h", "--planner=grid", "--dry-run"],
+        ["plan", "--json", "--home=h", "--workers=4", "--planner=grid", "--dry-run"],
     ]
-    assert json.loads((tmp_path / "r").read_text())["result"] == {"imbalance": 2.0, "before": {"imbalance": 2.0}}
+    result = json.loads((tmp_path / "r").read_text())["result"]
+    assert (result["kind"], result["dry_run"], result["plan_version_after"]) == ("plan", True, 3)
+    assert (result["load_after"], result["moves"], result["moved_bytes"]) == ([1.0, 2.0], [], None)
+    assert repartition.main([*arguments, "--apply"]) == 0
+    assert commands.asked[-1] == ["plan", "--json", "--home=h", "--workers=4", "--planner=grid"]
 
 
 def test_quarantine_passes_the_numbers_on(monkeypatch: pytest.MonkeyPatch) -> None:

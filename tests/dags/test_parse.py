@@ -52,17 +52,45 @@ def test_one_run_at_a_time_and_no_catching_up(dagbag: Any) -> None:
         assert dag.catchup is False
     assert dagbag.dags["micro_batch"].schedule == "* * * * *"
     assert dagbag.dags["repartition"].schedule == "@daily"
-    assert dagbag.dags["adjust_load"].schedule == "@hourly"
     assert dagbag.dags["check_tables"].schedule == dagbag.dags["maintain"].schedule == "@daily"
     assert dagbag.dags["quarantine"].schedule is None
+    hourly = dagbag.dags["adjust_load"].schedule
+    assert hourly.timetable.expression == "0 * * * *"
+    assert [asset.uri.rstrip("/") for asset in hourly.asset_condition.objects] == [names.IMBALANCE_ASSET]
+
+
+def test_a_dag_is_that_of_its_file(dagbag: Any) -> None:
+    for name, dag in dagbag.dags.items():
+        assert Path(dag.fileloc) == DAGS / f"{name}.py"
+
+
+@pytest.mark.parametrize(("cron", "expected"), [("none", None), ("", None), ("5 4 * * *", "5 4 * * *")])
+def test_the_environment_sets_the_schedule(
+    airflow_home: Path, monkeypatch: pytest.MonkeyPatch, cron: str, expected: str | None
+) -> None:
+    from pststream_dags.common import head
+
+    monkeypatch.setenv("PSTSTREAM_OTHER_SCHEDULE", cron)
+    assert head("other", "@daily")["schedule"] == expected
+
+
+def test_steps_follow_each_other(dagbag: Any) -> None:
+    for name in ("adjust_load", "repartition"):
+        steps = dagbag.dags[name].task_dict
+        follows = {task: sorted(step.downstream_task_ids) for task, step in steps.items()}
+        assert follows == {
+            "check": ["plan"], "plan": ["approve", "show"], "show": ["approve"], "approve": ["apply"],
+            "apply": ["publish"], "publish": [],
+        }  # fmt: skip
+        plan, apply = steps["plan"], steps["apply"]
+        assert apply.application_args == [*plan.application_args[:-1], "--apply", plan.application_args[-1]]
+        assert plan.page == apply.page
 
 
 def test_jobs_are_submitted_in_the_pool_with_the_connection(dagbag: Any) -> None:
-    jobs = {
-        "micro_batch": "match", "repartition": "plan", "adjust_load": "balance", "check_tables": "check",
-        "maintain": "maintain", "quarantine": "decide",
-    }  # fmt: skip
-    for dag, task in jobs.items():
+    jobs = [(dag, task) for dag in ("repartition", "adjust_load") for task in ("plan", "apply")]
+    jobs += [("micro_batch", "match"), ("check_tables", "check"), ("maintain", "maintain"), ("quarantine", "decide")]
+    for dag, task in jobs:
         job = dagbag.dags[dag].get_task(task)
         assert job.pool == names.SPARK_POOL
         assert job._conn_id == names.SPARK_CONNECTION
@@ -84,9 +112,16 @@ def test_each_task_reports_its_failure(dagbag: Any) -> None:
 
 
 def test_assets_have_the_stable_addresses(dagbag: Any) -> None:
-    for dag, address in (("micro_batch", names.MATCHES_ASSET), ("repartition", names.PLANS_ASSET)):
+    publishers = {
+        "micro_batch": names.MATCHES_ASSET,
+        "repartition": names.PLANS_ASSET,
+        "adjust_load": names.PLANS_ASSET,
+    }
+    for dag, address in publishers.items():
         [asset] = dagbag.dags[dag].get_task("publish").outlets
         assert asset.uri.rstrip("/") == address
+    [asset] = dagbag.dags["micro_batch"].get_task("check_balance").outlets
+    assert asset.uri.rstrip("/") == names.IMBALANCE_ASSET
 
 
 def test_every_field_of_a_form_says_what_it_is(dagbag: Any) -> None:
@@ -122,6 +157,9 @@ def test_every_field_of_a_form_says_what_it_is(dagbag: Any) -> None:
         ("quarantine", {"holds": "0"}),
         ("quarantine", {"holds": "1; rm"}),
         ("check_tables", {"all": "yes"}),
+        ("adjust_load", {"approval": "no"}),
+        ("repartition", {"gain": 1}),
+        ("repartition", {"gain": -0.1}),
     ],
 )
 def test_a_bad_value_in_a_form_is_refused(dagbag: Any, dag: str, form: dict[str, Any]) -> None:
@@ -138,6 +176,7 @@ def test_a_bad_value_in_a_form_is_refused(dagbag: Any, dag: str, form: dict[str,
         ("repartition", {"planner": None, "workers": 1, "dry_run": True, "from_version": 0, "to_version": 3}),
         *[("repartition", {"planner": planner, "workers": 10_000}) for planner in names.PLANNERS],
         ("micro_batch", {"max_objects": 1, "strict": True, "home": "h", "landing": "l"}),
+        ("repartition", {"gain": 0.25, "approval": True}),
         ("micro_batch", {}),
         ("quarantine", {"action": "release", "holds": "1"}),
         ("quarantine", {"action": "discard", "holds": " 1, 2 30"}),

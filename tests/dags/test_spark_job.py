@@ -91,10 +91,12 @@ def test_counts_of_a_run_are_summed() -> None:
             ]
         },
         "table_version": 12,
+        "balance": {"violated": False},
     }
     summary = summarize_batches({"exit_code": 3, "result": result})
     assert summary == {
         "batches": 2, "batch_id": 2, "plan_version": 3, "table_version": 12, "seconds": 4.0,
+        "balance": {"violated": False},
         "objects": 10, "discarded": 2, "requests": 4, "matches": 8, "retractions": 0,
         "files": 2, "accepted": 12, "rejected": 6, "rejects_by_reason": {"late": 5, "duplicate": 1},
     }  # fmt: skip
@@ -109,19 +111,65 @@ def test_a_run_with_nothing_new_sums_to_nothing() -> None:
     assert summary["plan_version"] is None
 
 
-def test_loads_stand_side_by_side() -> None:
-    from pststream_dags.summaries import loads_table, summarize_plan
+MOVED = {
+    "kind": "local", "dry_run": True, "reason": "measured imbalance 3", "measured_imbalance": 3.0,
+    "plan_version_before": 1, "plan_version_after": 2, "moved_subscriptions": 12, "moved_bytes": 3400,
+    "expected_gain": 0.25,
+    "moves": [
+        {"origin": 0, "target": 1, "cells": 4, "terms": None, "reason": "gr"},
+        {"origin": 0, "target": 1, "cells": 1, "terms": 7, "reason": "split"},
+    ],
+    "load_before": [4.0, 2.0], "load_after": [3.0, 3.0], "seconds": 1.5,
+}  # fmt: skip
 
-    after = {"plan_version": 2, "planner": "kd_tree", "workers": 8, "imbalance": 1.25, "seconds": 3.0}
-    first = loads_table(summarize_plan({"result": after | {"before": None}}))
-    assert [line.split() for line in first.splitlines() if line.startswith("imbalance")] == [["imbalance", "-", "1.25"]]
-    later = loads_table(
-        summarize_plan({"result": after | {"before": {"planner": "grid", "workers": 4, "imbalance": 3.5}}})
-    )
-    assert "planner" in later and "grid" in later and "kd_tree" in later
-    assert [line.split() for line in later.splitlines() if line.startswith("imbalance")] == [
-        ["imbalance", "3.5", "1.25"]
-    ]
+
+def test_what_moves_is_told_with_bars() -> None:
+    from pststream_dags.summaries import moves_table, summarize_balance
+
+    summary = summarize_balance({"result": MOVED})
+    assert (summary["plan_version"], summary["plan_version_before"], summary["gain"]) == (2, 1, 0.25)
+    assert len(json.dumps(summary)) < 1000
+    lines = moves_table(summary).splitlines()
+    assert "measured imbalance 3" in lines[0]
+    assert "  4 cells from worker 0 to 1, gr" in lines
+    assert "  7 terms of 1 cells from worker 0 to 1, split" in lines
+    assert "12 subscriptions move, about 3400 bytes; expected gain 25.0%" in lines
+    assert [line.count("#") for line in lines[-4:]] == [40, 30, 20, 30]
+
+
+def test_what_stays_and_what_a_plan_does_not_know_is_told() -> None:
+    from pststream_dags.summaries import moves_table, summarize_balance
+
+    stays = {"reason": "within 1.3", "plan_version_before": 4, "plan_version_after": 4, "moves": []}
+    assert moves_table(summarize_balance({"result": stays})) == "within 1.3\nplan 4 stays"
+    anew = MOVED | {"moved_subscriptions": None, "moved_bytes": None, "expected_gain": None, "moves": []}
+    table = moves_table(summarize_balance({"result": anew | {"load_after": [1.0, 2.0, 3.0]}}))
+    assert "subscriptions" not in table and "worker 2" in table
+
+
+def test_a_page_has_an_address_once_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pststream_dags.common import file_name
+    from pststream_dags.pages import address
+
+    page = tmp_path / f"{file_name('manual__2026-03-01T00:00:00+00:00/../x')}.html"
+    assert page.parent == tmp_path and page.name == "manual__2026-03-01T00-00-00-00-00-..-x.html"
+    assert address(str(page)) == ""
+    page.touch()
+    assert address(str(page)).endswith(f"/pststream/pages/{page.name}")
+    monkeypatch.setenv("PSTSTREAM_PAGES_URL", "https://pages.example")
+    assert address(str(page)) == f"https://pages.example/{page.name}"
+
+
+def test_a_job_without_spark_is_judged_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pststream_dags import plain_job
+    from pststream_dags.spark_job import JobLost, JobRefused
+
+    with pytest.raises(JobRefused, match="is not there"):
+        plain_job.run_job("balance", ["check", f"--home={tmp_path}/nowhere"])
+    (tmp_path / "mute.py").touch()
+    monkeypatch.setattr(plain_job, "JOBS", tmp_path)
+    with pytest.raises(JobLost):
+        plain_job.run_job("mute", [])
 
 
 def test_a_failure_is_told_with_its_remedy() -> None:

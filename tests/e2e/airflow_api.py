@@ -1,0 +1,179 @@
+"""A real Airflow for tests: `make airflow` on a free port, seen through its REST API."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).parents[2]
+START, RUN, STOP = 150.0, 240.0, 60.0
+OVER = {"success", "failed"}
+
+
+@dataclass
+class Airflow:
+    """A running Airflow, seen through its REST API."""
+
+    url: str
+    folder: Path
+    token: str = ""
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """The JSON of an answer; raises HTTPError for 4xx and 5xx."""
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        headers |= {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(request, timeout=30) as response:
+            return json.load(response)
+
+    def log_in(self) -> None:
+        """Take a token with the password that Airflow made up."""
+        file = self.folder / "airflow" / "simple_auth_manager_passwords.json.generated"
+        [(user, password)] = json.loads(file.read_text("utf-8")).items()
+        answer = self.call("POST", "/auth/token", {"username": user, "password": password})
+        self.token = answer["access_token"]
+
+    def turn_on(self, dag: str) -> None:
+        """Wait until the DAG was read, and unpause it."""
+        wait_for(lambda: self.call("PATCH", f"/api/v2/dags/{dag}", {"is_paused": False}), START, f"DAG {dag}")
+
+    def trigger(self, dag: str, form: dict[str, Any]) -> str:
+        """Trigger a run with values of the form; its id. Tried again while Airflow's SQLite is locked (500)."""
+        run = f"manual__{uuid.uuid4()}"
+        body = {"dag_run_id": run, "logical_date": None, "conf": form}
+        while True:
+            try:
+                return self.call("POST", f"/api/v2/dags/{dag}/dagRuns", body)["dag_run_id"]
+            except urllib.error.HTTPError as error:
+                if error.code == 409:
+                    return run
+                if error.code < 500:
+                    raise
+                time.sleep(1)
+
+    def runs(self, dag: str) -> list[str]:
+        """The ids of all runs."""
+        return [run["dag_run_id"] for run in self.call("GET", f"/api/v2/dags/{dag}/dagRuns")["dag_runs"]]
+
+    def end_of(self, dag: str, run: str) -> str:
+        """Wait for the end of a run; its state."""
+        path = f"/api/v2/dags/{dag}/dagRuns/{run}"
+        return wait_for(lambda: (state := self.call("GET", path)["state"]) in OVER and state, RUN, f"run of {dag}")
+
+    def states(self, dag: str, run: str) -> dict[str, str]:
+        """The state of each task."""
+        tasks = self.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances")["task_instances"]
+        return {task["task_id"]: task["state"] for task in tasks}
+
+    def xcom(self, dag: str, run: str, task: str) -> Any:
+        """What a task returned."""
+        path = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/return_value"
+        return self.call("GET", path + "?deserialize=true")["value"]
+
+    def events(self, dag: str) -> list[dict[str, Any]]:
+        """The asset events that runs of the DAG wrote."""
+        return self.call("GET", f"/api/v2/assets/events?source_dag_id={dag}")["asset_events"]
+
+    def links(self, dag: str, run: str, task: str) -> dict[str, str | None]:
+        """The buttons of a task."""
+        return self.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/links")["extra_links"]
+
+    def answer(self, dag: str, run: str, task: str, option: str) -> None:
+        """Wait until a task asks for a decision, and give one."""
+        asked = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}"
+        states = {"awaiting_input", *OVER, "skipped", "upstream_failed"}
+        state = wait_for(lambda: (state := self.call("GET", asked)["state"]) in states and state, RUN, "a question")
+        assert state == "awaiting_input", f"{dag}.{task} asks nothing: {state}"
+        self.call("PATCH", f"{asked}/-1/hitlDetails", {"chosen_options": [option], "params_input": {}})
+
+    def question(self, dag: str, run: str, task: str) -> dict[str, Any]:
+        """What a task asked."""
+        return self.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/-1/hitlDetails")
+
+    def page(self, url: str, logged_in: bool = True) -> str:
+        """What a browser gets."""
+        headers = {"Cookie": f"_token={self.token}"} if logged_in else {}
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(urllib.request.Request(url, headers=headers), timeout=30) as response:
+            return response.read().decode()
+
+    def log(self, dag: str, run: str, task: str) -> str:
+        """The log of a task's first try."""
+        path = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/1?full_content=true"
+        return json.dumps(self.call("GET", path))
+
+
+def wait_for(attempt: Any, seconds: float, what: str) -> Any:
+    """Try until it gives something; errors of HTTP and of connecting mean: not yet."""
+    deadline = time.monotonic() + seconds
+    last: Any = None
+    while time.monotonic() < deadline:
+        try:
+            if last := attempt():
+                return last
+        except (urllib.error.URLError, OSError, KeyError) as error:
+            last = error
+        time.sleep(0.5)
+    raise AssertionError(f"{what}: not after {seconds:.0f} s; last: {last}")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def processes_of(root: psutil.Process) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return root.children(recursive=True)
+    return []
+
+
+@contextlib.contextmanager
+def standalone(folder: Path, settings: dict[str, str]) -> Iterator[Airflow]:
+    """Airflow in a folder of its own; ended by SIGTERM, and by its process ids if that does not do.
+
+    settings: environment of ours. No DAG runs by the clock, unless they say so.
+    """
+    port = free_port()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+    environment |= {f"PSTSTREAM_{dag}_SCHEDULE": "none" for dag in ("MICRO_BATCH", "REPARTITION", "ADJUST_LOAD")}
+    environment |= {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1", **settings}
+    command = [sys.executable, str(ROOT / "infra" / "run_airflow.py"), f"--port={port}"]
+    command += [f"--airflow-home={folder}/airflow", f"--home={folder}/home", f"--landing={folder}/landing"]
+    with (folder / "output.txt").open("wb") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
+    started: list[psutil.Process] = []
+    try:
+        here = Airflow(f"http://127.0.0.1:{port}", folder)
+        wait_for(lambda: "log in" in (folder / "output.txt").read_text() or process.poll(), START, "Airflow")
+        assert process.poll() is None, (folder / "output.txt").read_text()
+        started = processes_of(psutil.Process(process.pid))
+        assert len(started) >= 5
+        here.log_in()
+        yield here
+        started += processes_of(psutil.Process(process.pid))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(STOP) == 0
+        assert [left for left in started if left.is_running() and left.status() != psutil.STATUS_ZOMBIE] == []
+    finally:
+        started += processes_of(psutil.Process(process.pid)) if process.poll() is None else []
+        for left in [process, *started]:
+            with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+                left.kill()
+        process.wait()
