@@ -9,7 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from pststream.benchmarks import balance, calibrate, drift, end_to_end, growth, kernel, peers, planners, steady_state
+from pststream.benchmarks import (
+    balance,
+    calibrate,
+    drift,
+    end_to_end,
+    growth,
+    kernel,
+    mapping,
+    migration,
+    peers,
+    planners,
+    steady_state,
+)
 from pststream.settings import Settings
 
 Progress = Callable[[str], None]
@@ -25,10 +37,12 @@ class Benchmark:
 
 BENCHMARKS = {
     "balance-cost": Benchmark("what GR, DP, SI and RA move of the same cells", balance.run_cost),
+    "balance-mapping": Benchmark("what moves by each mapping of a new plan's parts to workers", mapping.run),
     "balance-select": Benchmark("time to select the cells to move, by their number", balance.run_select),
     "calibrate": Benchmark("the constants of Definition 1 on this machine, and how well they tell", calibrate.run),
     "kernel": Benchmark("objects/s of the matching kernel on one core, arrays in, arrays out", kernel.run),
     "drift": Benchmark("throughput while tastes drift, with load adjustment and without", drift.run),
+    "migration": Benchmark("time to carry a migration out, and the batches around it", migration.run),
     "end-to-end": Benchmark("Delta in, Delta out on Spark, beside the same job without the kernel", end_to_end.run),
     "planners": Benchmark("all planners on workloads like Q1, Q2, Q3, measured by the real job", planners.run),
     "peers": Benchmark("beside Lucene Monitor, SedonaDB, PostgreSQL and a Spark join, matches held equal", peers.run),

@@ -1,0 +1,29 @@
+"""The benchmarks of mapping and of migration run, at a size of their own, and their figures hang together."""
+
+import pytest
+
+from pststream.benchmarks import mapping, migration
+from pststream.benchmarks.registry import run_benchmark
+from pststream.settings import Settings
+
+
+def test_the_hungarian_mapping_moves_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(mapping.SIZES, "small", (2_000, 4_000))
+    figures = run_benchmark("balance-mapping", "small", 1, Settings(), lambda _: None)["figures"]
+    assert figures["row_bytes"] > 10
+    for planner in mapping.PLANNERS:
+        moved = [figures[f"{planner}_{method}_moved_bytes"] for method in ("hungarian", "greedy", "first", "random")]
+        assert 0 <= moved[0] == min(moved)
+        assert moved[0] < max(moved)
+
+
+@pytest.mark.spark
+def test_a_migration_moves_about_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(migration.SIZES, "small", (4_000, 2_000))
+    monkeypatch.setattr(migration, "SHARES", (0.01,))
+    monkeypatch.setattr(migration, "BATCHES", 1)
+    document = run_benchmark("migration", "small", 1, Settings(), lambda _: None)
+    figures = document["figures"]
+    assert 10 <= figures["1_percent_moved"] <= 120
+    assert figures["1_percent_moved_bytes"] > 0 and figures["1_percent_seconds"] > 0
+    assert document["targets"]["next_batch_over_before"]["target"] == 1.2
