@@ -1,8 +1,7 @@
 """The contract of sinks.
 
-A sink takes batches of messages, one after the other. It is idempotent by the batch's id as far as its transport goes:
-a batch that comes again with the same id holds the same messages with the same ids, so a file is written over, a FIFO
-queue drops the repeats, and a webhook's receiver can.
+A sink takes batches of messages, one after the other. It is idempotent as far as its transport goes: what comes again
+has the same ids, so a file is written over, a FIFO queue drops the repeats, and a webhook's receiver can.
 """
 
 from dataclasses import dataclass

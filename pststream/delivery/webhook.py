@@ -2,12 +2,16 @@
 
     {"batch": "<id>", "messages": [{"id": …, "kind": …, …}, …]}
 
+`Idempotency-Key` names the messages of a request: the same ones come again under the same key, others never do, also
+after settings have changed what a batch holds.
+
 2xx: taken. 400, 413 and 422 say that what was sent is at fault: the batch is halved until the messages at fault stand
 alone, and these are refused. Any other status (redirects are not followed) says that the sink is.
 """
 
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from http import HTTPStatus
 
 from pststream import __version__
@@ -44,7 +48,7 @@ class Webhook:
         headers = {
             "Content-Type": "application/json",
             "User-Agent": f"pststream/{__version__}",
-            "Idempotency-Key": batch_id,
+            "Idempotency-Key": sha256("\n".join(m.id for m in messages).encode()).hexdigest(),
             HEADER: sign(self._settings.secret, int(self._clock()), body),
         }
         answer = post(self._settings.target, body, headers, self._settings.timeout_seconds, self._allowed)

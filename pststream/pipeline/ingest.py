@@ -8,6 +8,7 @@ finished first, from the same files.
 
 import datetime as dt
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -58,12 +59,14 @@ def ingest(
 ) -> dict[str, Any]:
     """Take in the files of `paths` (files, folders, globs); returns what CONTRACT says `ingest` prints.
 
-    A file that cannot be read as what it is offered as is held in quarantine with `hold_unreadable`; else it raises
-    InputFileError, and nothing was changed.
+    A file that cannot be read as what it is offered as is held in quarantine with `hold_unreadable`, and one that
+    cannot be opened is left for the next time; else each raises InputFileError, and nothing was changed.
     """
     object_options(options.__dict__)
     home.check()
     found = find_files(list(paths), options.format)
+    if hold_unreadable:
+        found = _readable(found, progress)
     with home.locked():
         finish(home, settings, progress)
         files, skipped = _new_files(home, kind, found, options)
@@ -75,6 +78,14 @@ def ingest(
         files, staged = _without(held, files, staged)
         done = _begin(home, settings, files, staged, progress) if files else []
     return _figures(done, held, skipped)
+
+
+def _readable(paths: list[str], progress: Progress) -> list[str]:
+    """The paths of files that can be opened now: a link to nowhere, a pipe or a file of another user stops no other."""
+    able = [path for path in paths if Path(path).is_file() and os.access(path, os.R_OK)]
+    for path in sorted(set(paths) - set(able)):
+        progress(f"{path}: passed over, as it is no file that can be read")
+    return able
 
 
 def release(

@@ -11,6 +11,7 @@ from pststream.errors import UsageError
 from pststream.pipeline.deliver import deliver
 from pststream.pipeline.ingest import ReaderOptions, ingest
 from pststream.pipeline.match import match
+from pststream.quality.files import files_below
 from pststream.settings import Settings
 from pststream.state.home import Home
 
@@ -35,7 +36,7 @@ def run(
     taken = {}
     for kind in ("requests", "objects"):
         folder = Path(landing) / kind
-        if folder.is_dir() and any(path.is_file() for path in folder.rglob("*")):
+        if folder.is_dir() and files_below(folder):
             reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone)
             taken[kind] = ingest(home, settings, kind, [str(folder)], reading, progress, hold_unreadable=True)
     matched = match(home, settings, max_objects=max_objects, progress=progress)

@@ -49,6 +49,11 @@ def find_files(patterns: Iterable[str | os.PathLike[str]], format: str | None = 
     return sorted(found)
 
 
+def files_below(folder: str | os.PathLike[str]) -> list[str]:
+    """The files that `find_files` would find in a folder, sorted; none is no error."""
+    return sorted(_below(os.fspath(folder), None))
+
+
 def format_of(path: str, format: str | None = None) -> str:
     """csv, jsonl or parquet, by `format` or else by the ending; raises UsageError or InputFileError."""
     known = ", ".join(FORMATS)

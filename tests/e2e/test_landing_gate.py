@@ -25,7 +25,7 @@ def rows_of(name: str, lacking: int = 0) -> list[dict[str, Any]]:
 
 
 def landing(folder: Path) -> Path:
-    """Two good files of objects, one of requests, and three bad ones."""
+    """Two good files of objects, one of requests, three bad ones; and a link to nowhere, which stays for later."""
     objects, requests = folder / "objects", folder / "requests"
     objects.mkdir(parents=True)
     requests.mkdir()
@@ -36,6 +36,7 @@ def landing(folder: Path) -> Path:
     worlds.write_rows(objects / "lacking.csv", rows_of("lacking", lacking=ROWS // 2 + 1))
     (objects / "headless.csv").write_text("object_id,ts,text\na,b,c\n", "utf-8")
     (objects / "damaged.parquet").write_bytes(b"PAR1 and no more")
+    (objects / "later.csv").symlink_to("not-there-yet.csv")
     return folder
 
 

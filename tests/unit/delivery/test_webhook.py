@@ -48,9 +48,19 @@ def test_what_arrives() -> None:
         "messages": [{"id": "a", "text": "ü \ud800"}, {"id": "b", "text": "ü \ud800"}],
     }
     headers = receiver.headers[0]
-    assert headers["Idempotency-Key"] == "00000001-000000000"
     assert headers["Host"] == receiver.url.split("/")[2]
     assert SECRET not in str(headers)
+
+
+def test_other_messages_never_come_under_the_same_key() -> None:
+    with receiving() as receiver:
+        for names in ("ab", "ab", "ac"):
+            hook(receiver.url).deliver(batch(*names))
+    sent: dict[str, set[str]] = {}
+    for headers, body in zip(receiver.headers, receiver.bodies, strict=True):
+        ids = ",".join(message["id"] for message in json.loads(body)["messages"])
+        sent.setdefault(headers["Idempotency-Key"], set()).add(ids)
+    assert [len(ids) for ids in sent.values()] == [1, 1]
 
 
 @pytest.mark.parametrize("bad", [set(), {"c"}, {"a", "h"}, {"d", "e"}, set("abcdefgh")])
