@@ -17,7 +17,7 @@ from pststream.domain.workload import WorkloadSample
 from pststream.pipeline.balance import balance
 from pststream.pipeline.match import match
 from pststream.pipeline.plan import plan
-from pststream.pipeline.proposal import Decision, Proposal, write_proposal
+from pststream.pipeline.proposal import Decision, Proposal, digest_of, write_proposal
 from pststream.pipeline.sample import draw_sample
 from pststream.settings import Settings
 from pststream.state.plans import current_version, load_plan
@@ -80,7 +80,9 @@ def _proposed(bench: BenchHome, settings: Settings, share: float) -> Proposal:
     move = Move(0, 1, _cells(sample, before.unit_worker[before.leaf_unit[before.cell_leaf]] == 0, before.grid, share))
     after = moved(before, move)
     loads = [worker_loads(sample, one, cost) for one in (before, after)]
-    return Proposal("local", version, Decision("benchmark", 1.0, Adjustment(after, [move], ["gr"], *loads)))
+    return Proposal(
+        "local", version, digest_of(before), Decision("benchmark", 1.0, Adjustment(after, [move], ["gr"], *loads))
+    )
 
 
 def _cells(sample: WorkloadSample, mine: np.ndarray, grid: DispatchGrid, share: float) -> np.ndarray:

@@ -16,7 +16,7 @@ from pststream.errors import RetryableError, UsageError
 from pststream.pipeline.decide import DECIDERS
 from pststream.pipeline.executor import work_of
 from pststream.pipeline.migrate import migrate
-from pststream.pipeline.proposal import Decision, Proposal, read_proposal, same_plan, write_proposal
+from pststream.pipeline.proposal import Decision, Proposal, digest_of, read_proposal, same_plan, write_proposal
 from pststream.pipeline.two_plans import next_step
 from pststream.reports.adjustment import write_adjustment
 from pststream.settings import Settings
@@ -76,7 +76,7 @@ def balance(
             document = _carry_out_proposal(home, settings, version, kind, kept)
         document |= {"kind": kind, "dry_run": dry_run}
         if proposal is not None and dry_run:
-            write_proposal(proposal, Proposal(kind, version, decision))
+            write_proposal(proposal, Proposal(kind, version, digest_of(load_plan(home, version)), decision))
         if page is not None and decision.adjustment is not None:
             before = load_plan(home, _changed(home, document))
             write_adjustment(page, home.path, document, before, decision.adjustment.plan)
@@ -113,14 +113,15 @@ def _carry_out_proposal(home: Home, settings: Settings, version: int, kind: str,
     if proposal.kind != kind:
         raise UsageError(f"the proposal is of kind {proposal.kind}", f"run: pststream balance {proposal.kind}")
     before, found = proposal.plan_version, proposal.decision.adjustment
-    if before == version:
+    if before == version and proposal.digest == digest_of(load_plan(home, version)):
         return _carry_out(home, settings, version, kind, proposal.decision, dry_run=False)
     rows = control.read(home, names.MIGRATIONS, filters=[("plan_version", "=", version)]).to_pylist()
     if found and rows and before == version - 1 and same_plan(load_plan(home, version), found.plan):
         retiring = retiring_plan(plan_row(home, version))
         return _told(proposal.decision, before, rows[0]["subscriptions"], rows[0]["bytes"], retiring)
+    other = f"the proposal changes plan {before}, and plan {version} is in force"
     raise UsageError(
-        f"the proposal changes plan {before}, and plan {version} is in force",
+        "the proposal changes a plan of another home" if before == version else other,
         f"make it anew: pststream balance {kind} --dry-run --proposal FILE",
     )
 

@@ -1,13 +1,15 @@
 """What an adjustment would do, kept in a file: so that what a person was shown is what is applied later.
 
 The file holds arrays by name (NumPy's npz, nothing pickled) and one JSON text. It is bound to the version of the plan
-that it changes.
+that it changes, and to what that plan was: another home's plan of the same number is another.
 """
 
 import json
 import os
 import zipfile
+import zlib
 from dataclasses import asdict, dataclass, fields
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,9 @@ from pststream.domain.plan_rows import validate
 from pststream.errors import UsageError
 from pststream.workload.cost import WorkerLoads
 
-FORMAT = 1
+FORMAT = 2
+BROKEN = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zlib.error, zipfile.BadZipFile)
+"""What reading a file that is no proposal, or a torn one, ends in."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +38,11 @@ class Decision:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A decision to change the plan `plan_version`; kind: local, global, retire or undo."""
+    """A decision to change a plan; kind: local, global, retire or undo; digest: `digest_of` the plan `plan_version`."""
 
     kind: str
     plan_version: int
+    digest: str
     decision: Decision
 
 
@@ -50,6 +55,7 @@ def write_proposal(path: Path, proposal: Proposal) -> None:
         return
     told = {
         "format": FORMAT, "kind": proposal.kind, "plan_version": proposal.plan_version,
+        "digest": proposal.digest,
         "reason": proposal.decision.reason, "imbalance": proposal.decision.imbalance, "reasons": found.reasons,
         "planner": found.plan.planner, "workers": found.plan.workers, "grid": asdict(found.plan.grid),
         "options": found.plan.options, "moves": [[move.origin, move.target] for move in found.moves],
@@ -71,7 +77,7 @@ def read_proposal(path: Path) -> Proposal:
         return _proposal(json.loads(str(arrays.pop("told"))), arrays)
     except FileNotFoundError:
         raise UsageError(f"proposal {path}: is not there", "a dry run with --proposal writes it") from None
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+    except BROKEN as error:
         raise UsageError(f"proposal {path}: cannot be read: {error}", "make it anew by a dry run") from None
 
 
@@ -81,6 +87,14 @@ def same_plan(one: PartitionPlan, other: PartitionPlan) -> bool:
         return False
     mine, others = _arrays("", one), _arrays("", other)
     return all(np.array_equal(mine[name], others[name]) for name in mine)
+
+
+def digest_of(plan: PartitionPlan) -> str:
+    """What tells plans apart that serve some cell or term differently (hexadecimal SHA-256)."""
+    found = sha256(json.dumps([asdict(plan.grid), plan.workers]).encode())
+    for _, array in sorted(_arrays("", plan).items()):
+        found.update(array.tobytes())
+    return found.hexdigest()
 
 
 def _proposal(told: dict[str, Any], arrays: dict[str, np.ndarray]) -> Proposal:
@@ -97,7 +111,9 @@ def _proposal(told: dict[str, Any], arrays: dict[str, np.ndarray]) -> Proposal:
     moves = [Move(origin, target, **_under(f"move{n}", arrays)) for n, (origin, target) in enumerate(told["moves"])]
     before, after = (WorkerLoads(**_under(name, arrays)) for name in ("before", "after"))
     adjustment = Adjustment(plan, moves, told["reasons"], before, after)
-    return Proposal(told["kind"], told["plan_version"], Decision(told["reason"], told["imbalance"], adjustment))
+    return Proposal(
+        told["kind"], told["plan_version"], told["digest"], Decision(told["reason"], told["imbalance"], adjustment)
+    )
 
 
 def _arrays(prefix: str, thing: Any) -> dict[str, np.ndarray]:

@@ -57,6 +57,9 @@ def test_a_stale_proposal_is_refused(tmp_path: Path, world: WrittenWorld) -> Non
     file = tmp_path / "local.npz"
     home.run("balance", "local", "--dry-run", "--proposal", file)
     assert "kind local" in home.run("balance", "global", "--apply", "--proposal", file, code=2)["error"]
+    other = home_for(tmp_path / "other", world, "kd_tree")
+    take_in(other, world, slice(0, 1))
+    assert "of another home" in other.run("balance", "local", "--apply", "--proposal", file, code=2)["error"]
     home.run("plan")
     refused = home.run("balance", "local", "--apply", "--proposal", file, code=2)
     assert "changes plan 1, and plan 2 is in force" in refused["error"]

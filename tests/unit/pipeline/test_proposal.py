@@ -11,7 +11,7 @@ from pststream.balancing.local import Adjustment
 from pststream.domain.moves import Move, moved
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.errors import UsageError
-from pststream.pipeline.proposal import Decision, Proposal, read_proposal, same_plan, write_proposal
+from pststream.pipeline.proposal import Decision, Proposal, digest_of, read_proposal, same_plan, write_proposal
 from pststream.workload.cost import WorkerLoads
 
 CELL = np.array([1])
@@ -31,7 +31,7 @@ def proposal() -> Proposal:
     for move in moves:
         plan = moved(plan, move)
     adjustment = Adjustment(plan, moves, ["split", "gr"], loads(1), loads(2))
-    return Proposal("local", 7, Decision("measured imbalance 3", 3.25, adjustment))
+    return Proposal("local", 7, digest_of(plan), Decision("measured imbalance 3", 3.25, adjustment))
 
 
 def assert_equal(one: Any, other: Any) -> None:
@@ -50,7 +50,7 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     write_proposal(tmp_path / "new" / "p.npz", written)
     read = read_proposal(tmp_path / "new" / "p.npz")
     assert [file.name for file in (tmp_path / "new").iterdir()] == ["p.npz"]
-    assert (read.kind, read.plan_version) == ("local", 7)
+    assert (read.kind, read.plan_version, read.digest) == ("local", 7, written.digest)
     assert (read.decision.reason, read.decision.imbalance) == ("measured imbalance 3", 3.25)
     mine, others = written.decision.adjustment, read.decision.adjustment
     assert mine is not None and others is not None
@@ -62,7 +62,7 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
 
 def test_nothing_to_do_leaves_no_file(tmp_path: Path) -> None:
     write_proposal(tmp_path / "p.npz", proposal())
-    write_proposal(tmp_path / "p.npz", Proposal("local", 7, Decision("within 1.3", 1.1)))
+    write_proposal(tmp_path / "p.npz", Proposal("local", 7, "", Decision("within 1.3", 1.1)))
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(UsageError, match="is not there"):
         read_proposal(tmp_path / "p.npz")
@@ -97,5 +97,8 @@ def test_plans_are_the_same_if_every_unit_is() -> None:
     found = proposal().decision.adjustment
     assert found is not None
     assert same_plan(found.plan, replace(found.plan, options={}, planner="hybrid"))
+    assert digest_of(found.plan) == digest_of(replace(found.plan, options={}, planner="hybrid"))
+    others = replace(found.plan, unit_worker=1 - found.plan.unit_worker), replace(found.plan, workers=3)
+    assert len({digest_of(plan) for plan in (found.plan, *others)}) == 3
     assert not same_plan(found.plan, replace(found.plan, unit_worker=1 - found.plan.unit_worker))
     assert not same_plan(found.plan, moved(found.plan, Move(0, 1, np.array([0]))))
