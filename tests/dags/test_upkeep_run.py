@@ -1,0 +1,52 @@
+"""The DAGs of upkeep run as Airflow runs them: a held file is released by the form, tables are kept up and checked."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream.state import control
+from pststream.state.home import Home as Tables
+from tests.commands import Home, new_home
+from tests.dags.landing import fill
+from tests.dags.test_run import Ran
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+
+
+def test_release_maintain_and_check(dagbag: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PSTSTREAM_WORKERS", "2")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+    assert "PSTSTREAM_HOME" not in os.environ
+    home, folder = new_home(tmp_path / "home"), fill(tmp_path / "landing")
+    home.set(gate_min_rows=1, gate_bad_share=0.1)
+    told = home.run("run", folder)
+    (hold,) = told["ingest"]["objects"]["quarantined"]
+    where = {"home": str(home.path)}
+
+    refused = Ran(dagbag.dags["quarantine"], where | {"action": "release", "holds": "99"})
+    assert (refused.states, refused.tries) == ({"decide": "failed"}, {"decide": 1})
+    released = Ran(dagbag.dags["quarantine"], where | {"action": "release", "holds": str(hold["hold_id"])})
+    assert released.state == "success"
+    assert (released.xcom("decide")["accepted"], released.xcom("decide")["rejected"]) == (5, 1)
+    home.match()
+    matched = home.exported()
+    assert len(matched) == 4
+
+    assert Ran(dagbag.dags["maintain"], where).state == "success"
+    assert home.exported() == matched
+    good = Ran(dagbag.dags["check_tables"], where)
+    assert good.states == {"check": "success", "verdict": "success"}
+    assert good.xcom("check")["success"] is True
+    assert_a_broken_table_fails_once(dagbag, home, where)
+
+
+def assert_a_broken_table_fails_once(dagbag: Any, home: Home, where: dict[str, str]) -> None:
+    control.delete(Tables(home.path), "worker_index", "worker = 0")
+    control.delete(Tables(home.path), "worker_index", "worker = 1")
+    bad = Ran(dagbag.dags["check_tables"], where)
+    assert bad.states == {"check": "success", "verdict": "failed"}
+    assert bad.tries["verdict"] == 1
+    (placement,) = [one for one in bad.xcom("check")["checks"] if one["check"] == "placement"]
+    assert placement["figures"]["missing"] == 3

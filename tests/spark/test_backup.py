@@ -1,0 +1,62 @@
+"""Backups made while batches run: each is a home that goes on to the same matches."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.commands import ENTRY, KILLED, ROOT, Home
+from tests.killing import assert_as_the_twin, home_for, written
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.slow
+def test_a_home_copied_while_batches_run(tmp_path: Path) -> None:
+    world = written(tmp_path / "files", 51, 3)
+    home = home_for(tmp_path / "home", world)
+    home.ingest("requests", world.requests[:2])
+    home.ingest("objects", world.objects[:2])
+    command = [sys.executable, "-c", ENTRY, "match", "--max-objects", "3", "--home", str(home.path), "--quiet"]
+    running = subprocess.Popen(command, cwd=ROOT, env=os.environ.copy(), stdout=subprocess.DEVNULL)
+    states: dict[str, Path] = {}
+    try:
+        while running.poll() is None:
+            out = tmp_path / f"backup-{len(list(tmp_path.iterdir()))}"
+            versions = home.run("backup", "--out", out)["tables"]
+            if str(versions) in states:
+                shutil.rmtree(out)
+            states.setdefault(str(versions), out)
+    finally:
+        running.kill()
+        running.wait()
+    assert running.returncode == 0
+    print(f"{len(states)} states of the home were copied")
+    assert len(states) > 5
+    copies = sorted(states.values())
+    for out in {copies[0], copies[len(copies) // 3], copies[len(copies) // 2], copies[-1]}:
+        restored = Home(tmp_path / "restored" / out.name)
+        shutil.move(out, restored.path)
+        restored.match()
+        restored.ingest("requests", world.requests)
+        restored.ingest("objects", world.objects)
+        restored.match()
+        assert_as_the_twin(restored, world.log, world.lateness_seconds)
+        assert restored.run("check", "--all")["success"]
+
+
+def test_half_a_backup_is_no_home(tmp_path: Path) -> None:
+    world = written(tmp_path / "files", 52, 1)
+    home = home_for(tmp_path / "home", world)
+    home.ingest("objects", world.objects)
+    out = tmp_path / "backup"
+    assert home.crash("backup.copied", "backup", "--out", out).code == KILLED
+    Home(out).run("status", code=2)
+    home.run("backup", "--out", out, code=2)
+    shutil.rmtree(out)
+    told = home.run("backup", "--out", out)
+    assert told["tables"] == home.run("status")["versions"] == Home(out).run("status")["versions"]
+    assert Home(out).exported() == home.exported()
