@@ -29,6 +29,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _setup(commands)
     _flow(commands)
+    _adjustment(commands)
     _upkeep(commands)
     _reading(commands)
     _workloads(commands)
@@ -121,7 +122,7 @@ def _delivery(commands) -> None:  # type: ignore[no-untyped-def]
     letters.add_argument("--limit", type=_positive, default=100, help="of `list`: rows at most (default %(default)s)")
 
 
-def _upkeep(commands) -> None:  # type: ignore[no-untyped-def]
+def _adjustment(commands) -> None:  # type: ignore[no-untyped-def]
     balance = _add(
         commands,
         "balance",
@@ -149,6 +150,9 @@ def _upkeep(commands) -> None:  # type: ignore[no-untyped-def]
     way = balance.add_mutually_exclusive_group()
     way.add_argument("--dry-run", action="store_true", help="only show what would move (the default)")
     way.add_argument("--apply", action="store_true", help="do it")
+
+
+def _upkeep(commands) -> None:  # type: ignore[no-untyped-def]
     quarantine = _add(
         commands,
         "quarantine",
