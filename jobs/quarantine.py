@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--holds", required=True, help="numbers, as `pststream quarantine list` shows them")
     own, rest = parser.parse_known_args(entry.given(sys.argv[1:] if arguments is None else arguments))
     holds = [word for word in re.split(r"[\s,]+", own.holds) if word]
-    return entry.report(own.result, entry.run("quarantine", [own.action, *rest, *holds]))
+    return entry.report(own.result, entry.run("quarantine", [own.action, *holds, *rest]))
 
 
 if __name__ == "__main__":
