@@ -21,6 +21,8 @@ import psutil
 ROOT = Path(__file__).parents[2]
 START, RUN, STOP = 150.0, 240.0, 60.0
 OVER = {"success", "failed"}
+READING = 5.0
+"""Seconds until a person has read what is asked."""
 
 
 @dataclass
@@ -99,6 +101,9 @@ class Airflow:
         states = {"awaiting_input", *OVER, "skipped", "upstream_failed"}
         state = wait_for(lambda: (state := self.call("GET", asked)["state"]) in states and state, RUN, "a question")
         assert state == "awaiting_input", f"{dag}.{task} asks nothing: {state}"
+        # An answer within a second meets Airflow unready: its scheduler has not seen yet that the task's process ended,
+        # and takes that end for the failure of the task that the answer has queued again.
+        time.sleep(READING)
         self.call("PATCH", f"{asked}/-1/hitlDetails", {"chosen_options": [option], "params_input": {}})
 
     def question(self, dag: str, run: str, task: str) -> dict[str, Any]:
