@@ -9,7 +9,7 @@ RESULTS := kernel growth end-to-end steady-state calibrate planners peers balanc
 SCALE ?= small
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick lint format lock airflow bench peers results clean
+.PHONY: help setup demo test test-days test-quick lint format lock airflow bench peers results clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -19,11 +19,14 @@ setup: $(DONE)/kernels  ## .venv with packages, jars and compiled kernels; at on
 demo: setup  ## the main job end to end on built-in data, ending with a report
 	$(BIN)/pststream demo
 
-test: lint  ## all checks and all tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+test: lint  ## all checks and all tests but test-days
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not days"
 
 test-quick: lint  ## ... without those that take long: crashes, Airflow itself, real data, many cuts
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
+
+test-days: setup  ## ... days of a drifting stream under Airflow's own scheduler (ten minutes, best on an idle machine)
+	$(BIN)/python -m pytest -m days
 
 lint: setup  ## style, import directions, types
 	$(BIN)/ruff check .
