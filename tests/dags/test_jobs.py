@@ -151,7 +151,7 @@ def test_repartition_over_other_workers_is_a_plan_told_as_a_balance(
 def test_quarantine_passes_the_numbers_on(monkeypatch: pytest.MonkeyPatch) -> None:
     commands = stand_in(monkeypatch)
     assert quarantine.main(["--home=h", "--action=discard", "--holds= 3, 14 5 "]) == 0
-    assert commands.asked == [["quarantine", "--json", "discard", "--home=h", "3", "14", "5"]]
+    assert commands.asked == [["quarantine", "--json", "discard", "3", "14", "5", "--home=h"]]
 
 
 def test_a_check_that_fails_is_a_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
