@@ -16,7 +16,6 @@ from pststream.errors import SettingError
 KINDS = ("file", "webhook", "sqs", "sns")
 MOST_LANES = 64
 PREFIX = "PSTSTREAM_SINK_"
-_LEAST = {"tries": 1, "messages": 0, "lanes": 1, "limit": 0, "limit_seconds": 1, "from_batch": 1}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 

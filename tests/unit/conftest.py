@@ -1,4 +1,4 @@
-"""Homes for tests of steps that need no Spark."""
+"""Homes for tests that need no Spark."""
 
 from pathlib import Path
 
