@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 from deltalake import DeltaTable
 
+from pststream.dataset import open_dataset
+
 BATCH_ROWS = 32_768
 ANY_VALUE = 2**63 - 1
 
@@ -44,7 +46,7 @@ class Reader:
     def dataset(self, name: str) -> pds.Dataset:
         """The table as a dataset, whose filters skip files by their statistics."""
         if name not in self._datasets:
-            self._datasets[name] = self.table(name).to_pyarrow_dataset()
+            self._datasets[name] = open_dataset(self.table(name))
         return self._datasets[name]
 
     def read(self, name: str, columns: Sequence[str], filter: pds.Expression | None = None) -> pa.Table:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
+from pyarrow.parquet import filters_to_expression
 
+from pststream.dataset import open_dataset
 from pststream.errors import RetryableError
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
@@ -26,8 +28,9 @@ def append(home: Home, name: str, rows: Sequence[dict[str, Any]] | pa.Table) -> 
 
 
 def read(home: Home, name: str, columns: list[str] | None = None, filters: Any = None) -> pa.Table:
-    """The rows of a control table; `filters` as pyarrow's dataset takes them."""
-    return DeltaTable(home.table(name)).to_pyarrow_table(columns=columns, filters=filters)
+    """The rows of a control table; `filters` as pyarrow's readers of Parquet take them."""
+    expression = None if filters is None else filters_to_expression(filters)
+    return open_dataset(DeltaTable(home.table(name))).to_table(columns=columns, filter=expression)
 
 
 def version(home: Home, name: str) -> int:

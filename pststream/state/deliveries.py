@@ -10,6 +10,7 @@ import pyarrow.dataset as pds
 from deltalake import DeltaTable
 
 from pststream import names
+from pststream.dataset import open_dataset
 from pststream.state import control
 from pststream.state.home import Home
 
@@ -74,7 +75,7 @@ def raise_letters(home: Home, letters: Sequence[dict[str, Any]]) -> None:
 
 def dead_letters(home: Home, sink: str, rows: int = 1_000) -> Iterator[list[dict[str, Any]]]:
     """The messages that are still dead, each once, some at a time, in no order; holds the ids of all."""
-    data = DeltaTable(home.table(names.DEAD_LETTERS)).to_pyarrow_dataset()
+    data = open_dataset(DeltaTable(home.table(names.DEAD_LETTERS)))
     mine = pds.field("sink") == sink
     replayed = data.to_table(columns=["message_id"], filter=mine & (pds.field("status") == DELIVERED))
     gone = set(replayed.column(0).to_pylist())
