@@ -10,6 +10,7 @@ from pststream.domain.plan import PartitionPlan
 from pststream.domain.workload import WorkloadSample
 from pststream.partitioning.cuts import Rectangle
 from pststream.partitioning.text_split import TextNode
+from pststream.workload.block_loads import block_loads
 from pststream.workload.cell_loads import cell_loads
 from pststream.workload.cost import CostModel, WorkerLoads, worker_loads
 from pststream.workload.postings import Postings, postings_of
@@ -71,10 +72,10 @@ def adjust_locally(
     besides  float64[workers], seconds: load that no move changes, that of a plan being retired; None: none
 
     Each round looks at the most and the least loaded worker: phase I, then phase II if they are still out of balance.
-    The paper does not say how much load to move: half of the difference, which would make the two equal. What moving a
-    cell costs is its subscriptions, each a row of about the same size. Departures: a move of phase II that would not
-    lower the greater load of the two is not made, and ends the adjustment; rounds are repeated, up to twice the number
-    of workers, as one pair seldom balances all.
+    The paper does not say how much load to move: half of the difference, which would make the two equal. What a move
+    costs is its subscriptions, each a row of about the same size. Departures: phase II moves blocks of cells
+    (`block_loads`); a move of it that would not lower the greater load of the two is not made, and ends the adjustment;
+    rounds are repeated, up to twice the number of workers, as one pair seldom balances all.
     """
     fixed = np.zeros(plan.workers) if besides is None else besides
     before = _loads(sample, plan, cost, fixed)
@@ -139,17 +140,17 @@ def _candidate(course: _Course, postings: Postings, cell: int, origin: int, targ
 
 
 def _phase_two(course: _Course, method: str, seed: int) -> bool:
-    """Move the cells that minimum cost migration selects; whether that helped."""
+    """Move the blocks of cells that minimum cost migration selects; whether that helped."""
     origin, target = _extremes(course)
-    cells = cell_loads(course.sample, course.plan, course.cost.rates(course.sample), origin)
+    blocks = block_loads(course.sample, course.plan, course.cost.rates(course.sample), origin)
     difference = float(course.loads.load[origin] - course.loads.load[target])
-    # A cell with as much load as the difference would only turn it round.
-    small = np.flatnonzero(cells.loads < difference)
-    loads, sizes = cells.loads[small], cells.subscriptions[small]
+    # A block with as much load as the difference would only turn it round.
+    small = np.flatnonzero(blocks.loads < difference)
+    loads, sizes = blocks.loads[small], blocks.subscriptions[small]
     chosen = select_cells(method, loads, sizes, min(difference / 2, float(loads.sum()) * (1 - 1e-9)), seed)
     if not len(chosen):
         return False
-    move = Move(origin, target, cells.cells[small[chosen]])
+    move = Move(origin, target, blocks.cells_of(small[chosen]))
     plan, after = course.tried(move)
     if _greater(after, origin, target) >= course.loads.load[origin]:
         return False

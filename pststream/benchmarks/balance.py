@@ -14,7 +14,7 @@ from pststream.domain.workload import WorkloadSample
 from pststream.errors import UsageError
 from pststream.partitioning.registry import make_plan
 from pststream.settings import Settings
-from pststream.workload.cell_loads import cell_loads
+from pststream.workload.block_loads import block_loads
 from pststream.workload.cost import CostModel
 from pststream.workload.queries import QueryStyle
 from pststream.workload.reads import sample_with_reads
@@ -55,7 +55,7 @@ def _milliseconds(method: str, loads: np.ndarray, sizes: np.ndarray) -> float:
 
 
 def run_cost(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Subscriptions that each method moves, over what DP moves, on the cells of workers and on random ones."""
+    """Subscriptions that each method moves, over what DP moves, on the blocks of workers and on random ones."""
     figures: dict[str, float] = {}
     for name, style in STYLES.items():
         costs = _costs_of_workers(scale, seed, style, settings)
@@ -83,15 +83,15 @@ def _costs_of_workers(scale: str, seed: int, style: QueryStyle, settings: Settin
     plan = make_plan("kd_tree", sample, settings.workers, cost)
     moved: dict[str, list[float]] = {method: [] for method in METHODS}
     for worker in range(settings.workers):
-        cells = cell_loads(sample, plan, cost.rates(sample), worker)
+        blocks = block_loads(sample, plan, cost.rates(sample), worker)
         for share in SHARES:
-            wanted = share * cells.loads.sum()
+            wanted = share * blocks.loads.sum()
             try:
-                chosen = {m: select_cells(m, cells.loads, cells.subscriptions, wanted, seed) for m in METHODS}
+                chosen = {m: select_cells(m, blocks.loads, blocks.subscriptions, wanted, seed) for m in METHODS}
             except UsageError:  # too many cells for DP: nothing to compare with
                 continue
             for method in METHODS:
-                moved[method].append(float(cells.subscriptions[chosen[method]].sum()))
+                moved[method].append(float(blocks.subscriptions[chosen[method]].sum()))
     return {method: np.array(costs) for method, costs in moved.items()}
 
 

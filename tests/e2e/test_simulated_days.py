@@ -111,7 +111,6 @@ def test_the_tables_tell_what_moved_when_and_why(airflow: Airflow, log: list[Log
         assert batch["plan_version"] == max((plan["plan_version"] for plan in in_force), default=1)
 
 
-@pytest.mark.xfail(reason="only cells that sampled objects lie in are moved; the next objects lie in others")
 def test_the_tables_tell_what_an_adjustment_gained(airflow: Airflow, log: list[LogFile]) -> None:
     """Of two batches of one day with an adjustment between, the later sends its busiest worker less of the work."""
     done = sorted((row for row in rows(airflow, "batches") if row["status"] == "done"), key=lambda row: row["batch_id"])
