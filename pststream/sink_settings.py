@@ -4,6 +4,7 @@
 target, which may hold a token, are part of a sink's `repr`. A target may be missing where nothing is delivered.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -45,7 +46,15 @@ def read_sinks(tables: Any, environment: Mapping[str, str]) -> tuple[SinkSetting
     """The sinks of a settings file, by name. Raises SettingError naming the sink, the key, what is wrong with it."""
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise SettingError("sinks", "is not made of tables", "write [sinks.<name>] and its keys below")
-    return tuple(_read(name, tables[name], environment) for name in sorted(tables))
+    sinks = tuple(_read(name, tables[name], environment) for name in sorted(tables))
+    folders: dict[str, str] = {}
+    for sink in sinks:
+        if sink.kind == "file" and sink.target:
+            first = folders.setdefault(os.path.realpath(sink.target), sink.name)
+            if first != sink.name:
+                hint = "give each a folder of its own: their files have the same names"
+                raise SettingError(f"sinks.{sink.name}.target", f"is the folder of sink {first} too", hint)
+    return sinks
 
 
 def sink_keys() -> list[Any]:

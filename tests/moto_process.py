@@ -8,7 +8,6 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "AKIATESTONLYTESTONLY",
@@ -29,10 +28,9 @@ def free_port() -> int:
 def moto_server(port: int | None = None) -> Iterator[str]:
     """The address of a moto server that runs until the block ends."""
     port = port or free_port()
-    program = Path(sys.executable).with_name("moto_server")
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     process = subprocess.Popen(
-        [program, "-H", "127.0.0.1", "-p", str(port)],
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from pststream.delivery.contract import Batch, Message, Refusal, Sink, SinkDown
@@ -14,6 +15,7 @@ class Memory:
     def __init__(self, most_messages: int = 3) -> None:
         self.most_messages = most_messages
         self.most_bytes = 1_000_000
+        self.lanes = 1
         self.batches: list[Batch] = []
 
     def deliver(self, batch: Batch) -> list[Refusal]:
@@ -36,7 +38,7 @@ class Failing:
 
     def __init__(self, sink: Sink, seed: int = 0, down: float = 0.0, lost: float = 0.0, refused: float = 0.0) -> None:
         self.sink = sink
-        self.most_messages, self.most_bytes = sink.most_messages, sink.most_bytes
+        self.most_messages, self.most_bytes, self.lanes = sink.most_messages, sink.most_bytes, sink.lanes
         self.down, self.lost, self.refused = down, lost, refused
         self._seed = seed
         self._random = random.Random(seed)
@@ -46,7 +48,7 @@ class Failing:
         if self._random.random() < self.down:
             raise SinkDown("down on purpose")
         bad = [message for message in batch.messages if self.is_refused(message)]
-        self.sink.deliver(Batch(batch.id, tuple(m for m in batch.messages if m not in bad)))
+        self.sink.deliver(replace(batch, messages=tuple(m for m in batch.messages if m not in bad)))
         if self._random.random() < self.lost:
             raise SinkDown("taken, and not said so, on purpose")
         return [Refusal(message, "refused on purpose") for message in bad]

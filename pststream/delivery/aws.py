@@ -6,7 +6,7 @@ fails is not overtaken.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import boto3
@@ -28,6 +28,7 @@ class _Requests:
 
     most_messages = 100
     most_bytes = 10 * MOST_BYTES
+    lanes = 1
 
     def __init__(self, settings: SinkSettings) -> None:
         self._target = settings.target
@@ -41,15 +42,26 @@ class _Requests:
         for messages in requests_of(batch.messages, self._fifo):
             if weight(messages[0]) > MOST_BYTES:
                 refused.append(Refusal(messages[0], f"larger than {MOST_BYTES} bytes"))
-                continue
-            try:
-                found = self._send([self._entry(number, message) for number, message in enumerate(messages)])
-            except ClientError as error:
-                raise _down(error) from None
-            except BotoCoreError as error:
-                raise SinkDown(type(error).__name__) from None
-            refused += _refusals(messages, found.get("Failed", []))
+            else:
+                refused += self._request(messages, batch.heard)
         return refused
+
+    def _request(self, messages: list[Message], heard: Callable[[], None]) -> list[Refusal]:
+        """Send messages in one request; where the service finds that too long, in halves."""
+        try:
+            found = self._send([self._entry(number, message) for number, message in enumerate(messages)])
+        except ClientError as error:
+            if not _code(error).endswith("BatchRequestTooLong"):
+                raise _down(error) from None
+            heard()
+            if len(messages) == 1:
+                return [Refusal(messages[0], _code(error))]
+            half = len(messages) // 2
+            return self._request(messages[:half], heard) + self._request(messages[half:], heard)
+        except BotoCoreError as error:
+            raise SinkDown(type(error).__name__) from None
+        heard()
+        return _refusals(messages, found.get("Failed", []))
 
     def _entry(self, number: int, message: Message) -> dict[str, Any]:
         attributes = {"message_id": message.id, "kind": message.kind}
@@ -127,12 +139,17 @@ def requests_of(messages: Sequence[Message], one_of_a_group: bool) -> Iterator[l
 def _refusals(messages: list[Message], failed: list[dict[str, Any]]) -> list[Refusal]:
     """What the answer says of single messages; HTTP status 200 does not mean that all were taken."""
     for entry in failed:
-        if not entry.get("SenderFault"):
+        # A service that throttles calls it the sender's fault.
+        if not entry.get("SenderFault") or "hrottl" in entry.get("Code", ""):
             raise SinkDown(str(entry.get("Code", "InternalError")))
     return [Refusal(messages[int(entry["Id"])], str(entry.get("Code", "SenderFault"))) for entry in failed]
 
 
+def _code(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", "ClientError"))
+
+
 def _down(error: ClientError) -> SinkDown:
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
-    code = str(error.response.get("Error", {}).get("Code", "ClientError"))
+    code = _code(error)
     return SinkDown(code, lasting=400 <= status < 500 and "hrottl" not in code)

@@ -4,7 +4,9 @@ A sink takes batches of messages, one after the other. It is idempotent as far a
 has the same ids, so a file is written over, a FIFO queue drops the repeats, and a webhook's receiver can.
 """
 
-from dataclasses import dataclass
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
@@ -20,10 +22,14 @@ class Message:
 
 @dataclass(frozen=True)
 class Batch:
-    """Messages that are delivered together; `id` is the same whenever they are delivered again."""
+    """Messages that are delivered together; `id` is the same whenever they are delivered again.
+
+    heard: the sink calls it with each answer it gets, so that one that is slow is told from one that is dead.
+    """
 
     id: str
     messages: tuple[Message, ...]
+    heard: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -48,10 +54,20 @@ class SinkDown(Exception):
 
 
 class Sink(Protocol):
-    """Where messages go. `most_messages` and `most_bytes` bound a batch; one larger message may come alone."""
+    """Where messages go.
+
+    A batch has at most `most_messages` for each of the sink's `lanes` (`lane_of` its subscription), and at most
+    `most_bytes` in all; one larger message may come alone.
+    """
 
     most_messages: int
     most_bytes: int
+    lanes: int
 
     def deliver(self, batch: Batch) -> list[Refusal]:
         """Deliver a batch, its messages in order; the messages that were refused for good. Raises SinkDown."""
+
+
+def lane_of(subscription_id: str, lanes: int) -> int:
+    """The lane of a subscription, always the same one."""
+    return zlib.crc32(subscription_id.encode("utf-8", "surrogatepass")) % lanes

@@ -14,6 +14,7 @@ class FileSink:
     """Writes batches as files of a folder."""
 
     most_bytes = 64_000_000
+    lanes = 1
 
     def __init__(self, settings: SinkSettings) -> None:
         self.most_messages = settings.messages or 10_000

@@ -11,12 +11,13 @@ alone, and these are refused. Any other status (redirects are not followed) says
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from http import HTTPStatus
 
 from pststream import __version__
 from pststream.delivery.addresses import networks_of
-from pststream.delivery.contract import Batch, Message, Refusal, SinkDown
+from pststream.delivery.contract import Batch, Refusal, SinkDown
 from pststream.delivery.http_post import post
 from pststream.delivery.signature import HEADER, sign
 from pststream.sink_settings import PREFIX, SinkSettings
@@ -30,6 +31,7 @@ class Webhook:
     """Posts batches to a URL."""
 
     most_bytes = 1_000_000
+    lanes = 1
 
     def __init__(self, settings: SinkSettings, clock: Callable[[], float] = time.time) -> None:
         self.most_messages = settings.messages or 100
@@ -41,10 +43,11 @@ class Webhook:
         """Post a batch; refused messages are found by halving."""
         if not self._settings.secret:
             raise SinkDown(f"it has no secret: set {PREFIX}{self._settings.name.upper()}_SECRET", lasting=True)
-        return self._post(batch.id, batch.messages)
+        return self._post(batch)
 
-    def _post(self, batch_id: str, messages: tuple[Message, ...]) -> list[Refusal]:
-        body = b'{"batch":"%s","messages":[%s]}' % (batch_id.encode(), b",".join(m.body for m in messages))
+    def _post(self, batch: Batch) -> list[Refusal]:
+        messages = batch.messages
+        body = b'{"batch":"%s","messages":[%s]}' % (batch.id.encode(), b",".join(m.body for m in messages))
         headers = {
             "Content-Type": "application/json",
             "User-Agent": f"pststream/{__version__}",
@@ -52,6 +55,7 @@ class Webhook:
             HEADER: sign(self._settings.secret, int(self._clock()), body),
         }
         answer = post(self._settings.target, body, headers, self._settings.timeout_seconds, self._allowed)
+        batch.heard()
         if 200 <= answer.status < 300:
             return []
         if answer.status not in AT_FAULT:
@@ -60,7 +64,11 @@ class Webhook:
         if len(messages) == 1:
             return [Refusal(messages[0], f"HTTP status {answer.status}")]
         half = len(messages) // 2
-        return self._post(f"{batch_id}.0", messages[:half]) + self._post(f"{batch_id}.1", messages[half:])
+        first, second = (
+            replace(batch, id=f"{batch.id}.{n}", messages=part)
+            for n, part in enumerate((messages[:half], messages[half:]))
+        )
+        return self._post(first) + self._post(second)
 
 
 def _pause(retry_after: str) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pststream.delivery.contract import Batch, Message, Refusal, Sink, SinkDown
+from pststream.delivery.contract import Batch, Message, Refusal, Sink, SinkDown, lane_of
 from pststream.delivery.retry import Patience
 from pststream.pipeline.outbox import Limit, Outbox
 from pststream.sink_settings import SinkSettings
@@ -26,12 +26,14 @@ class Courier:
     place      how far the sink was told
     deadline   as `time.monotonic` tells; it is `seconds` after the first message is at hand, so that a large batch,
                which takes long to be sorted, gets on in each run
+    heard      when the sink last answered, as `time.monotonic` tells
     delivered, refused   messages of this run
     """
 
     def __init__(self, home: Home, settings: SinkSettings, sink: Sink, outbox: Outbox, seconds: float) -> None:
         self.place = progress_of(home, settings.name)
         self.delivered = self.refused = 0
+        self.heard = -math.inf
         self._home = home
         self._settings = settings
         self._sink = sink
@@ -81,11 +83,16 @@ class Courier:
             if self._late():
                 return False
             self._patience.deadline = min(self.deadline, time.monotonic() + self._seconds)
-            refusals = self._patience.deliver(self._sink, Batch(f"{batch_id:08}-{self.place.told:09}", part))
+            refusals = self._patience.deliver(
+                self._sink, Batch(f"{batch_id:08}-{self.place.told:09}", part, self._hear)
+            )
             crash_point("deliver.sent")
             self._count(batch_id, part, refusals)
         self.place = replace(self.place, complete=True)
         return True
+
+    def _hear(self) -> None:
+        self.heard = time.monotonic()
 
     def _late(self) -> bool:
         return time.monotonic() > self.deadline
@@ -132,11 +139,14 @@ def portions(messages: Iterable[Message], sink: Sink) -> Iterator[tuple[Message,
     """Messages in portions as the sink takes them."""
     held: list[Message] = []
     held_bytes = 0
+    in_lane = [0] * sink.lanes
     for message in messages:
-        if held and (len(held) == sink.most_messages or held_bytes + len(message.body) > sink.most_bytes):
+        lane = lane_of(message.subscription_id, sink.lanes) if sink.lanes > 1 else 0
+        if held and (in_lane[lane] == sink.most_messages or held_bytes + len(message.body) > sink.most_bytes):
             yield tuple(held)
-            held, held_bytes = [], 0
+            held, held_bytes, in_lane = [], 0, [0] * sink.lanes
         held.append(message)
         held_bytes += len(message.body)
+        in_lane[lane] += 1
     if held:
         yield tuple(held)

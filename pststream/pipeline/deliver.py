@@ -9,7 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pststream.delivery.contract import Sink
@@ -19,7 +19,7 @@ from pststream.pipeline.courier import Courier
 from pststream.pipeline.outbox import Outbox
 from pststream.settings import Settings
 from pststream.sink_settings import SinkSettings
-from pststream.state.deliveries import OK, compact_progress
+from pststream.state.deliveries import OK, Counts, compact_progress, progress_of, save_progress
 from pststream.state.home import Home
 
 Say = Callable[[str], None]
@@ -55,6 +55,8 @@ def deliver(
     for run in runs:
         while run.thread.is_alive() and time.monotonic() < run.end:
             run.thread.join(POLL_SECONDS)
+    for run in runs:
+        run.note(home)
     compact_progress(home)
     return {"sinks": {run.sink.name: dict(run.outcome) for run in runs}}
 
@@ -83,9 +85,9 @@ class _Run:
 
     @property
     def end(self) -> float:
-        """When it is not waited for any more."""
-        deadline = self.courier.deadline if self.courier else math.inf
-        return deadline + self.sink.timeout_seconds + GRACE_SECONDS
+        """When it is not waited for any more, if it says nothing until then."""
+        last = max(self.courier.deadline, self.courier.heard) if self.courier else math.inf
+        return last + self.sink.timeout_seconds + GRACE_SECONDS
 
     def run(self, home: Home, outbox: Outbox, seconds: int, progress: Say, opener: Opener) -> None:
         """Deliver; raises nothing."""
@@ -105,6 +107,12 @@ class _Run:
         told = ", ".join(f"{self.outcome[name]} {name}" for name in ("delivered", "refused"))
         reason = f": {self.outcome['reason']}" if self.outcome["reason"] else ""
         progress(f"sink {self.sink.name}: {self.outcome['state']}, {told}{reason}")
+
+    def note(self, home: Home) -> None:
+        """Save that it needs attention, where it could not do so itself."""
+        if self.outcome["state"] in (FAILED, STUCK):
+            place = replace(progress_of(home, self.sink.name), state=self.outcome["state"])
+            save_progress(home, self.sink.name, place, Counts(), self.outcome["reason"])
 
     def _deliver(self, courier: Courier) -> dict[str, Any]:
         state, reason = courier.deliver()

@@ -17,9 +17,12 @@ from pststream.state.ledger import Ledger
 File = dict[str, Any]
 
 
-def gate(home: Home, settings: Settings, files: Sequence[File], staged: Sequence[Staged]) -> list[File]:
-    """Judge the files of one kind (rows as of `files`); hold those that fail, and return the holds.
+def gate(
+    home: Home, settings: Settings, files: Sequence[File], staged: Sequence[Staged]
+) -> tuple[list[File], list[File]]:
+    """Judge the files of one kind (rows as of `files`) and hold those that fail.
 
+    Returns the holds, and the files that failed but have changed since they were read: neither held nor taken in.
     The results are written first, so that a try that died is judged again and held once.
     """
     judgements = _judged(home, settings, files, staged)
@@ -29,11 +32,12 @@ def gate(home: Home, settings: Settings, files: Sequence[File], staged: Sequence
     crash_point("gate.judged")
     failed = [(file, judged.reasons) for file, judged in zip(files, judgements) if not judged.success]
     if not failed:
-        return []
+        return [], []
     first = max((hold["hold_id"] for hold in quarantine.holds(home)), default=0) + 1
     held = quarantine.hold(home, failed, first)
     crash_point("gate.held")
-    return held
+    known = {one["sha256"] for one in held}
+    return held, [file for file, _ in failed if file["sha256"] not in known]
 
 
 def _judged(home: Home, settings: Settings, files: Sequence[File], staged: Sequence[Staged]) -> list[Judgement]:

@@ -72,10 +72,12 @@ def ingest(
         files, skipped = _new_files(home, kind, found, options)
         progress(f"{kind}: {len(files)} new files, {skipped} known")
         staged = _staged(home, settings, files, hold_unreadable) if files else []
-        held = gate(home, settings, files, staged) if files else []
+        held, changed = gate(home, settings, files, staged) if files else ([], [])
         for hold in held:
             progress(f"{hold['path']}: held in quarantine: {'; '.join(hold['reasons'])}")
-        files, staged = _without(held, files, staged)
+        for file in changed:
+            progress(f"{file['path']}: left for the next time, as it changed while it was read")
+        files, staged = _without([*held, *changed], files, staged)
         done = _begin(home, settings, files, staged, progress) if files else []
     return _figures(done, held, skipped)
 
@@ -165,10 +167,10 @@ def _staged(home: Home, settings: Settings, files: list[File], hold_unreadable: 
     return staged
 
 
-def _without(held: list[dict[str, Any]], files: list[File], staged: list[Staged]) -> tuple[list[File], list[Staged]]:
-    """The files that are not held, numbered without gaps."""
-    out = {hold["sha256"] for hold in held}
-    kept = [(file, one) for file, one in zip(files, staged, strict=True) if file["sha256"] not in out]
+def _without(out: list[File], files: list[File], staged: list[Staged]) -> tuple[list[File], list[Staged]]:
+    """The files that are not among `out`, numbered without gaps."""
+    left = {file["sha256"] for file in out}
+    kept = [(file, one) for file, one in zip(files, staged, strict=True) if file["sha256"] not in left]
     numbered = [file | {"file_seq": files[place]["file_seq"]} for place, (file, _) in enumerate(kept)]
     return numbered, [replace(one, file_seq=file["file_seq"]) for file, (_, one) in zip(numbered, kept)]
 

@@ -40,6 +40,9 @@ from pststream.state.home import Home
 
 WINDOW = 65_536
 DIGEST_WINDOW = 256
+MATCH_ROWS = 1_024
+"""Rows of `matches` opened at a time, each of which may hold the subscriptions of a popular object."""
+
 MOST_BYTES = 128 * 1024 * 1024
 """Of the objects, and of the subscriptions, of a window; a window that has more is halved."""
 
@@ -91,7 +94,8 @@ class Outbox:
     def _pairs(self, batch_id: int) -> Iterator[np.ndarray]:
         """The pairs that a batch wrote, as stored: int64[3, n]: object key, whether taken back, subscription key."""
         columns = ("object_key", "retracted", "subscription_keys")
-        for rows in self._reader.batches(names.MATCHES, columns, pds.field("batch_id") == batch_id):
+        here = pds.field("batch_id") == batch_id
+        for rows in self._reader.batches(names.MATCHES, columns, here, rows=MATCH_ROWS):
             row, keys = opened(rows.column("subscription_keys"))
             objects = rows.column("object_key").to_numpy()
             retracted = rows.column("retracted").to_numpy(zero_copy_only=False)

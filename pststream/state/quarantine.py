@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream import names
-from pststream.errors import RetryableError, UsageError
+from pststream.errors import UsageError
 from pststream.state import control
 from pststream.state.crash import crash_point
 from pststream.state.home import Home
@@ -50,25 +50,35 @@ def held(home: Home, numbers: Sequence[int], become: str) -> list[dict[str, Any]
 
 
 def hold(home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], first: int) -> list[dict[str, Any]]:
-    """Copy files (rows as of `files`, and the reasons) into the home and hold them, numbered from `first`.
+    """Copy files (rows as of `files`, and the reasons) into the home and hold them, numbered from `first`; the holds.
 
-    Raises RetryableError for one that is not what was read any more; none is held then.
+    One that is not what was read any more is left out: it is still being written, and is looked at again when it is
+    offered again.
     """
-    rows = []
-    for number, (file, reasons) in enumerate(files, first):
+    rows: list[dict[str, Any]] = []
+    for file, reasons in files:
+        number = first + len(rows)
         copy = f"{FOLDER}/{number}/{Path(file['path']).name}"
-        target = Path(home.path) / copy
-        shutil.rmtree(target.parent, ignore_errors=True)
-        target.parent.mkdir(parents=True)
-        shutil.copyfile(file["path"], target)
-        with open(target, "rb") as copied:
-            if hashlib.file_digest(copied, "sha256").hexdigest() != file["sha256"]:
-                raise RetryableError(f"{file['path']} changed while it was read", "run this again when it is whole")
+        if not _copied(file, Path(home.path) / copy):
+            continue
         kept = {name: file[name] for name in ("kind", "path", "sha256", "bytes", "options")}
         rows.append(kept | {"hold_id": number, "copy": copy, "reasons": reasons, "status": HELD, "at": control.now()})
     crash_point("quarantine.copied")
-    control.append(home, names.QUARANTINE, rows)
+    if rows:
+        control.append(home, names.QUARANTINE, rows)
     return rows
+
+
+def _copied(file: dict[str, Any], target: Path) -> bool:
+    """Copy a file; whether the copy is what was read."""
+    shutil.rmtree(target.parent, ignore_errors=True)
+    target.parent.mkdir(parents=True)
+    try:
+        shutil.copyfile(file["path"], target)
+    except FileNotFoundError:
+        return False
+    with open(target, "rb") as copied:
+        return hashlib.file_digest(copied, "sha256").hexdigest() == file["sha256"]
 
 
 def discard(home: Home, numbers: Sequence[int]) -> list[dict[str, Any]]:

@@ -349,7 +349,9 @@ _TABLES = (
             Column("delivered", pa.int64(), "messages delivered since the sink's row before"),
             Column("refused", pa.int64(), "messages that became dead letters since then"),
             Column("failures", pa.int64(), "tries that failed since then"),
-            Column("state", pa.string(), "ok, behind (the time was up) or down"),
+            Column(
+                "state", pa.string(), "ok, behind (the time was up), down, failed (our fault), stuck (it is silent)"
+            ),
             Column("reason", pa.string(), "why it is down", True),
             Column("at", TIME, "when it was noted"),
         ),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pststream.state import quarantine
 from tests import worlds
 from tests.commands import Home, new_home, run_here
 from tests.killing import accepted_in_order, killed_then_run, rejected, table_of
@@ -129,6 +130,22 @@ def test_a_file_is_compared_with_those_before_it(tmp_path: Path) -> None:
     reasons = {name: hold["reasons"][0] for name, hold in named(told["quarantined"]).items()}
     assert reasons["large.csv"].startswith("it has 3 times as many rows")
     assert "ahead" in reasons["ahead.csv"]
+
+
+def test_a_file_that_is_still_being_written_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, home = landing(tmp_path / "landing"), home_at(tmp_path / "home")
+    lacking, hold = folder / "objects" / "lacking.csv", quarantine.hold
+
+    def written_meanwhile(*arguments: Any) -> Any:
+        worlds.write_rows(lacking, rows_of("lacking"))
+        return hold(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(quarantine, "hold", written_meanwhile)
+        told = home.run("run", folder)["ingest"]["objects"]
+    assert (told["files"], set(named(told["quarantined"]))) == (2, BAD - {"lacking.csv"})
+    assert home.run("run", folder)["ingest"]["objects"]["accepted"] == ROWS
+    assert set(home.exported()) == expected(folder, "good.csv", "right.jsonl", "lacking.csv")
 
 
 @pytest.mark.slow

@@ -50,6 +50,11 @@ def test_a_secret_shows_nowhere(tmp_path, monkeypatch):
         (HOOK.replace("hook]", "Hook]"), "sinks.Hook", "not a name"),
         (HOOK + "lanes = 65\n", "sinks.hook.lanes", "more than"),
         ('[sinks.a]\nkind = "file"\nlanes = 2\n', "sinks.a.lanes", "more than"),
+        (
+            '[sinks.a]\ntarget = "out"\nkind = "file"\n[sinks.b]\nkind = "file"\ntarget = "./out/"\n',
+            "sinks.b.target",
+            "sink a too",
+        ),
         ("sinks = 3\n", "sinks", "tables"),
     ],
 )

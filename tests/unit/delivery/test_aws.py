@@ -6,6 +6,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from pststream.delivery.aws import MOST_BYTES, Queue, Topic, requests_of
 from pststream.delivery.contract import Batch, Message, SinkDown
@@ -153,3 +154,40 @@ def test_requests() -> None:
     large = messages(4, size=120_000)
     assert [len(request) for request in requests_of(large, one_of_a_group=False)] == [2, 2]
     assert list(requests_of([], one_of_a_group=True)) == []
+
+
+class Saying(Queue):
+    """A queue whose service says what is told; requests of more than `most` messages are too long for it."""
+
+    def __init__(self, most: int, failed: list[dict[str, Any]]) -> None:
+        super().__init__(SinkSettings("q", "sqs", "https://sqs.example/q"))
+        self.most, self.failed = most, failed
+        self.sent: list[list[str]] = []
+
+    def _send(self, entries: list[dict[str, Any]]) -> dict[str, Any]:
+        if len(entries) > self.most:
+            error = {"Code": "AWS.SimpleQueueService.BatchRequestTooLong", "Message": "too long"}
+            raise ClientError({"Error": error, "ResponseMetadata": {"HTTPStatusCode": 400}}, "SendMessageBatch")
+        self.sent.append([entry["MessageAttributes"]["message_id"]["StringValue"] for entry in entries])
+        return {"Failed": self.failed}
+
+
+def test_a_request_that_is_too_long_is_halved() -> None:
+    sink, ten = Saying(3, []), messages(10)
+    assert sink.deliver(Batch("x", ten)) == []
+    assert [one for request in sink.sent for one in request] == [message.id for message in ten]
+    assert max(map(len, sink.sent)) <= 3
+    refused = Saying(0, []).deliver(Batch("x", ten[:2]))
+    assert [(one.message.id, one.reason) for one in refused] == [
+        (message.id, "AWS.SimpleQueueService.BatchRequestTooLong") for message in ten[:2]
+    ]
+
+
+def test_a_message_that_was_throttled_is_not_refused() -> None:
+    throttled = {"Id": "1", "SenderFault": True, "Code": "KmsThrottled"}
+    with pytest.raises(SinkDown, match="KmsThrottled") as down:
+        Saying(10, [throttled]).deliver(Batch("x", messages(3)))
+    assert not down.value.lasting
+    at_fault = {"Id": "1", "SenderFault": True, "Code": "InvalidMessageContents"}
+    (refusal,) = Saying(10, [at_fault]).deliver(Batch("x", messages(3)))
+    assert (refusal.message.id, refusal.reason) == (messages(3)[1].id, "InvalidMessageContents")

@@ -2,11 +2,13 @@
 
 import threading
 import time
+from collections import Counter
 
 import pytest
 
-from pststream.delivery.contract import Batch, Message, Refusal, SinkDown
-from pststream.delivery.lanes import Lanes, lane_of
+from pststream.delivery.contract import Batch, Message, Refusal, SinkDown, lane_of
+from pststream.delivery.lanes import Lanes
+from pststream.pipeline.courier import portions
 from tests.sinks import Memory
 
 
@@ -35,8 +37,8 @@ class Slow(Memory):
 def test_all_in_order_and_at_once() -> None:
     slow = Slow(most_messages=5)
     lanes = Lanes(slow, 4)
-    assert lanes.most_messages == 20
-    refusals = lanes.deliver(Batch("x", messages(60)))
+    parts = list(portions(messages(60), lanes))
+    refusals = [refusal for n, part in enumerate(parts) for refusal in lanes.deliver(Batch(f"x{n}", part))]
     assert [refusal.message.id for refusal in refusals] == ["7"]
     assert slow.most_at_once > 1
     told = [message for batch in slow.batches for message in batch.messages]
@@ -49,14 +51,35 @@ def test_all_in_order_and_at_once() -> None:
         assert {lane_of(m.subscription_id, 4) for m in batch.messages} == {int(batch.id.split("-")[1])}
     first = {batch.id: batch for batch in slow.batches}
     slow.batches.clear()
-    lanes.deliver(Batch("x", messages(60)))
+    for n, part in enumerate(parts):
+        lanes.deliver(Batch(f"x{n}", part))
     assert {batch.id: batch for batch in slow.batches} == first, "a batch that comes again is cut as before"
+
+
+def test_a_portion_is_at_most_a_request_for_each_lane() -> None:
+    lanes = Lanes(Memory(most_messages=5), 4)
+    hot = tuple(portions(messages(60, subscriptions=1), lanes))
+    assert [len(part) for part in hot] == [5] * 12, "one that holds a lane for all others comes in small portions"
+    mixed = tuple(portions(messages(200), lanes))
+    assert [message for part in mixed for message in part] == list(messages(200))
+    assert max(Counter(lane_of(m.subscription_id, 4) for m in part).most_common(1)[0][1] for part in mixed) == 5
+
+
+def test_each_answer_is_heard() -> None:
+    class Answering(Memory):
+        def deliver(self, batch: Batch) -> list[Refusal]:
+            batch.heard()
+            return super().deliver(batch)
+
+    heard: list[int] = []
+    Lanes(Answering(), 4).deliver(Batch("x", messages(12), lambda: heard.append(1)))
+    assert len(heard) == len({lane_of(f"s{n}", 4) for n in range(9)})
 
 
 def test_one_that_fails_fails_all() -> None:
     class Half(Memory):
         def deliver(self, batch: Batch) -> list[Refusal]:
-            if "-1-" in batch.id:
+            if batch.id.endswith("-1"):
                 raise SinkDown("lane 1")
             return super().deliver(batch)
 

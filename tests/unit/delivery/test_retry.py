@@ -14,6 +14,7 @@ class Flaky:
     """Fails so many times, then takes."""
 
     most_messages = most_bytes = 10
+    lanes = 1
 
     def __init__(self, failures: int, **error: float) -> None:
         self.failures = failures

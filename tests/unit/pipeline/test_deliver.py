@@ -146,8 +146,27 @@ def test_a_sink_that_does_not_come_back(busy_home: Home, monkeypatch: pytest.Mon
     outcome = told(busy_home, {"a": stuck, "b": well}, *settings, seconds=1)
     assert (outcome["a"]["state"], outcome["b"]["state"]) == ("stuck", "ok")
     assert not is_well({"sinks": outcome})
+    (row,) = control.read(busy_home, names.DELIVERIES, filters=[("sink", "=", "a")]).to_pylist()
+    assert (row["state"], row["reason"], row["delivered"]) == ("stuck", "it does not come back", 0)
     assert told(busy_home, {"a": stuck, "b": well}, *settings, seconds=1)["a"]["state"] == "busy"
     gate.set()
+
+
+def test_a_sink_that_is_slow_and_answers_is_waited_for(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A portion that takes longer than the sink's time is settled in it, not begun again in each run."""
+    monkeypatch.setattr("pststream.pipeline.deliver.GRACE_SECONDS", 0.1)
+
+    class Halving(Memory):
+        def deliver(self, batch: Batch) -> list[Refusal]:
+            for _ in range(10):
+                time.sleep(0.25)
+                batch.heard()
+            return super().deliver(batch)
+
+    halving = Halving(most_messages=1_000)
+    first = told(busy_home, {"a": halving}, replace(A, timeout_seconds=0.4), seconds=1)["a"]
+    assert (first["state"], len(halving.batches)) == ("behind", 1)
+    assert first["delivered"] == len(halving.bodies) > 0
 
 
 def test_an_error_of_ours_stays_with_its_sink(busy_home: Home) -> None:
@@ -158,6 +177,8 @@ def test_an_error_of_ours_stays_with_its_sink(busy_home: Home) -> None:
     well = Memory()
     outcome = told(busy_home, {"a": Broken(), "b": well})
     assert (outcome["a"]["state"], outcome["a"]["reason"], outcome["b"]["state"]) == ("failed", "ValueError", "ok")
+    (row,) = control.read(busy_home, names.DELIVERIES, filters=[("sink", "=", "a")]).to_pylist()
+    assert (row["state"], row["reason"]) == ("failed", "ValueError")
 
 
 def test_a_changed_limit_waits_for_the_next_batch(busy_home: Home) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pststream import names
-from pststream.errors import RetryableError, UsageError
+from pststream.errors import UsageError
 from pststream.state import control, quarantine
 from pststream.state.home import Home
 from pststream.state.quarantine import DISCARDED, HELD, RELEASED, held, holds
@@ -85,9 +85,13 @@ def test_numbers_that_are_unknown_or_released(home: Home) -> None:
 def test_a_file_that_changed_while_it_was_read_is_not_held(home: Home, tmp_path: Path) -> None:
     file = offered(tmp_path, "c.csv")
     (tmp_path / "c.csv").write_text("more", "utf-8")
-    with pytest.raises(RetryableError, match="changed while it was read"):
-        quarantine.hold(home, [(file, ["bad"])], 3)
-    assert len(holds(home)) == 2
+    (gone := tmp_path / "d.csv").write_text("d", "utf-8")
+    missing = offered(tmp_path, "d.csv")
+    gone.unlink()
+    kept = quarantine.hold(home, [(file, ["bad"]), (missing, ["bad"]), (offered(tmp_path, "e.csv"), ["bad"])], 3)
+    assert [(hold["hold_id"], Path(hold["copy"]).name) for hold in kept] == [(3, "e.csv")]
+    assert len(holds(home)) == 3
+    assert quarantine.discard(home, [3])
     quarantine.tidy(home)
     assert copies(home) == ["quarantine/1/a.csv", "quarantine/2/b.csv"]
 
