@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import run_here
 from tests.docs.fences import Block, blocks, commands
 
 ROOT = Path(__file__).parents[2]
@@ -54,9 +55,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
 @functools.cache
 def help_of(words: tuple[str, ...]) -> str:
     """What `pststream WORDS --help` prints."""
-    done = subprocess.run([BIN / "pststream", *words, "--help"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    found = run_here(*words, "--help")
+    assert found.code == 0, found.err
+    return found.out
 
 
 @functools.cache
