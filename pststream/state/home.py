@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from pststream.errors import HomeError, RetryableError
 from pststream.settings import FILE, default_file
 from pststream.state.tables import TABLES, Table, has_bounds
-from pststream.text.tokenizer import TOKENIZER
+from pststream.text.words import TOKENIZER
 
 FORMAT = 5
 """Goes up when a table is added or changed, with a step in state/upgrade.py and a sample of the format before."""

@@ -6,7 +6,6 @@ distinct words share an id with probability about n^2 / 2^65: 3e-8 for a million
 Where it happens, the two words count as one.
 """
 
-import unicodedata
 from functools import lru_cache
 
 import numpy as np
@@ -17,15 +16,7 @@ from pststream.kernels.tokens import FOLDED, distinct_terms, hash_word
 from pststream.text.buffers import utf8_of
 from pststream.text.words import tokenize
 
-TOKENIZER: dict[str, str | int] = {
-    "name": "nfkc-casefold-words",
-    "version": 1,
-    "unicode": unicodedata.unidata_version,
-    "term_id": "fnv1a64-fmix64",
-}
-"""What decides which ids a text gets; kept with the tables, as ids made by another setting would not meet."""
-
-__all__ = ["TOKENIZER", "term_id", "terms_of", "tokenize"]
+__all__ = ["term_id", "terms_of", "tokenize"]
 
 
 @lru_cache(maxsize=1 << 16)

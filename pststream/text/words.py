@@ -3,6 +3,14 @@
 import re
 import unicodedata
 
+TOKENIZER: dict[str, str | int] = {
+    "name": "nfkc-casefold-words",
+    "version": 1,
+    "unicode": unicodedata.unidata_version,
+    "term_id": "fnv1a64-fmix64",
+}
+"""What decides which ids a text gets; kept with the tables, as ids made by another setting would not meet."""
+
 _MOST_MARKS = 1_000
 _FOREIGN_RUN = re.compile(rf"[^\x00-\x7f]{{{_MOST_MARKS + 1},}}")
 _GRAPHEME_JOINER = "\u034f"

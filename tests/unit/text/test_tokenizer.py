@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pststream.kernels.tokens import hash_word
-from pststream.text.tokenizer import TOKENIZER, term_id, terms_of, tokenize
+from pststream.text.tokenizer import term_id, terms_of, tokenize
+from pststream.text.words import TOKENIZER
 from tests.oracles import text as slow
 
 ASCII = st.text(st.characters(max_codepoint=127), max_size=60)
