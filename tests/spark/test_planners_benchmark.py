@@ -2,9 +2,10 @@
 
 import pytest
 
-from pststream.benchmarks import planners
+from pststream.benchmarks import planners, planning
 from pststream.benchmarks.registry import run_benchmark
 from pststream.benchmarks.results import render
+from pststream.partitioning.registry import PLANNERS
 from pststream.settings import Settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -23,3 +24,11 @@ def test_planners_are_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> Non
         assert document["figures"][f"q3_{name}_throughput"] > 0
         assert f"| {name} |" in page
     assert document["figures"]["curve_hybrid_2_workers"] > 0 and "throughput by number of workers" in page
+
+
+def test_plans_are_made_in_time_and_memory_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(planning.SIZES, "small", (500, 500, 100))
+    figures = run_benchmark("planning", "small", 1, Settings(), lambda _: None)["figures"]
+    assert {f"{name}_seconds" for name in PLANNERS} < set(figures)
+    assert all(value > 0 for name, value in figures.items() if name != "share_seconds")
+    assert 0.05 < figures["peak_memory_gb"] < 24
