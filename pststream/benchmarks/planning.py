@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], Non
     _forget_peak()
     for name in PLANNERS:
         make_plan(name, warm, WORKERS, cost)
-        figures[f"{name}_seconds"] = _seconds(lambda name=name: make_plan(name, sample, WORKERS, cost))
+        figures[f"{name}_seconds"] = _seconds(partial(make_plan, name, sample, WORKERS, cost))
         progress(f"{name}: {figures[f'{name}_seconds']} s")
     figures["peak_memory_gb"] = _peak_gb()
     for count in (10, nodes):
