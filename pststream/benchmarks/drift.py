@@ -25,7 +25,9 @@ SIGMA = 1.1
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Throughput of all workers (tuples over the slowest one's CPU seconds) and imbalance, over the whole run."""
+    """Throughput of all workers (tuples over the slowest one's CPU seconds) and imbalance, over the whole run; and
+    of each course `gain_if_even`, what would be gained if no worker ever had more to do than another.
+    """
     chosen = replace(settings, sigma=SIGMA, balance_batches=1)
     figures: dict[str, Any] = {}
     found = {}
@@ -50,7 +52,7 @@ def _course(
     bench.add_subscriptions(subscriptions, STYLE)
     bench.add_objects(objects)
     match(bench.home, settings, one=True)
-    slowest, tuples, matches, moved = 0.0, 0, 0, 0
+    slowest, even, tuples, matches, moved = 0.0, 0.0, 0, 0, 0
     imbalances, seconds = [], []
     for interval in range(1, intervals + 1):
         renewed = subscriptions // 5
@@ -59,6 +61,7 @@ def _course(
         (batch,) = match(bench.home, settings, one=True)["batches"]
         loads = _loads(bench, batch["batch_id"])
         slowest += float(loads.max())
+        even += float(loads.mean())
         imbalances.append(float(loads.max() / loads.min()))
         tuples += batch["objects"] + batch["requests"]
         matches += batch["matches"]
@@ -69,6 +72,7 @@ def _course(
         progress(f"interval {interval}: imbalance {imbalances[-1]:.2f}, {moved} subscriptions moved so far")
     return {
         "throughput": round(tuples / slowest),
+        "gain_if_even": round(slowest / even - 1, 4),
         "imbalance_median": round(float(np.median(imbalances)), 3),
         "imbalance_max": round(max(imbalances), 3),
         "matches": matches,
