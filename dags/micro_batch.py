@@ -72,8 +72,8 @@ with DAG(
             type=["null", "string"],
             minLength=1,
             title="Landing folder",
-            description="Holds `objects/` and `requests/`. Empty: Airflow's variable `pststream_landing`, else "
-            "`PSTSTREAM_LANDING`, else `landing` in the home.",
+            description="A folder or `s3://bucket/prefix` with `objects/` and `requests/`. Empty: Airflow's "
+            "variable `pststream_landing`, else `PSTSTREAM_LANDING`, else `landing` in the home.",
             section="Where",
         ),
         "max_objects": Param(

@@ -74,15 +74,20 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=8080)
     parser.add_argument("--airflow-home", type=Path, default=environment("AIRFLOW_HOME") or here / "airflow-home")
     parser.add_argument("--home", type=Path, default=environment("PSTSTREAM_HOME") or here / "pststream-home")
-    parser.add_argument("--landing", type=Path, default=environment("PSTSTREAM_LANDING"))
+    parser.add_argument("--landing", default=environment("PSTSTREAM_LANDING"), help="a folder, or s3://bucket/prefix")
     parser.add_argument("--master", default=None, help="where Spark runs; default: infra/airflow/connections.json")
     parser.add_argument("--timeout", type=float, default=180, help="seconds to wait until it is healthy")
     parser.add_argument("--check", action="store_true", help="start, look, end")
     options = parser.parse_args(arguments)
     options.landing = options.landing or options.home / "landing"
-    for name in ("airflow_home", "home", "landing"):
+    for name in ("airflow_home", "home", *([] if in_bucket(options.landing) else ["landing"])):
         setattr(options, name, Path(getattr(options, name)).absolute())
     return options
+
+
+def in_bucket(landing: str | Path) -> bool:
+    """Whether files land in a bucket."""
+    return str(landing).startswith("s3://")
 
 
 def airflow_environment(options: argparse.Namespace) -> dict[str, str]:
@@ -120,7 +125,8 @@ def airflow_environment(options: argparse.Namespace) -> dict[str, str]:
 
 def prepare(options: argparse.Namespace, environment: dict[str, str]) -> None:
     """Folders, Airflow's own tables, and the pool; safe to do again."""
-    for folder in (options.airflow_home, options.landing / "objects", options.landing / "requests"):
+    landing = [] if in_bucket(options.landing) else [options.landing / "objects", options.landing / "requests"]
+    for folder in (options.airflow_home, *landing):
         folder.mkdir(parents=True, exist_ok=True)
     with log_file(options.airflow_home).open("ab") as log:
         for words in (["db", "migrate"], ["pools", "import", str(DEFINITIONS / "pools.json")]):

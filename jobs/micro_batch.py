@@ -2,7 +2,8 @@
 
     spark-submit jobs/micro_batch.py [--result FILE] [--home DIR] [--landing DIR] [--max-objects N] [--strict]
 
-The landing folder holds `objects/` and `requests/`. Default: `PSTSTREAM_LANDING`, else `landing` in the home.
+The landing folder, or `s3://bucket/prefix`, holds `objects/` and `requests/`. Default: `PSTSTREAM_LANDING`, else
+`landing` in the home.
 The result is that of `pststream run`, with `table_version`: the version of the table `matches` afterwards, and
 `balance`: what `pststream balance check` says, or null if there was no batch.
 """

@@ -28,6 +28,9 @@ EVERY_WORKER = -1
 NEVER_US = 2**63 - 1
 """End of validity, in microseconds since 1970, of what never ends."""
 
+BUCKETS = "s3://"
+"""How the address of something in a bucket begins."""
+
 ROW_BITS = 32
 """A key is (file sequence << ROW_BITS) | row in the file: the position in the log."""
 

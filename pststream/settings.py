@@ -50,6 +50,9 @@ class Settings:
     gate_volume_factor: float = _key(100.0, "a file is held if its rows are so many times the usual or less; 0: never")
     gate_ahead_seconds: int = _key(604_800, "a file is held if it is further ahead of the clock and the log; 0: never")
     gate_stale_seconds: int = _key(0, "a file is held if its greatest ts is older than this; 0: never")
+    pending_seconds: int = _key(
+        900, "a file of a bucket that waits for its manifest or upload longer than this is told of"
+    )
     spark_master: str = _key("local[*]", "where Spark runs when a command starts it itself")
     spark_driver_memory: str = _key("2g", "heap of the driver")
     cache_dir: str = _key("", "node-local folder of derived index arrays; empty: ~/.cache/pststream")
@@ -189,6 +192,7 @@ def _check(settings: Settings) -> None:
         "cost_posting",
         "gate_ahead_seconds",
         "gate_stale_seconds",
+        "pending_seconds",
     ):
         if not 0 <= getattr(settings, name) < 1e12:
             raise SettingError(name, f"{getattr(settings, name)} is out of range")

@@ -42,11 +42,12 @@ def accepted_in_order(home: Home, table: str, *columns: str) -> list[tuple[Any, 
     return [tuple(row[c] for c in columns) for row in sorted(rows, key=lambda row: row[key])]
 
 
-def rejected(home: Home) -> Counter[tuple[Any, ...]]:
-    """The rejected rows."""
+def rejected(home: Home, landing: str | Path = "") -> Counter[tuple[Any, ...]]:
+    """The rejected rows, their files as seen from `landing`."""
     columns = ["kind", "file", "row", "field", "reason"]
     rows = table_of(home, "rejects").to_pyarrow_table(columns=columns).to_pylist()
-    return Counter(tuple(row[c] for c in columns) for row in rows)
+    found = [row | {"file": row["file"].removeprefix(str(landing))} for row in rows]
+    return Counter(tuple(row[c] for c in columns) for row in found)
 
 
 def table_of(home: Home, name: str) -> DeltaTable:
@@ -55,14 +56,14 @@ def table_of(home: Home, name: str) -> DeltaTable:
     return DeltaTable(log.parent)
 
 
-def assert_same_tables(home: Home, undisturbed: Home) -> None:
-    """What the tables hold, apart from times and the numbers of runs."""
+def assert_same_tables(home: Home, undisturbed: Home, landings: tuple[str | Path, str | Path] = ("", "")) -> None:
+    """What the tables hold, apart from times, the numbers of runs, and where the files were taken from."""
     for table, columns in (
         ("objects", ("object_id", "ts", "lon", "lat", "text", "terms")),
         ("requests", ("op", "subscription_id", "at", "expires_at", "clauses")),
     ):
         assert accepted_in_order(home, table, *columns) == accepted_in_order(undisturbed, table, *columns)
-    assert rejected(home) == rejected(undisturbed)
+    assert rejected(home, landings[0]) == rejected(undisturbed, landings[1])
     assert home.exported() == undisturbed.exported()
 
 

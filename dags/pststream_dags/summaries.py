@@ -11,7 +11,8 @@ def summarize_batches(outcome: dict[str, Any]) -> dict[str, Any]:
     batches = (result.get("match") or {}).get("batches") or []
     ingests = list((result.get("ingest") or {}).values())
     summary: dict[str, Any] = {name: sum(batch.get(name) or 0 for batch in batches) for name in SUMS}
-    summary |= {name: sum(ingest.get(name) or 0 for ingest in ingests) for name in ("files", "accepted", "rejected")}
+    counts = ("files", "files_pending", "accepted", "rejected")
+    summary |= {name: sum(ingest.get(name) or 0 for ingest in ingests) for name in counts}
     summary["rejects_by_reason"] = _add(ingest.get("rejects_by_reason") or {} for ingest in ingests)
     summary["batches"] = len(batches)
     summary["seconds"] = round(sum(sum((batch.get("seconds") or {}).values()) for batch in batches), 3)

@@ -74,7 +74,7 @@ def _flow(commands) -> None:  # type: ignore[no-untyped-def]
         "pststream ingest objects posts.csv --column lon=longitude",
     )
     ingest.add_argument("kind", choices=("objects", "requests"))
-    ingest.add_argument("paths", nargs="+", metavar="PATH", help="files, folders, globs")
+    ingest.add_argument("paths", nargs="+", metavar="PATH", help="files, folders, globs; s3://bucket/prefix")
     _reader_arguments(ingest)
     ingest.add_argument("--strict", action="store_true", help="exit with 3 if rows were rejected")
     plan = _add(
@@ -103,7 +103,7 @@ def _flow(commands) -> None:  # type: ignore[no-untyped-def]
         "ingest, match and deliver what is new in a landing folder",
         "pststream run landing --home h",
     )
-    run.add_argument("landing", metavar="PATH", help="folder with objects/ and requests/")
+    run.add_argument("landing", metavar="PATH", help="folder, or s3://bucket/prefix, with objects/ and requests/")
     _reader_arguments(run)
     run.add_argument("--max-objects", type=_positive, help="objects of a batch at most")
     run.add_argument("--strict", action="store_true", help="exit with 3 if rows were rejected")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pststream import names
 from pststream.errors import PstError
 
 JAVA = 17
@@ -41,6 +42,9 @@ def diagnose(home: str | None) -> list[Check]:
     if home is not None:
         checks += [check_settings(home), *check_sinks(home)]
     checks += [check_endpoint(name) for name in ENDPOINTS if os.environ.get(name)]
+    landing = os.environ.get("PSTSTREAM_LANDING", "")
+    if landing.startswith(names.BUCKETS):
+        checks.append(check_landing(landing))
     return [*checks, check_disk(home)]
 
 
@@ -199,6 +203,18 @@ def check_endpoint(variable: str) -> Check:
     except (OSError, ValueError) as error:
         return Check(variable, False, f"{url}: {error}", remedy)
     return Check(variable, True, f"{url} answers")
+
+
+def check_landing(landing: str) -> Check:
+    """The bucket that files land in can be listed."""
+    from pststream.quality.bucket import Bucket
+
+    try:
+        bucket = Bucket(landing)
+        bucket.only(bucket.prefix)
+    except PstError as error:
+        return Check("landing", False, error.args[0], error.hint)
+    return Check("landing", True, f"{landing} can be listed")
 
 
 def check_disk(home: str | None) -> Check:

@@ -62,6 +62,9 @@ def _ingested(kind: str, document: dict[str, Any]) -> str:
         text += f"\n  held in quarantine as {hold['hold_id']}: {hold['path']}: {'; '.join(hold['reasons'])}"
     if document["quarantined"]:
         text += "\n  see: pststream quarantine list"
+    if document["files_pending"]:
+        first = document["pending"][0]
+        text += f"\n  {document['files_pending']} files pending, the oldest: {first['path']}: {first['reason']}"
     return text
 
 

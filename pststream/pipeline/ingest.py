@@ -10,9 +10,9 @@ import datetime as dt
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,14 @@ from typing import Any
 from pststream import names
 from pststream.errors import HomeError, InputFileError
 from pststream.pipeline.accept import ROWS_OF, Accepted, Accepting, accept
+from pststream.pipeline.fetch import Offered, Source, copy_again
 from pststream.pipeline.gate import File, gate
 from pststream.pipeline.judge import FIRST, judge
 from pststream.pipeline.spark_tasks import run_tasks
 from pststream.pipeline.stage import Staged, object_options, stage_file
 from pststream.quality.readers import find_files, sha256_of
 from pststream.settings import Settings
-from pststream.state import control, quarantine
+from pststream.state import control, quarantine, spool
 from pststream.state.crash import crash_point
 from pststream.state.data_files import commit
 from pststream.state.home import Home
@@ -35,6 +36,8 @@ from pststream.state.session import get_context
 
 Progress = Callable[[str], None]
 STAGING = "staging"
+MOST_PENDING = 100
+"""Pending files that are told of one by one."""
 
 
 @dataclass(frozen=True)
@@ -52,34 +55,95 @@ def ingest(
     home: Home,
     settings: Settings,
     kind: str,
-    paths: Iterable[str],
+    paths: Sequence[str],
     options: ReaderOptions,
     progress: Progress = lambda _: None,
     hold_unreadable: bool = False,
 ) -> dict[str, Any]:
     """Take in the files of `paths` (files, folders, globs); returns what CONTRACT says `ingest` prints.
 
-    A file that cannot be read as what it is offered as is held in quarantine with `hold_unreadable`, and one that
-    cannot be opened is left for the next time; else each raises InputFileError, and nothing was changed.
+    A path may be an address in a bucket (docs/s3.md). A file that cannot be read as what it is offered as is held in
+    quarantine with `hold_unreadable`, and one that cannot be opened is left for the next time; else each raises
+    InputFileError, and nothing was changed (of a bucket's files: nothing of the part that it is in).
     """
     object_options(options.__dict__)
     home.check()
-    found = find_files(list(paths), options.format)
+    addresses = [path for path in dict.fromkeys(paths) if path.startswith(names.BUCKETS)]
+    local = [path for path in paths if not path.startswith(names.BUCKETS)]
+    found = find_files(local, options.format) if local else []
     if hold_unreadable:
         found = _readable(found, progress)
+    taking = _Taking(home, settings, kind, options, hold_unreadable, progress)
     with home.locked():
         finish(home, settings, progress)
-        files, skipped = _new_files(home, kind, found, options)
-        progress(f"{kind}: {len(files)} new files, {skipped} known")
-        staged = _staged(home, settings, files, hold_unreadable) if files else []
-        held, changed = gate(home, settings, files, staged) if files else ([], [])
+        known, learnt = taking.known(), spool.read_learnt(home)
+        sources = [Source(home, one, options.format, known, learnt, hold_unreadable) for one in addresses]
+        if local:
+            taking.take(_hashed(found))
+        try:
+            for source in sources:
+                taking.skipped += source.skipped
+                for part in source.parts():
+                    taking.take(part)
+        finally:
+            spool.tidy(home)
+    pending = [one for source in sources for one in source.pending(settings.pending_seconds)]
+    for one in pending[:MOST_PENDING]:
+        progress(f"{one['path']}: pending: {one['reason']}")
+    return _figures(taking.done, taking.held, taking.skipped, pending)
+
+
+class _Taking:
+    """Files of one kind, taken in part by part; the home is locked."""
+
+    def __init__(
+        self,
+        home: Home,
+        settings: Settings,
+        kind: str,
+        options: ReaderOptions,
+        hold_unreadable: bool,
+        progress: Progress,
+    ) -> None:
+        self._home, self._settings, self._kind, self._options = home, settings, kind, options
+        self._hold_unreadable, self._progress = hold_unreadable, progress
+        self.done: list[dict[str, Any]] = []
+        self.held: list[dict[str, Any]] = []
+        self.skipped = 0
+
+    def known(self) -> set[str]:
+        """Hashes of the content that the log has, or holds."""
+        files = (*Ledger(self._home).files, *quarantine.holds(self._home))
+        return {file["sha256"] for file in files if file["kind"] == self._kind}
+
+    def take(self, offered: Sequence[Offered]) -> None:
+        """Take in those that are new, in the order offered; hold those that fail the gate."""
+        home, settings = self._home, self._settings
+        files = self._new(offered)
+        self._progress(f"{self._kind}: {len(files)} new files, {self.skipped} known")
+        if not files:
+            return
+        staged = _staged(home, settings, files, self._hold_unreadable)
+        held, changed = gate(home, settings, files, staged)
         for hold in held:
-            progress(f"{hold['path']}: held in quarantine: {'; '.join(hold['reasons'])}")
+            self._progress(f"{hold['path']}: held in quarantine: {'; '.join(hold['reasons'])}")
         for file in changed:
-            progress(f"{file['path']}: left for the next time, as it changed while it was read")
+            self._progress(f"{file['path']}: left for the next time, as it changed while it was read")
+        self.held += held
         files, staged = _without([*held, *changed], files, staged)
-        done = _begin(home, settings, files, staged, progress) if files else []
-    return _figures(done, held, skipped)
+        if files:
+            self.done += _begin(home, settings, files, staged, self._progress)
+
+    def _new(self, offered: Sequence[Offered]) -> list[File]:
+        """Ledger rows of the files whose content is new."""
+        known, files = self.known(), []
+        for one in offered:
+            if one.sha256 not in known:
+                known.add(one.sha256)
+                options = json.dumps(self._options.__dict__, sort_keys=True)
+                files.append({"kind": self._kind, **asdict(one), "options": options})
+        self.skipped += len(offered) - len(files)
+        return _numbered(self._home, files)
 
 
 def _readable(paths: list[str], progress: Progress) -> list[str]:
@@ -106,7 +170,7 @@ def release(
             files = _numbered(home, [file | {"path": f"{home.path}/{hold['copy']}"}])
             done += _begin(home, settings, files, _staged(home, settings, files), progress)
         quarantine.tidy(home)
-    return _figures(done, [], 0)
+    return _figures(done, [], 0, [])
 
 
 def finish(home: Home, settings: Settings, progress: Progress) -> None:
@@ -116,7 +180,9 @@ def finish(home: Home, settings: Settings, progress: Progress) -> None:
         return
     progress(f"finishing ingest {unfinished[0]['ingest_id']}, which was left unfinished")
     for file in unfinished:
-        if not Path(file["path"]).is_file() or sha256_of(file["path"]) != file["sha256"]:
+        if not _is_whole(home, file) and file["path"].startswith(names.BUCKETS):
+            copy_again(home, file)
+        if not _is_whole(home, file):
             raise HomeError(
                 home.path,
                 f"ingest {file['ingest_id']} was left unfinished, and {file['path']} is gone or has changed",
@@ -125,26 +191,20 @@ def finish(home: Home, settings: Settings, progress: Progress) -> None:
     _take_in(home, settings, unfinished, _staged(home, settings, unfinished), progress)
 
 
-def _new_files(home: Home, kind: str, paths: list[str], options: ReaderOptions) -> tuple[list[File], int]:
-    """Ledger rows of the files whose content is new, in the order offered; and how many are not."""
-    known = {f["sha256"] for f in (*Ledger(home).files, *quarantine.holds(home)) if f["kind"] == kind}
+def _is_whole(home: Home, file: File) -> bool:
+    """Whether the bytes of a file are there as the ledger says."""
+    path = spool.local_path(home, file)
+    return Path(path).is_file() and sha256_of(path) == file["sha256"]
+
+
+def _hashed(paths: list[str]) -> list[Offered]:
+    """Local files as they are offered to the log."""
     with ThreadPoolExecutor(4) as pool:
         hashes = list(pool.map(sha256_of, paths))
-    files: list[File] = []
-    for path, sha256 in zip(paths, hashes, strict=True):
-        if sha256 in known:
-            continue
-        known.add(sha256)
-        files.append(
-            {
-                "kind": kind,
-                "path": str(Path(path).absolute()),
-                "sha256": sha256,
-                "bytes": Path(path).stat().st_size,
-                "options": json.dumps(options.__dict__, sort_keys=True),
-            }
-        )
-    return _numbered(home, files), len(paths) - len(files)
+    return [
+        Offered(str(Path(path).absolute()), sha256, Path(path).stat().st_size)
+        for path, sha256 in zip(paths, hashes, strict=True)
+    ]
 
 
 def _numbered(home: Home, files: list[File]) -> list[File]:
@@ -159,10 +219,11 @@ def _staged(home: Home, settings: Settings, files: list[File], hold_unreadable: 
     folder = f"{home.path}/{STAGING}"
     shutil.rmtree(folder, ignore_errors=True)
     read = partial(stage_file, files[0]["kind"], folder, files[0]["at"])
-    staged = sorted(run_tasks(get_context(settings), files, read), key=lambda one: one.file_seq)
-    for one in staged:
+    told = [file | {"path": spool.local_path(home, file)} for file in files]
+    staged = sorted(run_tasks(get_context(settings), told, read), key=lambda one: one.file_seq)
+    for file, one in zip(files, staged, strict=True):
         if one.problem and not hold_unreadable:
-            raise InputFileError(*one.problem)
+            raise InputFileError(file["path"], *one.problem[1:])
     crash_point("ingest.parsed")
     return staged
 
@@ -263,7 +324,9 @@ def _moment(micros: int | None) -> dt.datetime | None:
     return None if micros is None else dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=micros)
 
 
-def _figures(done: list[dict[str, Any]], held: list[dict[str, Any]], skipped: int) -> dict[str, Any]:
+def _figures(
+    done: list[dict[str, Any]], held: list[dict[str, Any]], skipped: int, pending: list[dict[str, Any]]
+) -> dict[str, Any]:
     reasons: dict[str, int] = {}
     for file in done:
         for reason, count in file["reasons"].items():
@@ -277,4 +340,6 @@ def _figures(done: list[dict[str, Any]], held: list[dict[str, Any]], skipped: in
         "rejected": rejected,
         "rejects_by_reason": dict(sorted(reasons.items())),
         "quarantined": [{name: hold[name] for name in ("hold_id", "path", "reasons")} for hold in held],
+        "files_pending": len(pending),
+        "pending": pending[:MOST_PENDING],
     }

@@ -1,4 +1,4 @@
-"""The main job: what is new in a landing folder, ingested, matched and delivered.
+"""The main job: what is new in a landing folder or bucket, ingested, matched and delivered.
 
 Nobody stands by while it runs, so a file that cannot be read is held in quarantine, and the others are taken in.
 """
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pststream import names
 from pststream.errors import UsageError
 from pststream.pipeline.deliver import deliver
 from pststream.pipeline.ingest import ReaderOptions, ingest
@@ -28,16 +29,17 @@ def run(
 ) -> dict[str, Any]:
     """Ingest `landing/requests` and `landing/objects`, match what is pending, tell the sinks of it.
 
-    Returns {"ingest": {"requests": …, "objects": …}, "match": …, "deliver": …}; a folder that is absent or empty is no
-    error, nor is a sink that is down.
+    `landing`: a folder, or an address in a bucket. Returns {"ingest": {"requests": …, "objects": …}, "match": …,
+    "deliver": …}; a folder of one of the kinds that is absent or empty is no error, nor is a sink that is down.
     """
-    if not Path(landing).is_dir():
+    in_bucket = landing.startswith(names.BUCKETS)
+    if not in_bucket and not Path(landing).is_dir():
         raise UsageError(f"{landing} is not a folder", "put files into its subfolders objects/ and requests/")
     taken = {}
     for kind in ("requests", "objects"):
-        folder = Path(landing) / kind
-        if folder.is_dir() and files_below(folder):
+        folder = f"{landing.rstrip('/')}/{kind}"
+        if in_bucket or files_below(folder):
             reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone)
-            taken[kind] = ingest(home, settings, kind, [str(folder)], reading, progress, hold_unreadable=True)
+            taken[kind] = ingest(home, settings, kind, [folder], reading, progress, hold_unreadable=True)
     matched = match(home, settings, max_objects=max_objects, progress=progress)
     return {"ingest": taken, "match": matched, "deliver": deliver(home, settings, progress=progress)}

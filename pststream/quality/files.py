@@ -54,6 +54,17 @@ def files_below(folder: str | os.PathLike[str]) -> list[str]:
     return sorted(_below(os.fspath(folder), None))
 
 
+def is_left_out(name: str) -> bool:
+    """Whether a file or folder of this name is left out of the folder it is in."""
+    return name.startswith((".", "_"))
+
+
+def has_format(name: str, format: str | None) -> bool:
+    """Whether a file in a folder is taken for input by its ending, and for one of `format` if that is given."""
+    known = _known_format(name)
+    return known is not None and (format is None or known == FORMATS[format])
+
+
 def format_of(path: str, format: str | None = None) -> str:
     """csv, jsonl or parquet, by `format` or else by the ending; raises UsageError or InputFileError."""
     known = ", ".join(FORMATS)
@@ -153,7 +164,7 @@ def _files_of(pattern: str, format: str | None) -> Iterator[str]:
     else:
         spelled_out = Path(pattern).parts
         for path in glob.glob(pattern, recursive=True):
-            if any(_left_out(part) for part in Path(path).parts if part not in spelled_out):
+            if any(is_left_out(part) for part in Path(path).parts if part not in spelled_out):
                 continue
             if _is_dir(path):
                 yield from _below(path, format)
@@ -163,10 +174,9 @@ def _files_of(pattern: str, format: str | None) -> Iterator[str]:
 
 def _below(folder: str, format: str | None) -> Iterator[str]:
     for parent, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not _left_out(name)]
+        folders[:] = [name for name in folders if not is_left_out(name)]
         for name in files:
-            known = None if _left_out(name) else _known_format(name)
-            if known is not None and (format is None or known == FORMATS[format]):
+            if not is_left_out(name) and has_format(name, format):
                 yield os.path.join(parent, name)
 
 
@@ -174,10 +184,6 @@ def _known_format(path: str) -> str | None:
     name = Path(path)
     ending = Path(name.stem).suffix if name.suffix.lower() in _CODECS else name.suffix
     return FORMATS.get(ending[1:].lower())
-
-
-def _left_out(name: str) -> bool:
-    return name.startswith((".", "_"))
 
 
 def _is_dir(path: str) -> bool:

@@ -17,6 +17,7 @@ from pststream.state import control
 from pststream.state.crash import crash_point
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger
+from pststream.state.spool import local_path
 
 FOLDER = "quarantine"
 HELD, RELEASED, DISCARDED = "held", "released", "discarded"
@@ -59,7 +60,7 @@ def hold(home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], first: i
     for file, reasons in files:
         number = first + len(rows)
         copy = f"{FOLDER}/{number}/{Path(file['path']).name}"
-        if not _copied(file, Path(home.path) / copy):
+        if not _copied(local_path(home, file), file["sha256"], Path(home.path) / copy):
             continue
         kept = {name: file[name] for name in ("kind", "path", "sha256", "bytes", "options")}
         rows.append(kept | {"hold_id": number, "copy": copy, "reasons": reasons, "status": HELD, "at": control.now()})
@@ -69,16 +70,16 @@ def hold(home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], first: i
     return rows
 
 
-def _copied(file: dict[str, Any], target: Path) -> bool:
+def _copied(path: str, sha256: str, target: Path) -> bool:
     """Copy a file; whether the copy is what was read."""
     shutil.rmtree(target.parent, ignore_errors=True)
     target.parent.mkdir(parents=True)
     try:
-        shutil.copyfile(file["path"], target)
+        shutil.copyfile(path, target)
     except FileNotFoundError:
         return False
     with open(target, "rb") as copied:
-        return hashlib.file_digest(copied, "sha256").hexdigest() == file["sha256"]
+        return hashlib.file_digest(copied, "sha256").hexdigest() == sha256
 
 
 def discard(home: Home, numbers: Sequence[int]) -> list[dict[str, Any]]:

@@ -78,7 +78,7 @@ def test_the_jvm_is_given_its_memory_and_jars(monkeypatch: pytest.MonkeyPatch, t
 def test_counts_of_a_run_are_summed() -> None:
     from pststream_dags.summaries import summarize_batches
 
-    took = {"files": 1, "files_skipped": 0, "rows": 9, "accepted": 6, "rejected": 3}
+    took = {"files": 1, "files_skipped": 0, "files_pending": 3, "rows": 9, "accepted": 6, "rejected": 3}
     result = {
         "ingest": {
             "objects": took | {"rejects_by_reason": {"late": 2, "duplicate": 1}},
@@ -98,7 +98,7 @@ def test_counts_of_a_run_are_summed() -> None:
         "batches": 2, "batch_id": 2, "plan_version": 3, "table_version": 12, "seconds": 4.0,
         "balance": {"violated": False},
         "objects": 10, "discarded": 2, "requests": 4, "matches": 8, "retractions": 0,
-        "files": 2, "accepted": 12, "rejected": 6, "rejects_by_reason": {"late": 5, "duplicate": 1},
+        "files": 2, "files_pending": 6, "accepted": 12, "rejected": 6, "rejects_by_reason": {"late": 5, "duplicate": 1},
     }  # fmt: skip
     assert len(json.dumps(summary)) < 1000
 

@@ -1,0 +1,73 @@
+"""Copies of a bucket's files while they are taken in, and what was learnt of files before.
+
+A copy lies below `spool/` in the home, where every task can read it, in a folder named by its hash: it is renamed to
+there when it is whole. It goes when its ingest is done. What was learnt (the hash of an object of this ETag) saves
+copying an object again to see that it is known; it may be lost at any time.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pststream import names
+from pststream.state.home import Home
+from pststream.state.ledger import Ledger
+
+FOLDER = "spool"
+_LEARNT = "learnt.json"
+
+Learnt = dict[str, tuple[str, int, str]]
+"""Address -> ETag, size in bytes, and what was learnt of the object."""
+
+
+def local_path(home: Home, file: Mapping[str, Any]) -> str:
+    """Where the bytes of a file (`path` and `sha256` as in the table `files`) are to be read."""
+    path: str = file["path"]
+    if not path.startswith(names.BUCKETS):
+        return path
+    return f"{home.path}/{FOLDER}/{file['sha256']}/{path.rpartition('/')[2]}"
+
+
+def part_path(home: Home, address: str) -> Path:
+    """Where the copy of an object is written to until it is whole."""
+    folder = Path(home.path, FOLDER)
+    folder.mkdir(exist_ok=True)
+    return folder / f"{hashlib.sha256(address.encode('utf-8', 'surrogatepass')).hexdigest()}.part"
+
+
+def keep(part: Path, path: str) -> None:
+    """Make a whole copy be found at `path`."""
+    Path(path).parent.mkdir(exist_ok=True)
+    os.replace(part, path)
+
+
+def tidy(home: Home) -> None:
+    """Remove the copies that no unfinished ingest needs."""
+    if not Path(home.path, FOLDER).is_dir():
+        return
+    needed = {file["sha256"] for file in Ledger(home).unfinished_ingest()} | {_LEARNT}
+    for path in Path(home.path, FOLDER).iterdir():
+        if path.name not in needed:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def read_learnt(home: Home) -> Learnt:
+    """What was learnt; nothing if it cannot be read."""
+    try:
+        found = json.loads(Path(home.path, FOLDER, _LEARNT).read_text("utf-8"))
+        return {address: (str(etag), int(size), str(what)) for address, (etag, size, what) in found.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def write_learnt(home: Home, learnt: Learnt) -> None:
+    """Keep what was learnt, whole or not at all."""
+    path = Path(home.path, FOLDER, _LEARNT)
+    path.parent.mkdir(exist_ok=True)
+    writing = path.with_suffix(".writing")
+    writing.write_text(json.dumps(learnt), "utf-8")
+    os.replace(writing, path)

@@ -1,0 +1,149 @@
+"""An object store that misbehaves: moto's server behind a proxy on loopback that does what a script says."""
+
+import http.client
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+
+from tests.moto_process import CREDENTIALS
+
+BUCKET = "landing-bucket"
+ERROR = "<Error><Code>{}</Code><Message>{}</Message></Error>"
+CODES = {503: "SlowDown", 403: "AccessDenied"}
+
+
+@dataclass
+class BadStore:
+    """The proxy, and how it misbehaves.
+
+    fault: called with method and target (path and query) of each request; returns an HTTP status to answer with, "cut"
+    (the headers and half of the body, then the end), "hang" (no answer for `seconds`), or None. before: called in the
+    same way before a request is passed on. page: keys of a page of a listing.
+    """
+
+    url: str = ""
+    fault: Callable[[str, str], int | str | None] = lambda method, target: None
+    before: Callable[[str, str], None] = lambda method, target: None
+    seconds: float = 2.0
+    page: int = 1000
+    requests: list[tuple[str, str]] = field(default_factory=list)
+
+    def well(self) -> None:
+        """No more faults, no more scripts."""
+        self.fault = self.before = lambda method, target: None
+        self.requests.clear()
+
+    def read_keys(self) -> list[str]:
+        """Keys of the objects whose bodies were asked for, sorted."""
+        return sorted(urlsplit(t).path.removeprefix(f"/{BUCKET}/") for m, t in self.requests if is_body(m, t))
+
+
+def is_body(method: str, target: str) -> bool:
+    """Whether a request asks for an object."""
+    return method == "GET" and urlsplit(target).path.startswith(f"/{BUCKET}/")
+
+
+def is_listing(method: str, target: str) -> bool:
+    """Whether a request asks for a page of a listing."""
+    return method == "GET" and "list-type=2" in target
+
+
+@contextmanager
+def bad_store(server: str) -> Iterator[BadStore]:
+    """A proxy in front of `server` until the block ends."""
+    store = BadStore()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def pass_on(self) -> None:
+            target, sent = self.path, self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            store.requests.append((self.command, target))
+            fault = store.fault(self.command, target)
+            if isinstance(fault, int):
+                self.answer(fault, {}, ERROR.format(CODES[fault], "no").encode())
+                return
+            if fault == "hang":
+                time.sleep(store.seconds)
+                self.close_connection = True
+                return
+            store.before(self.command, target)
+            if is_listing(self.command, target):
+                target += f"&max-keys={store.page}" if "max-keys" not in target else ""
+            connection = http.client.HTTPConnection(urlsplit(server).netloc, timeout=30)
+            connection.request(self.command, target, sent, dict(self.headers))
+            found = connection.getresponse()
+            body = found.read()
+            headers = {name: value for name, value in found.getheaders() if name.lower() != "transfer-encoding"}
+            self.answer(found.status, headers, body, cut=fault == "cut")
+            connection.close()
+
+        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = pass_on
+
+        def answer(self, status: int, headers: dict[str, str], body: bytes, cut: bool = False) -> None:
+            self.send_response_only(status)
+            for name, value in ({"Content-Length": str(len(body))} | headers).items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body[: len(body) // 2] if cut else body)
+            self.close_connection = cut
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    proxy = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    proxy.daemon_threads = True
+    store.url = f"http://127.0.0.1:{proxy.server_port}"
+    thread = threading.Thread(target=proxy.serve_forever)
+    thread.start()
+    try:
+        yield store
+    finally:
+        proxy.shutdown()
+        thread.join()
+        proxy.server_close()
+
+
+class Uploader:
+    """A producer, straight to the server: no proxy between."""
+
+    def __init__(self, server: str) -> None:
+        keys = {"aws_access_key_id": CREDENTIALS["AWS_ACCESS_KEY_ID"], "aws_secret_access_key": "x"}
+        self.s3 = boto3.session.Session(**keys, region_name="eu-north-1").client("s3", endpoint_url=server)
+
+    def new_bucket(self) -> None:
+        """The bucket, empty."""
+        if BUCKET in [one["Name"] for one in self.s3.list_buckets()["Buckets"]]:
+            for upload in self.s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []):
+                self.s3.abort_multipart_upload(Bucket=BUCKET, Key=upload["Key"], UploadId=upload["UploadId"])
+            for one in self.s3.list_objects_v2(Bucket=BUCKET).get("Contents", []):
+                self.s3.delete_object(Bucket=BUCKET, Key=one["Key"])
+        else:
+            where = {"LocationConstraint": "eu-north-1"}
+            self.s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration=where)
+
+    def put(self, key: str, content: bytes) -> str:
+        """Upload an object; its ETag."""
+        etag: str = self.s3.put_object(Bucket=BUCKET, Key=key, Body=content)["ETag"]
+        return etag
+
+    def put_folder(self, folder: Path, prefix: str) -> None:
+        """Upload all files of a folder."""
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                self.put(f"{prefix}/{path.relative_to(folder)}", path.read_bytes())
+
+    def begin(self, key: str, content: bytes = b"x") -> str:
+        """Begin a multipart upload, and upload a part; its id."""
+        upload: str = self.s3.create_multipart_upload(Bucket=BUCKET, Key=key)["UploadId"]
+        self.s3.upload_part(Bucket=BUCKET, Key=key, UploadId=upload, PartNumber=1, Body=content)
+        return upload

@@ -1,0 +1,276 @@
+"""Files that land in a bucket: the same tables as from a folder, whatever the store does, killed at any step."""
+
+import itertools
+import json
+import random
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream.cli import doctor
+from pststream.pipeline import fetch
+from pststream.quality import bucket as buckets
+from tests import worlds
+from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_listing
+from tests.commands import KILLED, Home, run_here
+from tests.killing import assert_as_the_twin, assert_same_tables, home_for, table_of, written
+from tests.moto_process import CREDENTIALS, free_port, moto_server
+from tests.oracles.twin import LogFile
+from tests.worlds import WrittenWorld
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+
+FILES = 4
+LANDING = f"s3://{BUCKET}/in"
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[tuple[BadStore, Uploader]]:
+    """The proxy, and a way past it."""
+    with moto_server() as url, bad_store(url) as store:
+        yield store, Uploader(url)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> WrittenWorld:
+    """Files as they would land, good and bad rows in them."""
+    return written(tmp_path_factory.mktemp("world") / "files", 31, FILES)
+
+
+@pytest.fixture(scope="module")
+def landing(world: WrittenWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same files in a landing folder, and one that the gate holds."""
+    folder = tmp_path_factory.mktemp("landing")
+    for kind, files in (("objects", world.objects), ("requests", world.requests)):
+        (folder / kind / "sub").mkdir(parents=True)
+        for path in files:
+            (folder / kind / "sub" / path.name).write_bytes(path.read_bytes())
+    (folder / "objects" / "headless.csv").write_text("object_id,ts,text\na,b,c\n", "utf-8")
+    (folder / "objects" / "_left-out.csv").write_text("not read\n", "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(world: WrittenWorld, landing: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home that took the folder."""
+    home = home_for(tmp_path_factory.mktemp("homes") / "undisturbed", world)
+    assert home.run("run", landing)["ingest"]["objects"]["files"] == FILES
+    return home
+
+
+@pytest.fixture
+def store(servers: tuple[BadStore, Uploader], landing: Path, monkeypatch: pytest.MonkeyPatch) -> BadStore:
+    """The proxy, well, where the standard chain finds it, and the landing folder in the bucket."""
+    for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": servers[0].url, "AWS_MAX_ATTEMPTS": "2"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(buckets, "READ_SECONDS", 1)
+    servers[1].new_bucket()
+    servers[1].put_folder(landing, "in")
+    servers[0].well()
+    servers[0].page = 3
+    return servers[0]
+
+
+@pytest.fixture
+def uploader(servers: tuple[BadStore, Uploader]) -> Uploader:
+    """A producer."""
+    return servers[1]
+
+
+@pytest.fixture
+def home(tmp_path: Path, world: WrittenWorld) -> Home:
+    """A home to take the bucket."""
+    return home_for(tmp_path / "home", world)
+
+
+def copies(home: Home) -> list[str]:
+    """What is left of the copies."""
+    return [path.name for path in (home.path / "spool").iterdir() if path.name != "learnt.json"]
+
+
+def paths_of(home: Home, table: str) -> list[str]:
+    """The paths in a ledger of files, in the order of the log."""
+    column = "file_seq" if table == "files" else "hold_id"
+    rows = table_of(home, table).to_pyarrow_table(columns=["path", column]).to_pylist()
+    return list(dict.fromkeys(row["path"] for row in sorted(rows, key=lambda row: row[column])))
+
+
+def run(home: Home, code: int = 0) -> tuple[dict[str, Any], str]:
+    """Run the main job on the bucket; what it says of objects, and all that it said. No secret may be in that."""
+    result = run_here("run", LANDING, "--home", home.path, "--json")
+    said = result.out + result.err
+    assert result.code == code, said
+    assert not [secret for secret in CREDENTIALS.values() if secret in said and secret not in ("true", "eu-north-1")]
+    return result.json["ingest"]["objects"] if code == 0 else {}, said
+
+
+def assert_as_from_the_folder(home: Home, undisturbed: Home, landing: Path) -> None:
+    assert_same_tables(home, undisturbed, (LANDING, landing))
+    assert copies(home) == []
+
+
+def as_listed(folder: Path, below: str = "") -> list[str]:
+    """Addresses of the files of a landing folder that count as input, in the order of the log."""
+    return [
+        f"{LANDING}/{path.relative_to(folder)}"
+        for kind in ("requests", "objects")
+        for path in sorted((folder / kind / below).rglob("*"), key=str)
+        if path.is_file() and not path.name.startswith("_")
+    ]
+
+
+def test_a_bucket_gives_what_a_folder_gives(
+    store: BadStore, home: Home, undisturbed: Home, landing: Path, tmp_path: Path
+) -> None:
+    told, _ = run(home)
+    (hold,) = told["quarantined"]
+    assert hold["path"] == f"{LANDING}/objects/headless.csv"
+    assert told["files"] == FILES and told["files_pending"] == 0
+    assert paths_of(home, "files") == as_listed(landing, "sub")
+    assert paths_of(home, "quarantine") == [hold["path"]]
+    assert_as_from_the_folder(home, undisturbed, landing)
+    read = [f"{LANDING}/{key.removeprefix('in/')}" for key in store.read_keys()]
+    assert read == sorted(as_listed(landing)), "each body once"
+
+    store.requests.clear()
+    told, _ = run(home)
+    assert (told["files"], told["files_skipped"], store.read_keys()) == (0, FILES + 1, [])
+    (home.path / "spool" / "learnt.json").write_text("[")
+    assert run(home)[0]["files_skipped"] == FILES + 1
+    assert len(store.read_keys()) == 2 * FILES + 1
+    assert home.run("ingest", "objects", landing / "objects")["files"] == 0, "known by its content"
+    assert_as_from_the_folder(home, undisturbed, landing)
+
+
+@pytest.mark.slow
+def test_faults_are_outlasted(
+    store: BadStore, home: Home, world: WrittenWorld, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One request in three fails, a file a part: what is left out comes in a later run, nothing comes twice."""
+    draw = random.Random(5)
+    monkeypatch.setattr(buckets, "READ_SECONDS", 0.3)
+    monkeypatch.setattr(store, "seconds", 0.5)
+    monkeypatch.setattr(fetch, "PART_BYTES", 1)
+    monkeypatch.setattr(buckets, "BODY_TRIES", 1)
+    store.fault = lambda *request: draw.choice([503, "cut", "hang"]) if draw.random() < 0.35 else None
+    codes = Counter[int]()
+    while set(paths_of(home, "files")) != set(as_listed(landing, "sub")):
+        result = run_here("run", LANDING, "--home", home.path, "--json")
+        codes[result.code] += 1
+        assert codes.total() < 30 and set(codes) <= {0, 1}, result.err
+    assert codes.total() > 1, "no fault was felt"
+    store.well()
+    run(home)
+    assert copies(home) == []
+    of_name = {path.name: path for path in (*world.objects, *world.requests)}
+    log = [LogFile(path.split("/")[4], of_name[Path(path).name]) for path in paths_of(home, "files")]
+    assert_as_the_twin(home, log, world.lateness_seconds)
+
+
+@pytest.mark.slow
+def test_killed_at_a_step(store: BadStore, uploader: Uploader, home: Home, undisturbed: Home, landing: Path) -> None:
+    """What a killed ingest has begun is finished from its copies, or from the bucket if these are gone."""
+    assert home.crash("fetch.copied", "run", LANDING).code == KILLED
+    assert len(copies(home)) == FILES
+    assert home.crash("ingest.started", "run", LANDING).code == KILLED
+    shutil.rmtree(home.path / "spool")
+    first = paths_of(home, "files")[0].removeprefix(f"s3://{BUCKET}/")
+    content = (landing / first.removeprefix("in/")).read_bytes()
+    uploader.put(first, b"something else")
+    assert "is gone or has changed" in run(home, code=2)[1]
+    uploader.put(first, content)
+    assert home.crash("ingest.objects_written", "run", LANDING).code == KILLED
+    uploader.new_bucket()
+    assert run(home)[0]["files"] == 0
+    assert_as_from_the_folder(home, undisturbed, landing)
+
+
+def test_what_belongs_together_waits_for_its_manifest(store: BadStore, uploader: Uploader, home: Home) -> None:
+    uploader.new_bucket()
+    home.set(pending_seconds=0)
+    row = {"ts": worlds.moment(1), "lon": 1.0, "lat": 2.0, "text": "tea"}
+    contents = {name: json.dumps(row | {"object_id": name}).encode() for name in "abc"}
+    etags = {name: uploader.put(f"in/objects/_1/{name}.jsonl", contents[name]) for name in "ab"}
+    upload = uploader.begin("in/objects/_1/c.jsonl", contents["c"])
+    time.sleep(1.1)
+    told, said = run(home)
+    reasons = {Path(one["path"]).name: one["reason"] for one in told["pending"]}
+    assert told["files"] == 0
+    assert reasons == {
+        "a.jsonl": "no manifest names it", "b.jsonl": "no manifest names it",
+        "c.jsonl": "its upload is not completed",
+    }  # fmt: skip
+    assert f"{LANDING}/objects/_1/a.jsonl: pending: no manifest names it" in said
+
+    where = {"Bucket": BUCKET, "Key": "in/objects/_1/c.jsonl", "UploadId": upload}
+    part = {"PartNumber": 1, "ETag": uploader.s3.list_parts(**where)["Parts"][0]["ETag"]}
+    etags["c"] = "not-yet"
+    files = [{"key": f"_1/{name}.jsonl", "etag": etag, "size": len(contents[name])} for name, etag in etags.items()]
+    uploader.put("in/objects/_manifests/1.json", json.dumps({"files": files}).encode())
+    uploader.put("in/objects/single.jsonl", json.dumps(row | {"object_id": "single"}).encode())
+    time.sleep(1.1)
+    told, _ = run(home)
+    assert (told["files"], told["accepted"]) == (1, 1), "what waits holds back nothing else"
+    assert {one["path"] for one in told["pending"]} == {f"{LANDING}/objects/_1/c.jsonl"}
+
+    files[2]["etag"] = uploader.s3.complete_multipart_upload(**where, MultipartUpload={"Parts": [part]})["ETag"]
+    uploader.put("in/objects/_manifests/1.json", json.dumps({"files": files}).encode())
+    told, _ = run(home)
+    assert (told["files"], told["accepted"], told["files_pending"]) == (3, 3, 0)
+    for _ in range(2):
+        store.requests.clear()
+        assert run(home)[0]["files_skipped"] == 4
+    assert store.read_keys() == [], "a manifest that is done with is not read again"
+
+
+def test_a_bucket_that_changes_while_it_is_looked_at(
+    store: BadStore, uploader: Uploader, home: Home, landing: Path
+) -> None:
+    """Between two pages one comes and one goes; between listing and reading one is replaced."""
+    kinds = [key for key in as_listed(landing, "sub") if "/objects/" in key]
+    first, gone, *_ = [key.removeprefix(f"s3://{BUCKET}/") for key in kinds]
+    pages, changes = itertools.count(), []
+
+    def change(method: str, target: str) -> None:
+        if is_listing(method, target) and "objects" in target and next(pages) == 1:
+            uploader.put("in/objects/aaa.jsonl", b"")
+            uploader.s3.delete_object(Bucket=BUCKET, Key=gone)
+        if is_body(method, target) and target.partition("?")[0].endswith(first) and not changes:
+            changes.append(uploader.put(first, (landing / first.removeprefix("in/")).read_bytes() + b"\n"))
+
+    store.before = change
+    told, _ = run(home)
+    assert changes and next(pages) > 1
+    assert [one["path"] for one in told["pending"]][:1] == [f"s3://{BUCKET}/{first}"]
+    store.well()
+    told, _ = run(home)
+    assert told["files_pending"] == 0
+    assert f"s3://{BUCKET}/{first}" in paths_of(home, "files")
+
+
+def test_what_cannot_be_had_is_told(
+    store: BadStore, uploader: Uploader, home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = as_listed(landing, "sub")[-1]
+    store.fault = lambda method, target: 403 if is_body(method, target) and bad.endswith(target[-9:]) else None
+    told, _ = run(home)
+    assert (told["files"], told["files_pending"]) == (FILES - 1, 1)
+    assert (told["pending"][0]["path"], "AccessDenied" in told["pending"][0]["reason"]) == (bad, True)
+    assert home.run("ingest", "objects", bad, code=2)["exit_code"] == 2
+    store.fault = lambda method, target: 503 if is_body(method, target) else None
+    run(home, code=1)
+    store.well()
+    assert home.run("ingest", "objects", bad, bad)["files"] == 1
+    assert home.run("ingest", "objects", f"{LANDING}/nothing", code=2)["kind"] == "InputFileError"
+    assert home.run("run", "s3://no-such-bucket/in", code=2)["kind"] == "UsageError"
+    assert home.run("run", f"s3://{BUCKET}/nothing")["ingest"]["objects"]["files"] == 0
+    assert doctor.check_landing(LANDING).ok
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
+    run(home, code=1)
+    found = doctor.check_landing(LANDING)
+    assert not found.ok and found.remedy

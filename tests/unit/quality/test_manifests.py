@@ -1,0 +1,106 @@
+"""What of a bucket is ready: by named cases, and against a rule a key, on random ones."""
+
+import datetime as dt
+import json
+import random
+from typing import Any
+
+import pytest
+
+from pststream.quality.bucket import Stored
+from pststream.quality.manifests import MOST_BYTES, Manifest, choose, parse_manifest
+
+NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+
+
+def stored(key: str, etag: str = "e", size: int = 1) -> Stored:
+    return Stored(key, etag, size, NOW)
+
+
+def manifest(name: str, **files: Any) -> Manifest:
+    return Manifest(stored(f"in/_manifests/{name}.json"), {f"in/{key}": told for key, told in files.items()})
+
+
+def keys(found: list[Any]) -> list[str]:
+    return [one.key for one in found]
+
+
+def test_a_file_by_itself_is_ready() -> None:
+    objects = [stored(f"in/{name}") for name in ("a.csv", "b.txt", "folder/", "sub/c.jsonl.gz")]
+    assert choose("in/", objects, [], ()) == ([objects[0], objects[3]], [])
+    assert keys(choose("in/", objects, [], {"in/a.csv"})[0]) == ["in/sub/c.jsonl.gz"]
+    assert keys(choose("in/", objects, [], (), "csv")[0]) == ["in/a.csv"]
+    assert keys(choose("", objects, [], ())[0]) == ["in/a.csv", "in/sub/c.jsonl.gz"]
+
+
+def test_what_is_left_out_waits_for_a_manifest() -> None:
+    objects = [stored(f"in/{name}") for name in ("_1/a.csv", "_1/_SUCCESS", "_manifests/m.json", "b.csv")]
+    ready, waiting = choose("in/", objects, [], ())
+    assert (keys(ready), keys(waiting)) == (["in/b.csv"], ["in/_1/a.csv"])
+    ready, waiting = choose("in/", objects, [manifest("m", **{"_1/a.csv": ("e", 1), "_1/_SUCCESS": ("e", None)})], ())
+    assert (keys(ready), waiting) == (["in/_1/a.csv", "in/b.csv"], [])
+
+
+@pytest.mark.parametrize("told", [("other", 1), ("e", 2), None])
+def test_a_manifest_is_taken_whole_or_not_at_all(told: Any) -> None:
+    objects = [stored(f"in/{name}") for name in ("_1/a.csv", "_1/b.csv", "c.csv", "d.csv")]
+    named = {"_1/a.csv": ("e", 1), "d.csv": ("e", 1), "_1/b.csv" if told else "_1/gone.csv": told or ("e", 1)}
+    ready, waiting = choose("in/", objects, [manifest("m", **named)], ())
+    assert keys(ready) == ["in/c.csv"]
+    assert waiting[0].key == ("in/_1/b.csv" if told else "in/_1/gone.csv")
+    assert "in/_manifests/m.json" in waiting[0].reason
+
+
+def test_one_manifest_does_not_wait_for_another() -> None:
+    objects = [stored("in/_1/a.csv", "new"), stored("in/_1/b.csv")]
+    old, new = manifest("1", **{"_1/a.csv": ("old", 1)}), manifest("2", **{"_1/a.csv": ("new", 1)})
+    ready, waiting = choose("in/", objects, [old, new], ())
+    assert keys(ready) == ["in/_1/a.csv"]
+    assert [one.reason.split()[0] for one in waiting] == ["in/_manifests/1.json", "no"]
+
+
+def test_reading_a_manifest() -> None:
+    content = {"files": [{"key": "_1/a.csv", "etag": '"e"', "size": 3}, {"key": "b.csv", "etag": "f"}], "by": "us"}
+    read = parse_manifest(stored("in/_manifests/m.json"), "in/", json.dumps(content).encode())
+    assert (read.files, read.fault) == ({"in/_1/a.csv": ("e", 3), "in/b.csv": ("f", None)}, "")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"{", b"[]", b"null", b'{"files": null}', b'{"files": [1]}', b'{"files": [{"key": "a"}]}', b"\xff",
+        b'{"files": [{"key": 1, "etag": "e"}]}', b'{"files": [{"key": "", "etag": "e"}]}',
+        b'{"files": [{"key": "a", "etag": "e", "size": "1"}]}', b'{"files": [{"key": "a", "etag": "e", "size": true}]}',
+        b"[" * 100_000, b" " * (MOST_BYTES + 1),
+    ],
+)  # fmt: skip
+def test_what_is_no_manifest_names_nothing_and_waits(content: bytes) -> None:
+    read = parse_manifest(stored("in/_manifests/m.json"), "in/", content)
+    assert read.files == {} and read.fault.startswith("no manifest")
+    ready, waiting = choose("in/", [stored("in/a.csv")], [read], ())
+    assert (keys(ready), keys(waiting)) == (["in/a.csv"], ["in/_manifests/m.json"])
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_each_key_by_the_rule(seed: int) -> None:
+    draw = random.Random(seed)
+    names = ["a.csv", "b.csv", "_1/c.csv", "_1/d.csv", "_2/e.csv"]
+    objects = [stored(f"in/{name}", draw.choice("xy")) for name in names if draw.random() < 0.8]
+    manifests = [
+        manifest(str(n), **{name: (draw.choice("xxxy"), 1) for name in draw.sample(names, draw.randint(0, 3))})
+        for n in range(draw.randint(0, 3))
+    ]
+    taken = {one.key for one in objects if draw.random() < 0.2}
+    etags = {one.key: one.etag for one in objects}
+
+    def is_ready(key: str) -> bool:
+        naming = [one for one in manifests if key in one.files]
+        if any(all(etags.get(k) == etag for k, (etag, _) in one.files.items()) for one in naming):
+            return True
+        return not naming and "/_" not in key
+
+    ready, waiting = choose("in/", objects, manifests, taken)
+    assert keys(ready) == [one.key for one in objects if one.key not in taken and is_ready(one.key)]
+    forgotten = {one.key for one in waiting if one.reason == "no manifest names it"}
+    named = {key for one in manifests for key in one.files}
+    assert forgotten == {k for k in etags if k not in taken and k not in named and "/_" in k}
