@@ -27,13 +27,13 @@ def _recent(home: Home, settings: Settings, version: int, measured: Balance) -> 
     """The objects of the last batches and the live subscriptions, posted as the index posts them; and what they cost.
 
     Departure from Definition 1, where subscriptions are those inserted in the period: here they are all that are live,
-    of which the period inserted but a part, so that part of c3 and c4 is what each costs.
+    so each costs its share of what the insertions and deletions of the period cost.
     """
     sample, _ = draw_sample(home, settings, after_key=measured.first_key, ranking=load_ranking(home, version))
     live = max(sample.pieces * sample.subscription_scale, 1.0)
-    part = min(measured.requests / live, 1.0)
     cost = CostModel.of(settings)
-    return sample, replace(cost, insert=part * cost.insert, delete=part * cost.delete)
+    changes = (measured.insertions * cost.insert + measured.deletions * cost.delete) / live
+    return sample, replace(cost, insert=min(changes, cost.insert + cost.delete), delete=0.0)
 
 
 def _adjusted(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:

@@ -1,8 +1,10 @@
 """The balance of the workers as the ledger of loads tells it."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.settings import Settings
@@ -17,13 +19,14 @@ class Balance:
     """Measured CPU seconds of each worker over the last batches of a plan: in each of their two halves.
 
     first_key: the key after which the objects of the last batches begin, of any plan
-    requests: of those batches
+    insertions, deletions: requests of those batches
     """
 
     batches: int
     halves: tuple[np.ndarray, np.ndarray]
     first_key: int
-    requests: int
+    insertions: int
+    deletions: int
 
     def violated(self, sigma: float) -> bool:
         """Whether the greatest load is over `sigma` times the least in both halves: noise moves nothing."""
@@ -59,4 +62,15 @@ def measured_balance(home: Home, version: int, batches: int) -> Balance:
     if len(numbers) < 2:
         halves = halves[1], halves[1]
     first_key = recent[0]["objects_after"] if recent else -1
-    return Balance(len(numbers), (halves[0], halves[1]), first_key, sum(b["requests"] for b in recent))
+    return Balance(len(numbers), (halves[0], halves[1]), first_key, *_requests(home, recent))
+
+
+def _requests(home: Home, batches: list[dict[str, Any]]) -> tuple[int, int]:
+    """Insertions and deletions that these batches took, one after the other as they are."""
+    requests = sum(batch["requests"] for batch in batches)
+    if not requests:
+        return 0, 0
+    key = pds.field("request_key")
+    taken = (key > batches[0]["requests_after"]) & (key <= batches[-1]["requests_to"])
+    deletions = control.count(home, names.REQUESTS, taken & (pds.field("op") == "delete"))
+    return requests - deletions, deletions

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as pds
 from deltalake import DeltaTable, write_deltalake
 from pyarrow.parquet import filters_to_expression
 
@@ -31,6 +32,11 @@ def read(home: Home, name: str, columns: list[str] | None = None, filters: Any =
     """The rows of a control table; `filters` as pyarrow's readers of Parquet take them."""
     expression = None if filters is None else filters_to_expression(filters)
     return open_dataset(DeltaTable(home.table(name))).to_table(columns=columns, filter=expression)
+
+
+def count(home: Home, name: str, filter: pds.Expression) -> int:
+    """How many rows of any table pass; they are not held."""
+    return int(open_dataset(DeltaTable(home.table(name))).count_rows(filter=filter))
 
 
 def version(home: Home, name: str) -> int:
