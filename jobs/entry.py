@@ -4,6 +4,8 @@ spark-submit tells its caller no more than an exit code, and Airflow's operator 
 which command ran, how it ended, why, and what it counted:
 
     {"command": "match", "exit_code": 0, "error": null, "result": {"batches": [...]}}
+
+Where it failed, `kind` names the error of pststream.errors, if it is one.
 """
 
 import argparse
@@ -56,7 +58,9 @@ def run(command: str, arguments: Sequence[str], quiet: bool = False) -> dict[str
         return outcome
     refused = isinstance(document, dict) and "error" in document
     error = document["error"] if refused else errors.tail()
+    kind = document.get("kind") if refused else None
     document = None if refused else document
+    outcome |= {"kind": kind}
     return outcome | {"error": error or f"pststream {command} ended with {exit_code}", "result": document}
 
 

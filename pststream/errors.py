@@ -19,6 +19,23 @@ class RetryableError(PstError):
     """Failed, and may be run again as it is."""
 
 
+class HomeBusy(RetryableError):
+    """Another process holds the home; nothing was changed."""
+
+    def __init__(self, home: str, holder: str) -> None:
+        super().__init__(f"home {home}: is in use by {holder}", "wait until it ends, then run this again")
+        self.home = home
+        self.holder = holder
+
+
+class RunnerBusy(HomeBusy):
+    """Another runner takes in what lands for this home; nothing was changed."""
+
+    def __init__(self, home: str, holder: str) -> None:
+        super().__init__(home, holder)
+        self.hint = "one runner at a time takes in what lands: leave it to that one, or end it first"
+
+
 class UsageError(PstError):
     """Arguments that make no sense; nothing was changed."""
 

@@ -19,6 +19,9 @@ QUALITY_RESULTS = "quality_results"
 DELIVERIES = "deliveries"
 DEAD_LETTERS = "dead_letters"
 
+HEARTBEAT = "watch.json"
+"""File of a home in which a watcher tells how it is."""
+
 ALL_TERMS = -1
 """Stands where a leaf is not partitioned by text."""
 

@@ -53,6 +53,7 @@ class Settings:
     pending_seconds: int = _key(
         900, "a file of a bucket that waits for its manifest or upload longer than this is told of"
     )
+    watch_seconds: float = _key(0.25, "run --watch looks into the landing folder this often")
     spark_master: str = _key("local[*]", "where Spark runs when a command starts it itself")
     spark_driver_memory: str = _key("2g", "heap of the driver")
     cache_dir: str = _key("", "node-local folder of derived index arrays; empty: ~/.cache/pststream")
@@ -183,6 +184,8 @@ def _check(settings: Settings) -> None:
         raise SettingError("gate_volume_factor", f"{settings.gate_volume_factor} is neither 0 nor above 1")
     if settings.workers > 10_000:
         raise SettingError("workers", f"{settings.workers} is more than 10,000")
+    if not 0.05 <= settings.watch_seconds <= 3600:
+        raise SettingError("watch_seconds", f"{settings.watch_seconds} is not between 0.05 and 3600")
     for name in (
         "lateness_seconds",
         "cost_check",

@@ -11,7 +11,12 @@ from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseHook, Context, ExceptionRetryPolicy, RetryAction, RetryRule
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowNotFoundException,
+    AirflowSkipException,
+)
 
 from pststream import names
 
@@ -20,6 +25,8 @@ JARS = Path(sys.prefix) / "share" / "pststream" / "jars"
 DRIVER_MEMORY = "2g"
 
 DONE, REFUSED, DONE_WITH_REJECTS = 0, 2, 3
+RUNNER_BUSY = "RunnerBusy"
+"""The kind of error of a run whose work a watcher, or another run, does."""
 
 
 class JobRefused(AirflowFailException):
@@ -74,7 +81,7 @@ class SparkJob(SparkSubmitOperator):
         self.summarize = summarize
 
     def execute(self, context: Context) -> Any:
-        """Submit, wait, and return the summary; raises JobRefused, JobFailed or JobLost."""
+        """Submit, wait, and return the summary; raises as `check_outcome` does."""
         with tempfile.TemporaryDirectory(prefix="pststream-") as folder:
             file = Path(folder) / "result.json"
             self._prepare(file)
@@ -127,12 +134,14 @@ def read_outcome(file: Path) -> dict[str, Any] | None:
 
 
 def check_outcome(job: str, outcome: dict[str, Any] | None, cause: Exception | None) -> None:
-    """Raise unless the job got done, with or without rejects."""
+    """Raise unless the job got done, with or without rejects; AirflowSkipException where a watcher does its work."""
     if outcome is None:
         last_words = str(cause or "none").rpartition("Error code is: ")[2]
         raise JobLost(f"job {job} left no result; it was killed, or never started. Exit code: {last_words}") from None
     if outcome["exit_code"] in (DONE, DONE_WITH_REJECTS):
         return
+    if outcome.get("kind") == RUNNER_BUSY:
+        raise AirflowSkipException(outcome["error"])
     kind = JobRefused if outcome["exit_code"] == REFUSED else JobFailed
     raise kind(f"job {job} ended with {outcome['exit_code']}: {outcome['error']}") from None
 

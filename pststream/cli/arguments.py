@@ -107,6 +107,11 @@ def _flow(commands) -> None:  # type: ignore[no-untyped-def]
     _reader_arguments(run)
     run.add_argument("--max-objects", type=_positive, help="objects of a batch at most")
     run.add_argument("--strict", action="store_true", help="exit with 3 if rows were rejected")
+    run.add_argument(
+        "--watch",
+        action="store_true",
+        help="stay, and take files as they land, until SIGTERM or Ctrl-C; see watch_seconds",
+    )
     run.add_argument("--no-deliver", action="store_true", help="leave delivery to `pststream deliver`")
     _delivery(commands)
 
@@ -218,6 +223,14 @@ def _reading(commands) -> None:  # type: ignore[no-untyped-def]
     rejects.add_argument("--reason", help="only this one")
     rejects.add_argument("--limit", type=_positive, default=1000, help="rows at most (default %(default)s)")
     _add(commands, "status", show.status, "lag, live subscriptions, plan, balance, last batches", "pststream status")
+    metrics = _add(
+        commands,
+        "metrics",
+        show.metrics,
+        "the same figures, as Prometheus reads them",
+        "pststream metrics --out /var/lib/node_exporter/pststream.prom",
+    )
+    metrics.add_argument("--out", metavar="FILE", help="write them here, whole or not at all (default: print them)")
     explain = _add(
         commands,
         "explain",

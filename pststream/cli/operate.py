@@ -225,10 +225,23 @@ def run(context: "Context", arguments: Any) -> "Answer":
     options = reader_options(context, arguments)
     context.home.init()
     settings = replace(context.settings, sinks=()) if arguments.no_deliver else context.settings
+    if arguments.watch:
+        return _watch(replace(context, settings=settings), arguments, options)
     document = main_job(context.home, settings, arguments.landing, options, arguments.max_objects, context.say)
     lines = [_ingested(kind, figures) for kind, figures in document["ingest"].items()] + [_matched(document["match"])]
     lines += [delivered(document["deliver"])] if settings.sinks else []
     return _answer(document, "\n".join(lines), _strict(arguments, list(document["ingest"].values())))
+
+
+def _watch(context: "Context", arguments: Any, options: Any) -> "Answer":
+    """The main job until SIGTERM or SIGINT."""
+    from pststream.pipeline.watch import watch
+
+    if arguments.strict:
+        raise UsageError("--strict is of a run that ends, not of --watch", "leave it out; see: pststream rejects")
+    document = watch(context.home, context.settings, arguments.landing, options, arguments.max_objects, context.say)
+    text = f"{document['batches']} batches: {document['objects']} objects, {document['matches']} matches"
+    return _answer(document, text)
 
 
 def check(context: "Context", arguments: Any) -> "Answer":

@@ -67,6 +67,18 @@ def status(context: "Context", arguments: Any) -> "Answer":
     return _answer(document, render_status(document))
 
 
+def metrics(context: "Context", arguments: Any) -> "Answer":
+    """The figures of a home for Prometheus."""
+    from pststream.reports.metrics import metrics as metrics_of
+    from pststream.reports.metrics import write_metrics
+
+    text = metrics_of(context.home.check())
+    if arguments.out is None:
+        return _answer({"metrics": text}, text.rstrip("\n"))
+    write_metrics(text, arguments.out)
+    return _answer({"out": arguments.out, "metrics": text}, f"{arguments.out}: written")
+
+
 def explain(context: "Context", arguments: Any) -> "Answer":
     """Why an object did or did not reach a subscription."""
     from pststream.reports.explain import explain as explain_pair

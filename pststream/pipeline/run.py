@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from pststream import names
-from pststream.errors import UsageError
+from pststream.errors import RunnerBusy, UsageError
+from pststream.pipeline.arrivals import KINDS
 from pststream.pipeline.deliver import deliver
 from pststream.pipeline.ingest import ReaderOptions, ingest
 from pststream.pipeline.match import match
 from pststream.quality.files import files_below
 from pststream.settings import Settings
-from pststream.state.home import Home
+from pststream.state.home import RUNNER, Home
 
 Progress = Callable[[str], None]
 
@@ -30,16 +31,31 @@ def run(
     """Ingest `landing/requests` and `landing/objects`, match what is pending, tell the sinks of it.
 
     `landing`: a folder, or an address in a bucket. Returns {"ingest": {"requests": …, "objects": …}, "match": …,
-    "deliver": …}; a folder of one of the kinds that is absent or empty is no error, nor is a sink that is down.
+    "deliver": …}; a folder of one of the kinds that is absent or empty is no error, nor is a sink that is down. Raises
+    RunnerBusy while another runner, or a watcher, is at work on the home.
     """
     in_bucket = landing.startswith(names.BUCKETS)
-    if not in_bucket and not Path(landing).is_dir():
-        raise UsageError(f"{landing} is not a folder", "put files into its subfolders objects/ and requests/")
+    if not in_bucket:
+        check_folder(landing)
     taken = {}
-    for kind in ("requests", "objects"):
-        folder = f"{landing.rstrip('/')}/{kind}"
-        if in_bucket or files_below(folder):
-            reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone)
-            taken[kind] = ingest(home, settings, kind, [folder], reading, progress, hold_unreadable=True)
-    matched = match(home, settings, max_objects=max_objects, progress=progress)
-    return {"ingest": taken, "match": matched, "deliver": deliver(home, settings, progress=progress)}
+    with home.locked(RUNNER, RunnerBusy):
+        for kind in KINDS:
+            folder = f"{landing.rstrip('/')}/{kind}"
+            if in_bucket or files_below(folder):
+                taken[kind] = take_in(home, settings, kind, [folder], options, progress)
+        matched = match(home, settings, max_objects=max_objects, progress=progress)
+        return {"ingest": taken, "match": matched, "deliver": deliver(home, settings, progress=progress)}
+
+
+def check_folder(landing: str) -> None:
+    """Raise UsageError unless it is a folder."""
+    if not Path(landing).is_dir():
+        raise UsageError(f"{landing} is not a folder", "put files into its subfolders objects/ and requests/")
+
+
+def take_in(
+    home: Home, settings: Settings, kind: str, paths: list[str], options: ReaderOptions, progress: Progress
+) -> dict[str, Any]:
+    """Ingest what landed; the options of columns are those of objects."""
+    reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone)
+    return ingest(home, settings, kind, paths, reading, progress, hold_unreadable=True)

@@ -15,6 +15,7 @@ from pststream.reports.deliveries import deliveries, lines_of_deliveries
 from pststream.reports.ledgers import Ledgers, log_key
 from pststream.reports.reading import AnyHome, Reader, iso
 from pststream.reports.text_tables import text_table
+from pststream.reports.watcher import lines_of_watcher, watcher
 
 TABLES = (
     names.OBJECTS, names.REQUESTS, names.REJECTS, names.FILES, names.VOCABULARY, names.PLANS, names.PLAN_UNITS,
@@ -42,13 +43,19 @@ def status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
         "home": home.path,
         "at": iso(now),
         "watermark": iso(pc.max(objects.column("max_ts")).as_py()),
-        "lag": {"objects": _objects_lag(reader, ledgers), "requests": _requests_lag(ledgers)},
+        "lag": {
+            "objects": _objects_lag(reader, ledgers),
+            "requests": _requests_lag(ledgers),
+            "seconds": _waiting_seconds(ledgers, now),
+        },
         "totals": _totals(ledgers),
+        "last_hour": _rows_since(ledgers, now - dt.timedelta(hours=1)),
         "subscriptions": _subscriptions(reader, settled, moment),
         "plan": plan,
         "balance": _balance(reader, ledgers),
         "batches": _last_batches(ledgers),
         "deliveries": deliveries(reader, ledgers),
+        "watcher": watcher(home, now),
         "unfinished": _unfinished(home, ledgers),
         "quarantined": _quarantined(reader, ledgers),
         "index": _index(reader, plan),
@@ -112,6 +119,18 @@ def _requests_lag(ledgers: Ledgers) -> dict[str, Any]:
     pending = ledgers.pending_files("requests")
     oldest = min((file["min_ts"] for file in pending if file["min_ts"] is not None), default=None)
     return {"rows": sum(file["accepted"] for file in pending), "files": len(pending), "oldest_at": iso(oldest)}
+
+
+def _waiting_seconds(ledgers: Ledgers, now: dt.datetime) -> float:
+    """Since the oldest file that no batch has taken whole was ingested."""
+    waiting = [file["at"] for kind in ("objects", "requests") for file in ledgers.pending_files(kind)]
+    return max((now - min(waiting)).total_seconds(), 0.0) if waiting else 0.0
+
+
+def _rows_since(ledgers: Ledgers, since: dt.datetime) -> dict[str, int]:
+    """Rows of the files that were taken in since then."""
+    recent = ledgers.files.filter(pc.greater_equal(ledgers.files.column("at"), pa.scalar(since, _TIME)))
+    return {name: _sum(recent, name) for name in ("accepted", "rejected")}
 
 
 def _totals(ledgers: Ledgers) -> dict[str, Any]:
@@ -257,6 +276,7 @@ def render_status(document: dict[str, Any]) -> str:
     """The figures for a person to read."""
     parts = [
         *_lines_of_unfinished(document["unfinished"]),
+        *lines_of_watcher(document["watcher"]),
         *_lines_of_logs(document),
         *_lines_of_quarantine(document["quarantined"]),
         *_lines_of_plan(document),

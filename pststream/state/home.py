@@ -1,6 +1,5 @@
 """A home: the folder of the tables, its settings, its format, and the lock that keeps a second writer out."""
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -10,8 +9,9 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from pststream.errors import HomeError, RetryableError
+from pststream.errors import HomeBusy, HomeError
 from pststream.settings import FILE, default_file
+from pststream.state import locks
 from pststream.state.tables import TABLES, Table, has_bounds
 from pststream.text.words import TOKENIZER
 
@@ -22,6 +22,11 @@ OLDEST = 2
 """Homes of this format and later can be upgraded."""
 
 MARK = "home.json"
+
+RUNNER = "run"
+"""The part that `pststream run` holds all the time, with `--watch` too: it keeps a second runner out, but no upkeep."""
+
+TURN_SECONDS = 60.0
 
 
 def _bounded(table: Table) -> dict[str, str | None]:
@@ -118,13 +123,21 @@ class Home:
         return self
 
     @contextmanager
-    def locked(self, part: str = "") -> Iterator[None]:
-        """Hold the home for writing, or one part of it; the lock goes with the process, however it ends."""
-        with open(Path(self.path) / f".lock{part and '-'}{part}", "w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RetryableError(
-                    f"home {self.path}: is in use by another command", "wait until it ends, then run this again"
-                ) from None
-            yield
+    def locked(self, part: str = "", busy: type[HomeBusy] = HomeBusy) -> Iterator[None]:
+        """Hold the home for writing, or one part of it; the lock goes with the process, however it ends.
+
+        Raises `busy` if it is taken: at once, but beside a runner the home is waited for TURN_SECONDS, as a runner lets
+        go of it between batches.
+        """
+        seconds = TURN_SECONDS if not part and self._beside_a_runner() else 0.0
+        try:
+            with locks.locked(self._lock(part), seconds):
+                yield
+        except locks.Taken as taken:
+            raise busy(self.path, taken.holder) from None
+
+    def _beside_a_runner(self) -> bool:
+        return locks.holder(self._lock(RUNNER)) not in (None, os.getpid())
+
+    def _lock(self, part: str) -> Path:
+        return Path(self.path) / f".lock{part and '-'}{part}"

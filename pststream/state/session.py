@@ -1,5 +1,6 @@
 """Spark in this process: started once, with the settings that Python workers and Delta's readers need."""
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -97,6 +98,25 @@ def _submitted() -> dict[str, str]:
 
     SparkContext._ensure_initialized()
     return dict(SparkConf().getAll())
+
+
+def spark_lives() -> bool:
+    """Whether the process's Spark runs; it may have been killed for the memory it takes."""
+    from pyspark import SparkContext
+
+    try:
+        return not SparkContext._active_spark_context._jsc.sc().isStopped()  # type: ignore[union-attr]
+    except Exception:
+        return False
+
+
+def kill_spark() -> None:
+    """End the process's Spark at once, whatever it is at: stopping would wait for its tasks."""
+    from pyspark import SparkContext
+
+    if SparkContext._gateway is not None:
+        logging.disable()  # of broken connections
+        SparkContext._gateway.proc.kill()
 
 
 def stop_spark() -> None:

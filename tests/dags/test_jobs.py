@@ -12,6 +12,7 @@ import pytest
 
 from jobs import check_tables, entry, lifeline, micro_batch, quarantine, repartition
 from pststream.cli import main as cli
+from pststream.state.home import RUNNER, Home
 
 
 class Commands:
@@ -80,6 +81,16 @@ def test_an_exception_is_a_failure_that_may_be_retried(monkeypatch: pytest.Monke
     outcome = entry.run("match", [])
     assert outcome["exit_code"] == 1
     assert "RuntimeError: disk full" in outcome["error"]
+
+
+def test_the_kind_of_error_is_kept(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.init()
+    (tmp_path / "landing").mkdir()
+    with home.locked(RUNNER):
+        outcome = entry.run("run", ["--home", home.path, str(tmp_path / "landing")])
+    assert (outcome["exit_code"], outcome["kind"]) == (1, "RunnerBusy")
+    assert f"process {os.getpid()}" in outcome["error"]
 
 
 def test_a_bad_argument_is_refused_by_the_command_itself() -> None:

@@ -48,6 +48,17 @@ def test_retries_go_by_the_kind_of_error(
     assert (decision.action.value, decision.retry_delay) == (action, delay)
 
 
+def test_a_run_beside_a_watcher_is_skipped() -> None:
+    from airflow.sdk.exceptions import AirflowSkipException
+    from pststream_dags.spark_job import RUNNER_BUSY, check_outcome
+
+    from pststream import errors
+
+    assert errors.RunnerBusy.__name__ == RUNNER_BUSY
+    with pytest.raises(AirflowSkipException, match="process 7"):
+        check_outcome("micro_batch", outcome(1, "in use by pststream run (process 7)") | {"kind": RUNNER_BUSY}, None)
+
+
 def test_other_errors_are_left_to_airflow() -> None:
     from pststream_dags.spark_job import RETRY_POLICY
 

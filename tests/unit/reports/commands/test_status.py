@@ -37,6 +37,7 @@ def test_a_new_home(hand_home: Home) -> None:
     assert document["lag"] == {
         "objects": {"rows": 0, "files": 0, "oldest_ts": None},
         "requests": {"rows": 0, "files": 0, "oldest_at": None},
+        "seconds": 0.0,
     }
     assert (document["watermark"], document["plan"], document["balance"]) == (None, None, None)
     assert document["subscriptions"] == {"live": 0, "inserted": 0}
@@ -55,6 +56,9 @@ def test_totals_and_lag(hand_home: Home) -> None:
     document = shown(hand_home)
     assert document["lag"]["objects"] == {"rows": 3, "files": 1, "oldest_ts": "2026-03-01T00:01:00Z"}
     assert document["lag"]["requests"] == {"rows": 2, "files": 1, "oldest_at": "2026-02-28T23:00:00Z"}
+    assert shown(hand_home, 2)["lag"]["seconds"] == 120.0
+    assert document["last_hour"] == {"accepted": 5, "rejected": 2}
+    assert shown(hand_home, 61)["last_hour"] == {"accepted": 0, "rejected": 0}
     assert document["totals"]["rejected"] == {"objects": 1, "requests": 1}
     assert document["watermark"] == "2026-03-01T00:05:00Z"
 

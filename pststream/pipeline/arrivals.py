@@ -1,0 +1,82 @@
+"""What lands in a folder, told file by file, each once, when nobody writes to it any more."""
+
+import os
+import stat
+import time
+from pathlib import Path
+
+from pststream.quality.files import files_below
+
+KINDS = ("requests", "objects")
+"""Subfolders of a landing folder, in the order in which they are read."""
+
+Stamp = tuple[int, int, int, int]
+
+
+class Arrivals:
+    """The files of a landing folder, as they were when it was last looked into; holds a few words of each.
+
+    look_seconds    how long that took
+
+    A file is told when two looks in a row have found the same size and times, so one that is still being written waits;
+    and again when it changes after it was taken.
+    """
+
+    def __init__(self, landing: str) -> None:
+        self._landing = Path(landing)
+        self._seen: dict[str, Stamp] = {}
+        self._taken: dict[str, Stamp] = {}
+        self._unmatched: dict[str, float] = {}
+        self._looked_at = time.monotonic()
+        self.look_seconds = 0.0
+
+    def look(self) -> dict[str, list[str]]:
+        """Files that are ready, by kind, in the order of their names; kinds without any are left out."""
+        now = time.monotonic()
+        found = {kind: _stamps(self._landing / kind) for kind in KINDS}
+        stamps = {path: stamp for files in found.values() for path, stamp in files.items()}
+        self._taken = {path: stamp for path, stamp in self._taken.items() if path in stamps}
+        new = {path for path, stamp in stamps.items() if self._taken.get(path) != stamp}
+        gone = [path for path in self._unmatched if path not in new and path not in self._taken]
+        for path in gone:
+            del self._unmatched[path]
+        for path in new:
+            self._unmatched.setdefault(path, now)
+        ready = {
+            kind: [p for p in files if p in new and self._seen.get(p) == files[p]] for kind, files in found.items()
+        }
+        self._seen, self._looked_at = stamps, now
+        self.look_seconds = time.monotonic() - now
+        return {kind: paths for kind, paths in ready.items() if paths}
+
+    def took(self, paths: list[str]) -> None:
+        """These were ingested, as they were at the last look."""
+        self._taken.update({path: self._seen[path] for path in paths})
+
+    def matched(self) -> None:
+        """All that was ingested is matched."""
+        for path in [path for path in self._unmatched if path in self._taken]:
+            del self._unmatched[path]
+
+    @property
+    def waiting(self) -> int:
+        """Files that have landed and are not matched."""
+        return len(self._unmatched)
+
+    @property
+    def matched_until(self) -> float:
+        """All that had landed at this time, as `time.monotonic` tells it, is matched."""
+        return min(self._unmatched.values(), default=self._looked_at)
+
+
+def _stamps(folder: Path) -> dict[str, Stamp]:
+    """The regular files below a folder, sorted, with what changes when they do."""
+    stamps = {}
+    for path in files_below(folder):
+        try:
+            found = os.stat(path)
+        except OSError:
+            continue
+        if stat.S_ISREG(found.st_mode):
+            stamps[path] = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return stamps

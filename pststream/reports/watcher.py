@@ -1,0 +1,38 @@
+"""The watcher of a home, as its heartbeat tells (state/heartbeat.py); it may be gone without a word."""
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+from pststream.names import HEARTBEAT
+from pststream.reports.reading import AnyHome
+
+GONE_SECONDS = 30.0
+"""A watcher that has not beaten for so long is taken for dead."""
+
+
+def watcher(home: AnyHome, now: dt.datetime) -> dict[str, Any] | None:
+    """The heartbeat, with `alive`, and `lag_seconds` as of now; None where there never was a watcher.
+
+    One that ended, on demand or by an error, is not alive.
+    """
+    try:
+        found: dict[str, Any] = json.loads((Path(home.path) / HEARTBEAT).read_text("utf-8"))
+        silent = (now - dt.datetime.fromisoformat(found["at"])).total_seconds()
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    alive = silent < GONE_SECONDS and found["state"] not in ("stopped", "failed")
+    return found | {"alive": alive, "lag_seconds": round(found["lag_seconds"] + max(silent, 0.0), 3)}
+
+
+def lines_of_watcher(found: dict[str, Any] | None) -> list[str]:
+    """A line, and one for what went wrong."""
+    if found is None:
+        return []
+    head = "watcher        " if found["alive"] or found["state"] == "stopped" else "WATCHER        "
+    state = found["state"] if found["alive"] or found["state"] in ("stopped", "failed") else "gone without a word"
+    waiting = f", {found['waiting_files']:,} files wait" if found["waiting_files"] else ""
+    text = f"{state} (process {found['process']}, {found['at']}), {found['batches']:,} batches"
+    text += f"; lag {found['lag_seconds']:.1f} s{waiting}"
+    return [head + text, *([f"               {found['error']}"] if found["error"] else [])]

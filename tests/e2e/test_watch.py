@@ -1,0 +1,127 @@
+"""The watcher as a process: takes what lands, lets nobody in beside it but upkeep, survives what may come, and ends."""
+
+import json
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pststream.pipeline.ending import STOP_SECONDS
+from tests.commands import KILLED, Home, run_here
+from tests.killing import assert_as_the_twin, home_for, written
+from tests.oracles.twin import LogFile
+from tests.watching import Watching, landing_folder
+from tests.worlds import WrittenWorld
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow]
+
+FILES = 2
+END_SECONDS = STOP_SECONDS + 10
+"""The bound, and what a busy machine may add."""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> WrittenWorld:
+    return written(tmp_path_factory.mktemp("world") / "files", 61, FILES)
+
+
+@pytest.fixture
+def home(tmp_path: Path, world: WrittenWorld) -> Home:
+    """A home with a sink."""
+    made = home_for(tmp_path / "home", world)
+    made.add_sink("files", kind="file", target=str(tmp_path / "delivered"))
+    return made
+
+
+@pytest.fixture
+def landing(tmp_path: Path) -> Path:
+    return landing_folder(tmp_path / "landing")
+
+
+def log_of(world: WrittenWorld) -> list[LogFile]:
+    """The files as they land: of each kind in turn."""
+    pairs = zip(world.requests, world.objects)
+    return [LogFile(kind, path) for pair in pairs for kind, path in zip(("requests", "objects"), pair)]
+
+
+def test_files_are_taken_as_they_land(home: Home, landing: Path, world: WrittenWorld) -> None:
+    with Watching(home, landing) as watching:
+        watching.until_idle()
+        for number in range(FILES):
+            watching.land("requests", world.requests[number])
+            watching.until_idle(2 * number + 1)
+            watching.land("objects", world.objects[number])
+            watching.until_idle(2 * number + 2)
+        _second_runner_is_refused(home, landing, watching.process.pid)
+        assert home.run("maintain")["files_removed"] >= 0, "upkeep has its turn"
+        watching.until(lambda pulse: pulse["state"] == "idle" and pulse["error"] is None)
+        told = home.run("status")["watcher"]
+        assert told["alive"] and told["lag_seconds"] < 10 and told["error"] is None
+        _bad_file_ends_nothing(home, watching)
+        _idle_costs_little(watching)
+        code, document, seconds = watching.end()
+    assert code == 0 and seconds < END_SECONDS
+    assert (document["batches"], document["failures"], document["abandoned"]) == (4, 0, False)
+    assert home.run("status")["watcher"]["state"] == "stopped"
+    assert home.run("deliver")["sinks"]["files"]["delivered"] == 0, "the watcher told the sink of all"
+    assert sum(home.run("status")["deliveries"][0][name] for name in ("delivered", "dead")) > 0
+    assert_as_the_twin(home, log_of(world), world.lateness_seconds)
+
+
+def _second_runner_is_refused(home: Home, landing: Path, process: int) -> None:
+    for more in ([], ["--watch"]):
+        refused = run_here("run", landing, *more, "--home", home.path, "--json")
+        assert (refused.code, refused.json["kind"]) == (1, "RunnerBusy")
+        assert f"(process {process}, since " in refused.json["error"]
+
+
+def _bad_file_ends_nothing(home: Home, watching: Watching) -> None:
+    bad = home.path.parent / "bad.csv"
+    bad.write_text("this is no table\n")
+    watching.land("objects", bad)
+    watching.until(lambda pulse: pulse["waiting_files"] == 0 and "bad.csv: held" in watching.log)
+    (hold,) = home.run("quarantine", "list")["quarantine"]
+    assert "bad.csv" in hold["path"]
+
+
+def _idle_costs_little(watching: Watching) -> None:
+    """Processor time of all its processes, and what it says, while nothing lands."""
+    watching.until_idle()
+    leader = psutil.Process(watching.process.pid)
+
+    def spent() -> float:
+        found = [leader, *leader.children(recursive=True)]
+        return sum(times.user + times.system for times in (process.cpu_times() for process in found))
+
+    before, said = spent(), len(watching.log)
+    time.sleep(8)
+    share = (spent() - before) / 8
+    print(f"idle: {share:.1%} of a core")
+    assert share < 0.25 and len(watching.log) == said
+
+
+def test_killed_at_work_and_started_again(home: Home, landing: Path, world: WrittenWorld) -> None:
+    """SIGKILL in a batch: the next watcher finishes it and goes on. An error of the home ends it."""
+    with Watching(home, landing, PSTSTREAM_CRASH_AT="match.matched") as watching:
+        for number in range(FILES):
+            watching.land("requests", world.requests[number])
+            watching.land("objects", world.objects[number])
+        assert watching.process.wait(150) == KILLED
+    assert home.run("status")["unfinished"]
+    mark = home.path / "home.json"
+    whole = mark.read_text()
+    with Watching(home, landing) as watching:
+        watching.until_idle(1)
+        mark.write_text(json.dumps({"format": 99}))
+        assert watching.process.wait(60) == 2
+    mark.write_text(whole)
+    told = home.run("status")["watcher"]
+    assert told["state"] == "failed" and "newer version" in told["error"]
+    assert_as_the_twin(home, log_of(world), world.lateness_seconds)
+    assert home.run("check", "--all")["success"]
+
+
+def test_what_cannot_be_watched_is_refused(home: Home, landing: Path) -> None:
+    for arguments in ([landing, "--strict"], ["s3://bucket/landing"], [landing / "nowhere"]):
+        assert run_here("run", *arguments, "--watch", "--home", home.path).code == 2

@@ -1,0 +1,84 @@
+"""What lands is told once, whole, and again when it changes; what is told tells how far behind the matches are."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from pststream.pipeline.arrivals import Arrivals
+
+
+@pytest.fixture
+def landing(tmp_path: Path) -> Path:
+    for kind in ("objects", "requests"):
+        (tmp_path / kind / "today").mkdir(parents=True)
+    return tmp_path
+
+
+def test_a_file_is_told_when_two_looks_find_it_the_same(landing: Path) -> None:
+    arrivals = Arrivals(str(landing))
+    file = landing / "objects" / "today" / "a.csv"
+    file.write_text("object_id")
+    assert arrivals.look() == {}
+    file.write_text("object_id,ts")
+    assert arrivals.look() == {}, "it has grown: somebody is at it"
+    assert arrivals.look() == {"objects": [str(file)]}
+    assert arrivals.look() == {"objects": [str(file)]}, "nobody took it"
+    arrivals.took([str(file)])
+    assert arrivals.look() == arrivals.look() == {}
+    file.write_text("object_id,ts,lon")
+    assert (arrivals.look(), arrivals.look()) == ({}, {"objects": [str(file)]})
+
+
+def test_requests_come_first_and_what_is_no_input_never(landing: Path) -> None:
+    for name in ("objects/b.csv", "objects/a.jsonl", "objects/.c.csv", "objects/d.part", "requests/e.jsonl"):
+        (landing / name).write_text("x")
+    os.mkfifo(landing / "objects" / "pipe.csv")
+    (landing / "objects" / "nowhere.csv").symlink_to(landing / "gone.csv")
+    arrivals = Arrivals(str(landing))
+    arrivals.look()
+    found = arrivals.look()
+    assert list(found) == ["requests", "objects"]
+    assert [Path(path).name for path in found["objects"]] == ["a.jsonl", "b.csv"]
+
+
+def test_a_right_that_is_given_later_is_a_change(landing: Path) -> None:
+    file = landing / "objects" / "a.csv"
+    file.write_text("x")
+    file.chmod(0)
+    arrivals = Arrivals(str(landing))
+    arrivals.look()
+    arrivals.took(arrivals.look()["objects"])
+    file.chmod(0o644)
+    assert (arrivals.look(), arrivals.look()) == ({}, {"objects": [str(file)]})
+
+
+def test_the_lag_is_that_of_the_oldest_file_that_waits(landing: Path) -> None:
+    arrivals = Arrivals(str(landing))
+    first, second = landing / "objects" / "a.csv", landing / "objects" / "b.csv"
+    first.write_text("x")
+    before = time.monotonic()
+    arrivals.look()
+    seen = arrivals.matched_until
+    second.write_text("y")
+    arrivals.took(arrivals.look()["objects"])
+    assert before <= seen == arrivals.matched_until and arrivals.waiting == 2
+    arrivals.matched()
+    assert arrivals.matched_until > seen and arrivals.waiting == 1
+    second.unlink()
+    arrivals.look()
+    assert arrivals.waiting == 0, "what was taken away waits for nothing"
+
+
+def test_memory_is_that_of_the_folder(landing: Path) -> None:
+    arrivals = Arrivals(str(landing))
+    for number in range(20):
+        file = landing / "objects" / f"{number}.csv"
+        file.write_text("x")
+        arrivals.look()
+        arrivals.took(arrivals.look()["objects"])
+        arrivals.matched()
+        file.unlink()
+    arrivals.look()
+    assert not any(vars(arrivals)[name] for name in ("_seen", "_taken", "_unmatched"))

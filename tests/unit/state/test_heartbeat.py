@@ -1,0 +1,92 @@
+"""The heartbeat of a watcher: it tells how it is while it is at work, and a reader knows when it is gone."""
+
+import datetime as dt
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream import names
+from pststream.errors import HomeBusy, RunnerBusy
+from pststream.reports.watcher import GONE_SECONDS, lines_of_watcher, watcher
+from pststream.state import heartbeat, home
+from pststream.state.heartbeat import Heart
+from pststream.state.home import RUNNER, Home
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Home:
+    """A folder is all that locks and heartbeats need."""
+    return Home(tmp_path)
+
+
+def told(home: Home, seconds: float = 0.0) -> Any:
+    return watcher(home, dt.datetime.now(dt.UTC) + dt.timedelta(seconds=seconds))
+
+
+def test_it_beats_until_the_end(bare: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.02)
+    assert told(bare) is None and lines_of_watcher(None) == []
+    with Heart(bare) as heart:
+        heart.tell("working", time.monotonic() - 10, waiting_files=2, batch_id=7, batches=1)
+        first = told(bare)
+        time.sleep(0.1)
+        assert told(bare)["at"] > first["at"], "it beats by itself"
+        assert first["alive"] and (first["process"], first["state"], first["batch_id"]) == (os.getpid(), "working", 7)
+        assert 10 <= first["lag_seconds"] < told(bare)["lag_seconds"] < 15
+        assert "working" in lines_of_watcher(first)[0] and "2 files wait" in lines_of_watcher(first)[0]
+        gone = told(bare, GONE_SECONDS + 1)
+        assert not gone["alive"] and gone["lag_seconds"] > 40
+        assert lines_of_watcher(gone)[0].startswith("WATCHER        gone without a word")
+    ended = told(bare)
+    assert (ended["state"], ended["alive"]) == ("stopped", False)
+    assert lines_of_watcher(ended)[0].startswith("watcher        stopped")
+    assert sorted(os.listdir(bare.path)) == [names.HEARTBEAT]
+
+
+def test_an_error_is_told(bare: Home) -> None:
+    with pytest.raises(ValueError), Heart(bare):
+        raise ValueError("no such thing")
+    found = told(bare)
+    assert (found["state"], found["error"], found["alive"]) == ("failed", "ValueError: no such thing", False)
+    assert lines_of_watcher(found)[1].endswith("ValueError: no such thing")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"at": 5}', '{"at": "yesterday"}'])
+def test_what_is_no_heartbeat_is_none(bare: Home, text: str) -> None:
+    (Path(bare.path) / names.HEARTBEAT).write_text(text)
+    assert told(bare) is None
+
+
+def test_who_holds_a_home_is_told(bare: Home) -> None:
+    refused = pytest.raises(RunnerBusy, match=rf"process {os.getpid()}, since 20.*Z\)")
+    with bare.locked(RUNNER), refused, bare.locked(RUNNER, RunnerBusy):
+        pass
+    with bare.locked(RUNNER, RunnerBusy), bare.locked():
+        pass
+
+
+def test_beside_a_runner_the_home_is_waited_for(bare: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(home, "TURN_SECONDS", 5.0)
+    runner = Path(bare.path) / f".lock-{RUNNER}"
+    runner.write_text(json.dumps({"process": 1, "command": "pststream run", "since": "2026-01-01T00:00:00Z"}))
+    holds = threading.Event()
+
+    def hold() -> None:
+        with Home(bare.path).locked():
+            holds.set()
+            time.sleep(0.3)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    holds.wait()
+    with bare.locked():
+        pass
+    thread.join()
+    runner.write_text("")
+    with bare.locked(), pytest.raises(HomeBusy), Home(bare.path).locked():
+        pass
