@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DEFINITIONS = ROOT / "infra" / "airflow"
 BINARIES = Path(sys.executable).parent
 CONNECTION = "pststream_spark"
-DAGS = {"adjust_load", "check_tables", "maintain", "micro_batch", "quarantine", "repartition"}
+DAGS = {"adjust_load", "check_tables", "health", "maintain", "micro_batch", "quarantine", "repartition"}
 COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 SECONDS_TO_STOP = 30
 

@@ -12,6 +12,17 @@ REMEDIES = {
     "JobLost": "Look for the kernel's out-of-memory killer and a full disk; raise PSTSTREAM_SPARK_DRIVER_MEMORY or add "
     "memory, then clear the task. `pststream doctor` checks the installation.",
     "RowsRejected": "See `pststream rejects`. Accepted rows were matched and stay; a corrected file can be landed.",
+    "WatcherDown": "Start it, or mend what its error names: `pststream run LANDING --watch`. It goes on where it was "
+    "left. Meanwhile the DAG `micro_batch` can take in what lands.",
+    "Lagging": "Look at the watcher's log, or at the runs of `micro_batch`. If each batch takes long, see the seconds "
+    "of its steps in `pststream status`; add cores, or balance the load (`adjust_load`, `repartition`).",
+    "OutOfBalance": "Look at the runs of `adjust_load`: do they fail, or wait for approval? If they find nothing to "
+    "move, trigger `repartition`, with more workers if one cell has most of the load.",
+    "TooManyRejects": "See `pststream rejects`: file, row, field, reason. Accepted rows were matched and stay; a "
+    "corrected file can be landed.",
+    "FilesHeld": "See `pststream quarantine list` for the reasons; release or discard them with the DAG `quarantine`.",
+    "SinkDead": "Mend the sink: nothing is lost, and it is told from where it was left. Dead letters: "
+    "`pststream dead-letters list`, then `replay`.",
 }
 OTHERWISE = "Read the task's log above, then clear the task: the job is idempotent."
 

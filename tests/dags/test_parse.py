@@ -26,7 +26,7 @@ print(json.dumps({{"seconds": seconds, "heavy": [name for name in {heavy!r} if n
 SECONDS = 5.0
 
 
-DAG_IDS = ("adjust_load", "check_tables", "maintain", "micro_batch", "quarantine", "repartition")
+DAG_IDS = ("adjust_load", "check_tables", "health", "maintain", "micro_batch", "quarantine", "repartition")
 
 
 @pytest.mark.parametrize("module", DAG_IDS)
@@ -54,6 +54,7 @@ def test_one_run_at_a_time_and_no_catching_up(dagbag: Any) -> None:
     assert dagbag.dags["repartition"].schedule == "@daily"
     assert dagbag.dags["check_tables"].schedule == dagbag.dags["maintain"].schedule == "@daily"
     assert dagbag.dags["quarantine"].schedule is None
+    assert dagbag.dags["health"].schedule == "*/5 * * * *"
     hourly = dagbag.dags["adjust_load"].schedule
     assert hourly.timetable.expression == "0 * * * *"
     assert [asset.uri.rstrip("/") for asset in hourly.asset_condition.objects] == [names.IMBALANCE_ASSET]
@@ -182,6 +183,7 @@ def test_a_bad_value_in_a_form_is_refused(dagbag: Any, dag: str, form: dict[str,
         ("quarantine", {"action": "discard", "holds": " 1, 2 30"}),
         ("check_tables", {"all": True}),
         ("maintain", {"home": "h"}),
+        ("health", {"expect_watcher": True, "max_lag_seconds": 5, "max_imbalance": 1.5, "max_reject_share": 0}),
         *[("adjust_load", {"method": method, "sigma": 1.5, "dry_run": True}) for method in ("gr", "dp", "si", "ra")],
     ],
 )
