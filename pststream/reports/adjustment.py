@@ -52,7 +52,7 @@ def write_adjustment(
         _header(title, home, document, change),
         element(
             "main",
-            _section("loads", "Load of each worker", _loads(document)),
+            _section("loads", "Load of each worker", loads_table(document["load_before"], document["load_after"])),
             _section("map", "What moves", *_map(after, change)),
             _section("moves", "Moves", _moves(document, change)),
         ),
@@ -100,8 +100,8 @@ def _imbalance(loads: np.ndarray) -> str:
     return f"{loads.max() / loads.min():.3g}" if loads.min() > 0 else "∞"
 
 
-def _loads(document: dict[str, Any]) -> Markup:
-    before, after = document["load_before"], document["load_after"]
+def loads_table(before: list[float], after: list[float]) -> Markup:
+    """The load of each worker before and after, with bars."""
     most, mean = max([*before, *after, 0.0]) or 1.0, sum(before) / len(before) or 1.0
     head = [element("th", name, scope="col") for name in ("Worker", "Before", "After", "Change")]
     rows = []

@@ -4,7 +4,6 @@ from pststream.reports.course import BatchView, Course
 from pststream.reports.html import Markup, element, joined
 from pststream.reports.numbers import counted, moment, seconds, short, whole
 
-_DRAWN = 60
 _LISTED = 25
 _WIDTH, _HEIGHT, _LEFT, _BELOW, _ABOVE = 1100.0, 210.0, 48.0, 24.0, 10.0
 
@@ -41,13 +40,13 @@ def batches_section(course: Course) -> Markup:
         class_="numbers",
     )
     scroll = element("div", table, class_="scroll", tabindex=0, role="region", aria_label="Batches")
-    return joined(open_batch, _plot(course.batches[-_DRAWN:], steps), _older(course), scroll)
+    return joined(open_batch, _plot(course.batches, steps), _older(course), scroll)
 
 
 def _older(course: Course) -> Markup | None:
-    if len(course.batches) <= _LISTED:
+    if course.totals.batches <= _LISTED:
         return None
-    return element("p", f"The last {_LISTED} of {counted(len(course.batches), 'batch', 'batches')}:", class_="note")
+    return element("p", f"The last {_LISTED} of {counted(course.totals.batches, 'batch', 'batches')}:", class_="note")
 
 
 def _row(batch: BatchView) -> Markup:

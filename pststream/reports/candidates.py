@@ -2,7 +2,7 @@
 
 import datetime as dt
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ _INSERT = (
 def things_of(reader: Reader, object_id: str) -> list[Thing]:
     """The accepted objects of an id, the latest first: more than one if they lie further apart than the lateness."""
     columns = ("object_key", "object_id", "ts", "lon", "lat", "text", "terms")
-    rows = reader.rows(names.OBJECTS, columns, pds.field("object_id") == object_id)
+    rows = _rows_of_id(reader, names.OBJECTS, columns, pds.field("object_id") == object_id)
     things = [
         Thing(r["object_key"], r["object_id"], r["ts"], r["lon"], r["lat"], r["text"] or "", tuple(r["terms"] or ()))
         for r in rows
@@ -40,13 +40,23 @@ def things_of(reader: Reader, object_id: str) -> list[Thing]:
 
 def lives_of(reader: Reader, subscription_id: str) -> list[Life]:
     """The insertions of an id, the latest first, each with the deletions that name it."""
-    rows = reader.rows(names.REQUESTS, _INSERT, pds.field("subscription_id") == subscription_id)
+    rows = _rows_of_id(reader, names.REQUESTS, _INSERT, pds.field("subscription_id") == subscription_id)
     deletions: dict[int, list[tuple[int, dt.datetime]]] = {}
     for row in rows:
         if row["op"] == "delete":
             deletions.setdefault(row["subscription_key"], []).append((row["request_key"], row["at"]))
     lives = [_life(row, deletions.get(row["subscription_key"], [])) for row in rows if row["op"] == "insert"]
     return sorted(lives, key=lambda life: -life.key)[:MOST]
+
+
+def _rows_of_id(reader: Reader, name: str, columns: Sequence[str], wanted: pds.Expression) -> list[dict[str, Any]]:
+    """The rows that tell an id; `columns` begins with the key.
+
+    First their keys alone, then these rows: ids lie in no order, so that all of them are read, and of the other columns
+    only what lies beside the rows.
+    """
+    keys = reader.read(name, columns[:1], wanted).column(0).to_pylist()
+    return reader.rows(name, columns, pds.field(columns[0]).isin(keys)) if keys else []
 
 
 def _life(row: dict[str, Any], deletions: list[tuple[int, dt.datetime]]) -> Life:

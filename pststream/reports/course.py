@@ -5,16 +5,15 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.reports.ledgers import Ledgers
 from pststream.reports.tolerant import Tables
 
-_FILE_COLUMNS = ("file_seq", "kind", "status", "rows", "accepted", "rejected", "max_ts")
-_BATCH_COLUMNS = (
-    "batch_id", "status", "plan_version", "objects", "discarded", "requests", "matches", "retractions",
-    "seconds", "started_at", "finished_at",
-)  # fmt: skip
+LATEST = 60
+"""Batches that are shown one by one."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,7 @@ class Totals:
     rejected_requests: int = 0
     insertions: int = 0
     deletions: int = 0
+    batches: int = 0
     matches: int = 0
     retractions: int = 0
     waiting: int = 0
@@ -55,7 +55,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class Course:
-    """Totals, the batches in their order, and the batch that has started and is not done, if any."""
+    """Totals, the latest batches in their order, and the batch that has started and is not done, if any."""
 
     totals: Totals = field(default_factory=Totals)
     batches: tuple[BatchView, ...] = ()
@@ -63,37 +63,36 @@ class Course:
 
 
 def read_course(tables: Tables) -> Course:
-    """Totals and batches of a home."""
-    files = _last_rows(tables, names.FILES, "file_seq", _FILE_COLUMNS)
-    ledger = _last_rows(tables, names.BATCHES, "batch_id", _BATCH_COLUMNS)
-    batches = tuple(_view(row) for row in ledger if row["status"] == "done")
-    started = [row["batch_id"] for row in ledger if row["status"] != "done"]
-    done = [file for file in files if file["status"] == "done"]
-    objects = [file for file in done if file["kind"] == names.OBJECTS]
-    requests = [file for file in done if file["kind"] == names.REQUESTS]
-    accepted = _sum(objects, "accepted")
+    """Totals, and the latest batches, of a home."""
+    ledgers = read_ledgers(tables)
+    if ledgers is None:
+        return Course()
+    batches, unfinished = ledgers.batches, ledgers.started_batches.column("batch_id").to_pylist()
+    objects, requests = (ledgers.files_of(kind) for kind in (names.OBJECTS, names.REQUESTS))
+    accepted, asked = _sum(objects, "accepted"), _sum(requests, "accepted")
+    insertions = tables.count(names.REQUESTS, pc.field("op") == "insert")
     totals = Totals(
         objects=accepted,
         rejected_objects=_sum(objects, "rejected"),
-        requests=_sum(requests, "accepted"),
+        requests=asked,
         rejected_requests=_sum(requests, "rejected"),
-        insertions=tables.count(names.REQUESTS, pc.field("op") == "insert"),
-        deletions=tables.count(names.REQUESTS, pc.field("op") == "delete"),
-        matches=sum(batch.matches for batch in batches),
-        retractions=sum(batch.retractions for batch in batches),
-        waiting=max(accepted - sum(batch.objects for batch in batches), 0),
-        newest_object=max((file["max_ts"] for file in objects if file["max_ts"] is not None), default=None),
+        insertions=insertions,
+        deletions=max(asked - insertions, 0),
+        batches=batches.num_rows,
+        matches=_sum(batches, "matches"),
+        retractions=_sum(batches, "retractions"),
+        waiting=max(accepted - _sum(batches, "objects"), 0),
+        newest_object=pc.max(objects.column("max_ts")).as_py(),
     )
-    return Course(totals, batches, started[-1] if started else None)
+    latest = batches.slice(max(0, batches.num_rows - LATEST)).to_pylist()
+    return Course(totals, tuple(map(_view, latest)), unfinished[-1] if unfinished else None)
 
 
-def _last_rows(tables: Tables, name: str, key: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
-    """One row for each key, in its order: the one that says done, if there is one."""
-    found: dict[int, dict[str, Any]] = {}
-    for row in tables.rows(name, columns):
-        if row["status"] == "done" or row[key] not in found:
-            found[row[key]] = row
-    return [found[number] for number in sorted(found)]
+def read_ledgers(tables: Tables) -> Ledgers | None:
+    """Both ledgers; None where one of them is absent or broken."""
+    if tables.dataset(names.FILES) is None:
+        return None
+    return tables.tolerate(names.BATCHES, lambda: Ledgers(tables.reader), None)
 
 
 def _view(row: dict[str, Any]) -> BatchView:
@@ -117,5 +116,5 @@ def _seconds(text: str | None) -> dict[str, float]:
     return {str(step): float(value) for step, value in found.items() if isinstance(value, int | float)}
 
 
-def _sum(rows: list[dict[str, Any]], column: str) -> int:
-    return sum(row[column] or 0 for row in rows)
+def _sum(rows: pa.Table, column: str) -> int:
+    return int(pc.sum(rows.column(column)).as_py() or 0)

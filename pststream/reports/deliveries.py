@@ -18,10 +18,9 @@ def deliveries(reader: Reader, ledgers: Ledgers) -> list[dict[str, Any]]:
     """What is known of each sink that was ever told something, by name."""
     rows = reader.read(names.DELIVERIES, _ROW)
     sums = rows.group_by("sink").aggregate([(name, "sum") for name in _COUNTS]).to_pylist()
-    furthest: dict[str, dict[str, Any]] = {}
-    for row in rows.select(_ROW[:7]).to_pylist():
-        last = furthest.setdefault(row["sink"], row)
-        furthest[row["sink"]] = max(last, row, key=lambda r: (r["batch_id"], r["told"], r["complete"], r["at"]))
+    order = [(name, "ascending") for name in ("batch_id", "told", "complete", "at")]
+    ordered = rows.select(_ROW[:7]).sort_by(order)
+    furthest = {row["sink"]: row for sink in sums for row in _last(ordered, sink["sink"])}
     dead = _dead(reader)
     done = ledgers.batches.column("batch_id")
     return [
@@ -36,6 +35,12 @@ def deliveries(reader: Reader, ledgers: Ledgers) -> list[dict[str, Any]]:
         for counted in sorted(sums, key=lambda found: str(found["sink"]))
         for row in [furthest[counted["sink"]]]
     ]
+
+
+def _last(rows: pa.Table, sink: str) -> list[dict[str, Any]]:
+    mine = rows.filter(pc.equal(rows.column("sink"), sink))
+    last: list[dict[str, Any]] = mine.slice(mine.num_rows - 1).to_pylist()
+    return last
 
 
 def lines_of_deliveries(told: list[dict[str, Any]]) -> list[str]:

@@ -7,15 +7,16 @@ from importlib.resources import files
 from pststream.reports.html import Child, Markup, element
 
 
-def whole_page(title: str, *body: Child) -> str:
-    """The page as text."""
+def whole_page(title: str, *body: Child, forms: bool = False) -> str:
+    """The page as text; with `forms`, these may be sent to where the page came from."""
     style = Markup((files(__package__) / "page.css").read_text("utf-8"))
     script = Markup((files(__package__) / "page.js").read_text("utf-8"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    target = "'self'" if forms else "'none'"
     # Only this script may run and nothing may be fetched, whatever the tables hold.
     policy = (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none';"
-        " form-action 'none'"
+        f" form-action {target}"
     )
     head = element(
         "head",

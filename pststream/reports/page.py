@@ -59,7 +59,7 @@ def write_report(home: str | os.PathLike[str], out: str | os.PathLike[str]) -> d
         "subscriptions": totals.insertions,
         "matches": totals.matches,
         "rejected": totals.rejected_objects + totals.rejected_requests,
-        "batches": len(report.course.batches),
+        "batches": totals.batches,
         "plan_version": report.plan.version if report.plan else None,
         "problems": report.problems,
     }
@@ -119,7 +119,7 @@ def _tiles(report: Report) -> list[Markup]:
             _big(rejected),
             f"{whole(totals.rejected_objects)} objects, {whole(totals.rejected_requests)} requests",
         ),
-        ("Batches", whole(len(batches)), joined("last ", _time(batches[-1].finished_at)) if batches else None),
+        ("Batches", whole(totals.batches), joined("last ", _time(batches[-1].finished_at)) if batches else None),
         ("Waiting objects", _big(totals.waiting), "not matched yet" if totals.waiting else "all are matched"),
     ]
     if plan is not None:

@@ -92,14 +92,15 @@ def read_plan(tables: Tables) -> PlanView | None:
     )
 
 
-def read_loads(tables: Tables, view: PlanView) -> MeasuredLoads:
-    """Loads measured in all batches under the plan."""
+def read_loads(tables: Tables, view: PlanView, since: int = 0) -> MeasuredLoads:
+    """Loads measured in the batches under the plan, from batch `since` on."""
     workers = {name: np.zeros(view.plan.workers) for name in _LOADS}
     units = {name: np.zeros(view.plan.units) for name in _LOADS}
     stored = np.zeros(view.plan.workers, dtype=np.int64)
     last = np.zeros(view.plan.workers, dtype=np.int64)
     columns = ("batch_id", "worker", "unit", "subscriptions", *_LOADS)
-    for batch in tables.batches(names.UNIT_LOADS, columns, pc.field("plan_version") == view.version):
+    mine = (pc.field("plan_version") == view.version) & (pc.field("batch_id") >= since)
+    for batch in tables.batches(names.UNIT_LOADS, columns, mine):
         unit, worker, held, number = (
             _integers(batch, name) for name in ("unit", "worker", "subscriptions", "batch_id")
         )

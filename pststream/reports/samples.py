@@ -3,7 +3,7 @@
 import datetime as dt
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,9 @@ _FILES = 12
 _ROWS_OF_FILE = 400
 _KEYS_OF_ROW = 8
 _PAIRS_OF_SUBSCRIPTION = 4
+_BLOCK_BITS = 17
+"""A block of the log has 2^17 rows: as many as a group of rows in a data file, which is read whole for one of them."""
+_BLOCKS = 4
 _EXAMPLES = 4
 _EXAMPLE_ROWS = 200_000
 _MOST_TEXT = 400
@@ -72,7 +75,8 @@ def sample_points(tables: Tables) -> np.ndarray:
 def sample_matches(tables: Tables, seed: int = 0) -> list[MatchView]:
     """At most PAIRS pairs, by time, no subscription more than a few times; the oldest subscriptions come first.
 
-    Taken from some files of `matches`; then the objects and subscriptions of these pairs alone are read.
+    Taken from some files of `matches`; then the objects and subscriptions of these pairs alone are read, from a few
+    blocks of each log, so that a log of any length takes the same time.
     """
     pairs = _pairs(tables, seed)
     objects = _by_key(tables, names.OBJECTS, "object_key", {p[0] for p in pairs}, ("ts", "lon", "lat", "text"))
@@ -126,16 +130,29 @@ def _pairs(tables: Tables, seed: int) -> list[tuple[int, int, str, int]]:
 
 
 def _retracted(tables: Tables, keys: set[int]) -> list[dict[str, Any]]:
-    wanted = pc.field("retracted") & pc.field("object_key").isin(pa.array(sorted(keys), pa.int64()))
+    # Rows of no worker are in files of their own, which alone are opened for this.
+    nobody = (pc.field("worker") < 0) & pc.field("retracted")
+    wanted = nobody & pc.field("object_key").isin(pa.array(sorted(keys), pa.int64()))
     return tables.rows(names.MATCHES, ("object_key", "subscription_keys"), wanted) if keys else []
 
 
 def _varied(pairs: list[tuple[int, int, str, int]], rng: np.random.Generator) -> list[tuple[int, int, str, int]]:
     """Half from the subscriptions that were registered first, half from any, few of each."""
-    shuffled = [pairs[i] for i in rng.permutation(len(pairs))]
+    shuffled = list(_of_few_blocks((pairs[i] for i in rng.permutation(len(pairs))), 0))
     first = _few_of_each(sorted(shuffled, key=lambda pair: pair[1]), PAIRS // 2)
-    rest = _few_of_each((pair for pair in shuffled if pair not in set(first)), PAIRS - len(first))
+    taken = set(first)
+    rest = _few_of_each(_of_few_blocks((pair for pair in shuffled if pair not in taken), 1), PAIRS - len(first))
     return first + rest
+
+
+def _of_few_blocks(pairs: Iterable[tuple[int, int, str, int]], place: int) -> Iterator[tuple[int, int, str, int]]:
+    """The pairs whose key at `place` lies in one of the first blocks of the log that they name."""
+    blocks: set[int] = set()
+    for pair in pairs:
+        block = int(pair[place]) >> _BLOCK_BITS
+        if block in blocks or len(blocks) < _BLOCKS:
+            blocks.add(block)
+            yield pair
 
 
 def _few_of_each(pairs: Iterable[tuple[int, int, str, int]], most: int) -> list[tuple[int, int, str, int]]:

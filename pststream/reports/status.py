@@ -15,6 +15,7 @@ from pststream.reports.deliveries import deliveries, lines_of_deliveries
 from pststream.reports.ledgers import Ledgers, log_key
 from pststream.reports.reading import AnyHome, Reader, iso
 from pststream.reports.text_tables import text_table
+from pststream.reports.waiting import held_files, objects_lag, requests_lag, waiting_seconds
 from pststream.reports.watcher import lines_of_watcher, watcher
 
 TABLES = (
@@ -44,9 +45,9 @@ def status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
         "at": iso(now),
         "watermark": iso(pc.max(objects.column("max_ts")).as_py()),
         "lag": {
-            "objects": _objects_lag(reader, ledgers),
-            "requests": _requests_lag(ledgers),
-            "seconds": _waiting_seconds(ledgers, now),
+            "objects": objects_lag(reader, ledgers),
+            "requests": requests_lag(ledgers),
+            "seconds": waiting_seconds(ledgers, now),
         },
         "totals": _totals(ledgers),
         "last_hour": _rows_since(ledgers, now - dt.timedelta(hours=1)),
@@ -57,7 +58,7 @@ def status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
         "deliveries": deliveries(reader, ledgers),
         "watcher": watcher(home, now),
         "unfinished": _unfinished(home, ledgers),
-        "quarantined": _quarantined(reader, ledgers),
+        "quarantined": len(held_files(reader, ledgers)),
         "index": _index(reader, plan),
         "versions": {name: reader.table(name).version() for name in TABLES},
     }
@@ -94,37 +95,6 @@ def _live(reader: Reader, settled: pds.Expression, now: pa.Scalar) -> int:
         places = np.minimum(np.searchsorted(deleted, keys), len(deleted) - 1)
         live += int((deleted[places] != keys).sum())
     return live
-
-
-def _objects_lag(reader: Reader, ledgers: Ledgers) -> dict[str, Any]:
-    """Pending objects; only a file that a batch has taken in part is looked into."""
-    matched = ledgers.objects_matched
-    rows = 0
-    oldest: list[dt.datetime] = []
-    pending = ledgers.pending_files("objects")
-    for file in pending:
-        if log_key(file["file_seq"], 0) >= matched:
-            rows += file["accepted"]
-            oldest += [file["min_ts"]] if file["min_ts"] is not None else []
-            continue
-        key = pds.field("object_key")
-        waiting = (key > matched) & (key <= log_key(file["file_seq"], file["rows"]))
-        for batch in reader.batches(names.OBJECTS, ["ts"], waiting):
-            rows += batch.num_rows
-            oldest.append(pc.min(batch.column(0)).as_py())
-    return {"rows": rows, "files": len(pending), "oldest_ts": iso(min(oldest, default=None))}
-
-
-def _requests_lag(ledgers: Ledgers) -> dict[str, Any]:
-    pending = ledgers.pending_files("requests")
-    oldest = min((file["min_ts"] for file in pending if file["min_ts"] is not None), default=None)
-    return {"rows": sum(file["accepted"] for file in pending), "files": len(pending), "oldest_at": iso(oldest)}
-
-
-def _waiting_seconds(ledgers: Ledgers, now: dt.datetime) -> float:
-    """Since the oldest file that no batch has taken whole was ingested."""
-    waiting = [file["at"] for kind in ("objects", "requests") for file in ledgers.pending_files(kind)]
-    return max((now - min(waiting)).total_seconds(), 0.0) if waiting else 0.0
 
 
 def _rows_since(ledgers: Ledgers, since: dt.datetime) -> dict[str, int]:
@@ -236,15 +206,6 @@ def _unfinished(home: AnyHome, ledgers: Ledgers) -> list[dict[str, Any]]:
         for row in ledgers.started_batches.to_pylist()
     ]
     return found
-
-
-def _quarantined(reader: Reader, ledgers: Ledgers) -> int:
-    """Files that a landing gate holds, neither released (then they are in the log) nor discarded."""
-    rows = reader.rows(names.QUARANTINE, ("hold_id", "kind", "sha256", "status"))
-    discarded = {row["hold_id"] for row in rows if row["status"] == "discarded"}
-    files = pa.concat_tables([ledgers.files, ledgers.started_files])
-    taken = set(zip(files.column("kind").to_pylist(), files.column("sha256").to_pylist()))
-    return sum(row["hold_id"] not in discarded and (row["kind"], row["sha256"]) not in taken for row in rows)
 
 
 def _index(reader: Reader, plan: dict[str, Any] | None) -> dict[str, Any]:

@@ -1,15 +1,17 @@
 """Reads for a page that must come out whatever it finds: a table that is absent or broken has no rows."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as pds
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from pststream.reports.reading import BATCH_ROWS, Reader
+
+T = TypeVar("T")
 
 _FAULTS = (DeltaError, OSError, pa.ArrowException, ValueError, KeyError)
 
@@ -29,7 +31,8 @@ class Tables:
     """The tables of a home; `problems` collects a sentence for each that is there and cannot be read."""
 
     def __init__(self, home: str) -> None:
-        self._reader = Reader(HomeFolder(home))
+        self.home = HomeFolder(home)
+        self.reader = Reader(self.home)
         self._broken: set[str] = set()
         self.problems: list[str] = []
 
@@ -38,12 +41,24 @@ class Tables:
         if name in self._broken:
             return None
         try:
-            return self._reader.dataset(name)
+            return self.reader.dataset(name)
         except TableNotFoundError:
             self._broken.add(name)
         except _FAULTS as error:
             self._note(name, error)
         return None
+
+    def tolerate(self, name: str, read: Callable[[], T], otherwise: T) -> T:
+        """What `read` gives of the table `name`; `otherwise` where that is absent or broken."""
+        if self.dataset(name) is None:
+            return otherwise
+        try:
+            return read()
+        except TableNotFoundError:
+            return otherwise
+        except _FAULTS as error:
+            self._note(name, error)
+            return otherwise
 
     def count(self, name: str, filter: pds.Expression | None = None) -> int:
         """Number of rows that pass `filter`."""
@@ -61,7 +76,7 @@ class Tables:
         if self.dataset(name) is None:
             return
         try:
-            yield from self._reader.batches(name, columns, filter, rows)
+            yield from self.reader.batches(name, columns, filter, rows)
         except _FAULTS as error:
             self._note(name, error)
 
@@ -85,7 +100,7 @@ class Tables:
             files = list(dataset.get_fragments())
             step = max(len(files) / pieces, 1.0)
             for number in range(min(pieces, len(files))):
-                found = self._reader.batches_of(name, files[int(number * step)], columns)
+                found = self.reader.batches_of(name, files[int(number * step)], columns)
                 yield from itertools.islice(found, 1)
         except _FAULTS as error:
             self._note(name, error)
