@@ -15,6 +15,7 @@ from pststream.reports.plan_map import (
     base_layers,
     colour_of,
     drawing,
+    map_tools,
     outlines,
     shapes_of,
     worker_names,
@@ -100,7 +101,7 @@ def _imbalance(loads: np.ndarray) -> str:
     return f"{loads.max() / loads.min():.3g}" if loads.min() > 0 else "∞"
 
 
-def loads_table(before: list[float], after: list[float]) -> Markup:
+def loads_table(before: list[float], after: list[float], label: str = "Load of each worker, as bars") -> Markup:
     """The load of each worker before and after, with bars."""
     most, mean = max([*before, *after, 0.0]) or 1.0, sum(before) / len(before) or 1.0
     head = [element("th", name, scope="col") for name in ("Worker", "Before", "After", "Change")]
@@ -118,7 +119,7 @@ def loads_table(before: list[float], after: list[float]) -> Markup:
         )
     note = "Load of Definition 1 on the recent sample; 1 is the mean of all workers before."
     table = element("table", element("thead", element("tr", head)), element("tbody", rows), class_="balance")
-    return joined(element("p", note, class_="note"), _scrolled("Load of each worker", table))
+    return joined(element("p", note, class_="note"), _scrolled(label, table))
 
 
 def _bar(title: str, value: float, part: float, colour: str) -> Markup:
@@ -140,13 +141,7 @@ def _map(after: PartitionPlan, change: Change) -> tuple[Markup, ...]:
         _standing(after, change, projection),
         _moving(after, change, projection),
     )
-    boxes = [
-        element("label", element("input", type="checkbox", checked=True, data_layer=name), title)
-        for name, title in (("moving", "What moves"), ("standing", "Plan before"))
-    ]
-    zooms = [("in", "+", "Zoom in"), ("out", "−", "Zoom out"), ("all", "All", "Show all")]
-    buttons = [element("button", sign, type="button", data_zoom=name, aria_label=title) for name, sign, title in zooms]
-    tools = element("div", boxes, element("span", buttons, class_="zoom"), class_="tools")
+    tools = map_tools([("moving", "What moves"), ("standing", "Plan before")])
     svg = drawing(layers, projection, "Map of the cells that change worker")
     note = "Filled cells change hands, in the colour of who takes them; numbers name it. Pale: the plan before."
     return element("p", note, class_="note"), element("div", tools, svg, _legend(after, change), class_="card")

@@ -3,9 +3,9 @@
 from pststream.reports.course import BatchView, Course
 from pststream.reports.html import Markup, element, joined
 from pststream.reports.numbers import counted, moment, seconds, short, whole
+from pststream.reports.plots import ABOVE, BELOW, HEIGHT, LEFT, WIDTH, framed, nice
 
 _LISTED = 25
-_WIDTH, _HEIGHT, _LEFT, _BELOW, _ABOVE = 1100.0, 210.0, 48.0, 24.0, 10.0
 
 
 def batches_section(course: Course) -> Markup:
@@ -71,22 +71,22 @@ def _plot(batches: tuple[BatchView, ...], steps: list[str]) -> Markup:
     most = max((batch.duration for batch in batches), default=0.0)
     if most <= 0:
         return joined()
-    top = _nice(most)
-    tall = _HEIGHT - _BELOW - _ABOVE
-    slot = min((_WIDTH - _LEFT) / len(batches), 90.0)
+    top = nice(most)
+    tall = HEIGHT - BELOW - ABOVE
+    slot = min((WIDTH - LEFT) / len(batches), 90.0)
     marks = []
     for part in (0.0, 0.5, 1.0):
-        y = _ABOVE + tall * (1 - part)
-        marks.append(element("path", d=f"M{_LEFT:g} {y:.1f}H{_WIDTH:g}", class_="axis"))
-        marks.append(element("text", f"{top * part:g} s", x=_LEFT - 6, y=round(y + 4, 1), text_anchor="end"))
-    bars = [_bar(batch, steps, _LEFT + slot * (i + 0.15), slot * 0.7, tall / top) for i, batch in enumerate(batches)]
+        y = ABOVE + tall * (1 - part)
+        marks.append(element("path", d=f"M{LEFT:g} {y:.1f}H{WIDTH:g}", class_="axis"))
+        marks.append(element("text", f"{top * part:g} s", x=LEFT - 6, y=round(y + 4, 1), text_anchor="end"))
+    bars = [_bar(batch, steps, LEFT + slot * (i + 0.15), slot * 0.7, tall / top) for i, batch in enumerate(batches)]
     every = max(1, len(batches) // 12)
     names = [
-        element("text", batch.batch_id, x=round(_LEFT + slot * (i + 0.5), 1), y=_HEIGHT - 6, text_anchor="middle")
+        element("text", batch.batch_id, x=round(LEFT + slot * (i + 0.5), 1), y=HEIGHT - 6, text_anchor="middle")
         for i, batch in enumerate(batches)
         if i % every == 0
     ]
-    size = f"0 0 {_WIDTH:g} {_HEIGHT:g}"
+    size = f"0 0 {WIDTH:g} {HEIGHT:g}"
     label = f"Seconds of each step, batches {batches[0].batch_id} to {batches[-1].batch_id}"
     svg = element("svg", marks, bars, names, viewBox=size, class_="plot", role="img", aria_label=label)
     keys = [
@@ -94,12 +94,14 @@ def _plot(batches: tuple[BatchView, ...], steps: list[str]) -> Markup:
         for i, step in enumerate(steps)
     ]
     return element(
-        "figure", svg, element("figcaption", "Seconds of each batch by step", element("ul", keys, class_="key"))
+        "figure",
+        framed(svg, label),
+        element("figcaption", "Seconds of each batch by step", element("ul", keys, class_="key")),
     )
 
 
 def _bar(batch: BatchView, steps: list[str], x: float, width: float, scale: float) -> Markup:
-    parts, y = [], _HEIGHT - _BELOW
+    parts, y = [], HEIGHT - BELOW
     for number, step in enumerate(steps):
         tall = batch.seconds.get(step, 0.0) * scale
         y -= tall
@@ -119,13 +121,3 @@ def _bar(batch: BatchView, steps: list[str], x: float, width: float, scale: floa
         + [f"{step}: {seconds(value)}" for step, value in batch.seconds.items()]
     )
     return element("g", parts, data_tip=tip)
-
-
-def _nice(value: float) -> float:
-    """The next round number."""
-    scale = 1e-3
-    while True:
-        for step in (1, 1.5, 2, 3, 4, 5, 6, 8):
-            if value <= step * scale:
-                return round(step * scale, 6)
-        scale *= 10

@@ -14,7 +14,7 @@ from pststream.reports.document import whole_page
 from pststream.reports.html import Markup, element, joined
 from pststream.reports.matches import matches_section, rejects_section
 from pststream.reports.numbers import counted, moment, short, whole
-from pststream.reports.plan_map import COLOURS, draw_map
+from pststream.reports.plan_map import COLOURS, draw_map, map_tools
 from pststream.reports.plan_view import MeasuredLoads, PlanView, read_loads, read_plan
 from pststream.reports.samples import MatchView, RejectView, sample_matches, sample_points, sample_rejects
 from pststream.reports.tolerant import Tables
@@ -144,7 +144,7 @@ def _sections(report: Report) -> Markup:
     drawing, projection = draw_map(report.plan, report.loads, report.points, report.matches)
     total = report.course.totals.matches
     return joined(
-        _section("map", "Map of the plan", _map_note(report), _map_card(report, drawing)),
+        _section("map", "Map of the plan", map_note(report.plan), _map_card(report, drawing)),
         _section("balance", "Balance of the workers", balance_section(report.plan, report.loads)),
         _section("batches", "Batches", batches_section(report.course)),
         _section("matches", "Matches", matches_section(report.matches, total, projection)),
@@ -157,32 +157,26 @@ def _section(name: str, title: str, *content: Markup | None) -> Markup:
     return element("section", heading, *content, aria_labelledby=f"at-{name}")
 
 
-def _map_note(report: Report) -> Markup:
-    if report.plan is None:
+def map_note(view: PlanView | None) -> Markup:
+    """What the map shows, in words."""
+    if view is None:
         return element("p", "No plan yet: cities and objects only.", class_="note")
-    plan = report.plan.plan
+    plan = view.plan
     by_text = int((plan.leaf_unit < 0).sum())
     text = (
-        f"Plan {report.plan.version} by {report.plan.row['planner']}: {counted(plan.leaves, 'leaf', 'leaves')}"
+        f"Plan {view.version} by {view.row['planner']}: {counted(plan.leaves, 'leaf', 'leaves')}"
         f" ({whole(by_text)} partitioned by text) over {plan.grid.columns} × {plan.grid.rows} cells, served by"
         f" {counted(plan.workers, 'worker')}. Numbers on the map name workers."
     )
-    if (older := report.plan.row["retiring_version"]) is not None:
+    if (older := view.row["retiring_version"]) is not None:
         text += (
             f" Plan {older} is being retired: it still serves the subscriptions that were there before plan"
-            f" {report.plan.version}, and objects go to the workers that either plan asks for."
+            f" {view.version}, and objects go to the workers that either plan asks for."
         )
     return element("p", text, class_="note")
 
 
 def _map_card(report: Report, drawing: Markup) -> Markup:
-    layers = [("plan", "Plan"), ("objects", "Objects"), ("matches", "Matches")]
-    boxes = [
-        element("label", element("input", type="checkbox", checked=True, data_layer=name), title)
-        for name, title in layers
-    ]
-    zooms = [("in", "+", "Zoom in"), ("out", "−", "Zoom out"), ("all", "All", "Show all")]
-    buttons = [element("button", sign, type="button", data_zoom=name, aria_label=title) for name, sign, title in zooms]
     hint = (
         "Choose a dot to read its match. By keyboard: Tab to the dots, then the arrow keys."
         if report.matches
@@ -193,7 +187,7 @@ def _map_card(report: Report, drawing: Markup) -> Markup:
     )
     return element(
         "div",
-        element("div", boxes, element("span", buttons, class_="zoom"), class_="tools"),
+        map_tools([("plan", "Plan"), ("objects", "Objects"), ("matches", "Matches")]),
         element("div", drawing, aside, class_="mapped"),
         _legend(report),
         class_="card",
@@ -201,15 +195,24 @@ def _map_card(report: Report, drawing: Markup) -> Markup:
 
 
 def _legend(report: Report) -> Markup:
-    items = [("dot objects-dot", f"{counted(len(report.points), 'object')} (a sample)")]
-    items.append(("dot match-dot", f"{counted(len(report.matches), 'match', 'matches')} (a sample)"))
-    items.append(("dot city-dot", "cities, as the base map"))
-    if report.plan is not None:
-        shown = min(report.plan.plan.workers, COLOURS)
-        items += [(f"w{worker}", f"worker {worker}") for worker in range(shown)]
-        if report.plan.plan.workers > COLOURS:
+    return legend(
+        report.plan,
+        [
+            ("dot objects-dot", f"{counted(len(report.points), 'object')} (a sample)"),
+            ("dot match-dot", f"{counted(len(report.matches), 'match', 'matches')} (a sample)"),
+            ("dot city-dot", "cities, as the base map"),
+        ],
+    )
+
+
+def legend(view: PlanView | None, items: list[tuple[str, str]]) -> Markup:
+    """What the colours of the map mean: (class, text) of the dots, then the workers of the plan."""
+    if view is not None:
+        shown = min(view.plan.workers, COLOURS)
+        items = [*items, *((f"w{worker}", f"worker {worker}") for worker in range(shown))]
+        if view.plan.workers > COLOURS:
             items.append(("w0", f"colours repeat after worker {COLOURS - 1}"))
-        if (report.plan.plan.leaf_unit < 0).any():
+        if (view.plan.leaf_unit < 0).any():
             items.append(("by-text", "by text: several workers"))
     return element(
         "ul",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pststream.domain.plan import DispatchGrid
+from pststream.domain.region import Region
 from pststream.reports.html import Markup, element, joined
 from pststream.reports.leaves import Rectangles, rectangles
 from pststream.reports.numbers import counted, degrees, percent, short
@@ -55,6 +56,33 @@ def drawing(layers: Markup, projection: Projection, label: str) -> Markup:
     )
 
 
+def map_tools(layers: list[tuple[str, str]]) -> Markup:
+    """Switches of the layers (name, title), and the buttons that zoom."""
+    boxes = [
+        element("label", element("input", type="checkbox", checked=True, data_layer=name), title)
+        for name, title in layers
+    ]
+    zooms = [("in", "+", "Zoom in"), ("out", "−", "Zoom out"), ("all", "All", "Show all")]
+    buttons = [element("button", sign, type="button", data_zoom=name, aria_label=title) for name, sign, title in zooms]
+    return element("div", boxes, element("span", buttons, class_="zoom"), class_="tools")
+
+
+def draw_region(view: PlanView | None, region: Region, points: np.ndarray) -> Markup:
+    """A map of a region on the plan, with points float64[n, 2] of longitude and latitude."""
+    sides = np.array(region.boxes)
+    corners = [np.concatenate([sides[:, i], sides[:, i + 2], points[:, i]]) for i in (0, 1)]
+    # As much again on each side, to see where it lies.
+    lon, lat = (np.array([2 * x.min() - x.max(), 2 * x.max() - x.min()]) for x in corners)
+    projection = view_of(lon, lat)
+    layers = joined(
+        base_layers(projection),
+        _plan(view, None, projection) if view is not None else None,
+        element("path", id="region", d=region_path(region, projection)),
+        _dots(projection, points[:, 0], points[:, 1], class_="spot"),
+    )
+    return drawing(layers, projection, "Map of the region, on the plan")
+
+
 def base_layers(projection: Projection) -> Markup:
     """What lies under a plan: the hatch of what is shared by text, the graticule, cities as the base map."""
     lines = element("path", d="M0 0V7")
@@ -66,8 +94,8 @@ def base_layers(projection: Projection) -> Markup:
     return joined(element("defs", hatch), _graticule(projection), cities)
 
 
-def region_path(match: MatchView, projection: Projection) -> str:
-    """The subscription's region as path data: its boxes, or its circle where that crosses neither pole nor edge."""
+def region_path(match: MatchView | Region, projection: Projection) -> str:
+    """A region as path data: its boxes, or its circle where that crosses neither pole nor edge."""
     if match.circle is not None:
         lon, lat = _circle(*match.circle)
         if np.abs(lon).max() < 180 and abs(match.circle[1]) + match.circle[2] / 111_195 < 90:

@@ -1,14 +1,21 @@
 """The real thing: `make airflow` on a free port, DAGs triggered through the REST API with values of their forms."""
 
+import json
+import shutil
 import urllib.error
 from collections.abc import Iterator
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect, sync_playwright
 
 from pststream import names
 from tests.commands import Home
 from tests.dags.landing import ACCEPTED, PAIRS, REJECTED, fill
 from tests.e2e.airflow_api import Airflow, standalone
+
+CHROMIUM = shutil.which("chromium")
+PASSWORDS = "airflow/simple_auth_manager_passwords.json.generated"
 
 pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.spark, pytest.mark.e2e]
 
@@ -63,3 +70,69 @@ def test_the_scheduler_makes_a_plan_with_form_values(airflow: Airflow) -> None:
     assert (shown["kind"], shown["plan_version_before"], len(shown["load_after"])) == ("plan", 1, 3)
     assert "grid over 3 workers" in airflow.log("repartition", run, "show")
     assert Home(airflow.folder / "home").run("plans", "show")["plan_version"] == 1
+
+
+@pytest.mark.timeout(400)
+def test_the_page_is_in_the_menu_and_closed_to_strangers(airflow: Airflow) -> None:
+    found = [view for plugin in airflow.call("GET", "/api/v2/plugins")["plugins"] for view in plugin["external_views"]]
+    [entry] = [view for view in found if view["name"] == "PSTStream"]
+    assert (entry["href"], entry["destination"]) == ("/pststream/", "nav")
+    routes = {
+        "/pststream/": "Balance of the workers",
+        "/pststream/object?id=o1": "What it is",
+        "/pststream/object?id=o1&subscription=s1": "Why it matched, or not",
+        "/pststream/subscription?id=s1": "What it asks for",
+        "/pststream/pages/none.html": "",
+    }
+    for route, told in routes.items():
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            airflow.page(airflow.url + route, logged_in=False)
+        assert refused.value.code == 401, route
+        if told:
+            assert told in airflow.page(airflow.url + route), route
+    for route in ("/pststream/pages/none.html", "/pststream/subscription?id=nobody", "/pststream/object?id=nothing"):
+        with pytest.raises(urllib.error.HTTPError) as unknown:
+            airflow.page(airflow.url + route)
+        assert unknown.value.code == 404, route
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium to look with")
+def test_a_person_logs_in_looks_and_looks_up(airflow: Airflow) -> None:
+    [(user, password)] = json.loads((airflow.folder / PASSWORDS).read_text("utf-8")).items()
+    with sync_playwright() as playwright, playwright.chromium.launch(
+        executable_path=CHROMIUM, args=["--no-sandbox"]
+    ) as browser:  # fmt: skip
+        page = browser.new_page()
+        page.set_default_timeout(60_000)
+        page.goto(airflow.url)
+        page.locator("[name=username]").fill(user)
+        page.locator("[name=password]").fill(password)
+        page.keyboard.press("Enter")
+        page.wait_for_url(lambda url: "login" not in url)
+        page.goto(f"{airflow.url}/plugin/pststream")
+        frame = page.frame_locator("iframe[title=PSTStream]")
+        expect(frame.get_by_role("heading", name="Balance of the workers")).to_be_visible(timeout=60_000)
+        frame.get_by_label("Object id").fill("o1")
+        frame.get_by_label("Why it matched this subscription").fill("s2")
+        page.keyboard.press("Enter")
+        expect(frame.get_by_text("the object lies outside the region")).to_be_visible(timeout=60_000)
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            for width in (1280, 400):
+                page.set_viewport_size({"width": width, "height": 900})
+                for path in ("", "object?id=o1&subscription=s1", "subscription?id=s1", "object?id=none"):
+                    look_at(page, f"{airflow.url}/pststream/{path}")
+
+
+def look_at(page: Page, url: str) -> None:
+    """Accessible, no wider than the window, within its own policy; Tab finds the skip link first."""
+    refused: list[str] = []
+    page.on("console", lambda message: refused.append(message.text) if "Content Security" in message.text else None)
+    page.goto(url)
+    faults = [fault for fault in Axe().run(page).response["violations"] if fault["impact"] in ("serious", "critical")]
+    assert faults == [], url
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), url
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.getAttribute('href')") == "#content", url
+    assert refused == []

@@ -1,0 +1,79 @@
+"""The plugin's app: closed to strangers on every route, read-only, its pages as the reports make them."""
+
+import ast
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.unit.reports.page_home import write_home
+
+pytestmark = pytest.mark.airflow
+
+FILE = Path(__file__).parents[2] / "infra" / "airflow" / "plugins" / "pststream_pages.py"
+QUERY = {"id": "hostile", "subscription": "x"}
+
+
+@pytest.fixture(scope="module")
+def plugin(airflow_home: Path, tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """The plugin, loaded as Airflow loads it, on a small home."""
+    home = write_home(tmp_path_factory.mktemp("plugin") / "home")
+    (home / "home.json").write_text("{}")
+    (home / "pages").mkdir()
+    (home / "pages" / "one.html").write_text("<p>one</p>")
+    (home / "secret.html").write_text("secret")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PSTSTREAM_HOME", str(home))
+        spec = importlib.util.spec_from_file_location("pststream_pages_under_test", FILE)
+        assert spec and spec.loader
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return module
+
+
+def paths(plugin: ModuleType) -> list[str]:
+    return [route.path.replace("{name}", "one.html") for route in plugin.app.routes]
+
+
+def test_every_route_is_closed_to_strangers_and_only_reads(plugin: ModuleType) -> None:
+    from fastapi.testclient import TestClient
+
+    stranger = TestClient(plugin.app)
+    assert sorted(paths(plugin)) == ["/", "/object", "/pages/one.html", "/subscription"]
+    for path in paths(plugin):
+        answer = stranger.get(path, params=QUERY)
+        assert answer.status_code == 401 and "hostile" not in answer.text, path
+        assert stranger.get(path).status_code in (401, 422) and "one" not in stranger.get(path).text, path
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            assert stranger.request(method, path).status_code == 405, (method, path)
+
+
+def test_who_is_logged_in_gets_the_pages(plugin: ModuleType) -> None:
+    from fastapi.testclient import TestClient
+
+    client = TestClient(plugin.app)
+    plugin.app.dependency_overrides[plugin.get_user] = lambda: None
+    try:
+        found = {path: client.get(path, params={"id": "hostile"}) for path in paths(plugin)}
+        assert {path: answer.status_code for path, answer in found.items()} == {
+            "/": 200, "/object": 200, "/pages/one.html": 200, "/subscription": 404,
+        }  # fmt: skip
+        for path, answer in found.items():
+            assert answer.headers["content-type"].startswith("text/html"), path
+            assert answer.headers["content-security-policy"] == "frame-ancestors 'self'", path
+        assert "Balance of the workers" in found["/"].text
+        assert client.get("/object", params=QUERY).status_code == 404
+        assert client.get("/object").status_code == 422
+        for name in ("..%2Fsecret.html", "%2e%2e/secret.html", "none.html"):
+            assert client.get(f"/pages/{name}").status_code == 404
+    finally:
+        plugin.app.dependency_overrides.clear()
+
+
+def test_loading_the_plugin_loads_no_reports() -> None:
+    """Every process of Airflow loads plugins; the reports bring Arrow, which only the API server needs."""
+    imports = [
+        node for node in ast.parse(FILE.read_text("utf-8")).body if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert imports and "pststream" not in " ".join(map(ast.unparse, imports))
