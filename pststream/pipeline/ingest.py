@@ -76,7 +76,7 @@ def ingest(
     taking = _Taking(home, settings, kind, options, hold_unreadable, progress)
     with home.locked():
         finish(home, settings, progress)
-        known, learnt = taking.known(), spool.read_learnt(home)
+        known, learnt = taking.known(), spool.read_learnt(home) if addresses else {}
         sources = [Source(home, one, options.format, known, learnt, hold_unreadable) for one in addresses]
         if local:
             taking.take(_hashed(found))

@@ -170,9 +170,9 @@ def _refusal(address: str, error: ClientError) -> PstError:
     told = f"{address}: {code}"
     if code == "NoSuchBucket":
         return UsageError(f"{address}: there is no such bucket", "make it, or mend the address or the endpoint")
-    if status in (404, 412):
+    if code == "NoSuchKey" or status == 412:
         return Changed(f"{address}: has changed or gone since it was listed")
-    if status >= 500 or status == 429 or code in ("RequestTimeout", "SlowDown"):
+    if (status >= 500 and status != 501) or status == 429 or code in ("RequestTimeout", "SlowDown"):
         return RetryableError(told, "the store could not answer just now; run this again")
     if status in (401, 403):
         return UsageError(told, "ask for the rights s3:ListBucket on the bucket and s3:GetObject on what is in it")

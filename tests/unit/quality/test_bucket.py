@@ -141,6 +141,9 @@ def test_what_is_wrong_is_told_with_what_to_do(
     store.fault = lambda *request: 403
     denied = refusal(ADDRESS)
     assert isinstance(denied, UsageError) and "AccessDenied" in str(denied) and "s3:ListBucket" in denied.hint
+    for status in (404, 501):
+        store.fault = lambda *request, status=status: status
+        assert type(refusal(ADDRESS)) is UsageError
     store.well()
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://user:a-password@127.0.0.1:{free_port()}")
     unanswered = refusal(ADDRESS)
