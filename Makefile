@@ -9,7 +9,7 @@ RESULTS := kernel growth end-to-end steady-state calibrate planning planners pee
 SCALE ?= small
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-days test-quick lint format lock airflow bench peers results clean
+.PHONY: help setup demo test test-days test-quick lint format lock airflow audit bench peers results clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -46,6 +46,9 @@ lock: $(DONE)/uv  ## requirements.txt anew from requirements.in (add UPGRADE=--u
 
 airflow: setup  ## Airflow on this machine with the DAGs, the connection and the pool in place
 	$(BIN)/python infra/run_airflow.py
+
+audit: setup  ## known faults of the pinned packages (needs the network); fails for what could not be looked up
+	$(BIN)/uv tool run --system-certs pip-audit==2.10.1 --requirement requirements.txt --require-hashes --disable-pip --strict
 
 bench: setup  ## benchmarks as JSON, e.g. make bench BENCHES=kernel SCALE=full
 	@for name in $(BENCHES); do $(BIN)/pststream bench run $$name --scale $(SCALE) || exit; done

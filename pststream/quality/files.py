@@ -2,6 +2,7 @@
 
 import glob
 import hashlib
+import math
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,10 @@ _MAGIC = (
     (b"\xff\xfe", "text in UTF-16", "convert it to UTF-8"),
     (b"\xfe\xff", "text in UTF-16", "convert it to UTF-8"),
 )
+MOST_EXPANSION = 200
+ALWAYS_ALLOWED = 1 << 30
+"""A compressed file may hold so many bytes, and more only up to MOST_EXPANSION times its own size."""
+
 _DAMAGED = "it is cut short or damaged: fetch it again"
 
 
@@ -96,6 +101,7 @@ class ByteStream:
         try:
             if codec is not None and os.path.getsize(path) == 0:
                 raise InputFileError(path, "empty, though its name says it is compressed", _DAMAGED)
+            self._left = max(ALWAYS_ALLOWED, MOST_EXPANSION * os.path.getsize(path)) if codec else math.inf
             self._file = pa.OSFile(path)
             self._stream = pa.CompressedInputStream(self._file, codec) if codec else self._file
         except OSError as error:
@@ -113,6 +119,10 @@ class ByteStream:
                 break
             parts.append(part)
             size -= len(part)
+            self._left -= len(part)
+            if self._left < 0:
+                reason = f"holds more than {MOST_EXPANSION} times its own size, and more than {ALWAYS_ALLOWED} bytes"
+                raise InputFileError(self.path, reason, "if it is sound, decompress it first")
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:

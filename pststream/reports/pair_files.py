@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from pststream.reports.pairs import Inserted, Pairs
 
 COLUMNS = ("object_id", "subscription_id", "ts", "batch_id", "plan_version", "payload")
+_FORMULA, _NUMBER = r"^[=+\-@\t\r]", r"^[+-]?[0-9]+(\.[0-9]+)?$"
 _TIME = pa.timestamp("us", tz="UTC")
 _ROW_GROUP = 1_000_000
 _ROW_GROUP_BYTES = 128 * 1024 * 1024
@@ -31,7 +32,10 @@ class PairFile(Protocol):
 
 
 class CsvFile:
-    """CSV as in RFC 4180, with a header; fields are quoted where they have to be, lines end with a line feed."""
+    """CSV as in RFC 4180, with a header; fields are quoted where they have to be, lines end with a line feed.
+
+    Spreadsheets open CSV, and ids come from strangers: see `_csv_fields`. The other formats hold every text as it is.
+    """
 
     def __init__(self, file: BinaryIO, inserted: Inserted) -> None:
         self._file = file
@@ -130,6 +134,9 @@ def _write_lines(
 
 
 def _csv_fields(texts: pa.Array) -> pa.Array:
+    """Each text as a field. One that a spreadsheet would run as a formula begins with an apostrophe; numbers do not."""
+    formula = pc.and_not(pc.match_substring_regex(texts, _FORMULA), pc.match_substring_regex(texts, _NUMBER))
+    texts = pc.if_else(formula, _joined("'", texts), texts)
     quoted = _joined('"', pc.replace_substring(texts, '"', '""'), '"')
     return pc.if_else(pc.match_substring_regex(texts, '[",\r\n]'), quoted, texts)
 

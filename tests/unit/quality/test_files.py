@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pststream.errors import InputFileError, UsageError
+from pststream.quality import files
 from pststream.quality.files import ByteStream, check_head, seekable
 from pststream.quality.readers import find_files, format_of, sha256_of
 
@@ -87,6 +88,16 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputFileError, match=reason):
             ByteStream(str(tmp_path / name)).read(1)
+
+
+def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "ALWAYS_ALLOWED", 10_000)
+    (tmp_path / "small.gz").write_bytes(gzip.compress(bytes(10_000)))
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(bytes(100_000)))
+    with seekable(f"{tmp_path}/small.gz") as file:
+        assert len(file.read()) == 10_000
+    with pytest.raises(InputFileError, match="200 times its own size"):
+        seekable(f"{tmp_path}/bomb.gz")
 
 
 def test_several_compressed_streams_in_one_file_are_one(tmp_path: Path) -> None:

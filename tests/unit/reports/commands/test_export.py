@@ -54,6 +54,23 @@ def test_csv(hand_home: Home, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == ["m.csv"]
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("=1+1", "'=1+1"), ("@sum", "'@sum"), ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"), ("-x,y", "'-x,y"),
+        ("\t=1", "'\t=1"), ("-12.5", "-12.5"), ("+46", "+46"), ("a=1", "a=1"), ("-", "'-"),
+    ],
+)  # fmt: skip
+def test_no_id_is_a_formula_to_a_spreadsheet(hand_home: Home, tmp_path: Path, name: str, shown: str) -> None:
+    asked = add_file(hand_home, "requests", [insertion(1, name)])
+    seen = add_file(hand_home, "objects", [thing(1, name, 1)])
+    add_batch(hand_home, [match_row(key(seen, 1), name, 1, [key(asked, 1)])])
+    ((one, other, *_),) = exported(hand_home, tmp_path)
+    assert (one, other) == (shown, shown)
+    export_matches(hand_home, str(tmp_path / "m.jsonl"))
+    assert json.loads((tmp_path / "m.jsonl").read_text("utf-8"))["object_id"] == name
+
+
 def test_json_lines(hand_home: Home, tmp_path: Path) -> None:
     filled(hand_home)
     out = tmp_path / "m.jsonl"
