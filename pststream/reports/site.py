@@ -2,16 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from pststream.reports.explain import explain
 from pststream.reports.live import NoHome, read_live, tables_of
 from pststream.reports.live_page import live_page
 from pststream.reports.lookup_pages import message_page, object_page, subscription_page
 from pststream.reports.lookups import object_file, subscription_file
 from pststream.reports.plan_view import read_plan
+from pststream.reports.tolerant import Tables
 
 NOT_FOUND, UNAVAILABLE = 404, 503
 
@@ -56,10 +57,16 @@ def _thing(home: str, object_id: str, subscription_id: str) -> Page:
         message = f"No object “{object_id}” was accepted."
         advice = "Ids are compared as they were published; pststream rejects lists the rows that were refused."
         return Page(NOT_FOUND, message_page("No such object", message, advice, found.rejects))
-    explained = explain(tables.home, object_id, subscription_id) if subscription_id else None
+    explained = _explained(tables, object_id, subscription_id) if subscription_id else None
     known = explained is None or bool(explained["pairs"])
     page = object_page(object_id, found, read_plan(tables), explained, subscription_id)
     return Page(200 if known else NOT_FOUND, page)
+
+
+def _explained(tables: Tables, object_id: str, subscription_id: str) -> dict[str, Any]:
+    from pststream.reports.explain import explain  # here, since it loads Numba
+
+    return explain(tables.home, object_id, subscription_id)
 
 
 def _served(home: str, make: Callable[[], Page]) -> Page:
