@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,4 +127,5 @@ def stop_spark() -> None:
     from pyspark import SparkContext
 
     if SparkContext._active_spark_context is not None:
-        SparkContext._active_spark_context.stop()
+        with suppress(OSError):  # it has died
+            SparkContext._active_spark_context.stop()

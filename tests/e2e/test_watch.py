@@ -1,6 +1,8 @@
 """The watcher as a process: takes what lands, lets nobody in beside it but upkeep, survives what may come, and ends."""
 
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import psutil
 import pytest
 
 from pststream.pipeline.ending import STOP_SECONDS
-from tests.commands import KILLED, Home, run_here
+from tests.commands import KILLED, ROOT, Home, run_here
 from tests.killing import assert_as_the_twin, home_for, written
 from tests.oracles.twin import LogFile
 from tests.watching import Watching, landing_folder
@@ -120,6 +122,33 @@ def test_killed_at_work_and_started_again(home: Home, landing: Path, world: Writ
     assert told["state"] == "failed" and "newer version" in told["error"]
     assert_as_the_twin(home, log_of(world), world.lateness_seconds)
     assert home.run("check", "--all")["success"]
+
+
+ABANDONING = """
+import os, signal, threading, time
+from pststream.pipeline import ending, spark_tasks
+from pststream.settings import Settings
+from pststream.state.session import get_context, kill_spark, stop_spark
+
+ending.STOP_SECONDS = 1.0
+with ending.Ending(kill_spark) as asking:
+    context = get_context(Settings(spark_master="local[1]"))
+    asking.listen()
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    began = time.monotonic()
+    try:
+        spark_tasks.run_tasks(context, [300], time.sleep)
+    except (Exception, ending.Abandoned):
+        print(asking.abandoned, time.monotonic() - began < 60)
+stop_spark()
+os._exit(0)
+"""
+
+
+def test_a_step_in_spark_is_abandoned() -> None:
+    """Spark would wait for its tasks, which know nothing of the signal."""
+    done = subprocess.run([sys.executable, "-c", ABANDONING], cwd=ROOT, capture_output=True, text=True, timeout=250)
+    assert (done.returncode, done.stdout.split()) == (0, ["True", "True"]), done.stderr[-3000:]
 
 
 def test_what_cannot_be_watched_is_refused(home: Home, landing: Path) -> None:
