@@ -47,7 +47,7 @@ def _add(commands, name, run, text, example, **defaults):  # type: ignore[no-unt
     command.add_argument("--home", help="where the tables live (PSTSTREAM_HOME; default ./pststream-home)")
     command.add_argument("--json", action="store_true", help="one JSON document on standard output")
     command.add_argument("--quiet", action="store_true", help="no progress on standard error")
-    command.set_defaults(command=run, **defaults)
+    command.set_defaults(command=run, name_of_command=name, **defaults)
     return command
 
 

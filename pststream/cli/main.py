@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pststream.cli.arguments import build_parser
+from pststream.cli.lines import Lines
 from pststream.errors import PstError
 from pststream.settings import Settings, load_settings
 from pststream.state.home import Home
@@ -82,15 +83,18 @@ def _run(arguments: Any) -> Answer:
     options = ("planner", "workers", "timezone", "sigma", "repartition_gain")
     changes = {name: getattr(arguments, name, None) for name in options}
     settings = load_settings(home.path, **changes)
-    say = (lambda _: None) if arguments.quiet else (lambda message: print(message, file=sys.stderr, flush=True))
-    return arguments.command(Context(home, settings, say), arguments)
+    return arguments.command(Context(home, settings, _lines(arguments).say), arguments)
 
 
 def _fail(arguments: Any, message: str, code: int, kind: str) -> int:
     if arguments.json:
         print(json.dumps({"error": message, "kind": kind, "exit_code": code}))
-    print(f"pststream: {message}", file=sys.stderr)
+    _lines(arguments).fail(message)
     return code
+
+
+def _lines(arguments: Any) -> Lines:
+    return Lines(arguments.name_of_command, arguments.quiet)
 
 
 def _first_lines(error: Exception, most: int = 12) -> str:

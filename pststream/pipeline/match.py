@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.note import Note
 from pststream.pipeline.executor import Work, work_of
 from pststream.pipeline.index import apply_requests
 from pststream.pipeline.match_tasks import LATE, NEW, Report, Scan, UnitCounts, match_worker, route
@@ -66,15 +67,12 @@ def match(
     batches: list[dict[str, Any]] = []
     with home.locked():
         while (batch := _next_batch(home, settings, max_objects or settings.max_objects)) is not None:
-            progress(
-                f"batch {batch['batch_id']}: objects {batch['objects_after']}..{batch['objects_to']},"
-                f" requests {batch['requests_after']}..{batch['requests_to']}, plan {batch['plan_version']}"
-            )
+            text = f"objects {batch['objects_after']}..{batch['objects_to']}"
+            text += f", requests {batch['requests_after']}..{batch['requests_to']}, plan {batch['plan_version']}"
+            progress(_note(batch, text))
             done = run_batch(home, settings, batch)
             batches.append(summary(done))
-            progress(
-                f"batch {done['batch_id']}: {done['objects']} objects, {done['matches']} matches, {done['seconds']}"
-            )
+            progress(_note(done, f"{done['objects']} objects, {done['matches']} matches, {done['seconds']}"))
             if one:
                 break
     return {
@@ -82,6 +80,10 @@ def match(
         "objects": sum(b["objects"] for b in batches),
         "matches": sum(b["matches"] for b in batches),
     }
+
+
+def _note(batch: dict[str, Any], text: str) -> Note:
+    return Note(f"batch {batch['batch_id']}: {text}", step="match", batch_id=batch["batch_id"])
 
 
 def summary(row: dict[str, Any]) -> dict[str, Any]:

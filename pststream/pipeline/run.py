@@ -4,11 +4,13 @@ Nobody stands by while it runs, so a file that cannot be read is held in quarant
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pststream import names
 from pststream.errors import RunnerBusy, UsageError
+from pststream.note import Note
 from pststream.pipeline.arrivals import KINDS
 from pststream.pipeline.deliver import deliver
 from pststream.pipeline.ingest import ReaderOptions, ingest
@@ -58,4 +60,9 @@ def take_in(
 ) -> dict[str, Any]:
     """Ingest what landed; the options of columns are those of objects."""
     reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone)
-    return ingest(home, settings, kind, paths, reading, progress, hold_unreadable=True)
+    told = partial(_of_ingest, progress)
+    return ingest(home, settings, kind, paths, reading, told, hold_unreadable=True)
+
+
+def _of_ingest(progress: Progress, text: str) -> None:
+    progress(Note(text, step="ingest"))

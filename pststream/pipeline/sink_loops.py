@@ -2,6 +2,7 @@
 
 import threading
 
+from pststream.note import Note
 from pststream.pipeline.deliver import Say, deliver
 from pststream.settings import Settings
 from pststream.sink_settings import SinkSettings
@@ -46,7 +47,7 @@ class _Loop(threading.Thread):
         super().__init__(daemon=True, name=f"sink-{sink.name}")
         self.woken = threading.Event()
         self._home, self._settings, self._sink = home, settings, sink
-        self._progress, self._stopping = progress, stopping
+        self._progress, self._stopping = (lambda text: progress(Note(text, step="deliver"))), stopping
 
     def run(self) -> None:
         pause = 0.0

@@ -11,6 +11,7 @@ from typing import Any
 
 from pststream import names
 from pststream.errors import HomeBusy, HomeError, RetryableError, RunnerBusy, SettingError, UsageError
+from pststream.note import Note
 from pststream.pipeline.arrivals import Arrivals
 from pststream.pipeline.ending import Abandoned, Ending
 from pststream.pipeline.ingest import ReaderOptions
@@ -30,6 +31,9 @@ FATAL = (UsageError, SettingError, HomeError)
 
 LEDGER_SECONDS = 5.0
 """The ledger is looked into this often, for what others have ingested or released."""
+
+WARM_SECONDS = 25.0
+"""Spark ends Python workers that were idle for a minute; so they are given something to do this often."""
 
 LOOK_SHARE = 0.05
 """The part of the time that looking into a landing folder full of files may take."""
@@ -86,15 +90,16 @@ class _Watcher:
     _failed: int = 0
     _pending: bool = True
     _ledger_at: float = -LEDGER_SECONDS
+    _warm_at: float = 0.0
 
     def __post_init__(self) -> None:
         self.sinks = SinkLoops(self.home, self.settings, self.progress)
 
     def start(self) -> None:
         """Spark, and the kernels in its Python workers, before the first file comes."""
-        context = get_context(self.settings)
+        get_context(self.settings)
         self.ending.listen()
-        run_tasks(context, range(context.defaultParallelism), _warm)
+        self._warm_up()
         self.sinks.start()
         self.progress("watching")
 
@@ -134,6 +139,14 @@ class _Watcher:
         if not self.ending.asked and (self._pending or time.monotonic() - self._ledger_at > LEDGER_SECONDS):
             self._match()
 
+        if time.monotonic() - self._warm_at > WARM_SECONDS:
+            self._warm_up()
+
+    def _warm_up(self) -> None:
+        context = get_context(self.settings)
+        run_tasks(context, range(context.defaultParallelism), _warm)
+        self._warm_at = time.monotonic()
+
     def _match(self) -> None:
         done = match(self.home, self.settings, max_objects=self.max_objects, one=True, progress=self.progress)
         self._ledger_at = time.monotonic()
@@ -156,7 +169,8 @@ class _Watcher:
         self._failed += 1
         self.totals["failures"] += 1
         pause = min(LEAST_PAUSE * 2.0 ** (self._failed - 1), MOST_PAUSE)
-        self.progress(f"a round failed, {self._failed} in a row; the next in {pause:.0f} s: {reason}")
+        text = f"a round failed, {self._failed} in a row; the next in {pause:.0f} s: {reason}"
+        self.progress(Note(text, level="warning"))
         self._tell("failing", failures=self._failed, error=reason)
         return pause
 
