@@ -6,6 +6,7 @@ fails is not overtaken.
 """
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -80,7 +81,9 @@ class _Requests:
             config = Config(
                 connect_timeout=self._timeout, read_timeout=self._timeout, retries={"total_max_attempts": 1}
             )
-            self._client = boto3.session.Session().client(name, config=config)
+            # boto3 itself does not read AWS_REGION.
+            session = boto3.session.Session(region_name=os.environ.get("AWS_REGION") or None)
+            self._client = session.client(name, config=config)
         return self._client
 
     def _body(self, body: str) -> dict[str, str]:

@@ -112,6 +112,13 @@ def test_a_queue_that_is_not_there(aws: str) -> None:
     assert caught.value.lasting and "NonExistent" in str(caught.value)
 
 
+def test_the_region_of_either_variable(aws: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = new_queue("regional")
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    monkeypatch.setenv("AWS_REGION", "eu-north-1")
+    assert sink(Queue, url).deliver(Batch("1", messages(2))) == []
+
+
 def test_a_server_that_is_not_there(aws: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
     with pytest.raises(SinkDown, match="EndpointConnectionError") as caught:
@@ -128,14 +135,19 @@ def test_no_credentials(aws: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 
 
 class Answering(Queue):
-    """A queue whose service answers what the test says."""
+    """A queue whose service answers what the test says; requests of more than `most` messages are too long for it."""
 
-    def __init__(self, failed: list[dict[str, Any]]) -> None:
+    def __init__(self, failed: list[dict[str, Any]], most: int = 10) -> None:
         super().__init__(SinkSettings("q", "sqs", "https://sqs.example/q"))
-        self.failed = failed
+        self.most, self.failed = most, failed
+        self.sent: list[list[str]] = []
 
     def _send(self, entries: list[dict[str, Any]]) -> dict[str, Any]:
-        return {"Successful": [], "Failed": self.failed}
+        if len(entries) > self.most:
+            error = {"Code": "AWS.SimpleQueueService.BatchRequestTooLong", "Message": "too long"}
+            raise ClientError({"Error": error, "ResponseMetadata": {"HTTPStatusCode": 400}}, "SendMessageBatch")
+        self.sent.append([entry["MessageAttributes"]["message_id"]["StringValue"] for entry in entries])
+        return {"Failed": self.failed}
 
 
 def test_status_200_with_entries_that_failed() -> None:
@@ -156,28 +168,12 @@ def test_requests() -> None:
     assert list(requests_of([], one_of_a_group=True)) == []
 
 
-class Saying(Queue):
-    """A queue whose service says what is told; requests of more than `most` messages are too long for it."""
-
-    def __init__(self, most: int, failed: list[dict[str, Any]]) -> None:
-        super().__init__(SinkSettings("q", "sqs", "https://sqs.example/q"))
-        self.most, self.failed = most, failed
-        self.sent: list[list[str]] = []
-
-    def _send(self, entries: list[dict[str, Any]]) -> dict[str, Any]:
-        if len(entries) > self.most:
-            error = {"Code": "AWS.SimpleQueueService.BatchRequestTooLong", "Message": "too long"}
-            raise ClientError({"Error": error, "ResponseMetadata": {"HTTPStatusCode": 400}}, "SendMessageBatch")
-        self.sent.append([entry["MessageAttributes"]["message_id"]["StringValue"] for entry in entries])
-        return {"Failed": self.failed}
-
-
 def test_a_request_that_is_too_long_is_halved() -> None:
-    sink, ten = Saying(3, []), messages(10)
+    sink, ten = Answering([], most=3), messages(10)
     assert sink.deliver(Batch("x", ten)) == []
     assert [one for request in sink.sent for one in request] == [message.id for message in ten]
     assert max(map(len, sink.sent)) <= 3
-    refused = Saying(0, []).deliver(Batch("x", ten[:2]))
+    refused = Answering([], most=0).deliver(Batch("x", ten[:2]))
     assert [(one.message.id, one.reason) for one in refused] == [
         (message.id, "AWS.SimpleQueueService.BatchRequestTooLong") for message in ten[:2]
     ]
@@ -186,8 +182,5 @@ def test_a_request_that_is_too_long_is_halved() -> None:
 def test_a_message_that_was_throttled_is_not_refused() -> None:
     throttled = {"Id": "1", "SenderFault": True, "Code": "KmsThrottled"}
     with pytest.raises(SinkDown, match="KmsThrottled") as down:
-        Saying(10, [throttled]).deliver(Batch("x", messages(3)))
+        Answering([throttled]).deliver(Batch("x", messages(3)))
     assert not down.value.lasting
-    at_fault = {"Id": "1", "SenderFault": True, "Code": "InvalidMessageContents"}
-    (refusal,) = Saying(10, [at_fault]).deliver(Batch("x", messages(3)))
-    assert (refusal.message.id, refusal.reason) == (messages(3)[1].id, "InvalidMessageContents")
