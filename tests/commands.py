@@ -58,7 +58,7 @@ def run_apart(*arguments: str | Path, environment: dict[str, str] | None = None)
         env={**os.environ, **(environment or {})},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=550,
     )
     return Result(done.returncode, done.stdout, done.stderr)
 

@@ -45,10 +45,10 @@ def moto_server(port: int | None = None) -> Iterator[str]:
 
 
 def _wait(url: str, process: "subprocess.Popen[bytes]") -> None:
-    for _ in range(300):
+    for _ in range(3000):
         assert process.poll() is None, "moto_server ended"
         try:
-            urllib.request.urlopen(f"{url}/moto-api/", timeout=1).close()
+            urllib.request.urlopen(f"{url}/moto-api/", timeout=10).close()
         except OSError:
             time.sleep(0.1)
         else:

@@ -18,6 +18,9 @@ from pststream.workload.postings import Postings, postings_of
 MOST_LOADED = 3
 """The paper's p: cells that phase I looks at."""
 
+LOWER = 1.0 - 1e-9
+"""Less than this much lower is no improvement."""
+
 
 @dataclass(frozen=True)
 class Adjustment:
@@ -145,14 +148,14 @@ def _phase_two(course: _Course, method: str, seed: int) -> bool:
     blocks = block_loads(course.sample, course.plan, course.cost.rates(course.sample), origin)
     difference = float(course.loads.load[origin] - course.loads.load[target])
     # A block with as much load as the difference would only turn it round.
-    small = np.flatnonzero(blocks.loads < difference)
+    small = np.flatnonzero(blocks.loads < difference * LOWER)
     loads, sizes = blocks.loads[small], blocks.subscriptions[small]
     chosen = select_cells(method, loads, sizes, min(difference / 2, float(loads.sum()) * (1 - 1e-9)), seed)
     if not len(chosen):
         return False
     move = Move(origin, target, blocks.cells_of(small[chosen]))
     plan, after = course.tried(move)
-    if _greater(after, origin, target) >= course.loads.load[origin]:
+    if _greater(after, origin, target) >= course.loads.load[origin] * LOWER:
         return False
     course.take(move, method, plan, after)
     return True

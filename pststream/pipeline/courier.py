@@ -26,7 +26,7 @@ class Courier:
     place      how far the sink was told
     deadline   as `time.monotonic` tells; it is `seconds` after the first message is at hand, so that a large batch,
                which takes long to be sorted, gets on in each run
-    heard      when the sink last answered, as `time.monotonic` tells
+    heard      when the sink last answered, or a portion was at hand, as `time.monotonic` tells
     delivered, refused   messages of this run
     """
 
@@ -80,6 +80,7 @@ class Courier:
         limits = Limit(self.place.limit, self.place.limit_seconds)
         messages = self._outbox.messages(batch_id, limits, self.place.told)
         for part in portions(messages, self._sink):
+            self._hear()  # what was waited for until now is our own reading
             if self._late():
                 return False
             self._patience.deadline = min(self.deadline, time.monotonic() + self._seconds)

@@ -25,7 +25,7 @@ from pststream.state.home import Home
 Say = Callable[[str], None]
 Opener = Callable[[SinkSettings], Sink]
 
-GRACE_SECONDS = 5.0
+GRACE_SECONDS = 15.0
 """How long a sink that does not come back is waited for, beyond its time and that of one request."""
 
 POLL_SECONDS = 0.1

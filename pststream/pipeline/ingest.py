@@ -79,7 +79,7 @@ def ingest(
         known, learnt = taking.known(), spool.read_learnt(home) if addresses else {}
         sources = [Source(home, one, options.format, known, learnt, hold_unreadable) for one in addresses]
         if local:
-            taking.take(_hashed(found))
+            taking.take(_hashed(found, hold_unreadable))
         try:
             for source in sources:
                 taking.skipped += source.skipped
@@ -197,14 +197,19 @@ def _is_whole(home: Home, file: File) -> bool:
     return Path(path).is_file() and sha256_of(path) == file["sha256"]
 
 
-def _hashed(paths: list[str]) -> list[Offered]:
-    """Local files as they are offered to the log."""
+def _hashed(paths: list[str], tolerant: bool) -> list[Offered]:
+    """Local files as they are offered to the log; one that is gone by now is left out, or InputFileError is raised."""
+
+    def offered(path: str) -> Offered | None:
+        try:
+            return Offered(str(Path(path).absolute()), sha256_of(path), Path(path).stat().st_size)
+        except (InputFileError, OSError):
+            if not tolerant:
+                raise
+            return None
+
     with ThreadPoolExecutor(4) as pool:
-        hashes = list(pool.map(sha256_of, paths))
-    return [
-        Offered(str(Path(path).absolute()), sha256, Path(path).stat().st_size)
-        for path, sha256 in zip(paths, hashes, strict=True)
-    ]
+        return [one for one in pool.map(offered, paths) if one is not None]
 
 
 def _numbered(home: Home, files: list[File]) -> list[File]:

@@ -53,6 +53,8 @@ class _Loop(threading.Thread):
         pause = 0.0
         while not self._stopping.is_set():
             self.woken.clear()
+            if self._stopping.is_set():  # `stop` may have woken it just before that was cleared
+                break
             state = self._tell()
             pause = 0.0 if state in (OK, BEHIND) else min(2 * pause or LEAST_PAUSE, MOST_PAUSE)
             if state == OK:

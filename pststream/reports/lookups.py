@@ -21,6 +21,9 @@ LOOKED_AT = 4_000_000
 """Pairs that are searched for those of one subscription: they lie in the order of the batches, not in its own."""
 
 SHOWN = 40
+MOST_FOUND = 10_000
+"""Pairs of one id that are held, the latest or the first; more are counted."""
+
 _THINGS = 5
 
 
@@ -90,6 +93,8 @@ def _objects_of(reader: Reader, keys: list[int]) -> tuple[list[Met], int, bool]:
             looked_at += len(subscription)
             fields = batch.select(columns[:-1]).take(pa.array(row[hit])).to_pylist()
             found += zip(fields, subscription[hit].tolist())
+            if len(found) >= MOST_FOUND or looked_at >= LOOKED_AT:
+                return _met(reader, found), looked_at, False
     return _met(reader, found), looked_at, True
 
 
@@ -113,8 +118,15 @@ def _subscriptions_of(reader: Reader, things: list[Thing]) -> tuple[list[Met], i
     """Some pairs of the objects, and how many there are."""
     columns = ("object_key", "ts", "batch_id", "worker", "subscription_keys")
     mine = pds.field("object_key").isin([thing.key for thing in things]) & (pds.field("worker") >= 0)
-    rows = reader.rows(names.MATCHES, columns, only_done(reader) & mine)
-    pairs = _held(reader, [(row, key) for row in rows for key in row["subscription_keys"]])
+    rows: list[tuple[dict[str, Any], int]] = []
+    count = 0
+    for batch in reader.batches(names.MATCHES, columns, only_done(reader) & mine):
+        row, keys = opened(batch.column("subscription_keys"))
+        fields = batch.select(columns[:-1]).to_pylist()
+        count += len(keys)
+        first = slice(MOST_FOUND - len(rows))
+        rows += [(fields[place], key) for place, key in zip(row[first].tolist(), keys[first].tolist())]
+    pairs = _held(reader, rows)
     shown = sorted(pairs, key=lambda pair: (-pair[0]["object_key"], pair[1]))[:SHOWN]
     wanted = pds.field("request_key").isin(sorted({key for _, key in shown}))
     told = reader.rows(names.REQUESTS, ("request_key", "subscription_id", "keywords"), wanted) if shown else []
@@ -124,4 +136,4 @@ def _subscriptions_of(reader: Reader, things: list[Thing]) -> tuple[list[Met], i
         for row, key in shown
         if key in known
     ]
-    return met, len(pairs)
+    return met, len(pairs) if count <= MOST_FOUND else count

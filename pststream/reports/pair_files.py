@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pststream.reports.pairs import Inserted, Pairs
 
 COLUMNS = ("object_id", "subscription_id", "ts", "batch_id", "plan_version", "payload")
-_FORMULA, _NUMBER = r"^[=+\-@\t\r]", r"^[+-]?[0-9]+(\.[0-9]+)?$"
+_FORMULA, _NUMBER = r"^[=+\-@\t\r\n]", r"^[+-]?[0-9]+(\.[0-9]+)?$"
 _TIME = pa.timestamp("us", tz="UTC")
 _ROW_GROUP = 1_000_000
 _ROW_GROUP_BYTES = 128 * 1024 * 1024

@@ -60,7 +60,9 @@ def hold(home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], first: i
     for file, reasons in files:
         number = first + len(rows)
         copy = f"{FOLDER}/{number}/{Path(file['path']).name}"
-        if not _copied(local_path(home, file), file["sha256"], Path(home.path) / copy):
+        target = Path(home.path) / copy
+        if not _copied(local_path(home, file), file["sha256"], target):
+            shutil.rmtree(target.parent, ignore_errors=True)
             continue
         kept = {name: file[name] for name in ("kind", "path", "sha256", "bytes", "options")}
         rows.append(kept | {"hold_id": number, "copy": copy, "reasons": reasons, "status": HELD, "at": control.now()})
@@ -76,7 +78,7 @@ def _copied(path: str, sha256: str, target: Path) -> bool:
     target.parent.mkdir(parents=True)
     try:
         shutil.copyfile(path, target)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return False
     with open(target, "rb") as copied:
         return hashlib.file_digest(copied, "sha256").hexdigest() == sha256

@@ -59,8 +59,9 @@ def block_loads(sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, w
     terms = (sample.term_offsets, sample.terms, live_terms_of(sample), sample.reads)
     objects, reads = objects_of_cells(grid.cell(sample.lon, sample.lat), *terms, arrays, worker)
     cells = _walk(plan, worker)
-    least = max(1, min(OBJECTS, int(objects.sum()) // FEWEST))
-    block = fill_blocks(objects[cells], least)
+    # Where no object says what is near what, cells are counted.
+    held = objects[cells] if objects.any() else np.ones(len(cells), np.int64)
+    block = fill_blocks(held, max(1, min(OBJECTS, int(held.sum()) // FEWEST)))
     blocks = int(block[-1]) + 1 if len(block) else 0
     order = np.lexsort((cells, block))
     codes, code_leaf, code_block = _coded(plan, cells, block)

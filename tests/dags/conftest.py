@@ -45,7 +45,7 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv(f"AIRFLOW_CONN_{names.SPARK_CONNECTION.upper()}", json.dumps(connection))
         patch.syspath_prepend(str(DAGS))
         command = [str(Path(sys.executable).parent / "airflow"), "db", "migrate"]
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        subprocess.run(command, check=True, capture_output=True, timeout=500)
         yield home
 
 

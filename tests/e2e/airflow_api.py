@@ -19,7 +19,9 @@ from typing import Any
 import psutil
 
 ROOT = Path(__file__).parents[2]
-START, RUN, STOP = 150.0, 240.0, 60.0
+START, RUN, STOP = 400.0, 600.0, 150.0
+ASKING = 60.0
+"""How long an answer of 500 is asked for again: Airflow's SQLite is locked at times."""
 OVER = {"success", "failed"}
 READING = 5.0
 """Seconds until a person has read what is asked."""
@@ -40,8 +42,15 @@ class Airflow:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=30) as response:
-            return json.load(response)
+        deadline = time.monotonic() + ASKING
+        while True:
+            try:
+                with opener.open(request, timeout=120) as response:
+                    return json.load(response)
+            except urllib.error.HTTPError as error:
+                if method != "GET" or error.code < 500 or time.monotonic() > deadline:
+                    raise
+            time.sleep(1)
 
     def log_in(self) -> None:
         """Take a token with the password that Airflow made up."""
@@ -114,7 +123,7 @@ class Airflow:
         """What a browser gets."""
         headers = {"Cookie": f"_token={self.token}"} if logged_in else {}
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(urllib.request.Request(url, headers=headers), timeout=30) as response:
+        with opener.open(urllib.request.Request(url, headers=headers), timeout=120) as response:
             return response.read().decode()
 
     def log(self, dag: str, run: str, task: str) -> str:

@@ -17,7 +17,7 @@ from tests.e2e.airflow_api import Airflow, standalone
 CHROMIUM = shutil.which("chromium")
 PASSWORDS = "airflow/simple_auth_manager_passwords.json.generated"
 
-pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.spark, pytest.mark.e2e]
+pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.spark, pytest.mark.e2e, pytest.mark.timeout(1500)]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,6 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
         yield here
 
 
-@pytest.mark.timeout(400)
 def test_a_bad_value_of_a_form_is_refused_before_any_task_runs(airflow: Airflow) -> None:
     airflow.turn_on("repartition")
     for form in ({"planner": "voronoi"}, {"workers": 0}, {"dry_run": "yes"}):
@@ -39,7 +38,6 @@ def test_a_bad_value_of_a_form_is_refused_before_any_task_runs(airflow: Airflow)
     assert airflow.runs("repartition") == []
 
 
-@pytest.mark.timeout(400)
 def test_the_scheduler_runs_a_micro_batch_with_a_form_value(airflow: Airflow) -> None:
     airflow.turn_on("micro_batch")
     run = airflow.trigger("micro_batch", {"max_objects": 3})
@@ -57,7 +55,6 @@ def test_the_scheduler_runs_a_micro_batch_with_a_form_value(airflow: Airflow) ->
     assert found == PAIRS
 
 
-@pytest.mark.timeout(400)
 def test_the_scheduler_makes_a_plan_with_form_values(airflow: Airflow) -> None:
     airflow.turn_on("repartition")
     run = airflow.trigger("repartition", {"planner": "grid", "workers": 3, "dry_run": True})
@@ -72,7 +69,6 @@ def test_the_scheduler_makes_a_plan_with_form_values(airflow: Airflow) -> None:
     assert Home(airflow.folder / "home").run("plans", "show")["plan_version"] == 1
 
 
-@pytest.mark.timeout(400)
 def test_the_page_is_in_the_menu_and_closed_to_strangers(airflow: Airflow) -> None:
     found = [view for plugin in airflow.call("GET", "/api/v2/plugins")["plugins"] for view in plugin["external_views"]]
     [entry] = [view for view in found if view["name"] == "PSTStream"]
@@ -96,7 +92,6 @@ def test_the_page_is_in_the_menu_and_closed_to_strangers(airflow: Airflow) -> No
         assert unknown.value.code == 404, route
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium to look with")
 def test_a_person_logs_in_looks_and_looks_up(airflow: Airflow) -> None:
     [(user, password)] = json.loads((airflow.folder / PASSWORDS).read_text("utf-8")).items()

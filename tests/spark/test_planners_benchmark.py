@@ -31,5 +31,5 @@ def test_plans_are_made_in_time_and_memory_that_is_told(monkeypatch: pytest.Monk
     figures = run_benchmark("planning", "small", 1, Settings(), lambda _: None)["figures"]
     assert {f"{name}_seconds" for name in PLANNERS} < set(figures)
     assert all(figures[f"{name}_seconds"] > 0 for name in PLANNERS)
-    assert figures["share_seconds"] < 5 and figures["merge_seconds"] < 5
+    assert figures["share_seconds"] < 60 and figures["merge_seconds"] < 60
     assert 0.05 < figures["peak_memory_gb"] < 24

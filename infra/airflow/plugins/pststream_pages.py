@@ -18,6 +18,7 @@ from fastapi.responses import FileResponse, HTMLResponse
 HOME = os.environ.get("PSTSTREAM_HOME", "./pststream-home")
 FOLDER = Path(os.environ.get("PSTSTREAM_PAGES") or f"{HOME}/pages").absolute()
 PREFIX = "/pststream"
+LONGEST_NAME = 255
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "frame-ancestors 'self'",
@@ -36,7 +37,7 @@ def overview() -> HTMLResponse:
 
 
 @app.get("/subscription")
-def subscription(id: str = Query(max_length=1_000)) -> HTMLResponse:
+def subscription(id: str = Query(min_length=1, max_length=1_000)) -> HTMLResponse:
     """One subscription."""
     from pststream.reports import site
 
@@ -45,7 +46,7 @@ def subscription(id: str = Query(max_length=1_000)) -> HTMLResponse:
 
 @app.get("/object")
 def one_object(
-    id: str = Query(max_length=1_000), subscription: str = Query(default="", max_length=1_000)
+    id: str = Query(min_length=1, max_length=1_000), subscription: str = Query(default="", max_length=1_000)
 ) -> HTMLResponse:
     """One object, and why it matched a subscription, or not."""
     from pststream.reports import site
@@ -57,7 +58,7 @@ def one_object(
 def adjustment(name: str) -> FileResponse:
     """The page of an adjustment."""
     file = FOLDER / name
-    if file.parent != FOLDER or file.suffix != ".html" or not file.is_file():
+    if len(name) > LONGEST_NAME or file.parent != FOLDER or file.suffix != ".html" or not file.is_file():
         raise HTTPException(404, "no such page")
     return FileResponse(file, media_type="text/html", headers=HEADERS)
 

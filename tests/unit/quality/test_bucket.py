@@ -29,10 +29,10 @@ def store(servers: tuple[BadStore, Uploader], monkeypatch: pytest.MonkeyPatch) -
     """The proxy, well, where the standard chain finds it; few tries and short waits."""
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL_S3": servers[0].url, "AWS_MAX_ATTEMPTS": "2"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(buckets, "READ_SECONDS", 0.5)
+    monkeypatch.setattr(buckets, "READ_SECONDS", 2)
     monkeypatch.setattr(buckets.time, "sleep", lambda seconds: None)
     servers[0].well()
-    servers[0].page = 1000
+    servers[0].page, servers[0].seconds = 1000, 6.0
     return servers[0]
 
 
@@ -92,7 +92,7 @@ def test_a_fault_that_passes_is_not_seen(store: BadStore, uploader: Uploader, fa
     faults: Iterator[int | str | None] = itertools.chain([fault], itertools.repeat(None))
     store.fault = lambda *request: next(faults) if is_body(*request) else None
     assert copied(bucket, stored) == CONTENT
-    assert len(store.read_keys()) == 2
+    assert len(store.read_keys()) >= 2
 
 
 @pytest.mark.parametrize("fault", ["cut", "hang", 503])

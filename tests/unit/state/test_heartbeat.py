@@ -34,10 +34,12 @@ def test_it_beats_until_the_end(bare: Home, monkeypatch: pytest.MonkeyPatch) -> 
     with Heart(bare) as heart:
         heart.tell("working", time.monotonic() - 10, waiting_files=2, batch_id=7, batches=1)
         first = told(bare)
-        time.sleep(0.1)
-        assert told(bare)["at"] > first["at"], "it beats by itself"
+        deadline = time.monotonic() + 60
+        while told(bare)["at"] <= first["at"]:
+            assert time.monotonic() < deadline, "it does not beat by itself"
+            time.sleep(0.02)
         assert first["alive"] and (first["process"], first["state"], first["batch_id"]) == (os.getpid(), "working", 7)
-        assert 10 <= first["lag_seconds"] < told(bare)["lag_seconds"] < 15
+        assert 10 <= first["lag_seconds"] < told(bare)["lag_seconds"] < 100
         assert "working" in lines_of_watcher(first)[0] and "2 files wait" in lines_of_watcher(first)[0]
         gone = told(bare, GONE_SECONDS + 1)
         assert not gone["alive"] and gone["lag_seconds"] > 40
