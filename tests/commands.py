@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from tests.worlds import WrittenWorld
 
 ROOT = Path(__file__).parents[1]
-ENTRY = "import sys; from pststream.cli.main import main; sys.exit(main(sys.argv[1:]))"
+ENTRY = "from pststream.cli.main import entry; entry()"
 KILLED = -9
 
 

@@ -87,7 +87,7 @@ def receiving(certificate: Path | None = None, **behaviour: Any) -> Iterator[Rec
         def _drip(self) -> None:
             """A byte now and then, for ever."""
             self.wfile.write(b"HTTP/1.0 200 OK\r\nX-Long: ")
-            for _ in range(200):
+            for _ in range(2000):
                 time.sleep(0.05)
                 self.wfile.write(b"x")
 

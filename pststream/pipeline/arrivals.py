@@ -5,25 +5,26 @@ import stat
 import time
 from pathlib import Path
 
-from pststream.quality.files import files_below
+from pststream.quality.files import files_below, has_format
 
 KINDS = ("requests", "objects")
 """Subfolders of a landing folder, in the order in which they are read."""
 
-Stamp = tuple[int, int, int, int]
+Stamp = tuple[int, int, int, int, int]
 
 
 class Arrivals:
     """The files of a landing folder, as they were when it was last looked into; holds a few words of each.
 
-    look_seconds    how long that took
+    format          of the objects; None: of any known one
+    look_seconds    how long the last look took
 
     A file is told when two looks in a row have found the same size and times, so one that is still being written waits;
     and again when it changes after it was taken.
     """
 
-    def __init__(self, landing: str) -> None:
-        self._landing = Path(landing)
+    def __init__(self, landing: str, format: str | None = None) -> None:
+        self._landing, self._format = Path(landing), format
         self._seen: dict[str, Stamp] = {}
         self._taken: dict[str, Stamp] = {}
         self._unmatched: dict[str, float] = {}
@@ -33,7 +34,7 @@ class Arrivals:
     def look(self) -> dict[str, list[str]]:
         """Files that are ready, by kind, in the order of their names; kinds without any are left out."""
         now = time.monotonic()
-        found = {kind: _stamps(self._landing / kind) for kind in KINDS}
+        found = {kind: _stamps(self._landing / kind, self._format if kind == "objects" else None) for kind in KINDS}
         stamps = {path: stamp for files in found.values() for path, stamp in files.items()}
         self._taken = {path: stamp for path, stamp in self._taken.items() if path in stamps}
         new = {path for path, stamp in stamps.items() if self._taken.get(path) != stamp}
@@ -69,14 +70,16 @@ class Arrivals:
         return min(self._unmatched.values(), default=self._looked_at)
 
 
-def _stamps(folder: Path) -> dict[str, Stamp]:
-    """The regular files below a folder, sorted, with what changes when they do."""
+def _stamps(folder: Path, format: str | None) -> dict[str, Stamp]:
+    """The regular files below a folder, of a format if one is given, sorted, with what changes when they do."""
     stamps = {}
     for path in files_below(folder):
+        if not has_format(path, format):
+            continue
         try:
             found = os.stat(path)
         except OSError:
             continue
         if stat.S_ISREG(found.st_mode):
-            stamps[path] = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            stamps[path] = (found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
     return stamps

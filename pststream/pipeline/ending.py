@@ -23,7 +23,7 @@ class Ending:
     """
 
     def __init__(self, abandon: Callable[[], None]) -> None:
-        self.asked = self.abandoned = False
+        self.asked = self.abandoned = self._over = False
         self._end_work = abandon
         self._before: dict[signal.Signals, Any] = {}
 
@@ -43,7 +43,14 @@ class Ending:
             signal.signal(name, self._ask)
         signal.signal(signal.SIGALRM, self._abandon)
 
+    def over(self) -> None:
+        """Nothing is left to abandon."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        self._over = True
+
     def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self._over:
+            return
         if self.asked:
             self._abandon(number, frame)
         self.asked = True
@@ -51,6 +58,8 @@ class Ending:
 
     def _abandon(self, number: int, frame: FrameType | None) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        if self.abandoned or self._over:
+            return
         self.abandoned = True
         self._end_work()
         raise Abandoned

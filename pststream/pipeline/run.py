@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream import names
-from pststream.errors import RunnerBusy, UsageError
+from pststream.errors import RetryableError, RunnerBusy, UsageError
 from pststream.note import Note
 from pststream.pipeline.arrivals import KINDS
 from pststream.pipeline.deliver import deliver
@@ -34,19 +34,27 @@ def run(
 
     `landing`: a folder, or an address in a bucket. Returns {"ingest": {"requests": …, "objects": …}, "match": …,
     "deliver": …}; a folder of one of the kinds that is absent or empty is no error, nor is a sink that is down. Raises
-    RunnerBusy while another runner, or a watcher, is at work on the home.
+    RunnerBusy while another runner, or a watcher, is at work on the home; at the end, RetryableError for a kind
+    that could not be read just now.
     """
     in_bucket = landing.startswith(names.BUCKETS)
     if not in_bucket:
         check_folder(landing)
     taken = {}
     with home.locked(RUNNER, RunnerBusy):
+        failures = []
         for kind in KINDS:
             folder = f"{landing.rstrip('/')}/{kind}"
             if in_bucket or files_below(folder):
-                taken[kind] = take_in(home, settings, kind, [folder], options, progress)
+                try:
+                    taken[kind] = take_in(home, settings, kind, [folder], options, progress)
+                except RetryableError as error:  # a store that gives none of one kind holds nothing else back
+                    failures.append(error)
         matched = match(home, settings, max_objects=max_objects, progress=progress)
-        return {"ingest": taken, "match": matched, "deliver": deliver(home, settings, progress=progress)}
+        told = deliver(home, settings, progress=progress)
+        if failures:
+            raise failures[0]
+        return {"ingest": taken, "match": matched, "deliver": told}
 
 
 def check_folder(landing: str) -> None:

@@ -63,13 +63,21 @@ def watch(
         raise UsageError(f"{landing}: a bucket is not watched", "give a folder, or run without --watch, on a schedule")
     check_folder(landing)
     with home.locked(RUNNER, RunnerBusy), Ending(kill_spark) as ending, Heart(home) as heart:
-        watcher = _Watcher(home, settings, Arrivals(landing), options, max_objects, progress, heart, ending)
+        watcher = _Watcher(
+            home, settings, Arrivals(landing, options.format), options, max_objects, progress, heart, ending
+        )
         try:
             watcher.start()
             watcher.go()
-            watcher.sinks.stop()
+            if not ending.abandoned:
+                watcher.sinks.stop()
         except Abandoned:
             pass
+        except Exception:
+            # What waited for Spark, which was killed under it, may have raised something else on its way.
+            if not ending.abandoned:
+                raise
+        ending.over()
         progress("watching ends" + (": a step is left for the next command" if ending.abandoned else ""))
         return watcher.totals | {"abandoned": ending.abandoned}
 

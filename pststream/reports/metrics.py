@@ -6,9 +6,12 @@ read from the ledgers, so it goes on over restarts.
 
 import datetime as dt
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from pststream import names
 from pststream.reports.reading import AnyHome, Reader
@@ -66,9 +69,12 @@ def _of_logs(document: dict[str, Any]) -> list[Metric]:
 
 def _rejects(home: AnyHome) -> list[Sample]:
     """Rows by kind and reason: two columns of few values."""
-    rows = Reader(home).read(names.REJECTS, ("kind", "reason"))
-    counts = rows.group_by(["kind", "reason"]).aggregate([([], "count_all")]).to_pylist()
-    found = [({"kind": row["kind"], "reason": row["reason"]}, row["count_all"]) for row in counts]
+    counts = Counter[tuple[str, str]]()
+    for rows in Reader(home).batches(names.REJECTS, ("kind", "reason")):
+        grouped = pa.table(rows).group_by(["kind", "reason"]).aggregate([([], "count_all")])
+        for kind, reason, count in zip(*(grouped.column(name).to_pylist() for name in ("kind", "reason", "count_all"))):
+            counts[kind, reason] += count
+    found = [({"kind": kind, "reason": reason}, count) for (kind, reason), count in counts.items()]
     return sorted(found, key=lambda sample: sorted(sample[0].items()))
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +65,14 @@ class Heart:
             self._write()
 
     def _write(self) -> None:
-        """Whole or not at all."""
+        """Whole or not at all; a disk that is full for a while makes it late, and ends nothing."""
         with self._lock:
             lag = round(time.monotonic() - self._matched_until, 3)
             text = json.dumps({**self._told, "lag_seconds": lag, "at": _now()}, indent=1)
             part = self._path.with_name(self._path.name + ".writing")
-            part.write_text(text + "\n", "utf-8")
-            os.replace(part, self._path)
+            with suppress(OSError):
+                part.write_text(text + "\n", "utf-8")
+                os.replace(part, self._path)
 
 
 def _now() -> str:

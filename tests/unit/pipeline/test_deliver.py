@@ -121,7 +121,7 @@ class Slow(Memory):
 def test_a_slow_sink_has_its_time_and_no_more(busy_home: Home) -> None:
     slow, well = Slow(8), Memory()
     outcomes = []
-    for _ in range(20):
+    for _ in range(200):
         before = len(slow.batches)
         outcomes.append(told(busy_home, {"a": slow, "b": well}, seconds=1)["a"])
         assert len(slow.batches) - before <= 5

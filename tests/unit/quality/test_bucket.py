@@ -4,6 +4,7 @@ import hashlib
 import io
 import itertools
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,7 +31,7 @@ def store(servers: tuple[BadStore, Uploader], monkeypatch: pytest.MonkeyPatch) -
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL_S3": servers[0].url, "AWS_MAX_ATTEMPTS": "2"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(buckets, "READ_SECONDS", 2)
-    monkeypatch.setattr(buckets.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(buckets, "time", SimpleNamespace(sleep=lambda seconds: None))
     servers[0].well()
     servers[0].page, servers[0].seconds = 1000, 6.0
     return servers[0]

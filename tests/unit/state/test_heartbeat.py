@@ -73,7 +73,7 @@ def test_who_holds_a_home_is_told(bare: Home) -> None:
 
 
 def test_beside_a_runner_the_home_is_waited_for(bare: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(home, "TURN_SECONDS", 5.0)
+    monkeypatch.setattr(home, "TURN_SECONDS", 60.0)
     runner = Path(bare.path) / f".lock-{RUNNER}"
     runner.write_text(json.dumps({"process": 1, "command": "pststream run", "since": "2026-01-01T00:00:00Z"}))
     holds = threading.Event()
