@@ -30,10 +30,10 @@ def store(servers: tuple[BadStore, Uploader], monkeypatch: pytest.MonkeyPatch) -
     """The proxy, well, where the standard chain finds it; few tries and short waits."""
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL_S3": servers[0].url, "AWS_MAX_ATTEMPTS": "2"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(buckets, "READ_SECONDS", 2)
+    monkeypatch.setattr(buckets, "READ_SECONDS", 60)
     monkeypatch.setattr(buckets, "time", SimpleNamespace(sleep=lambda seconds: None))
     servers[0].well()
-    servers[0].page, servers[0].seconds = 1000, 6.0
+    servers[0].page = 1000
     return servers[0]
 
 
@@ -49,6 +49,13 @@ def listed(uploader: Uploader, content: bytes = CONTENT) -> tuple[Bucket, Stored
     bucket = Bucket(ADDRESS)
     (stored,) = bucket.below("in/")
     return bucket, stored
+
+
+def hurried(store: BadStore, fault: int | str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing comes, it is not waited for a minute."""
+    if fault == "hang":
+        monkeypatch.setattr(buckets, "READ_SECONDS", 3)
+        monkeypatch.setattr(store, "seconds", 8.0)
 
 
 def copied(bucket: Bucket, stored: Stored) -> bytes:
@@ -88,7 +95,10 @@ def test_uploads_under_way(store: BadStore, uploader: Uploader) -> None:
 
 
 @pytest.mark.parametrize("fault", ["cut", "hang", 503])
-def test_a_fault_that_passes_is_not_seen(store: BadStore, uploader: Uploader, fault: int | str) -> None:
+def test_a_fault_that_passes_is_not_seen(
+    store: BadStore, uploader: Uploader, fault: int | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurried(store, fault, monkeypatch)
     bucket, stored = listed(uploader)
     faults: Iterator[int | str | None] = itertools.chain([fault], itertools.repeat(None))
     store.fault = lambda *request: next(faults) if is_body(*request) else None
@@ -97,7 +107,10 @@ def test_a_fault_that_passes_is_not_seen(store: BadStore, uploader: Uploader, fa
 
 
 @pytest.mark.parametrize("fault", ["cut", "hang", 503])
-def test_a_fault_that_stays_may_be_tried_again(store: BadStore, uploader: Uploader, fault: int | str) -> None:
+def test_a_fault_that_stays_may_be_tried_again(
+    store: BadStore, uploader: Uploader, fault: int | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurried(store, fault, monkeypatch)
     bucket, stored = listed(uploader)
     store.fault = lambda *request: fault
     with pytest.raises(RetryableError, match="in/a.csv"):
