@@ -1,6 +1,7 @@
 """A sample of both streams as arrays: what a planner sees."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -44,3 +45,13 @@ class WorkloadSample:
     def pieces(self) -> int:
         """Number of sampled boxes of subscriptions."""
         return len(self.boxes)
+
+    @cached_property
+    def subscriptions(self) -> int:
+        """Number of sampled subscriptions; counted once, as balancers ask for it at each move."""
+        return len(np.unique(self.piece_key))
+
+    @cached_property
+    def posted_terms(self) -> np.ndarray:
+        """The distinct terms of `post_terms`, ascending; sorted once."""
+        return np.unique(self.post_terms)

@@ -45,8 +45,7 @@ class CostModel:
 
     def rates(self, sample: WorkloadSample) -> "LoadRates":
         """The constants for counts of the sample, which stand for the whole period."""
-        subscriptions = len(np.unique(sample.piece_key))
-        deletions = sample.deletions / subscriptions if subscriptions else 0.0
+        deletions = sample.deletions / sample.subscriptions if sample.subscriptions else 0.0
         return LoadRates(
             pair=self.check * sample.object_scale * sample.subscription_scale,
             object=self.object * sample.object_scale,

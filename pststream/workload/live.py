@@ -12,8 +12,7 @@ def posted_terms_of(sample: WorkloadSample) -> tuple[np.ndarray, np.ndarray]:
 
     Returns posted int64[T] ascending, places int32[len(sample.terms)], -1 for a term that is not posted.
     """
-    posted = np.unique(sample.post_terms)
-    return posted, places_among(posted, sample.terms)
+    return sample.posted_terms, places_among(sample.posted_terms, sample.terms)
 
 
 def places_among(posted: np.ndarray, terms: np.ndarray) -> np.ndarray:
