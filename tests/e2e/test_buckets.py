@@ -157,6 +157,16 @@ def test_a_bucket_gives_what_a_folder_gives(
     assert_as_from_the_folder(home, undisturbed, landing)
 
 
+def test_a_kind_that_cannot_be_read_holds_back_no_other(store: BadStore, home: Home) -> None:
+    store.fault = lambda method, target: 503 if is_body(method, target) and "/requests/" in target else None
+    assert run_here("run", LANDING, "--home", home.path, "--json").code == 1
+    assert {path.split("/")[4] for path in paths_of(home, "files")} == {"objects"}
+    assert not home.run("status")["unfinished"] and home.run("status")["totals"]["batches"] > 0
+    store.well()
+    run(home)
+    assert {path.split("/")[4] for path in paths_of(home, "files")} == {"objects", "requests"}
+
+
 @pytest.mark.slow
 def test_faults_are_outlasted(
     store: BadStore, home: Home, world: WrittenWorld, landing: Path, monkeypatch: pytest.MonkeyPatch

@@ -107,7 +107,7 @@ def _idle_costs_little(watching: Watching) -> None:
     time.sleep(8)
     share = (spent() - before) / 8
     print(f"idle: {share:.1%} of a core")
-    assert share < 1.0 and len(watching.log) == said
+    assert share < 0.6 and len(watching.log) == said
 
 
 def test_killed_at_work_and_started_again(home: Home, landing: Path, world: WrittenWorld) -> None:

@@ -43,6 +43,15 @@ def test_requests_come_first_and_what_is_no_input_never(landing: Path) -> None:
     assert [Path(path).name for path in found["objects"]] == ["a.jsonl", "b.csv"]
 
 
+def test_a_format_is_that_of_the_objects(landing: Path) -> None:
+    for name in ("objects/a.jsonl", "objects/b.csv", "requests/c.csv"):
+        (landing / name).write_text("x")
+    arrivals = Arrivals(str(landing), "jsonl")
+    arrivals.look()
+    found = {kind: [Path(path).name for path in paths] for kind, paths in arrivals.look().items()}
+    assert found == {"requests": ["c.csv"], "objects": ["a.jsonl"]}
+
+
 def test_a_right_that_is_given_later_is_a_change(landing: Path) -> None:
     file = landing / "objects" / "a.csv"
     file.write_text("x")

@@ -37,3 +37,13 @@ def test_a_second_signal_abandons_at_once() -> None:
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
     assert asking.abandoned
+
+
+def test_nothing_is_abandoned_when_the_work_is_over() -> None:
+    ended: list[int] = []
+    with Ending(lambda: ended.append(1)) as asking:
+        os.kill(os.getpid(), signal.SIGTERM)
+        asking.over()
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert asking.asked and not asking.abandoned and ended == []

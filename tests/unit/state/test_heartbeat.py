@@ -1,6 +1,7 @@
 """The heartbeat of a watcher: it tells how it is while it is at work, and a reader knows when it is gone."""
 
 import datetime as dt
+import errno
 import json
 import os
 import threading
@@ -92,3 +93,16 @@ def test_beside_a_runner_the_home_is_waited_for(bare: Home, monkeypatch: pytest.
     runner.write_text("")
     with bare.locked(), pytest.raises(HomeBusy), Home(bare.path).locked():
         pass
+
+
+def test_a_disk_that_is_full_for_a_while_ends_nothing(bare: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with Heart(bare) as heart:
+        with monkeypatch.context() as patch:
+            patch.setattr(heartbeat.os, "replace", full)
+            heart.tell("working")
+            assert told(bare)["state"] != "working"
+        heart.tell("idle")
+        assert told(bare)["state"] == "idle"

@@ -99,3 +99,12 @@ def test_what_a_block_moves_of_the_next_batch_is_what_the_sample_told() -> None:
     )
     assert told > 0.2
     assert came == pytest.approx(told, abs=0.05)
+
+
+def test_where_no_object_is_cells_are_dealt_evenly() -> None:
+    """Subscriptions alone can load a worker: it must have blocks to give away."""
+    grid = DispatchGrid(0.0, 0.0, 16.0, 16.0, 16, 16)
+    sample = make_sample([], [], [(0, 0, 16, 16), (1, 1, 1, 1)], [[1], [2]])
+    found = block_loads(sample, space_plan("all", grid, np.zeros(256, np.int64), np.zeros(1, np.int64), 1), RATES, 0)
+    assert np.diff(found.offsets).tolist() == [8] * blocks_module.FEWEST
+    assert found.subscriptions.sum() == blocks_module.FEWEST + 1

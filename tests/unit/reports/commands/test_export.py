@@ -58,7 +58,7 @@ def test_csv(hand_home: Home, tmp_path: Path) -> None:
     ("name", "shown"),
     [
         ("=1+1", "'=1+1"), ("@sum", "'@sum"), ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"), ("-x,y", "'-x,y"),
-        ("\t=1", "'\t=1"), ("-12.5", "-12.5"), ("+46", "+46"), ("a=1", "a=1"), ("-", "'-"),
+        ("\t=1", "'\t=1"), ("\n=1", "'\n=1"), ("-12.5", "-12.5"), ("+46", "+46"), ("a=1", "a=1"), ("-", "'-"),
     ],
 )  # fmt: skip
 def test_no_id_is_a_formula_to_a_spreadsheet(hand_home: Home, tmp_path: Path, name: str, shown: str) -> None:
