@@ -1,14 +1,14 @@
 """Node-local cache of segments: arrays derived from immutable data files, mapped by every task of the node.
 
-A file of a Delta table never changes, so its name is the key. Entries are written whole or not at all
-(matching/arrays_file.py); a torn one is built again; the least recently used ones go when the folder outgrows its
-bound, which is safe at any time, since a mapped file lives until its last reader lets go.
+A file of a Delta table never changes, so the names of the files that a segment is built from are its key. Entries are
+written whole or not at all (matching/arrays_file.py); a torn one is built again; the least recently used ones go when
+the folder outgrows its bound, which is safe at any time, since a mapped file lives until its last reader lets go.
 """
 
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,9 @@ LAYOUT = 2
 
 KEPT_IN_PROCESS = 4096
 
+Paths = tuple[str, ...]
+"""The data files that an entry is built from, in the order of its rows."""
+
 
 class SegmentCache:
     """Arrays of data files, by path; one instance a process."""
@@ -34,44 +37,44 @@ class SegmentCache:
         base = Path(folder) if folder else Path.home() / ".cache" / "pststream"
         self.folder = base / f"segments-{LAYOUT}-{cache_folder().name}"
         self.max_bytes = max_bytes
-        self._kept: dict[str, dict[str, np.ndarray]] = {}
-        self._built: dict[str, float] = {}
+        self._kept: dict[Paths, dict[str, np.ndarray]] = {}
+        self._built: dict[Paths, float] = {}
 
-    def take_built(self) -> dict[str, float]:
-        """CPU seconds of each entry, by path, that this process has built since it was last asked."""
+    def take_built(self) -> dict[Paths, float]:
+        """CPU seconds of each entry, by its files, that this process has built since it was last asked."""
         built, self._built = self._built, {}
         return built
 
-    def segments(self, paths: frozenset[str]) -> dict[str, Segment]:
-        """The segments of many files. Each process goes through them in an order of its own, so that processes that
-        start together on new files build different ones.
+    def segments(self, wanted: Iterable[Paths]) -> dict[Paths, Segment]:
+        """Many segments. Each process goes through them in an order of its own, so that processes that start together
+        on new files build different ones.
         """
-        return {path: self.segment(path) for path in sorted(paths, key=lambda path: hash((os.getpid(), path)))}
+        return {paths: self.segment(paths) for paths in sorted(wanted, key=lambda paths: hash((os.getpid(), paths)))}
 
-    def segment(self, path: str) -> Segment:
-        """The segment of a data file of pieces."""
-        return Segment(**self._arrays(path, lambda: build_segment(_read(path, COLUMNS))._asdict()))
+    def segment(self, paths: Paths) -> Segment:
+        """The segment of data files of pieces."""
+        return Segment(**self._arrays(paths, lambda: build_segment(_read(paths, COLUMNS))._asdict()))
 
     def deletions(self, path: str) -> dict[str, np.ndarray]:
         """Keys and ends of a data file of deletions (matching/deletions.py)."""
-        return self._arrays(path, lambda: build_deletions(_read(path, DELETION_COLUMNS)))
+        return self._arrays((path,), lambda: build_deletions(_read((path,), DELETION_COLUMNS)))
 
-    def _arrays(self, path: str, build: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        if path in self._kept:
-            return self._kept[path]
-        entry = self.folder / hashlib.sha256(path.encode()).hexdigest()[:32]
+    def _arrays(self, paths: Paths, build: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        if paths in self._kept:
+            return self._kept[paths]
+        entry = self.folder / hashlib.sha256("\n".join(paths).encode()).hexdigest()[:32]
         try:
             arrays = map_arrays(entry)
             os.utime(entry)
         except (FileNotFoundError, TornFileError):
             began = time.thread_time()
             write_arrays(entry, build())
-            self._built[path] = time.thread_time() - began
+            self._built[paths] = time.thread_time() - began
             arrays = map_arrays(entry)
             self._evict(keep=entry)
         if len(self._kept) >= KEPT_IN_PROCESS:
             self._kept.clear()
-        self._kept[path] = arrays
+        self._kept[paths] = arrays
         return arrays
 
     def _evict(self, keep: Path) -> None:
@@ -93,5 +96,5 @@ class SegmentCache:
                 total -= size
 
 
-def _read(path: str, columns: tuple[str, ...]) -> pa.Table:
-    return pq.read_table(path, columns=list(columns), partitioning=None)
+def _read(paths: Paths, columns: tuple[str, ...]) -> pa.Table:
+    return pa.concat_tables(pq.read_table(path, columns=list(columns), partitioning=None) for path in paths)

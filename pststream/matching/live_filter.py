@@ -3,7 +3,7 @@
 import numpy as np
 
 from pststream.kernels.live import LIVE_LEVEL, add_keys, live_terms
-from pststream.matching.cache import SegmentCache
+from pststream.matching.cache import Paths, SegmentCache
 
 BITS_PER_KEY = 16
 
@@ -14,20 +14,20 @@ class LiveFilter:
     """
 
     def __init__(self) -> None:
-        self._keys_of: dict[str, int] = {}
+        self._keys_of: dict[Paths, int] = {}
         self._entered = 0
         self._levels: set[int] = set()
         self._words = np.zeros(1 << 10, np.uint64)
 
-    def update(self, paths: frozenset[str], cache: SegmentCache) -> None:
-        """Hold the keys of these data files, and perhaps of files that were among them before."""
-        segments = cache.segments(paths - self._keys_of.keys())
-        self._keys_of = {path: count for path, count in self._keys_of.items() if path in paths}
-        self._keys_of |= {path: len(segment.key_term) for path, segment in segments.items()}
+    def update(self, wanted: frozenset[Paths], cache: SegmentCache) -> None:
+        """Hold the keys of these segments, and perhaps of some that were among them before."""
+        segments = cache.segments(wanted - self._keys_of.keys())
+        self._keys_of = {paths: count for paths, count in self._keys_of.items() if paths in wanted}
+        self._keys_of |= {paths: len(segment.key_term) for paths, segment in segments.items()}
         self._entered += sum(len(segment.key_term) for segment in segments.values())
         held = sum(self._keys_of.values())
         if self._entered > 2 * held or BITS_PER_KEY * self._entered > 64 * len(self._words):
-            segments = cache.segments(paths)
+            segments = cache.segments(wanted)
             self._entered, self._levels = held, set()
             needed = BITS_PER_KEY * held // 64
             self._words = np.zeros(1 << max(10, int(needed + needed // 4).bit_length()), np.uint64)

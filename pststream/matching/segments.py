@@ -1,4 +1,4 @@
-"""Index segments: the rows of one data file of `worker_index`, turned into arrays that the kernels walk.
+"""Index segments: rows of data files of `worker_index`, turned into arrays that the kernels walk.
 
 A row is a piece: one box of a subscription, its clauses, its validity. Its postings, one for each cell that the box
 covers and each term of the clause it is posted under, are derived here: the rows are five times smaller than the
@@ -97,7 +97,7 @@ class Segment(NamedTuple):
 
 
 def build_segment(rows: pa.Table) -> Segment:
-    """The segment of the rows (columns COLUMNS) of a data file."""
+    """The segment of rows (columns COLUMNS)."""
     rows = _in_order_of_postings(rows)
     boxes = _boxes(rows)
     outer, inner, term_ids = _nested(rows.column("clauses"))

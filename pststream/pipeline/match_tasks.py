@@ -20,6 +20,7 @@ from pststream.pipeline.warm_up import load_kernels
 from pststream.routing.dispatch import DispatchIndex
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
+from pststream.state.index_files import segment_files
 from pststream.state.slices import Range, Slice, read_slices
 from pststream.state.tables import TABLES
 
@@ -107,14 +108,14 @@ def route(work: Work, after_key: int, scan: Scan) -> Iterator[Parcel]:
     load_kernels()
     began = time.thread_time()
     least = after_key if scan.tag == LATE else -1
-    held = [f for f in work.files if f.worker != names.EVERY_WORKER and f.max_key > least]
-    worker_of = {f.path: f.worker for f in held}
+    held = [segment for segment in segment_files(work.files) if segment.max_key > least]
+    worker_of = {segment.paths: segment.worker for segment in held}
     cache = segment_cache(work.cache_dir, work.cache_bytes)
     cache.take_built()
     routes = []
     for age, version in enumerate(work.plans):
         live = live_filter(work.home, work.index_version, age, scan.tag)
-        live.update(frozenset(f.path for f in held if f.plan_version == version), cache)
+        live.update(frozenset(segment.paths for segment in held if segment.plan_version == version), cache)
         routes.append((dispatch_index(work.home, version), live))
     built = cache.take_built()
     seen = sent = 0
@@ -135,7 +136,7 @@ def route(work: Work, after_key: int, scan: Scan) -> Iterator[Parcel]:
         "seen": [new * seen],
         "discarded": [new * (seen - sent)],
         "seconds": [time.thread_time() - began - sum(built.values())],
-        "built_by": [[worker_of[path] for path in built]],
+        "built_by": [[worker_of[paths] for paths in built]],
         "built_seconds": [list(built.values())],
     }
     yield 0, COUNTED, pa.RecordBatch.from_pydict(counted, schema=COUNTS)
@@ -258,10 +259,10 @@ class _Matcher:
 
 
 def _served(work: Work, version: int, worker: int, cache: SegmentCache) -> _Served:
-    mine = [f for f in work.files if f.worker == worker and f.plan_version == version]
+    mine = [s for s in segment_files(work.files) if s.worker == worker and s.plan_version == version]
     dispatch = dispatch_index(work.home, version)
     counts = UnitCounts(version, *(np.zeros(dispatch.plan.units, np.int64) for _ in range(3)))
-    return _Served(dispatch, [(f.max_key, cache.segment(f.path)) for f in mine], counts)
+    return _Served(dispatch, [(s.max_key, cache.segment(s.paths)) for s in mine], counts)
 
 
 def match_rows(

@@ -16,13 +16,12 @@ from pststream.settings import Settings
 from pststream.state import control
 from pststream.state.data_files import DataFile, commit
 from pststream.state.home import Home
-from pststream.state.index_files import ServedFile, index_files, served_files
+from pststream.state.index_files import SMALL_BYTES, ServedFile, index_files, served_files
 from pststream.state.ledger import Ledger
 from pststream.state.plans import index_version
 from pststream.state.session import get_context
 from pststream.state.slices import Slice, read_slices
 
-SMALL_BYTES = 8 * 1024 * 1024
 NOTHING = -(2**63)
 
 

@@ -4,13 +4,18 @@ While two plans are active, a file holds the subscriptions of one of them: the o
 newer plan came, and whatever writes files after that keeps the two apart.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 
 from pststream import names
 from pststream.errors import PstError
 from pststream.state.data_files import DataFile, data_files
 from pststream.state.home import Home
 from pststream.state.plans import Retiring, plan_rows, retiring_plan
+
+SMALL_BYTES = 8 * 1024 * 1024
+"""A smaller file is merged with others like it, for good by `match` and `maintain`, and before that in segments."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,16 @@ class IndexFile:
     max_key: int
     rows: int
     plan_version: int
+
+
+@dataclass(frozen=True)
+class SegmentFiles:
+    """Files of a worker, served under one plan, that are built into one segment; and the greatest key in them."""
+
+    paths: tuple[str, ...]
+    worker: int
+    plan_version: int
+    max_key: int
 
 
 @dataclass(frozen=True)
@@ -65,6 +80,43 @@ def index_files(home: Home, plan_version: int) -> list[IndexFile]:
         )
         for file in served_files(home, plan_version)
     ]
+
+
+def segment_files(files: Iterable[IndexFile]) -> list[SegmentFiles]:
+    """How the files of an index (deletions left out) are built into segments: a large file is one of its own.
+
+    Each object is looked up in each segment of its worker, which costs it as much as the postings of 30 subscriptions,
+    while building a segment costs 2 us a row: so small files are built together with newer ones that have as many rows
+    or more. Of n files alike these are the powers of two that make n, as 8 + 4 + 1 of 13: there are at most log2(n) + 1
+    segments, and a row is built again at most log2(n) times as files are added.
+    """
+    pieces = [file for file in files if file.worker != names.EVERY_WORKER]
+    pieces.sort(key=lambda file: (file.worker, file.plan_version, file.max_key, file.path))
+    found = []
+    for _, held in groupby(pieces, key=lambda file: (file.worker, file.plan_version)):
+        served = list(held)
+        found += [_segment_of([file]) for file in served if file.bytes >= SMALL_BYTES]
+        found += [_segment_of(group) for group in _alike([file for file in served if file.bytes < SMALL_BYTES])]
+    return found
+
+
+def _alike(files: list[IndexFile]) -> list[list[IndexFile]]:
+    """Files in order as groups of neighbours, each of more rows than the next."""
+    groups: list[list[IndexFile]] = []
+    for file in files:
+        groups.append([file])
+        while len(groups) > 1 and _rows(groups[-2]) <= _rows(groups[-1]):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    return groups
+
+
+def _rows(files: list[IndexFile]) -> int:
+    return sum(file.rows for file in files)
+
+
+def _segment_of(files: list[IndexFile]) -> SegmentFiles:
+    paths = tuple(file.path for file in files)
+    return SegmentFiles(paths, files[0].worker, files[0].plan_version, max(file.max_key for file in files))
 
 
 def _plan_of(file: DataFile, version: int, retiring: Retiring | None) -> int:

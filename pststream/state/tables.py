@@ -196,7 +196,7 @@ _TABLES = (
     ),
     Table(
         names.WORKER_INDEX,
-        "the subscriptions of each worker; a data file is an index segment (matching/segments.py)",
+        "the subscriptions of each worker; index segments are built from its data files (matching/segments.py)",
         (
             Column("index_version", pa.int64(), "of the plans that are served from it, see plans"),
             Column("worker", pa.int64(), "the worker; -1 holds deletions, which every worker reads"),

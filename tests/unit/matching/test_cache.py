@@ -11,11 +11,18 @@ import pytest
 
 from pststream.matching.arrays_file import TornFileError, map_arrays, write_arrays
 from pststream.matching.cache import SegmentCache
+from pststream.matching.segments import build_segment
+from tests.unit.matching.test_matcher import rows_of
 
 
 def deletions(path: Path, count: int) -> str:
     pq.write_table(pa.table({"subscription_key": np.arange(count)[::-1], "end_at": np.arange(count)}), path)
     return str(path)
+
+
+def piece(key: int) -> dict:
+    box = {"west": 0.0, "south": 0.0, "east": 1.0, "north": 1.0, "circle": None}
+    return {**box, "subscription_key": key, "clauses": [[key]], "created_at": 0, "end_at": 9}
 
 
 def test_arrays_come_back(tmp_path):
@@ -49,6 +56,19 @@ def test_a_torn_entry_is_built_again(tmp_path):
     (entry,) = cache.folder.iterdir()
     entry.write_bytes(entry.read_bytes()[:-7])
     assert SegmentCache(str(tmp_path / "cache"), 10**9).deletions(path)["ends"].tolist() == expected
+
+
+def test_several_files_are_one_segment_of_all_their_rows(tmp_path):
+    parts = [rows_of([piece(key)]) for key in (3, 1)]
+    for number, part in enumerate(parts):
+        pq.write_table(part, tmp_path / f"{number}.parquet")
+    paths = tuple(str(tmp_path / f"{number}.parquet") for number in range(2))
+    cache = SegmentCache(str(tmp_path / "cache"), 10**9)
+    both, alone = cache.segment(paths), cache.segment(paths[:1])
+    assert sorted(both.records[:, 0].tolist()) == [1, 3] and alone.records[:, 0].tolist() == [3]
+    assert cache.take_built().keys() == {paths, paths[:1]}
+    expected = build_segment(pa.concat_tables(parts))
+    assert all(np.array_equal(mine, theirs) for mine, theirs in zip(both, expected, strict=True))
 
 
 def test_the_cache_is_bounded(tmp_path):

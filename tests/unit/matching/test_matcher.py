@@ -93,11 +93,11 @@ def test_no_live_term_is_filtered_out(data):
         piece["subscription_key"] = key
 
     class Cache:
-        def segments(self, paths: frozenset[str]):
-            return {path: build_segment(rows_of(world)) for path in paths}
+        def segments(self, wanted: frozenset[tuple[str, ...]]):
+            return {paths: build_segment(rows_of(world)) for paths in wanted}
 
     live = LiveFilter()
-    live.update(frozenset(["one"]), Cache())
+    live.update(frozenset([("one",)]), Cache())
     lon, lat, _, offsets, terms = arrays_of(made)
     passed = live.live(lon, lat, offsets, terms)
     for place, key in matches_of(made, [{**p, "created_at": 0, "end_at": 9} for p in world], []):

@@ -1,16 +1,18 @@
-"""Each file of the index belongs to one plan; a file of both is refused."""
+"""Each file of the index belongs to one plan; a file of both is refused. Small ones are built into few segments."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pststream import names
 from pststream.domain.plan import DispatchGrid, space_plan
 from pststream.errors import PstError
 from pststream.state.data_files import DataFile, commit
 from pststream.state.home import Home
-from pststream.state.index_files import index_files
+from pststream.state.index_files import SMALL_BYTES, IndexFile, index_files, segment_files
 from pststream.state.plans import Retiring, save_plan
 
 PLAN = space_plan("grid", DispatchGrid(0.0, 0.0, 1.0, 1.0, 1, 1), np.zeros(1), np.zeros(1), 1)
@@ -44,3 +46,35 @@ def test_files_by_plan(tmp_path: Path) -> None:
     assert plans_of_files(home, 3)["both"] == 3
     with pytest.raises(PstError, match="both"):
         index_files(home, 2)
+
+
+def small(worker: int, key: int, plan: int = 1, size: int = 1, rows: int = 1) -> IndexFile:
+    return IndexFile(f"{worker}-{plan}-{key:03}", worker, size, key, rows, plan)
+
+
+def test_files_are_added_to_segments_like_one_to_a_binary_number() -> None:
+    sizes = {n: [len(s.paths) for s in segment_files(small(0, key) for key in range(n))] for n in range(14)}
+    assert sizes[0] == [] and sizes[1] == [1] and sizes[6] == [4, 2] and sizes[8] == [8] and sizes[13] == [8, 4, 1]
+
+
+def test_many_rows_are_not_built_again_for_few() -> None:
+    rows = [60, 10, 10, 10, 10, 10]
+    files = [small(0, key, rows=count) for key, count in enumerate(rows)]
+    assert [len(s.paths) for s in segment_files(files)] == [1, 4, 1]
+    later = [small(0, key, rows=10) for key in (6, 7, 8)]
+    assert [len(s.paths) for s in segment_files(files + later)] == [9]
+
+
+@given(st.lists(st.tuples(st.integers(-1, 2), st.integers(1, 2), st.booleans()), max_size=30), st.randoms())
+def test_each_file_of_pieces_is_in_one_segment(drawn: list[tuple[int, int, bool]], chance) -> None:
+    files = [small(w, key, plan, SMALL_BYTES if large else 1) for key, (w, plan, large) in enumerate(drawn)]
+    segments = segment_files(files)
+    by_path = {file.path: file for file in files}
+    assert sorted(path for s in segments for path in s.paths) == sorted(f.path for f in files if f.worker >= 0)
+    for segment in segments:
+        held = [by_path[path] for path in segment.paths]
+        assert {(f.worker, f.plan_version) for f in held} == {(segment.worker, segment.plan_version)}
+        assert max(f.max_key for f in held) == segment.max_key
+        assert len(held) == 1 or all(f.bytes < SMALL_BYTES for f in held)
+    chance.shuffle(files)
+    assert segment_files(files) == segments
