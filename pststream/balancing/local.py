@@ -18,6 +18,14 @@ from pststream.workload.postings import Postings, postings_of
 MOST_LOADED = 3
 """The paper's p: cells that phase I looks at."""
 
+BLOCKS = 4
+"""About so many blocks of cells are moved in phase II: the wider they are, the fewer subscriptions lie over the edge of
+one and are copied; the more they are, the better they can be chosen.
+"""
+
+MOST_BLOCKS = 256
+"""Blocks that the cells of a worker are dealt into at most."""
+
 LOWER = 1.0 - 1e-9
 """Less than this much lower is no improvement."""
 
@@ -145,8 +153,10 @@ def _candidate(course: _Course, postings: Postings, cell: int, origin: int, targ
 def _phase_two(course: _Course, method: str, seed: int) -> bool:
     """Move the blocks of cells that minimum cost migration selects; whether that helped."""
     origin, target = _extremes(course)
-    blocks = block_loads(course.sample, course.plan, course.cost.rates(course.sample), origin)
-    difference = float(course.loads.load[origin] - course.loads.load[target])
+    most, least = float(course.loads.load[origin]), float(course.loads.load[target])
+    difference = most - least
+    parts = int(min(BLOCKS * most / (difference / 2), MOST_BLOCKS))
+    blocks = block_loads(course.sample, course.plan, course.cost.rates(course.sample), origin, parts)
     # A block with as much load as the difference would only turn it round.
     small = np.flatnonzero(blocks.loads < difference * LOWER)
     loads, sizes = blocks.loads[small], blocks.subscriptions[small]
@@ -155,7 +165,7 @@ def _phase_two(course: _Course, method: str, seed: int) -> bool:
         return False
     move = Move(origin, target, blocks.cells_of(small[chosen]))
     plan, after = course.tried(move)
-    if _greater(after, origin, target) >= course.loads.load[origin] * LOWER:
+    if _greater(after, origin, target) >= most * LOWER:
         return False
     course.take(move, method, plan, after)
     return True

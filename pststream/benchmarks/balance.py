@@ -23,6 +23,9 @@ from pststream.workload.synthetic import synthetic_objects, synthetic_subscripti
 CELLS = {"small": (1_000, 10_000), "full": (1_000, 10_000, 100_000, 1_000_000)}
 SIZES = {"small": (20_000, 50_000), "full": (200_000, 1_000_000)}
 STYLES = {"q1": QueryStyle("q1", frequent_share=0.3), "q3": QueryStyle("q3", frequent_share=0.3)}
+PARTS = 400
+"""Blocks of cells of each worker."""
+
 SHARES = (0.02, 0.1)
 """Parts of a worker's load that are to be moved."""
 
@@ -83,7 +86,7 @@ def _costs_of_workers(scale: str, seed: int, style: QueryStyle, settings: Settin
     plan = make_plan("kd_tree", sample, settings.workers, cost)
     moved: dict[str, list[float]] = {method: [] for method in METHODS}
     for worker in range(settings.workers):
-        blocks = block_loads(sample, plan, cost.rates(sample), worker)
+        blocks = block_loads(sample, plan, cost.rates(sample), worker, PARTS)
         for share in SHARES:
             wanted = share * blocks.loads.sum()
             try:

@@ -8,6 +8,7 @@ import numpy as np
 from pststream.balancing.local import Adjustment, adjust_locally
 from pststream.balancing.mapping import map_workers, relabelled, shared_pieces
 from pststream.domain.moves import Move, changed_cells
+from pststream.domain.plan import PartitionPlan
 from pststream.domain.workload import WorkloadSample
 from pststream.errors import UsageError
 from pststream.partitioning.registry import make_plan
@@ -36,6 +37,22 @@ def _recent(home: Home, settings: Settings, version: int, measured: Balance) -> 
     return sample, replace(cost, insert=min(changes, cost.insert + cost.delete), delete=0.0)
 
 
+def as_measured(
+    sample: WorkloadSample, plan: PartitionPlan, cost: CostModel, older: np.ndarray, seconds: np.ndarray
+) -> tuple[CostModel, np.ndarray]:
+    """The model in the seconds that were measured, and what each worker took besides what the model tells: together
+    they give the workers the load that they had, and the model only tells what a move changes.
+
+    older, seconds  float64[workers]: load under a plan that is being retired, as told; CPU seconds as measured
+
+    Source: PS2Stream section V takes loads as given. A sample knows a worker's objects, but not what the texts of
+    its area make of them: the load that it tells of one of eight workers is out by up to a third.
+    """
+    told = worker_loads(sample, plan, cost).load
+    scale = float(seconds.sum()) / max(float(told.sum() + older.sum()), 1e-12)
+    return replace(cost, **{name: scale * value for name, value in vars(cost).items()}), seconds - scale * told
+
+
 def _adjusted(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
     """Cells to move, if the measured balance is violated. They are moved until half of what `sigma` allows is left, so
     that the next batches do not violate it at once. Of two active plans only the newer one is changed.
@@ -46,12 +63,14 @@ def _adjusted(home: Home, settings: Settings, version: int, method: str, progres
         return Decision(f"{told}: within {settings.sigma:g}, or not in both halves of them", measured.imbalance)
     progress(f"{told}: looking for cells to move")
     sample, cost = _recent(home, settings, version, measured)
-    retiring, besides = retiring_plan(plan_row(home, version)), None
+    plan, retiring = load_plan(home, version), retiring_plan(plan_row(home, version))
+    older = np.zeros(plan.workers)
     if retiring:
-        older, sample = parted(sample, retiring)
-        besides = worker_loads(older, load_plan(home, retiring.plan_version), cost).load
+        left, sample = parted(sample, retiring)
+        older = worker_loads(left, load_plan(home, retiring.plan_version), cost).load
+    cost, besides = as_measured(sample, plan, cost, older, measured.typical)
     aim = 1 + (settings.sigma - 1) / 2
-    found = adjust_locally(sample, load_plan(home, version), cost, method, aim, version, besides)
+    found = adjust_locally(sample, plan, cost, method, aim, version, besides)
     if not found.moves:
         return Decision(f"{told}; no move would lower the greatest load of the sample", measured.imbalance)
     return Decision(told, measured.imbalance, found)

@@ -16,26 +16,39 @@ from pststream.state.plans import load_plan
 
 @dataclass(frozen=True)
 class Balance:
-    """Measured CPU seconds of each worker over the last batches of a plan: in each of their two halves.
+    """Measured loads over the last batches of a plan.
 
+    cpu_seconds: float64[batches, workers], of each worker in each batch
     first_key: the key after which the objects of the last batches begin, of any plan
     insertions, deletions: requests of those batches
     """
 
-    batches: int
-    halves: tuple[np.ndarray, np.ndarray]
+    cpu_seconds: np.ndarray
     first_key: int
     insertions: int
     deletions: int
 
+    @property
+    def batches(self) -> int:
+        """How many they are."""
+        return len(self.cpu_seconds)
+
+    @property
+    def typical(self) -> np.ndarray:
+        """Seconds of each worker in all the batches, were they all like its middle one: float64[workers]. What comes
+        once, as the building of segments after a migration, is not in it.
+        """
+        return np.median(self.cpu_seconds, axis=0) * self.batches
+
     def violated(self, sigma: float) -> bool:
-        """Whether the greatest load is over `sigma` times the least in both halves: noise moves nothing."""
-        return all(_imbalance(half) > sigma for half in self.halves)
+        """Whether the greatest load is over `sigma` times the least in both halves of them: noise moves nothing."""
+        halves = np.array_split(self.cpu_seconds, 2) if self.batches > 1 else [self.cpu_seconds]
+        return all(_imbalance(half.sum(axis=0)) > sigma for half in halves)
 
     @property
     def imbalance(self) -> float:
         """Greatest over least, of all the batches."""
-        return _imbalance(self.halves[0] + self.halves[1])
+        return _imbalance(self.cpu_seconds.sum(axis=0))
 
 
 def out_of_balance(measured: Balance, settings: Settings) -> bool:
@@ -57,12 +70,10 @@ def measured_balance(home: Home, version: int, batches: int) -> Balance:
     filters = [("batch_id", "in", numbers or [-1]), ("unit", "=", -1)]
     rows = control.read(home, names.UNIT_LOADS, ["batch_id", "worker", "cpu_seconds"], filters)
     batch, worker, seconds = (rows.column(name).to_numpy() for name in rows.column_names)
-    late = np.isin(batch, numbers[len(numbers) // 2 :])
-    halves = tuple(np.bincount(worker[part], seconds[part], workers) for part in (~late, late))
-    if len(numbers) < 2:
-        halves = halves[1], halves[1]
+    cpu_seconds = np.zeros((len(numbers), workers))
+    np.add.at(cpu_seconds, (np.searchsorted(numbers, batch), worker), seconds)
     first_key = recent[0]["objects_after"] if recent else -1
-    return Balance(len(numbers), (halves[0], halves[1]), first_key, *_requests(home, recent))
+    return Balance(cpu_seconds, first_key, *_requests(home, recent))
 
 
 def _requests(home: Home, batches: list[dict[str, Any]]) -> tuple[int, int]:

@@ -15,12 +15,6 @@ from pststream.workload.cost import LoadRates
 from pststream.workload.live import live_terms_of
 from pststream.workload.ranges import cell_ranges
 
-OBJECTS = 64
-"""Sampled objects that a block has at least: what the next batch brings to it then differs by an eighth."""
-
-FEWEST = 32
-"""Blocks that there are at least if enough cells have objects, even if each then has fewer of them."""
-
 
 @dataclass(frozen=True)
 class BlockLoads:
@@ -44,13 +38,14 @@ class BlockLoads:
         return np.sort(np.concatenate([self.cells[self.offsets[b] : self.offsets[b + 1]] for b in blocks.tolist()]))
 
 
-def block_loads(sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, worker: int) -> BlockLoads:
-    """The blocks of a worker: runs of the Hilbert curve through its cells, each as long as it takes to hold enough
-    objects.
+def block_loads(sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, worker: int, parts: int) -> BlockLoads:
+    """The cells of a worker as about so many blocks: runs of the Hilbert curve through them, each as long as it takes
+    to hold its share of the objects.
 
     Departure from PS2Stream section V-A, which moves single cells: its dispatch index has 64 x 64 of them, ours 64
     times as many. Of so small a cell a sample knows little; the cells with objects in the sample are for the most part
-    not those of the next batch, so their load would stay where it is. A block takes the cells between them along.
+    not those of the next batch, so their load would stay where it is. A block takes the cells between them along. And
+    the subscriptions of cells that are chosen one by one lie over many others, so that nearly all of them are copied.
 
     A box over several blocks counts in each, as the paper counts one over several cells.
     """
@@ -61,7 +56,7 @@ def block_loads(sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, w
     cells = _walk(plan, worker)
     # Where no object says what is near what, cells are counted.
     held = objects[cells] if objects.any() else np.ones(len(cells), np.int64)
-    block = fill_blocks(held, max(1, min(OBJECTS, int(held.sum()) // FEWEST)))
+    block = fill_blocks(held, max(1, int(held.sum()) // parts))
     blocks = int(block[-1]) + 1 if len(block) else 0
     order = np.lexsort((cells, block))
     codes, code_leaf, code_block = _coded(plan, cells, block)

@@ -25,3 +25,13 @@ def test_the_last_batches(hand_home: Home) -> None:
     assert (both.batches, both.insertions, both.deletions) == (2, 3, 1)
     assert both.imbalance == pytest.approx(5 / 3)
     assert not both.violated(1.1), "the later half is even"
+
+
+def test_what_comes_once_is_not_typical(hand_home: Home) -> None:
+    add_plan(hand_home, halves())
+    for seconds in ((1.0, 2.0), (9.0, 2.0), (1.5, 2.5)):
+        add_file(hand_home, "objects", [thing(1, f"o{seconds}", 1)])
+        add_batch(hand_home, cpu_seconds=seconds)
+    measured = measured_balance(hand_home, 1, 3)
+    assert measured.typical.tolist() == [4.5, 6.0]
+    assert measured.imbalance == pytest.approx(11.5 / 6.5)
