@@ -1,7 +1,7 @@
 """All planners on workloads like the paper's Q1, Q2 and Q3, measured by the real job (pipeline/compare.py)."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,7 +46,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             changed = objects // OBJECTS_A_REQUEST // 2
             bench.add_subscriptions(changed, style, delete=changed)
             progress(f"workload {name}")
-            figures |= _workload(name, bench, settings, ROUNDS[scale], progress)
+            figures |= measured(name, bench, settings, names.PLANNERS, ROUNDS[scale], progress)
             if name == CURVE[0]:
                 figures |= _curve(bench, settings, progress)
         if scale == "full":
@@ -55,9 +55,12 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     return {"figures": figures, "floor": {}, "targets": targets}
 
 
-def _workload(name: str, bench: BenchHome, settings: Settings, rounds: int, progress: Progress) -> dict[str, Any]:
+def measured(
+    name: str, bench: BenchHome, settings: Settings, planners: Sequence[str], rounds: int, progress: Progress
+) -> dict[str, Any]:
+    """Figures of each of the planners on a workload, and hybrid's throughput over the best of the others."""
     chosen = replace(settings, workers=WORKERS)
-    document = compare(bench.home, chosen, names.PLANNERS, rounds=rounds, progress=progress)
+    document = compare(bench.home, chosen, planners, rounds=rounds, progress=progress)
     figures: dict[str, Any] = {f"{name}_matches_per_object": round(document["matches"] / document["objects"], 2)}
     for found in document["plans"]:
         figures |= {f"{name}_{found['planner']}_{figure}": found[figure] for figure in TOLD}

@@ -20,6 +20,7 @@ from pststream.benchmarks import (
     migration,
     peers,
     planners,
+    planners_large,
     planning,
     steady_state,
 )
@@ -46,6 +47,7 @@ BENCHMARKS = {
     "migration": Benchmark("time to carry a migration out, and the batches around it", migration.run),
     "end-to-end": Benchmark("Delta in, Delta out on Spark, beside the same job without the kernel", end_to_end.run),
     "planners": Benchmark("all planners on workloads like Q1, Q2, Q3, measured by the real job", planners.run),
+    "planners-large": Benchmark("planners that divide space, at 5,000,000 subscriptions", planners_large.run),
     "planning": Benchmark("seconds and memory of making plans", planning.run),
     "peers": Benchmark("beside Lucene Monitor, SedonaDB, PostgreSQL and a Spark join, matches held equal", peers.run),
     "steady-state": Benchmark("many small batches with insertions and deletions in a warm session", steady_state.run),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pststream.benchmarks import planners, planning
+from pststream.benchmarks import planners, planners_large, planning
 from pststream.benchmarks.registry import run_benchmark
 from pststream.benchmarks.results import render
 from pststream.partitioning.registry import PLANNERS
@@ -24,6 +24,15 @@ def test_planners_are_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> Non
         assert document["figures"][f"q3_{name}_throughput"] > 0
         assert f"| {name} |" in page
     assert document["figures"]["curve_hybrid_2_workers"] > 0 and "throughput by number of workers" in page
+
+
+def test_more_subscriptions_are_measured_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(planners_large.SIZES, "small", (2_000, 2_000))
+    monkeypatch.setattr(planners_large, "PLANNERS", ("hybrid", "kd_tree"))
+    monkeypatch.setattr(planners_large, "WANTED", {"q2": 0.98})
+    figures = run_benchmark("planners-large", "small", 1, Settings(), lambda _: None)["figures"]
+    ratio = figures["q2_hybrid_throughput"] / figures["q2_kd_tree_throughput"]
+    assert figures["q2_hybrid_over_best"] == pytest.approx(ratio, abs=0.01)
 
 
 def test_plans_are_made_in_time_and_memory_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
