@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from pststream import names
 JOBS = Path(os.environ.get("PSTSTREAM_JOBS") or Path(__file__).resolve().parents[2] / "jobs")
 JARS = Path(sys.prefix) / "share" / "pststream" / "jars"
 DRIVER_MEMORY = "2g"
+LOCAL = re.compile(r"://local(\[.*\])?$")
 
 DONE, REFUSED, DONE_WITH_REJECTS = 0, 2, 3
 RUNNER_BUSY = "RunnerBusy"
@@ -102,7 +104,7 @@ class SparkJob(SparkSubmitOperator):
         self.application_args = [f"--result={result}", *(self.application_args or [])]
         self.conf = spark_conf() | (self.conf or {})
         if not any(manager in master for manager in ("yarn", "k8s")):
-            self.env_vars = environment() | (self.env_vars or {})
+            self.env_vars = environment() | address(master) | (self.env_vars or {})
 
 
 def spark_conf() -> dict[str, str]:
@@ -120,9 +122,13 @@ def environment() -> dict[str, str]:
         "PATH": os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)]),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(JOBS.parent), os.environ.get("PYTHONPATH")])),
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
-        "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
         "PSTSTREAM_SUBMITTERS": f"{os.getpid()},{os.getppid()}",
     }
+
+
+def address(master: str) -> dict[str, str]:
+    """Environment of a driver on loopback; one with a cluster is called back by the nodes, under the machine's name."""
+    return {"SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")} if LOCAL.search(master) else {}
 
 
 def read_outcome(file: Path) -> dict[str, Any] | None:

@@ -13,13 +13,17 @@ from typing import Any
 import numba
 
 
+def node_folder() -> Path:
+    """Folder of what this node can make again: PSTSTREAM_CACHE_DIR, by default ~/.cache/pststream."""
+    return Path(os.environ.get("PSTSTREAM_CACHE_DIR") or Path.home() / ".cache" / "pststream")
+
+
 def cache_folder() -> Path:
-    """Folder of compiled kernels: below PSTSTREAM_CACHE_DIR, by default ~/.cache/pststream."""
+    """Folder of compiled kernels."""
     digest = hashlib.sha256(numba.__version__.encode())
     for file in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(file.read_bytes())
-    base = os.environ.get("PSTSTREAM_CACHE_DIR") or Path.home() / ".cache" / "pststream"
-    return Path(base) / "numba" / digest.hexdigest()[:16]
+    return node_folder() / "numba" / digest.hexdigest()[:16]
 
 
 numba.config.CACHE_DIR = str(cache_folder())

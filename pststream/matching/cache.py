@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pststream.kernels.compile import cache_folder
+from pststream.kernels.compile import cache_folder, node_folder
 from pststream.matching.arrays_file import TornFileError, map_arrays, write_arrays
 from pststream.matching.deletions import COLUMNS as DELETION_COLUMNS
 from pststream.matching.deletions import build_deletions
@@ -34,7 +34,7 @@ class SegmentCache:
     """Arrays of data files, by path; one instance a process."""
 
     def __init__(self, folder: str, max_bytes: int) -> None:
-        base = Path(folder) if folder else Path.home() / ".cache" / "pststream"
+        base = Path(folder) if folder else node_folder()
         self.folder = base / f"segments-{LAYOUT}-{cache_folder().name}"
         self.max_bytes = max_bytes
         self._kept: dict[Paths, dict[str, np.ndarray]] = {}

@@ -1,5 +1,6 @@
 """What a Python worker process keeps between tasks: mapped segments, the dispatch index, the filter of live terms."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,8 +39,10 @@ def work_of(home: Home, settings: Settings, version: int, batch_id: int = 0) -> 
     row = plan_row(home, version)
     retiring = retiring_plan(row)
     plans = (retiring.plan_version, version) if retiring else (version,)
-    folder, most = settings.cache_dir, settings.cache_bytes
-    return Work(home.path, version, plans, row["index_version"], row["workers"], batch_id, (), folder, most)
+    # What the driver's own environment says holds for its node; on each other one, what that node's says.
+    folder = "" if settings.cache_dir == os.environ.get("PSTSTREAM_CACHE_DIR") else settings.cache_dir
+    place = (row["index_version"], row["workers"], batch_id)
+    return Work(home.path, version, plans, *place, (), folder, settings.cache_bytes)
 
 
 def deletions_of(files: Iterable[IndexFile], folder: str, max_bytes: int) -> Deletions:

@@ -2,8 +2,10 @@
 
 import logging
 import os
+import signal
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +21,20 @@ JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSe
 """The JVM places tasks and moves bytes: it starts in half the time when it compiles but once, and one collector is
 enough. The code cache is that of a JVM that compiles twice, as a full one makes it sweep without end."""
 
+LOOPBACK = "127.0.0.1"
+
+PARENT = os.getppid()
+"""Who started this process; under spark-submit that is the JVM."""
+
 
 def jar_folder() -> Path:
     """Where set-up puts the Delta jars."""
     return Path(sys.prefix) / "share" / "pststream" / "jars"
+
+
+def is_local(master: str) -> bool:
+    """Whether a master means threads of the driver itself, so that nobody else needs to reach it."""
+    return master == "local" or master.startswith("local[")
 
 
 def spark_conf(settings: Settings) -> dict[str, str]:
@@ -30,7 +42,10 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     jars = sorted(str(path) for path in jar_folder().glob("*.jar"))
     if not jars:
         raise HomeError(str(jar_folder()), "holds no Spark jars", "run: make setup")
+    addresses = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return {
+        # The nodes of a cluster call the driver back: where, the machine's name or SPARK_LOCAL_IP says.
+        **(addresses if is_local(settings.spark_master) else {}),
         "spark.jars": ",".join(jars),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -49,8 +64,6 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.adaptive.coalescePartitions.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         # Without it a listing of a table's files may start 10,000 tasks.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
         "spark.sql.parquet.compression.codec": "zstd",
@@ -69,9 +82,12 @@ def get_context(settings: Settings) -> "SparkContext":
         return SparkContext._active_spark_context
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_SUBMIT_ARGS", _submit_arguments(settings))
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     submitted = _submitted()
-    wanted = {"spark.app.name": "pststream", "spark.master": settings.spark_master, **spark_conf(settings)}
+    master = submitted.get("spark.master", settings.spark_master)
+    if is_local(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    wanted = {"spark.app.name": "pststream", "spark.master": master}
+    wanted |= spark_conf(replace(settings, spark_master=master))
     conf = SparkConf().setAll([(key, value) for key, value in {**wanted, **submitted}.items()])
     context = SparkContext.getOrCreate(conf)
     context.setLogLevel("ERROR")
@@ -117,7 +133,10 @@ def kill_spark() -> None:
 
     if SparkContext._gateway is not None:
         logging.disable()  # of broken connections
-        SparkContext._gateway.proc.kill()
+        if SparkContext._gateway.proc is not None:
+            SparkContext._gateway.proc.kill()
+        elif os.getppid() == PARENT:  # spark-submit's JVM, which started this process
+            os.kill(PARENT, signal.SIGKILL)
 
 
 def stop_spark() -> None:

@@ -86,6 +86,15 @@ def test_the_jvm_is_given_its_memory_and_jars(monkeypatch: pytest.MonkeyPatch, t
     assert conf["spark.jars"] == f"{tmp_path}/a.jar,{tmp_path}/b.jar"
 
 
+def test_a_driver_is_on_loopback_unless_a_cluster_calls_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pststream_dags.spark_job import address
+
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    loopback = {"SPARK_LOCAL_IP": "127.0.0.1"}
+    assert [address(f"spark://{host}") for host in ("local", "local[2]", "local[*]")] == [loopback] * 3
+    assert [address(f"spark://{host}") for host in ("spark://h:7077", "localhost", "h")] == [{}] * 3
+
+
 def test_counts_of_a_run_are_summed() -> None:
     from pststream_dags.summaries import summarize_batches
 

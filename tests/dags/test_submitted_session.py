@@ -1,9 +1,14 @@
-"""Under spark-submit the session takes what was submitted: master, name and memory are not the settings' any more."""
+"""Under spark-submit the session takes what was submitted: master, name and memory are not the settings' any more.
+
+Killing that Spark ends the JVM that was submitted, and leaves this process to its end.
+"""
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,14 +19,18 @@ from pststream.state.session import spark_conf
 pytestmark = pytest.mark.spark
 
 SCRIPT = """
-import json
+import json, os, sys
 from pststream.settings import Settings
-from pststream.state.session import get_session
+from pststream.state.session import get_session, kill_spark
 session = get_session(Settings())
 heap = session._jvm.java.lang.Runtime.getRuntime().maxMemory()
 conf = session.sparkContext.getConf()
-names = ("spark.master", "spark.app.name", "spark.driver.memory", "spark.sql.extensions")
-print(json.dumps({"heap": heap} | {name: conf.get(name) for name in names}))
+names = ("spark.master", "spark.app.name", "spark.driver.memory", "spark.sql.extensions", "spark.driver.host")
+found = {"heap": heap} | {name: conf.get(name) for name in names}
+kill_spark()
+with open(sys.argv[1] + ".part", "w") as file:
+    json.dump(found, file)
+os.rename(file.name, sys.argv[1])
 """
 
 
@@ -34,14 +43,23 @@ def test_the_session_is_the_submitted_one(tmp_path: Path) -> None:
     path = os.pathsep.join([str(binaries), os.environ["PATH"]])
     environment = os.environ | {"PATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(
-        [*command, str(tmp_path / "script.py")], env=environment, capture_output=True, text=True, timeout=300
+        [*command, str(tmp_path / "script.py"), str(tmp_path / "found.json")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
+    until = time.monotonic() + 60
+    while not (tmp_path / "found.json").exists():
+        assert time.monotonic() < until, "the process did not go on when its Spark was killed"
+        time.sleep(0.05)
+    found = json.loads((tmp_path / "found.json").read_text("utf-8"))
     assert found.pop("heap") <= 800 * 1024**2
     assert found == {
         "spark.master": "local[1]",
         "spark.app.name": "submitted",
         "spark.driver.memory": "700m",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.driver.host": "127.0.0.1",
     }
