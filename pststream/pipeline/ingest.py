@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream import names
-from pststream.errors import HomeError, InputFileError
+from pststream.errors import HomeError, InputFileError, RetryableError
 from pststream.pipeline.accept import ROWS_OF, Accepted, Accepting, accept
 from pststream.pipeline.fetch import Offered, Source, copy_again
 from pststream.pipeline.gate import File, gate
@@ -29,7 +29,7 @@ from pststream.quality.readers import find_files, sha256_of
 from pststream.settings import Settings
 from pststream.state import control, quarantine, spool
 from pststream.state.crash import crash_point
-from pststream.state.data_files import commit
+from pststream.state.data_files import SHARED, commit
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger
 from pststream.state.session import get_context
@@ -227,6 +227,8 @@ def _staged(home: Home, settings: Settings, files: list[File], hold_unreadable: 
     told = [file | {"path": spool.local_path(home, file)} for file in files]
     staged = sorted(run_tasks(get_context(settings), told, read), key=lambda one: one.file_seq)
     for file, one in zip(files, staged, strict=True):
+        if not one.seen and Path(spool.local_path(home, file)).exists():
+            raise RetryableError(f"{file['path']}: is there, but a node does not see it", SHARED)
         if one.problem and not hold_unreadable:
             raise InputFileError(file["path"], *one.problem[1:])
     crash_point("ingest.parsed")

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from pststream.pipeline import same_code
+from pststream.state.session import is_local
+
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import RDD, SparkContext
 
 Task = TypeVar("Task")
 Value = TypeVar("Value")
@@ -23,17 +26,21 @@ Parcel = tuple[int, int, pa.RecordBatch]
 
 SLOTS_PER_CORE = 2
 
+MOST_SLOTS = 1024
+"""Of a cluster: its cores at the moment tell little, as the first tasks are cut before the nodes have come."""
+
 
 def run_tasks(context: "SparkContext", tasks: Sequence[Task], work: Callable[[Task], Value]) -> list[Value]:
     """What `work` returns for each task, in no order; both travel pickled."""
-    held = list(tasks)
+    held, code = list(tasks), _code(context)
     if not held:
         return []
 
     def run(numbers: Iterable[int]) -> Iterator[Value]:
+        same_code.check(code)
         return (work(held[number]) for number in numbers)
 
-    return context.parallelize(range(len(held)), len(held)).mapPartitions(run).collect()
+    return _collected(context.parallelize(range(len(held)), len(held)).mapPartitions(run))
 
 
 def run_shuffled(
@@ -48,25 +55,44 @@ def run_shuffled(
     Few cores do many parts in turn, as a task costs more than a small part; the rows of all parts of a task are then in
     memory at once, else they are streamed.
     """
-    held = list(tasks)
+    held, code = list(tasks), _code(context)
     if not held:
         return []
-    slots = min(parts, SLOTS_PER_CORE * context.defaultParallelism)
+    slots = min(parts, SLOTS_PER_CORE * context.defaultParallelism if _is_alone(context) else MOST_SLOTS)
 
     def send(numbers: Iterable[int]) -> Iterator[tuple[int, tuple[int, bytes]]]:
+        same_code.check(code)
         for number in numbers:
             for part, tag, rows in work(held[number]):
                 if rows.num_rows:
                     yield part, (tag, packed(rows))
 
     def take(parcels: Iterable[tuple[int, tuple[int, bytes]]]) -> Iterator[Value]:
+        same_code.check(code)
         if slots < parts:
             parcels = sorted(parcels, key=itemgetter(0))
         for part, mine in groupby(parcels, key=itemgetter(0)):
             yield receive(part, ((tag, unpacked(data)) for _, (tag, data) in mine))
 
     sent = context.parallelize(range(len(held)), len(held)).mapPartitions(send)
-    return sent.partitionBy(slots, lambda part: part % slots).mapPartitions(take).collect()
+    return _collected(sent.partitionBy(slots, lambda part: part % slots).mapPartitions(take))
+
+
+def _code(context: "SparkContext") -> str:
+    """What the nodes are to run; of this machine alone nothing is asked."""
+    return "" if _is_alone(context) else same_code.code()
+
+
+def _is_alone(context: "SparkContext") -> bool:
+    return is_local(str(context.master))
+
+
+def _collected(values: "RDD[Value]") -> list[Value]:
+    try:
+        return values.collect()
+    except Exception as error:
+        same_code.explain(error)
+        raise
 
 
 def packed(rows: pa.RecordBatch) -> bytes:

@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -49,7 +50,7 @@ class Staged:
     """A file as it was read: number of its last row, greatest time (microseconds) of rows that passed the row rules.
 
     `faults` are the rows that did not, by field and reason; `problem` is (path, reason, hint) of a file that cannot be
-    read.
+    read; `seen`: whether the node that was to read it found it at all.
     """
 
     file_seq: int
@@ -59,6 +60,7 @@ class Staged:
     max_time: int | None
     problem: tuple[str, str, str] | None = None
     faults: Counter[tuple[str, str]] = field(default_factory=Counter)
+    seen: bool = True
 
     @property
     def slices(self) -> tuple[Slice, ...]:
@@ -89,6 +91,7 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: dict[str, Any]) ->
         None if greatest == NONE else greatest,
         problem,
         faults,
+        problem is None or Path(file["path"]).exists(),
     )
 
 

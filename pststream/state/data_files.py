@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.transaction import AddAction, RemoveAction
 
+from pststream.errors import RetryableError
 from pststream.state.home import Home
 from pststream.state.tables import TABLES, has_bounds
 
@@ -26,6 +27,8 @@ ROW_GROUP = 131_072
 
 HELD_BYTES = 64 * 1024 * 1024
 """A row group is closed early when its rows take more memory than this."""
+
+SHARED = "keep home and landing folder on a file system that all nodes share, under one path (docs/cluster.md)"
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -163,14 +166,19 @@ def commit(
 ) -> bool:
     """Add and remove files in one commit, unless this transaction was committed before; True if it was done now.
 
-    The files of a transaction that was committed before are deleted: the table has its rows already.
+    The files of a transaction that was committed before are deleted: the table has its rows already. Raises
+    RetryableError where this machine does not see a file whole: the node that wrote it has another disk there.
     """
-    table = DeltaTable(home.table(name))
+    table, added, root = DeltaTable(home.table(name)), list(added), Path(home.table(name))
     before = table.transaction_version(application)
     if before is not None and before >= transaction:
         for file in added:
-            (Path(home.table(name)) / file.path).unlink(missing_ok=True)
+            (root / file.path).unlink(missing_ok=True)
         return False
+    for file in added:
+        path = root / file.path
+        if not path.exists() or path.stat().st_size != file.bytes:
+            raise RetryableError(f"{path}: a task wrote this file, but not where the driver sees it", SHARED)
     declared = TABLES[name]
     now = int(datetime.now(UTC).timestamp() * 1000)
     actions: list[AddAction | RemoveAction] = [

@@ -4,6 +4,7 @@ import datetime as dt
 import fcntl
 import json
 import os
+import platform
 import sys
 import time
 from collections.abc import Iterator
@@ -59,7 +60,7 @@ def _this_process() -> dict[str, object]:
     """Program and command, without arguments: these may hold what is nobody's business."""
     words = [Path(sys.argv[0]).name, *[word for word in sys.argv[1:2] if not word.startswith("-")]]
     since = dt.datetime.now(dt.UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
-    return {"process": os.getpid(), "command": " ".join(words), "since": since}
+    return {"process": os.getpid(), "host": platform.node(), "command": " ".join(words), "since": since}
 
 
 def _write(file: TextIO, text: str) -> None:
@@ -74,6 +75,6 @@ def _told(file: TextIO) -> str:
     file.seek(0)
     try:
         found = json.loads(file.read())
-        return f"{found['command']} (process {found['process']}, since {found['since']})"
+        return f"{found['command']} (process {found['process']}, since {found['since']}, on {found['host']})"
     except (ValueError, KeyError, TypeError):
         return "another command"

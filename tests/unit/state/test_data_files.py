@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pststream import names
+from pststream.errors import RetryableError
 from pststream.state import data_files as files
 from pststream.state.data_files import FileWriter, commit, data_files, located
 from pststream.state.home import Home
@@ -115,3 +116,12 @@ def test_a_range_reads_only_its_rows(home: Home) -> None:
     ]
     assert Range("object_key", 49, 99).files([file]) == []
     assert isinstance(slices[0], Slice)
+
+
+def test_a_file_that_only_its_node_sees_is_not_committed(home: Home) -> None:
+    kept, elsewhere = written(home, rows(0, 3)), written(home, rows(3, 3))
+    Path(home.table(names.OBJECTS), elsewhere.path).unlink()
+    with pytest.raises(RetryableError, match="all nodes share"):
+        commit(home, names.OBJECTS, [kept, elsewhere], application="ingest", transaction=1)
+    assert data_files(home, names.OBJECTS) == []
+    assert commit(home, names.OBJECTS, [kept], application="ingest", transaction=1)

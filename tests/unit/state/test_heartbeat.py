@@ -66,7 +66,7 @@ def test_what_is_no_heartbeat_is_none(bare: Home, text: str) -> None:
 
 
 def test_who_holds_a_home_is_told(bare: Home) -> None:
-    refused = pytest.raises(RunnerBusy, match=rf"process {os.getpid()}, since 20.*Z\)")
+    refused = pytest.raises(RunnerBusy, match=rf"process {os.getpid()}, since 20.*Z, on \S+\)")
     with bare.locked(RUNNER), refused, bare.locked(RUNNER, RunnerBusy):
         pass
     with bare.locked(RUNNER, RunnerBusy), bare.locked():

@@ -22,7 +22,8 @@ FIGURES = {
 }  # fmt: skip
 
 
-def file(name: str, worker: int, low: int, high: int, index: int = 1) -> DataFile:
+def file(home: Home, name: str, worker: int, low: int, high: int, index: int = 1) -> DataFile:
+    Path(home.table(names.WORKER_INDEX), name).write_bytes(b"-")
     partition = {"index_version": index, "worker": worker}
     return DataFile(name, 1, 1, partition, {"subscription_key": low}, {"subscription_key": high})
 
@@ -35,14 +36,15 @@ def test_files_by_plan(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.init()
     save_plan(home, 1, PLAN, FIGURES)
-    held = [file("old", 0, 1, 10), file("new", 0, 11, 20), file("gone", -1, 5, 15), file("other", 0, 1, 1, index=3)]
+    pieces = [file(home, "old", 0, 1, 10), file(home, "new", 0, 11, 20), file(home, "other", 0, 1, 1, index=3)]
+    held = [*pieces, file(home, "gone", -1, 5, 15)]
     commit(home, names.WORKER_INDEX, held, application="test", transaction=1)
     assert plans_of_files(home, 1) == {"old": 1, "new": 1, "gone": 1}
     save_plan(home, 2, PLAN, FIGURES, 1, Retiring(1, 10))
     assert plans_of_files(home, 2) == {"old": 1, "new": 2, "gone": 2}
     save_plan(home, 3, PLAN, FIGURES, 1)
     assert plans_of_files(home, 3) == {"old": 3, "new": 3, "gone": 3}
-    commit(home, names.WORKER_INDEX, [file("both", 0, 10, 11)], application="test", transaction=2)
+    commit(home, names.WORKER_INDEX, [file(home, "both", 0, 10, 11)], application="test", transaction=2)
     assert plans_of_files(home, 3)["both"] == 3
     with pytest.raises(PstError, match="both"):
         index_files(home, 2)
