@@ -1,0 +1,83 @@
+"""A standalone cluster of separate processes finds what one machine finds, whatever happens to its nodes.
+
+The same jobs and commands run on a master and two nodes, with the commands that docs/cluster.md tells; in the middle of
+a batch one node is killed, executor and all, and another joins with an empty cache.
+"""
+
+import json
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream.state.home import Home as State
+from pststream.state.ledger import Ledger
+from tests.commands import Home
+from tests.killing import assert_as_the_twin, assert_same_tables, home_for, written
+from tests.spark_cluster import Cluster, Process, eventually
+from tests.worlds import WrittenWorld
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def unfinished(home: Home) -> bool:
+    return Ledger(State(home.path)).unfinished_batch() is not None
+
+
+def has_executor(node: Process) -> bool:
+    return node.said("Successfully registered with driver", executors=True) is not None
+
+
+def test_a_cluster_finds_what_one_machine_finds(tmp_path: Path) -> None:
+    world = written(tmp_path / "files", 31, 2)
+    landing = landed(tmp_path / "landing", world)
+    home, local = (home_for(tmp_path / name, world) for name in ("home", "local"))
+    local.run("run", landing)
+    take_in_the_rest(local, world)
+    local.match()
+    with Cluster(tmp_path / "cluster") as cluster:
+        nodes = cluster.add("first", "second")
+        submit_a_job(cluster, home, landing)
+        built = [node.segments() for node in nodes]
+        assert all(built), "a node did no work"
+        take_in_the_rest(home, world)
+        home.set(max_objects=3)
+        running = cluster.start("match", PSTSTREAM_HOME=str(home.path))
+        eventually(lambda: nodes[1].segments() != built[1], "the second node does not take part", pause=0.005)
+        lose_one_gain_one(cluster, home)
+        assert len(json.loads(running.finish())["batches"]) > 3
+        assert cluster.nodes["third"].segments(), "the node that joined has built nothing"
+        assert not list(cluster.folder.glob("driver-*/cache/segments-*")), "nodes take the driver's folder for theirs"
+    assert_same_tables(home, local)
+    assert_as_the_twin(home, world.log, world.lateness_seconds)
+
+
+def landed(folder: Path, world: WrittenWorld) -> Path:
+    """A landing folder with the first file of each kind."""
+    for kind, files in (("objects", world.objects), ("requests", world.requests)):
+        (folder / kind).mkdir(parents=True)
+        shutil.copy(files[0], folder / kind)
+    return folder
+
+
+def take_in_the_rest(home: Home, world: WrittenWorld) -> Any:
+    home.ingest("requests", world.requests[1:])
+    home.ingest("objects", world.objects[1:])
+
+
+def submit_a_job(cluster: Cluster, home: Home, landing: Path) -> None:
+    """What lands is taken in, the first plan is made, a batch is matched: all by spark-submit."""
+    submitted = cluster.start("submit", PSTSTREAM_HOME=str(home.path), PSTSTREAM_LANDING=str(landing))
+    assert '"batch_id": 1' in submitted.finish()
+
+
+def lose_one_gain_one(cluster: Cluster, home: Home) -> None:
+    """The second node stands still until a batch waits for it and another node is there; then it is killed."""
+    second = cluster.nodes["second"]
+    second.signal(signal.SIGSTOP)
+    (third,) = cluster.add("third")
+    eventually(lambda: has_executor(third), "the node that joined was given no executor")
+    eventually(lambda: unfinished(home), "no batch is under way")
+    second.kill()

@@ -1,0 +1,147 @@
+"""A standalone Spark cluster on loopback: a master and nodes as processes, started by the commands of docs/cluster.md.
+
+Each node has a working directory, a disk for shuffles and a cache of its own. They have the tests' Python and code, as
+nodes of one image do, and compiled kernels, as the image has; no segment of any index.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from pststream.kernels.compile import cache_folder
+from tests.docs.fences import blocks
+
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "docs" / "cluster.md"
+LOOPBACK = "127.0.0.1"
+WAIT_SECONDS = 300
+LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+DEFAULTS = {
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": LEAN,
+    "spark.cores.max": "3",
+    "spark.scheduler.minRegisteredResourcesRatio": "0.6",  # two of three
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{WAIT_SECONDS}s",
+    "spark.shuffle.io.retryWait": "1s",
+    "spark.network.timeout": f"{WAIT_SECONDS}s",  # a node that stands still is not given up
+}
+
+
+def command(name: str) -> str:
+    """The block of the document whose fence says ```bash NAME."""
+    (block,) = [block for block in blocks(DOCUMENT) if block.is_shell and name in block.words[1:]]
+    return block.text
+
+
+def surroundings(disk: Path, **variables: str) -> dict[str, str]:
+    """Environment of a process of the cluster; nothing of this one's settings."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PSTSTREAM_", "SPARK_"))}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    own = {"PATH": path, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, "HOST": LOOPBACK, "UI_PORT": "0"}
+    return kept | own | {"DISK": str(disk)} | variables
+
+
+def eventually(condition: Callable[[], bool], what: str, pause: float = 0.1) -> None:
+    """Wait until a condition holds."""
+    until = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < until, what
+        time.sleep(pause)
+
+
+class Process:
+    """A process of the cluster with all that it starts, in a folder of its own."""
+
+    def __init__(self, name: str, disk: Path, **variables: str) -> None:
+        shutil.copytree(cache_folder(), disk / "cache" / "numba" / cache_folder().name)
+        small = {
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": f"{LEAN} -Dspark.worker.timeout={WAIT_SECONDS}",
+        }
+        self.disk = disk
+        self._out, self._log = disk / "out", disk / "log"
+        with open(self._out, "wb") as out, open(self._log, "wb") as log:
+            self._process = subprocess.Popen(
+                ["bash", "-euo", "pipefail", "-c", command(name)],
+                cwd=disk,
+                env=surroundings(disk, **small, **variables),
+                stdout=out,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def finish(self) -> str:
+        """Wait for its end, which has to be a good one; what it printed."""
+        code = self._process.wait()
+        assert code == 0, f"ended with {code}: {self._log.read_text('utf-8', 'replace')[-4000:]}"
+        return self._out.read_text("utf-8")
+
+    def said(self, pattern: str, executors: bool = False) -> re.Match[str] | None:
+        """What it has logged, or the executors that it runs."""
+        logs = self.disk.glob("work/app-*/*/stderr") if executors else [self._log]
+        return next(filter(None, (re.search(pattern, log.read_text("utf-8", "replace")) for log in logs)), None)
+
+    def segments(self) -> list[Path]:
+        """Segments in the cache of this node."""
+        return [path for path in self.disk.glob("cache/segments-*/*") if not path.name.startswith(".")]
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process and the executors that it started."""
+        os.killpg(self._process.pid, number)
+
+    def kill(self) -> None:
+        """End it at once, executors too; also if it has ended."""
+        if self._process.poll() is None:
+            self.signal(signal.SIGKILL)
+            self._process.wait()
+
+
+class Cluster:
+    """A master, and the nodes and drivers that are added; ended with the block."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "conf").mkdir(parents=True)
+        lines = "".join(f"{key} {value}\n" for key, value in DEFAULTS.items())
+        (folder / "conf" / "spark-defaults.conf").write_text(lines, "utf-8")
+        self.folder = folder
+        self.nodes: dict[str, Process] = {}
+        self._drivers: list[Process] = []
+        self._master = Process("master", folder / "master", PORT="0")
+
+    def __enter__(self) -> "Cluster":
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        for process in (*self._drivers, *self.nodes.values(), self._master):
+            process.kill()
+
+    @property
+    def url(self) -> str:
+        """Address of the master, once it is up."""
+        found = r"Starting Spark master at (spark://\S+)[\s\S]*I have been elected leader"
+        eventually(lambda: self._master.said(found) is not None, "no master came up")
+        return self._master.said(found)[1]  # type: ignore[index]
+
+    def add(self, *names: str) -> list[Process]:
+        """Nodes of one core, which have joined the master."""
+        for name in names:
+            self.nodes[name] = Process("worker", self.folder / name, MASTER=self.url, CORES="1", MEMORY="1g")
+        added = [self.nodes[name] for name in names]
+        joined = "Successfully registered with master"
+        eventually(lambda: all(node.said(joined) for node in added), f"not all of {names} joined")
+        return added
+
+    def start(self, name: str, **variables: str) -> Process:
+        """Start a command of the document on the cluster, from a machine that has a cache of its own."""
+        disk = self.folder / f"driver-{name}"
+        own = {"MASTER": self.url, "SPARK_CONF_DIR": str(self.folder / "conf"), "PSTSTREAM": str(ROOT)}
+        own |= {"PSTSTREAM_CACHE_DIR": str(disk / "cache")}
+        self._drivers.append(Process(name, disk, **own, **variables))
+        return self._drivers[-1]
