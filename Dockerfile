@@ -1,32 +1,52 @@
-# The `pststream` command with Java 17, the locked packages and the jars inside; needs no network when it runs.
+# One image for all of it: Airflow's components, Spark's master and workers, the jobs, and the `pststream` command.
 #   docker build -t pststream .
-#   docker run --rm -v "$PWD/data:/data" pststream status
-FROM python:3.11-slim-bookworm
+#   docker run --rm -v pststream:/var/lib/pststream pststream pststream init
+# What happens in it is infra/image/build.sh, which runs anywhere: `make image-steps`. docs/deploy.md says more.
+# Another version: change the tag and the digest together.
+ARG BASE=python:3.11.15-slim-bookworm@sha256:d29f48a31a8b408ed19272ca1e7b10ebae13b240a27e862d3d4217c528e2e0c3
+ARG JAVA=eclipse-temurin:17.0.19_10-jre-jammy@sha256:475d8e96b4b2bfe08999e5e854755c773af1581acdf959a4545d88f0696a2339
 
+FROM ${JAVA} AS java
+
+FROM ${BASE} AS build
+# Debian drops a version as soon as a newer one is there, so a pin here would break the build; neither stays but tini.
+# hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps \
+    && apt-get install --yes --no-install-recommends make tini \
     && rm -rf /var/lib/apt/lists/*
-
+COPY --from=java /opt/java/openjdk /opt/java/openjdk
+ENV JAVA_HOME=/opt/java/openjdk PATH=/opt/java/openjdk/bin:$PATH PSTSTREAM_CACHE_DIR=/var/cache/pststream
 WORKDIR /opt/pststream
+COPY Makefile requirements.txt ./
+COPY infra/uv.txt infra/fetch_jars.py infra/jars.sha256 infra/
+COPY infra/image/build.sh infra/image/
+RUN bash infra/image/build.sh packages
+COPY . .
+RUN bash infra/image/build.sh project
 
-COPY requirements.txt ./
-RUN pip install --no-cache-dir --require-hashes --requirement requirements.txt
-
-COPY infra/fetch_jars.py infra/jars.sha256 infra/
-RUN python infra/fetch_jars.py
-
-COPY pyproject.toml requirements.in README.md ./
-COPY pststream pststream
-COPY jobs jobs
-COPY dags dags
-RUN pip install --no-cache-dir --no-index --no-deps --no-build-isolation --editable .
-
-RUN useradd --create-home --uid 10001 pststream && mkdir /data && chown pststream /data
-USER pststream
-ENV PSTSTREAM_HOME=/data/home
-WORKDIR /data
-RUN python -m pststream.benchmarks.warm
-VOLUME /data
-
-ENTRYPOINT ["pststream"]
-CMD ["--help"]
+FROM ${BASE}
+COPY --from=java /opt/java/openjdk /opt/java/openjdk
+COPY --from=build /usr/bin/tini-static /usr/local/bin/tini
+COPY --from=build /opt/pststream /opt/pststream
+# Its own group is that of root, which owns nothing that it may write but these folders: a platform that gives a
+# container some user of its own gives it this group.
+COPY --from=build --chown=50000:0 /var/cache/pststream /var/cache/pststream
+RUN useradd --uid 50000 --gid 0 --no-create-home --home-dir /var/lib/pststream pststream \
+    && install --directory --owner=50000 --group=0 --mode=770 \
+        /var/lib/pststream /var/lib/pststream/home /var/lib/pststream/landing /var/lib/airflow
+ENV JAVA_HOME=/opt/java/openjdk \
+    PATH=/opt/pststream/.venv/bin:/opt/java/openjdk/bin:/usr/local/bin:/usr/bin:/bin \
+    PYTHONUNBUFFERED=1 \
+    PSTSTREAM_HOME=/var/lib/pststream/home \
+    PSTSTREAM_CACHE_DIR=/var/cache/pststream \
+    AIRFLOW_HOME=/var/lib/airflow \
+    AIRFLOW__CORE__DAGS_FOLDER=/opt/pststream/dags \
+    AIRFLOW__CORE__PLUGINS_FOLDER=/opt/pststream/infra/airflow/plugins \
+    AIRFLOW__CORE__LOAD_EXAMPLES=False \
+    AIRFLOW__USAGE_DATA_COLLECTION__ENABLED=False
+USER 50000:0
+WORKDIR /var/lib/pststream
+# For a container that works on a home by itself, as `pststream run --watch`; compose and Kubernetes have their own.
+HEALTHCHECK --interval=60s --timeout=30s --start-period=60s CMD ["pststream", "status", "--json", "--quiet"]
+ENTRYPOINT ["tini", "-g", "--"]
+CMD ["pststream", "--help"]

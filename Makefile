@@ -9,10 +9,10 @@ RESULTS := kernel growth end-to-end steady-state calibrate planning planners pla
 SCALE ?= small
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-days test-quick lint format lock airflow audit bench peers results clean
+.PHONY: help setup demo test test-days test-quick lint format lock airflow image-steps audit bench peers results clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 setup: $(DONE)/kernels  ## .venv with packages, jars and compiled kernels; at once when nothing changed
 
@@ -46,6 +46,9 @@ lock: $(DONE)/uv  ## requirements.txt anew from requirements.in (add UPGRADE=--u
 
 airflow: setup  ## Airflow on this machine with the DAGs, the connection and the pool in place
 	$(BIN)/python infra/run_airflow.py
+
+image-steps:  ## the image's own steps in a folder of their own, as the Dockerfile runs them, and what comes out
+	$(PYTHON) infra/image/rehearse.py
 
 audit: setup  ## known faults of the pinned packages (needs the network); fails for what could not be looked up
 	$(BIN)/uv tool run --system-certs pip-audit==2.10.1 --requirement requirements.txt --require-hashes --disable-pip --strict
