@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from pststream_dags import lineage
 from pststream_dags.spark_job import JOBS, check_outcome, environment, read_outcome
 
 SECONDS = 600
@@ -26,4 +27,5 @@ def run_job(job: str, arguments: Sequence[str], variables: Mapping[str, str] = M
         subprocess.run(command, env=surroundings, stdout=subprocess.DEVNULL, timeout=SECONDS, check=False)
         outcome = read_outcome(file)
     check_outcome(job, outcome, None)
+    lineage.tell(job, arguments, run_job)
     return outcome["result"] if outcome else None

@@ -18,6 +18,7 @@ from airflow.sdk.exceptions import (
     AirflowNotFoundException,
     AirflowSkipException,
 )
+from pststream_dags import lineage
 
 from pststream import names
 
@@ -86,7 +87,7 @@ class SparkJob(SparkSubmitOperator):
         """Submit, wait, and return the summary; raises as `check_outcome` does."""
         with tempfile.TemporaryDirectory(prefix="pststream-") as folder:
             file = Path(folder) / "result.json"
-            self._prepare(file)
+            self._prepare(file, context)
             try:
                 super().execute(context)
             except FileNotFoundError as error:
@@ -96,15 +97,17 @@ class SparkJob(SparkSubmitOperator):
             else:
                 outcome, cause = read_outcome(file), None
         check_outcome(self.job, outcome, cause)
+        lineage.tell(self.job, self.application_args or [], self)
         return self.summarize(outcome) if self.summarize else outcome["result"]
 
-    def _prepare(self, result: Path) -> None:
+    def _prepare(self, result: Path, context: Context) -> None:
         """What only the machine that submits can know."""
         master = _master(self._conn_id)
         self.application_args = [f"--result={result}", *(self.application_args or [])]
         self.conf = spark_conf() | (self.conf or {})
         if not any(manager in master for manager in ("yarn", "k8s")):
-            self.env_vars = environment() | address(master) | (self.env_vars or {})
+            more = environment() | address(master) | lineage.parent(context["ti"])
+            self.env_vars = more | (self.env_vars or {})
 
 
 def spark_conf() -> dict[str, str]:

@@ -3,8 +3,8 @@
     make image-steps
     python3.11 infra/image/rehearse.py [--keep DIR]
 
-The folder gets what the Dockerfile copies, before each step what is copied before it. Needs Python 3.11, Java 17 and make,
-and the network or a cache of packages. Exit codes: 0 all is there, and runs; 1 something is not.
+The folder gets what the Dockerfile copies, before each step what is copied before it. Needs Python 3.11, Java 17, make,
+git, and the network or a cache of packages. Exit codes: 0 all is there, and runs; 1 something is not.
 """
 
 import argparse
@@ -41,7 +41,9 @@ def main(arguments: list[str] | None = None) -> int:
 def build(folder: Path) -> None:
     """The Dockerfile's instructions between its two stages: COPY from the context, RUN of build.sh."""
     stage = (ROOT / "Dockerfile").read_text("utf-8").split(" AS build\n")[1].split("\nFROM ")[0]
-    for sources, target, step in re.findall(r"^COPY (?!--)(.+) (\S+)$|^RUN bash (infra/image/build\.sh \S+)$", stage, re.M):
+    for sources, target, step in re.findall(
+        r"^COPY (?!--)(.+) (\S+)$|^RUN bash (infra/image/build\.sh \S+)$", stage, re.M
+    ):
         if step:
             subprocess.run(["bash", *step.split()], cwd=folder, env=environment(folder), check=True)
         for source in sources.split():
@@ -62,16 +64,28 @@ def copy(source: str, target: Path) -> None:
 def context() -> list[str]:
     """The project's files that .dockerignore lets through."""
     kept = [line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line.startswith("!")]
-    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return [file for file in files.stdout.splitlines() if any(fnmatch.fnmatch(file, p) or file.startswith(f"{p}/") for p in kept)]
+    files = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return [
+        file
+        for file in files.stdout.splitlines()
+        if any(fnmatch.fnmatch(file, p) or file.startswith(f"{p}/") for p in kept)
+    ]
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """What the image says of itself, in this folder: its own caches, its own programs first, nothing of another home."""
+    """As the image's, in this folder: its own caches, its own programs first, nothing of another home."""
     binaries = str(folder / ".venv" / "bin")
-    ours = {name: value for name, value in os.environ.items() if not name.startswith(("PSTSTREAM_", "AIRFLOW", "PYTHON"))}
+    ours = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PSTSTREAM_", "AIRFLOW", "PYTHON"))
+    }
     path = os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)])
-    state = {"PSTSTREAM_CACHE_DIR": f"{folder}/cache", "AIRFLOW_HOME": f"{folder}/airflow", "PSTSTREAM_HOME": f"{folder}/home"}
+    state = {
+        "PSTSTREAM_CACHE_DIR": f"{folder}/cache",
+        "AIRFLOW_HOME": f"{folder}/airflow",
+        "PSTSTREAM_HOME": f"{folder}/home",
+    }
     return ours | state | {"PATH": path, "VIRTUAL_ENV": ""}
 
 
@@ -82,7 +96,12 @@ def found_faults(folder: Path) -> list[str]:
     faults += [f"{name} is still there" for name in ABSENT if (binaries / name).exists()]
     compiled = len(list((folder / "cache").rglob("*.nbc")))
     faults += [] if compiled else ["no kernel was compiled"]
-    for command in (["pststream", "init"], ["pststream", "doctor"], ["airflow", "version"], ["spark-submit", "--version"]):
+    for command in (
+        ["pststream", "init"],
+        ["pststream", "doctor"],
+        ["airflow", "version"],
+        ["spark-submit", "--version"],
+    ):
         done = subprocess.run(command, env=surroundings, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             faults.append(f"{' '.join(command)}: {(done.stdout + done.stderr)[-2000:]}")

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pststream import names
+from pststream import lineage, names
 from pststream.errors import HomeError, InputFileError, RetryableError
 from pststream.pipeline.accept import ROWS_OF, Accepted, Accepting, accept
 from pststream.pipeline.fetch import Offered, Source, copy_again
@@ -188,7 +188,7 @@ def finish(home: Home, settings: Settings, progress: Progress) -> None:
                 f"ingest {file['ingest_id']} was left unfinished, and {file['path']} is gone or has changed",
                 "put the file back as it was, then run this again",
             )
-    _take_in(home, settings, unfinished, _staged(home, settings, unfinished), progress)
+    _told(home, settings, unfinished, _staged(home, settings, unfinished), progress)
 
 
 def _is_whole(home: Home, file: File) -> bool:
@@ -249,7 +249,19 @@ def _begin(
     """Write an ingest's files to the ledger, and take them in."""
     control.append(home, names.FILES, files)
     crash_point("ingest.started")
-    return _take_in(home, settings, files, staged, progress)
+    return _told(home, settings, files, staged, progress)
+
+
+def _told(
+    home: Home, settings: Settings, files: list[File], staged: list[Staged], progress: Progress
+) -> list[dict[str, Any]]:
+    """Take them in, and tell it as a run of lineage."""
+    writes = [home.table(name) for name in (ROWS_OF[files[0]["kind"]], names.REJECTS)]
+    reads = [file["path"] for file in files]
+    with lineage.run(home.path, "ingest", files[0]["ingest_id"], reads, writes) as told:
+        done = _take_in(home, settings, files, staged, progress)
+        told.update({name: sum(row[name] for row in done) for name in ("rows", "accepted", "rejected")})
+    return done
 
 
 def _take_in(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream import names
+from pststream import lineage, names
 from pststream.note import Note
 from pststream.pipeline.executor import Work, work_of
 from pststream.pipeline.index import apply_requests
@@ -70,7 +70,9 @@ def match(
             text = f"objects {batch['objects_after']}..{batch['objects_to']}"
             text += f", requests {batch['requests_after']}..{batch['requests_to']}, plan {batch['plan_version']}"
             progress(_note(batch, text))
-            done = run_batch(home, settings, batch)
+            with lineage.run(home.path, "match", batch["batch_id"], *_lineage(home)) as told:
+                done = run_batch(home, settings, batch)
+                told.update(summary(done))
             batches.append(summary(done))
             progress(_note(done, f"{done['objects']} objects, {done['matches']} matches, {done['seconds']}"))
             if one:
@@ -80,6 +82,13 @@ def match(
         "objects": sum(b["objects"] for b in batches),
         "matches": sum(b["matches"] for b in batches),
     }
+
+
+def _lineage(home: Home) -> tuple[list[str], list[str]]:
+    """The tables that a batch reads, and those that it writes."""
+    reads = (names.OBJECTS, names.REQUESTS, names.PLANS, names.PLAN_UNITS, names.WORKER_INDEX)
+    writes = (names.WORKER_INDEX, names.MATCHES, names.UNIT_LOADS)
+    return [home.table(name) for name in reads], [home.table(name) for name in writes]
 
 
 def _note(batch: dict[str, Any], text: str) -> Note:

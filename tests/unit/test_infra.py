@@ -1,0 +1,172 @@
+"""What is deployed, read without Docker or Kubernetes: pinned, closed to strangers, unprivileged, nothing missing."""
+
+import json
+import re
+import runpy
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pststream import names
+from pststream.settings import setting_keys
+
+ROOT = Path(__file__).parents[2]
+INFRA = ROOT / "infra"
+DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
+COMPOSE = yaml.safe_load((INFRA / "compose.yaml").read_text("utf-8"))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+VALUES = yaml.safe_load((INFRA / "kubernetes" / "values.yaml").read_text("utf-8"))
+MANIFESTS = [
+    one for name in ("storage", "spark") for one in yaml.safe_load_all((INFRA / "kubernetes" / f"{name}.yaml").open())
+]
+DIGEST = re.compile(r"\S+:[\w.-]*\d[\w.-]*@sha256:[0-9a-f]{64}")
+OUR_IMAGE = "${PSTSTREAM_IMAGE:-pststream:latest}"
+ONE_SHOT = {"prepare"}
+
+
+def text_of(*places: str) -> str:
+    return "\n".join((ROOT / place).read_text("utf-8") for place in places)
+
+
+def test_base_images_are_pinned_by_tag_and_digest() -> None:
+    bases = dict(re.findall(r"^ARG (\w+)=(\S+)$", DOCKERFILE, re.M))
+    froms = re.findall(r"^FROM \$\{(\w+)\}", DOCKERFILE, re.M)
+    assert len(froms) == DOCKERFILE.count("\nFROM ") and set(froms) == set(bases)
+    assert all(DIGEST.fullmatch(image) for image in bases.values())
+
+
+def test_the_image_ends_unprivileged_with_a_health_check_and_without_build_tools() -> None:
+    last = DOCKERFILE.rpartition("\nFROM ")[2]
+    assert re.search(r"^USER [1-9]\d*:0$", last, re.M) and "HEALTHCHECK" in last
+    assert "apt-get" not in last and "USER root" not in last
+
+
+def test_what_the_image_copies_is_there_and_the_context_lets_it_through() -> None:
+    kept = [line[1:] for line in text_of(".dockerignore").splitlines() if line.startswith("!")]
+    copied = [file for line in re.findall(r"^COPY (?!--)(.+) \S+$", DOCKERFILE, re.M) for file in line.split()]
+    for name in [*kept, *copied]:
+        assert (ROOT / name).exists(), name
+    for name in set(copied) - {"."}:
+        assert any(name == place or name.startswith(f"{place}/") for place in kept), f"{name} is not in .dockerignore"
+
+
+def test_the_scripts_named_in_the_image_are_in_it() -> None:
+    named = re.findall(r"/opt/pststream/([\w./-]+)", text_of("infra/compose.yaml", "infra/kubernetes/values.yaml"))
+    assert len(named) > 5
+    for name in {*named, *re.findall(r"\binfra/image/[\w.]+", DOCKERFILE)}:
+        assert (ROOT / name).exists(), name
+
+
+def test_no_step_of_a_script_is_misspelt() -> None:
+    for script in sorted((INFRA / "image").glob("*.sh")):
+        subprocess.run(["bash", "-n", script], check=True)
+    assert set(re.findall(r"^(\w+)\)$", text_of("infra/image/build.sh"), re.M)) == set(
+        re.findall(r"build\.sh (\w+)$", DOCKERFILE, re.M)
+    )
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_is_pinned_unprivileged_checked_and_comes_back(name: str) -> None:
+    service = SERVICES[name]
+    assert DIGEST.fullmatch(service["image"]) or service["image"] == OUR_IMAGE
+    assert service["user"].split(":")[0] not in ("", "0", "root")
+    assert service["cap_drop"] == ["ALL"] and service["security_opt"] == ["no-new-privileges:true"]
+    assert "privileged" not in service and "network_mode" not in service
+    assert service["restart"] == ("on-failure:3" if name in ONE_SHOT else "unless-stopped")
+    assert service["healthcheck"].get("disable", False) == (name in ONE_SHOT)
+    assert name in ONE_SHOT or service["healthcheck"]["test"][0] == "CMD"
+    for port in service.get("ports", []):
+        assert port.startswith("127.0.0.1:"), f"{port} is reachable from other machines"
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_waits_for_what_it_needs(name: str) -> None:
+    for other, how in SERVICES[name].get("depends_on", {}).items():
+        wanted = "service_completed_successfully" if other in ONE_SHOT else "service_healthy"
+        assert how["condition"] == wanted
+    for volume in SERVICES[name].get("volumes", []):
+        assert volume.split(":")[0] in COMPOSE["volumes"]
+
+
+def test_secrets_come_from_the_environment_and_an_example_names_them() -> None:
+    text = text_of("infra/compose.yaml")
+    example = text_of("infra/env.example")
+    secrets = set(re.findall(r"\$\{(\w+):\?", text))
+    assert secrets == set(re.findall(r"^(\w+)=$", example, re.M)), "a secret without a line, or with a value"
+    defaults = dict(re.findall(r"\$\{(\w+):-([^}]*)\}", text))
+    assert defaults == dict(re.findall(r"^#(\w+)=(\S+)$", example, re.M))
+    assert ".env" in text_of(".gitignore").splitlines() and "!infra/.env" not in text_of(".dockerignore")
+    for line in text.splitlines():
+        if re.search(r"(PASSWORD|SECRET|_KEY)\w*:", line):
+            assert ":?" in line, f"a secret in the file: {line}"
+
+
+def test_variables_are_settings_that_exist() -> None:
+    settings = {f"PSTSTREAM_{key.name.upper()}" for key in setting_keys()}
+    read = set(re.findall(r"PSTSTREAM_[A-Z_]+[A-Z]", "\n".join(map(str, sources()))))
+    places = ("Dockerfile", "infra/kubernetes/values.yaml", "infra/kubernetes/spark.yaml", "infra/compose.yaml")
+    for name in set(re.findall(r"\bPSTSTREAM_[A-Z_]+", text_of(*places))) - {"PSTSTREAM_IMAGE"}:
+        assert name in settings | read, f"nothing reads {name}"
+    connection = f"AIRFLOW_CONN_{names.SPARK_CONNECTION.upper()}"
+    [value] = [one["value"] for one in VALUES["env"] if one["name"] == connection]
+    assert json.loads(value) == json.loads(SERVICES["scheduler"]["environment"][connection])
+    assert (
+        json.loads(value).keys()
+        <= json.loads(text_of("infra/airflow/connections.json"))[connection[13:].lower()].keys()
+    )
+
+
+def sources() -> list[str]:
+    """What reads variables that are not settings of a home."""
+    files = [file for room in ("pststream", "jobs", "dags") for file in (ROOT / room).rglob("*.py")]
+    return [file.read_text("utf-8") for file in files]
+
+
+def test_airflow_in_the_values_is_the_one_that_is_locked() -> None:
+    [locked] = re.findall(r"^apache-airflow==(\S+)", text_of("requirements.txt"), re.M)
+    assert VALUES["airflowVersion"] == locked
+
+
+def pods() -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (one["metadata"]["name"], one["spec"]["template"]["spec"]) for one in MANIFESTS if "template" in one["spec"]
+    ]
+
+
+@pytest.mark.parametrize(("name", "pod"), pods(), ids=lambda value: value if isinstance(value, str) else "")
+def test_a_pod_is_unprivileged_bounded_and_probed(name: str, pod: dict[str, Any]) -> None:
+    image = f"{VALUES['images']['airflow']['repository']}:{VALUES['images']['airflow']['tag']}"
+    assert pod["securityContext"]["runAsNonRoot"] and not pod["automountServiceAccountToken"]
+    for container in pod["containers"]:
+        assert container["image"] == image
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert not container["securityContext"]["allowPrivilegeEscalation"]
+        assert {"requests", "limits"} <= container["resources"].keys()
+        ports = {port["name"] for port in container["ports"]}
+        assert {container[probe]["httpGet"]["port"] for probe in ("readinessProbe", "livenessProbe")} <= ports
+
+
+def test_claims_and_services_that_pods_name_are_there() -> None:
+    there = {(one["kind"], one["metadata"]["name"]) for one in MANIFESTS}
+    claims = re.findall(
+        r"(?:claimName|existingClaim): ([\w-]+)", text_of("infra/kubernetes/spark.yaml") + yaml.dump(VALUES)
+    )
+    assert claims and all(("PersistentVolumeClaim", name) in there for name in claims)
+    for one in MANIFESTS:
+        assert one["metadata"]["namespace"] == "pststream"
+        if one["kind"] == "StatefulSet":
+            assert ("Service", one["spec"]["serviceName"]) in there
+            assert (
+                one["spec"]["selector"]["matchLabels"].items() <= one["spec"]["template"]["metadata"]["labels"].items()
+            )
+
+
+def test_what_only_tests_need_is_told_from_the_rest() -> None:
+    prune = runpy.run_path(str(INFRA / "image" / "prune.py"))
+    kept = prune["needed"]([prune["Requirement"](name) for name in ("apache-airflow", "boto3")])
+    assert {"psutil", "sqlalchemy", "botocore"} <= kept, "what Airflow itself needs stays, though tests need it too"
+    assert not {"pytest", "moto", "playwright"} & kept
+    assert prune["HEADING"] in text_of("requirements.in")
