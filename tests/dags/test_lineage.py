@@ -1,56 +1,69 @@
-"""Airflow's own OpenLineage listener, and the job's own events, in one file."""
+"""What a job tells of itself, and what a task tells Airflow of its job."""
 
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.dags.conftest import DAGS
 from tests.dags.landing import PAIRS, fill
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
-
-RUN = """
-import sys
-from airflow.dag_processing.dagbag import DagBag
-folder, home, landing = sys.argv[1:]
-DagBag(dag_folder=folder).dags["micro_batch"].test(run_conf={"home": home, "landing": landing})
-"""
+ROOT = Path(__file__).parents[2]
+TASK = ("default/micro_batch.match/01900000-0000-7000-8000-000000000001", "01900000-0000-7000-8000-000000000001")
 
 
-def test_a_run_tells_its_tasks_their_tables_and_the_ledgers_entries(airflow_home: Path, tmp_path: Path) -> None:
-    home, file = tmp_path / "home", tmp_path / "lineage.jsonl"
+@pytest.mark.spark
+def test_a_job_tells_each_ingest_and_each_batch_below_its_task(tmp_path: Path) -> None:
+    home, landing, file = tmp_path / "home", fill(tmp_path / "landing"), tmp_path / "lineage.jsonl"
     variables = {
         "OPENLINEAGE__TRANSPORT__TYPE": "file",
         "OPENLINEAGE__TRANSPORT__LOG_FILE_PATH": str(file),
         "OPENLINEAGE__TRANSPORT__APPEND": "true",
-        "PYTHONPATH": os.pathsep.join([str(DAGS), str(DAGS.parent)]),
+        "OPENLINEAGE_PARENT_ID": TASK[0],
+        "PYTHONPATH": str(ROOT),
         "PSTSTREAM_WORKERS": "2",
-        "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1",
     }
-    command = [sys.executable, "-c", RUN, str(DAGS), str(home), str(fill(tmp_path / "landing"))]
-    subprocess.run(command, env=os.environ | variables, check=True, capture_output=True, timeout=500)
+    job = [sys.executable, str(ROOT / "jobs" / "micro_batch.py"), f"--home={home}", f"--landing={landing}"]
+    done = subprocess.run(job, env=os.environ | variables, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr[-3000:]
     events = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-
-    task = [event for event in events if event["job"]["name"] == "micro_batch.match"]
-    assert [event["eventType"] for event in task] == ["START", "COMPLETE"]
-    written = {(one["namespace"], one["name"]) for one in task[1]["outputs"]}
-    assert {("file", f"{home}/tables/objects"), ("file", f"{home}/tables/matches")} <= written
+    assert {event["run"]["facets"]["parent"]["run"]["runId"] for event in events} == {TASK[1]}
 
     ingests = [event for event in events if event["job"]["name"] == "pststream.ingest"]
     assert [event["eventType"] for event in ingests] == ["START", "COMPLETE"] * 2
     assert {event["inputs"][0]["name"] for event in ingests} == {
-        str(tmp_path / "landing" / "objects" / "posts.csv"),
-        str(tmp_path / "landing" / "requests" / "subscribers.jsonl"),
+        str(landing / "objects" / "posts.csv"),
+        str(landing / "requests" / "subscribers.jsonl"),
     }
-    start, done = (event for event in events if event["job"]["name"] == "pststream.match")
-    assert (start["eventType"], done["eventType"]) == ("START", "COMPLETE")
-    assert done["run"]["facets"]["pststream"]["number"] == 1
-    assert done["run"]["facets"]["pststream"]["figures"]["matches"] == len(PAIRS)
-    assert done["run"]["facets"]["parent"]["run"]["runId"] == task[1]["run"]["runId"]
+    start, end = (event for event in events if event["job"]["name"] == "pststream.match")
+    assert (start["eventType"], end["eventType"]) == ("START", "COMPLETE")
+    assert ("file", f"{home}/tables/matches") in {(one["namespace"], one["name"]) for one in end["outputs"]}
+    facet = end["run"]["facets"]["pststream"]
+    assert (facet["number"], facet["figures"]["matches"]) == (1, len(PAIRS))
 
-    told = [event for event in events if event["job"]["name"] == "micro_batch.deliver"]
-    assert f"{home}/tables/matches" in {one["name"] for one in told[-1]["inputs"]}
+
+@pytest.mark.airflow
+@pytest.mark.parametrize(
+    ("job", "words", "writes"),
+    [
+        ("micro_batch", ["--home=/h"], {"objects", "requests", "rejects", "worker_index", "matches"}),
+        ("balance", ["check", "--home=/h"], set()),
+        ("balance", ["local", "--home=/h", "--apply"], {"migrations", "plans", "plan_units", "worker_index"}),
+    ],
+)
+def test_a_task_names_its_tables(
+    airflow_home: Path, monkeypatch: pytest.MonkeyPatch, job: str, words: list[str], writes: set[str]
+) -> None:
+    from airflow.sdk.lineage import HookLineageCollector
+    from pststream_dags import lineage
+
+    collector = HookLineageCollector()
+    monkeypatch.setattr(lineage, "get_hook_lineage_collector", lambda: collector)
+    teller: Any = object()
+    lineage.tell(job, words, teller)
+    collected = collector.collected_assets
+    assert {one.asset.uri for one in collected.outputs} == {f"file:///h/tables/{name}" for name in writes}
+    assert collected.inputs
