@@ -27,6 +27,12 @@ OUR_IMAGE = "${PSTSTREAM_IMAGE:-pststream:latest}"
 ONE_SHOT = {"prepare"}
 
 
+def pods() -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (one["metadata"]["name"], one["spec"]["template"]["spec"]) for one in MANIFESTS if "template" in one["spec"]
+    ]
+
+
 def text_of(*places: str) -> str:
     return "\n".join((ROOT / place).read_text("utf-8") for place in places)
 
@@ -91,6 +97,16 @@ def test_a_service_waits_for_what_it_needs(name: str) -> None:
         assert volume.split(":")[0] in COMPOSE["volumes"]
 
 
+def test_spark_is_given_an_option_and_its_value_as_two_words() -> None:
+    commands = [words for one in SERVICES.values() if (words := one.get("command", [""]))[0] == "spark-class"]
+    commands += [container["args"] for _, pod in pods() for container in pod["containers"]]
+    assert len(commands) == 5
+    for words in commands:
+        assert not [word for word in words if word.startswith("--") and "=" in word], (
+            "it would print its usage, and end"
+        )
+
+
 def test_secrets_come_from_the_environment_and_an_example_names_them() -> None:
     text = text_of("infra/compose.yaml")
     example = text_of("infra/env.example")
@@ -128,12 +144,6 @@ def sources() -> list[str]:
 def test_airflow_in_the_values_is_the_one_that_is_locked() -> None:
     [locked] = re.findall(r"^apache-airflow==(\S+)", text_of("requirements.txt"), re.M)
     assert VALUES["airflowVersion"] == locked
-
-
-def pods() -> list[tuple[str, dict[str, Any]]]:
-    return [
-        (one["metadata"]["name"], one["spec"]["template"]["spec"]) for one in MANIFESTS if "template" in one["spec"]
-    ]
 
 
 @pytest.mark.parametrize(("name", "pod"), pods(), ids=lambda value: value if isinstance(value, str) else "")
