@@ -18,7 +18,7 @@ from pststream.settings import Settings
 from pststream.state import control
 from pststream.workload.queries import QueryStyle
 
-SIZES = {"small": (20_000, 2), "full": (500_000, 10)}
+SIZES = {"small": (20_000, 2), "full": (500_000, 8)}
 """Live subscriptions, and intervals."""
 
 PARTS = 5
