@@ -1,16 +1,22 @@
 """Lineage: each batch and each ingest of the ledger told as a run of OpenLineage, where that is configured.
 
 It is configured by OpenLineage's own variables. Without them nothing is loaded and nothing is told; with them, an event
-that cannot be sent never stops the work.
+that cannot be sent never stops the work, and none is tried again for a while, as each would hold it up anew.
 """
 
 import logging
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 START, COMPLETE, FAIL = "START", "COMPLETE", "FAIL"
+
+SILENCE_SECONDS = 300.0
+
+_failed_at: list[float] = []
+"""When an event could last not be sent (time.monotonic), if ever."""
 
 
 @contextmanager
@@ -45,11 +51,14 @@ def configured() -> bool:
 
 
 def _tell(state: str, *told: Any) -> None:
+    if _failed_at and time.monotonic() - _failed_at[-1] < SILENCE_SECONDS:
+        return
     try:
         from pststream import lineage_events
 
         lineage_events.send(state, *told)
     except Exception as error:
+        _failed_at[:] = [time.monotonic()]
         logging.getLogger(__name__).warning(
             "no lineage of %s %s: %s: %s", told[1], told[2], type(error).__name__, error
         )

@@ -1,5 +1,6 @@
 """What each job reads and writes, for Airflow's own lineage; free where nobody listens to it."""
 
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 from airflow.providers.common.compat.lineage.hook import get_hook_lineage_collector
 
 from pststream import names
+
+log = logging.getLogger(__name__)
 
 INDEX = (names.PLANS, names.PLAN_UNITS, names.WORKER_INDEX)
 READS_WRITES: dict[str, tuple[Sequence[str], Sequence[str]]] = {
@@ -27,7 +30,14 @@ ONLY_APPLIED = ("balance", "repartition")
 
 
 def tell(job: str, arguments: Sequence[str], teller: Any) -> None:
-    """Name the tables of a job that is done, which was given these arguments."""
+    """Name the tables of a job that is done, which was given these arguments; if Airflow refuses a name, none."""
+    try:
+        _tell(job, arguments, teller)
+    except Exception as error:
+        log.warning("no lineage of %s: %s", job, error)
+
+
+def _tell(job: str, arguments: Sequence[str], teller: Any) -> None:
     collector = get_hook_lineage_collector()
     reads, writes = READS_WRITES.get(job, ((), ()))
     if job in ONLY_APPLIED and "--apply" not in arguments:
@@ -48,6 +58,10 @@ def parent(task_instance: Any) -> dict[str, str]:
         return {}
     if conf.is_disabled():
         return {}
-    from airflow.providers.openlineage.plugins.macros import lineage_parent_id
+    try:
+        from airflow.providers.openlineage.plugins.macros import lineage_parent_id
 
-    return {"OPENLINEAGE_PARENT_ID": lineage_parent_id(task_instance)}
+        return {"OPENLINEAGE_PARENT_ID": lineage_parent_id(task_instance)}
+    except Exception as error:
+        log.warning("the job is told no parent: %s", error)
+        return {}

@@ -155,7 +155,7 @@ def _phase_two(course: _Course, method: str, seed: int) -> bool:
     origin, target = _extremes(course)
     most, least = float(course.loads.load[origin]), float(course.loads.load[target])
     difference = most - least
-    parts = int(min(BLOCKS * most / (difference / 2), MOST_BLOCKS))
+    parts = max(1, int(min(BLOCKS * most / (difference / 2), MOST_BLOCKS)))
     blocks = block_loads(course.sample, course.plan, course.cost.rates(course.sample), origin, parts)
     # A block with as much load as the difference would only turn it round.
     small = np.flatnonzero(blocks.loads < difference * LOWER)

@@ -8,6 +8,7 @@ import datetime as dt
 import json
 import os
 import sys
+from contextlib import suppress
 
 from pststream.note import Note
 
@@ -30,8 +31,9 @@ class Lines:
         self._write(f"pststream: {message}", Note(message, level="error"))
 
     def _write(self, plain: str, note: str) -> None:
-        sys.stderr.write((self._structured(note) if self._json else str(plain)) + "\n")
-        sys.stderr.flush()
+        with suppress(OSError):  # a disk that is full: what is said must not end what is done
+            sys.stderr.write((self._structured(note) if self._json else str(plain)) + "\n")
+            sys.stderr.flush()
 
     def _structured(self, note: str) -> str:
         time = dt.datetime.now(dt.UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

@@ -24,7 +24,8 @@ from pststream.matching.segments import COLUMNS, Segment, build_segment
 LAYOUT = 2
 """Part of each entry's name: a change of the arrays makes old entries unreachable."""
 
-KEPT_IN_PROCESS = 4096
+KEPT_IN_PROCESS = 512
+"""Entries that a process keeps mapped; the disk space of one that was removed is free once nobody maps it."""
 
 Paths = tuple[str, ...]
 """The data files that an entry is built from, in the order of its rows."""

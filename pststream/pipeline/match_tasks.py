@@ -108,7 +108,7 @@ def route(work: Work, after_key: int, scan: Scan) -> Iterator[Parcel]:
     load_kernels()
     began = time.thread_time()
     least = after_key if scan.tag == LATE else -1
-    held = [segment for segment in segment_files(work.files) if segment.max_key > least]
+    held = segment_files(file for file in work.files if file.max_key > least)
     worker_of = {segment.paths: segment.worker for segment in held}
     cache = segment_cache(work.cache_dir, work.cache_bytes)
     cache.take_built()

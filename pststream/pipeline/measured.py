@@ -18,12 +18,13 @@ from pststream.state.plans import load_plan
 class Balance:
     """Measured loads over the last batches of a plan.
 
-    cpu_seconds: float64[batches, workers], of each worker in each batch
+    cpu_seconds: float64[batches, workers], of each worker in each batch; tuples: int64[batches], objects and requests
     first_key: the key after which the objects of the last batches begin, of any plan
     insertions, deletions: requests of those batches
     """
 
     cpu_seconds: np.ndarray
+    tuples: np.ndarray
     first_key: int
     insertions: int
     deletions: int
@@ -35,10 +36,19 @@ class Balance:
 
     @property
     def typical(self) -> np.ndarray:
-        """Seconds of each worker in all the batches, were they all like its middle one: float64[workers]. What comes
-        once, as the building of segments after a migration, is not in it.
+        """Seconds of each worker in all the batches, were its part of each that of its middle one: float64[workers].
+        Batches count by their tuples, and not at all if no worker did anything in them. What comes once, as the
+        building of segments after a migration, is not in it.
         """
-        return np.median(self.cpu_seconds, axis=0) * self.batches
+        seconds = self.cpu_seconds.sum(axis=1)
+        busy = seconds > 0.0
+        if not busy.any():
+            return np.zeros(self.cpu_seconds.shape[1])
+        shares, weights = self.cpu_seconds[busy] / seconds[busy, None], np.maximum(self.tuples[busy], 1)
+        order = np.argsort(shares, axis=0)
+        middle = (np.cumsum(weights[order], axis=0) >= weights.sum() / 2).argmax(axis=0)
+        found = np.sort(shares, axis=0)[middle, np.arange(shares.shape[1])]
+        return found * (seconds.sum() / found.sum()) if found.any() else self.cpu_seconds.sum(axis=0)
 
     def violated(self, sigma: float) -> bool:
         """Whether the greatest load is over `sigma` times the least in both halves of them: noise moves nothing."""
@@ -72,8 +82,9 @@ def measured_balance(home: Home, version: int, batches: int) -> Balance:
     batch, worker, seconds = (rows.column(name).to_numpy() for name in rows.column_names)
     cpu_seconds = np.zeros((len(numbers), workers))
     np.add.at(cpu_seconds, (np.searchsorted(numbers, batch), worker), seconds)
+    tuples = np.array([b["objects"] + b["requests"] for b in done], np.int64)
     first_key = recent[0]["objects_after"] if recent else -1
-    return Balance(cpu_seconds, first_key, *_requests(home, recent))
+    return Balance(cpu_seconds, tuples, first_key, *_requests(home, recent))
 
 
 def _requests(home: Home, batches: list[dict[str, Any]]) -> tuple[int, int]:

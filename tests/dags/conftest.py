@@ -1,5 +1,6 @@
 """An Airflow of the tests' own: its home is a temporary folder, its settings come from here alone."""
 
+import copy
 import json
 import os
 import subprocess
@@ -51,7 +52,10 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def dagbag(airflow_home: Path) -> Any:
-    """The DAG folder as Airflow reads it."""
+    """The DAG folder as Airflow reads it. Its forms are copies: a value once given would stay in those of all tests."""
     from airflow.dag_processing.dagbag import DagBag
 
-    return DagBag(dag_folder=str(DAGS))
+    bag = DagBag(dag_folder=str(DAGS))
+    for dag in bag.dags.values():
+        dag.params = copy.deepcopy(dag.params)
+    return bag
