@@ -7,9 +7,10 @@ DONE := $(VENV)/.done
 BENCHES ?= kernel end-to-end steady-state growth
 RESULTS := kernel growth end-to-end steady-state calibrate planning planners planners-large peers balance-select balance-cost balance-mapping migration drift
 SCALE ?= small
+TIMES ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-days test-quick lint format lock airflow image-steps audit bench peers results clean
+.PHONY: help setup demo test test-days test-quick fuzz lint format lock airflow image-steps audit bench peers results clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -27,6 +28,9 @@ test-quick: lint  ## ... without those that take long: crashes, Airflow itself, 
 
 test-days: setup  ## ... days of a drifting stream under Airflow's own scheduler (ten minutes, best on an idle machine)
 	$(BIN)/python -m pytest -m days
+
+fuzz: setup  ## hostile files, expressions and settings by number, TIMES as many as in make test
+	PSTSTREAM_FUZZ_CASES=$(TIMES) $(BIN)/python -m pytest tests/fuzz --timeout 0
 
 lint: setup  ## style, import directions, types
 	$(BIN)/ruff check .

@@ -125,7 +125,7 @@ def _sources(home: Any, known: dict[str, Any], arguments: dict[str, Any]) -> lis
     if home is not None and (path := Path(home) / FILE).is_file():
         try:
             sources.append((str(path), tomllib.loads(path.read_text("utf-8"))))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise SettingError(
                 FILE, f"not readable as TOML: {error}", "mend the file, or delete it and run init"
             ) from None

@@ -40,5 +40,5 @@ def _raw_text(raw: pa.Array, at: int) -> str | None:
         return None
     try:
         return str(scalar.as_py())[: MOST_RAW + 1]
-    except (ValueError, OverflowError):  # such as a time after the year 9999
-        return f"{raw.type} {scalar.cast(pa.int64()).as_py()}"
+    except (ValueError, OverflowError):  # such as a time after the year 9999, by itself or within a list
+        return f"{raw.type} {' '.join(raw.slice(at, 1).to_string().split())}"

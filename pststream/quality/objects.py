@@ -105,13 +105,19 @@ def parse_objects(chunk: Chunk, options: ObjectOptions) -> tuple[pa.RecordBatch,
     return accepted, rejected_batch([*chunk.rejected, *faults.rejects(chunk.rows)])
 
 
-def _raw(chunk: Chunk, options: ObjectOptions, name: str) -> pa.Array:
-    """The raw values of a field, from the columns and constants it is said to come from."""
+def _raw(chunk: Chunk, options: ObjectOptions, faults: Faults, name: str) -> pa.Array:
+    """The raw values of a field, from the columns and constants it is said to come from.
+
+    Where a field is joined of several columns, those that hold no plain values are left out, and their rows marked.
+    """
     rows = len(chunk.rows)
     names = options.sources.get(name)
     if names is None:
         return pa.repeat(pa.scalar(options.constants[name], pa.string()), rows)
     columns = [chunk.table.column(source) for source in names]
+    if len(columns) > 1:
+        plain = [column for column in columns if _plain_or_fault(column, faults, name)]
+        columns = plain or [pa.nulls(rows, pa.string())]
     raw = columns[0] if len(columns) == 1 else _joined(columns)
     if name in options.constants and is_plain(raw.type):
         texts = texts_of(raw)
@@ -140,7 +146,7 @@ def _object_ids(chunk: Chunk, options: ObjectOptions, faults: Faults) -> pa.Arra
     if list(options.columns.get("object_id", ())) == [ROW]:
         rows = pc.cast(pa.array(chunk.rows), pa.string())
         return pc.binary_join_element_wise(Path(chunk.file).name, rows, ":")
-    raw = _raw(chunk, options, "object_id")
+    raw = _raw(chunk, options, faults, "object_id")
     plain = _plain_or_fault(raw, faults, "object_id")
     ids = texts_of(raw) if plain else pa.nulls(len(raw), pa.string())
     faults.mark(blank(ids), "object_id", "missing", raw)
@@ -148,7 +154,7 @@ def _object_ids(chunk: Chunk, options: ObjectOptions, faults: Faults) -> pa.Arra
 
 
 def _times(chunk: Chunk, options: ObjectOptions, faults: Faults) -> pa.Array:
-    raw = _raw(chunk, options, "ts")
+    raw = _raw(chunk, options, faults, "ts")
     faults.mark(blank(raw), "ts", "missing", raw)
     times, read = times_of(raw, options.timezone)
     faults.mark(~read, "ts", "unreadable_time", raw)
@@ -157,7 +163,7 @@ def _times(chunk: Chunk, options: ObjectOptions, faults: Faults) -> pa.Array:
 
 
 def _coordinates(chunk: Chunk, options: ObjectOptions, faults: Faults, name: str) -> pa.Array:
-    raw = _raw(chunk, options, name)
+    raw = _raw(chunk, options, faults, name)
     _plain_or_fault(raw, faults, name)
     faults.mark(blank(raw), name, "missing", raw)
     numbers = numbers_of(raw)
@@ -167,7 +173,7 @@ def _coordinates(chunk: Chunk, options: ObjectOptions, faults: Faults, name: str
 
 
 def _texts(chunk: Chunk, options: ObjectOptions, faults: Faults) -> pa.Array:
-    raw = _raw(chunk, options, "text")
+    raw = _raw(chunk, options, faults, "text")
     plain = _plain_or_fault(raw, faults, "text")
     texts = pc.fill_null(texts_of(raw) if plain else pa.nulls(len(raw), pa.string()), "")
     too_long = pc.greater(pc.binary_length(texts), options.max_text_bytes).to_numpy(zero_copy_only=False)

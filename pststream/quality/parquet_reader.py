@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pststream.errors import InputFileError
@@ -14,6 +15,7 @@ from pststream.quality.files import seekable
 from pststream.quality.utf8 import all_utf8, is_text, without_bad_utf8
 
 _FEWEST_ROWS = 64
+_DAMAGED = "it is cut short, damaged or of another format: fetch it again, or give --format"
 
 
 def read_parquet(path: str, sources: Sources) -> Iterator[Chunk]:
@@ -29,8 +31,10 @@ def read_parquet(path: str, sources: Sources) -> Iterator[Chunk]:
 def read_parquet_records(path: str, required: Sources) -> Iterator[RecordChunk]:
     """Chunks of rows as objects, a null left out; raises InputFileError as `read_parquet` does."""
     with _opened(path) as file:
-        check_columns(path, required, file.schema_arrow.names, "requests take no --column: rename it in the file")
-        for chunk in _chunks(path, file, file.schema_arrow.names):
+        names = file.schema_arrow.names
+        hint = "requests take no --column: rename it in the file"
+        check_columns(path, {**required, **{name: [name] for name in names}}, names, hint)
+        for chunk in _chunks(path, file, names):
             yield RecordChunk(path, chunk.rows.tolist(), _records(path, chunk.table), chunk.rejected)
 
 
@@ -39,12 +43,11 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
     try:
         with pq.ParquetFile(seekable(path)) as file:
             yield file
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: a name in the schema
         if isinstance(error, FileNotFoundError):
             raise InputFileError(path, "no such file") from None
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        hint = "it is cut short, damaged or of another format: fetch it again, or give --format"
-        raise InputFileError(path, f"not readable as Parquet: {first}", hint) from None
+        raise InputFileError(path, f"not readable as Parquet: {first}", _DAMAGED) from None
 
 
 def _chunks(path: str, file: pq.ParquetFile, names: list[str]) -> Iterator[Chunk]:
@@ -57,12 +60,16 @@ def _chunks(path: str, file: pq.ParquetFile, names: list[str]) -> Iterator[Chunk
         if not all_utf8(table):
             chunk = without_bad_utf8(chunk)
         yield Chunk(path, chunk.rows, _as_strings(chunk.table), chunk.rejected)
+    if row != file.metadata.num_rows:  # Arrow may read none of a damaged file, and say nothing
+        reason = f"{row} rows can be read of the {file.metadata.num_rows} that it says it has"
+        raise InputFileError(path, reason, _DAMAGED)
 
 
 def _records(path: str, table: pa.RecordBatch) -> list[dict[str, Any]]:
+    columns = [_to_microseconds(column) for column in table.columns]
     try:
-        rows = table.to_pylist()
-    except (ValueError, OverflowError) as error:  # such as a time after the year 9999
+        rows = pa.RecordBatch.from_arrays(columns, names=table.schema.names).to_pylist()
+    except (ValueError, OverflowError, LookupError) as error:  # such as a time after the year 9999, an unknown zone
         raise InputFileError(path, f"a value cannot be read: {error}") from None
     return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
@@ -74,12 +81,30 @@ def _batch_rows(metadata: pq.FileMetaData) -> int:
     return max(_FEWEST_ROWS, min(MOST_ROWS, most))
 
 
+def _to_microseconds(column: pa.Array) -> pa.Array:
+    """Times as Python has them: it knows no nanoseconds."""
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        unit = pa.timestamp("us", column.type.tz)
+        return column.cast(options=pc.CastOptions(unit, allow_time_truncate=True))
+    return column
+
+
 def _plain(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
         return column.cast(pa.string())
+    if pa.types.is_timestamp(column.type) and _has_zone(column.type):
+        return column.cast(pa.timestamp(column.type.unit, "UTC"))
     return column
+
+
+def _has_zone(kind: pa.TimestampType) -> bool:
+    """Whether times are instants. Parquet keeps these in UTC, and their zone beside them, which may be none we know."""
+    try:
+        return kind.tz is not None
+    except UnicodeDecodeError:
+        return True
 
 
 def _as_strings(table: pa.RecordBatch) -> pa.RecordBatch:

@@ -31,6 +31,7 @@ def test_argument_over_environment_over_file(tmp_path, monkeypatch):
         ("lateness_seconds = -1", "lateness_seconds", "out of range"),
         ("latenes = 1", "latenes", "unknown key"),
         ("workers = ", FILE, "not readable"),
+        ("workers = " + "[" * 5000, FILE, "not readable"),
     ],
 )
 def test_a_bad_setting_names_its_key(tmp_path, text, name, reason):

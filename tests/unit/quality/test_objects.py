@@ -185,6 +185,33 @@ def test_fields_from_other_columns() -> None:
     assert {row["lon"] for row in found} == {7.0}
 
 
+def test_a_column_of_what_is_no_value_among_others() -> None:
+    """It costs the rows where it has something, and hides nothing of the other columns elsewhere."""
+    options = ObjectOptions(columns={"text": ["kind", "tags"]})
+    rows = [GOOD | {"kind": "tea", "tags": None}, GOOD | {"kind": "tea", "tags": [1]}]
+    (found,), (reject,) = parse(rows, options, kind=pa.string(), tags=pa.list_(pa.int64()))
+    assert found["text"] == "tea"
+    assert (reject["field"], reject["reason"], reject["raw"]) == ("text", "not_a_value", "[1]")
+    options = ObjectOptions(columns={"text": ["tags", "tags"]})
+    (found,), (reject,) = parse(rows, options, kind=pa.string(), tags=pa.list_(pa.int64()))
+    assert (found["text"], reject["row"]) == ("", 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [(2**62, pa.timestamp("us")), (2**30, pa.date32()), (2**62, pa.duration("s"))]
+)
+@pytest.mark.parametrize("listed", [False, True])
+def test_values_that_python_cannot_show(value: int, kind: pa.DataType, listed: bool) -> None:
+    """Such as times after the year 9999: rejected rows show them as Arrow does."""
+    integers = pa.array([value], pa.int32() if kind == pa.date32() else pa.int64())
+    column = pa.ListArray.from_arrays([0, 1], integers.cast(kind)) if listed else integers.cast(kind)
+    chunk = chunk_of([GOOD])
+    table = chunk.table.set_column(chunk.table.schema.get_field_index("lon"), "lon", column)
+    accepted, rejected = parse_objects(Chunk("x.csv", chunk.rows, table, []), ObjectOptions())
+    assert len(accepted) == 0 and rejected.column("field").to_pylist() == ["lon"]
+    assert str(kind) in rejected.column("raw")[0].as_py()
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

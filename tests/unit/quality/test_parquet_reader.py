@@ -104,3 +104,55 @@ def test_files_without_rows(tmp_path: Path) -> None:
 def test_requests_are_no_csv(tmp_path: Path) -> None:
     with pytest.raises(InputFileError, match="JSON Lines or Parquet"):
         read_records(f"{tmp_path}/x.csv", None)
+
+
+def test_damage_that_hides_rows_is_told(tmp_path: Path) -> None:
+    """Arrow reads no rows at all of a file in whose footer one certain bit is flipped, and says nothing."""
+    table = pa.table({"id": [str(n) for n in range(18)], "text": [None, "tea"] * 9})
+    pq.write_table(table, tmp_path / "x.parquet", store_schema=False)
+    whole = (tmp_path / "x.parquet").read_bytes()
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    reasons = set()
+    for at in range(footer, len(whole)):
+        (tmp_path / "x.parquet").write_bytes(whole[:at] + bytes([whole[at] ^ 0x80]) + whole[at + 1 :])
+        try:
+            rows = [row for chunk in read_chunks(f"{tmp_path}/x.parquet", None, SOURCES) for row in chunk.rows]
+        except InputFileError as error:
+            reasons.add(error.reason)
+        else:
+            assert rows == list(range(1, 19)), f"byte {at}"
+    assert "0 rows can be read of the 18 that it says it has" in reasons
+
+
+def test_column_names_that_are_not_utf8(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": ["a"], "text": ["tea"]}), tmp_path / "x.parquet", store_schema=False)
+    content = (tmp_path / "x.parquet").read_bytes()
+    (tmp_path / "x.parquet").write_bytes(content.replace(b"text", b"te\xfft"))
+    with pytest.raises(InputFileError, match="not readable as Parquet"):
+        list(read_chunks(f"{tmp_path}/x.parquet", None, SOURCES))
+
+
+def test_a_column_of_requests_twice(tmp_path: Path) -> None:
+    columns = [pa.array(["insert"]), pa.array(["s"]), pa.array([1]), pa.array([2])]
+    pq.write_table(pa.Table.from_arrays(columns, ["op", "subscription_id", "at", "at"]), tmp_path / "x.parquet")
+    with pytest.raises(InputFileError, match="column at occurs more than once"):
+        list(read_records(f"{tmp_path}/x.parquet", None))
+
+
+@pytest.mark.parametrize("zone", ["No/Where", "Asia/Kolkata", "UTC"])
+def test_times_are_instants_whatever_zone_stands_beside_them(tmp_path: Path, zone: str) -> None:
+    at = pa.array([0, None], pa.timestamp("ms", zone))
+    pq.write_table(pa.table({"op": ["a", "b"], "subscription_id": ["s", "t"], "at": at}), tmp_path / "x.parquet")
+    (records,) = read_records(f"{tmp_path}/x.parquet", None)
+    assert records.records[0]["at"].isoformat() == "1970-01-01T00:00:00+00:00"
+    (chunk,) = read_chunks(f"{tmp_path}/x.parquet", None, {"text": ["at"]})
+    assert chunk.table.column("at").type == pa.timestamp("ms", "UTC")
+
+
+def test_nanoseconds_of_requests(tmp_path: Path) -> None:
+    """The least of them, which pandas takes for no time at all, is a time; others are cut to microseconds."""
+    at = pa.array([-(2**63), 1_001], pa.timestamp("ns"))
+    pq.write_table(pa.table({"op": ["a", "b"], "subscription_id": ["s", "t"], "at": at}), tmp_path / "x.parquet")
+    (records,) = read_records(f"{tmp_path}/x.parquet", None)
+    assert [record["at"].year for record in records.records] == [1677, 1970]
+    assert records.records[1]["at"].microsecond == 1

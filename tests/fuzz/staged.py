@@ -1,0 +1,78 @@
+"""What became of each row of a file, as ingest reads it: the step that a task of Spark does, without Spark."""
+
+import datetime as dt
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from pststream.pipeline.stage import Staged, stage_file
+from pststream.quality.reasons import REASONS
+from pststream.quality.times import EARLIEST_US, LATEST_US
+
+NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+
+
+@dataclass(frozen=True)
+class Read:
+    """A file as it was read: refused as a whole for a reason, or the numbers of the rows accepted and rejected."""
+
+    refused: str
+    accepted: list[int]
+    rejected: list[int]
+
+    @property
+    def rows(self) -> set[int]:
+        """All rows that are accounted for."""
+        return {*self.accepted, *self.rejected}
+
+
+def read(kind: str, path: Path, folder: Path, **options: Any) -> Read:
+    """Read a file, and hold what comes out to what tables take."""
+    told = {"format": None, "columns": [], "constants": [], "timezone": "UTC", "max_text_bytes": 1000} | options
+    staged = stage_file(kind, str(folder), NOW, {"file_seq": 1, "path": str(path), "options": json.dumps(told)})
+    if staged.problem:
+        Path(staged.path).unlink(missing_ok=True)
+        assert staged.problem[1], "refused without a reason"
+        return Read(": ".join(staged.problem[1:2]), [], [])
+    rows = pq.read_table(staged.path).to_pylist() if staged.rows else []
+    Path(staged.path).unlink(missing_ok=True)
+    found = Read("", [r["row"] for r in rows if not r["reason"]], [r["row"] for r in rows if r["reason"]])
+    assert len(found.rows) == len(rows) == staged.rows, "a row is there twice"
+    _check_summary(staged, rows)
+    for row in rows:
+        if row["reason"]:
+            assert row["reason"] in REASONS and row["detail"], row
+        else:
+            (_check_object if kind == "objects" else _check_request)(row)
+    return found
+
+
+def _check_summary(staged: Staged, rows: list[dict[str, Any]]) -> None:
+    assert staged.last_row == max((row["row"] for row in rows), default=0)
+    assert sum(staged.faults.values()) == sum(row["reason"] is not None for row in rows)
+
+
+def _check_time(value: dt.datetime | None) -> None:
+    assert value is not None and EARLIEST_US <= value.timestamp() * 1e6 < LATEST_US
+
+
+def _check_object(row: dict[str, Any]) -> None:
+    assert row["object_id"].strip() and row["terms"] == sorted(set(row["terms"]))
+    assert abs(row["lon"]) <= 180 and abs(row["lat"]) <= 90
+    assert len(row["text"].encode()) <= 1000
+    _check_time(row["ts"])
+
+
+def _check_request(row: dict[str, Any]) -> None:
+    assert row["op"] in ("insert", "delete") and row["subscription_id"]
+    _check_time(row["at"])
+    if row["op"] == "insert":
+        assert row["clauses"] and all(clause for clause in row["clauses"])
+        edges = [value for name in ("west", "south", "east", "north", "circle") for value in row[name] or ()]
+        assert len(row["west"]) in (1, 2) and all(math.isfinite(value) for value in edges)
+    if row["payload"] is not None:
+        assert isinstance(json.loads(row["payload"]), dict)

@@ -1,0 +1,65 @@
+"""Keyword expressions of any tokens: read as the slow tree reads them, or refused at a place, and soon."""
+
+import random
+
+from pststream.errors import UsageError
+from pststream.text.expression import ExpressionError, evaluate, parse_keywords
+from tests.fuzz.cases import cases, trying
+from tests.fuzz.mutations import TOKENS
+from tests.fuzz.values import TEXTS
+from tests.oracles import twin
+from tests.worlds import WORDS, some_expression
+
+PARTS = ("(", ")", " AND ", " OR ", " ", '"', '""', "and", "Or", "NOT", "-", "*", "\n", "\u2028", "(" * 200, ")" * 200)
+SHORT = 400
+"""So that the slow tree does not recurse too deeply."""
+
+
+def test_expressions() -> None:
+    read = refused = 0
+    for number, rnd in cases("expressions", 2500):
+        expression = _expression(rnd)
+        with trying(("expression", number, expression[:200])):
+            clauses = _clauses(expression)
+            read, refused = read + bool(clauses), refused + (not clauses)
+            if len(expression) < SHORT and expression.count("(") < 50:
+                _same_as_the_tree(rnd, expression, clauses)
+    assert read and refused
+
+
+def _expression(rnd: random.Random) -> str:
+    """An expression of a world with parts put in, taken out or repeated."""
+    text = some_expression(rnd, rnd.choice((1, 2, 3)))
+    for _ in range(rnd.choice((0, 1, 1, 2, 4))):
+        low = rnd.randint(0, len(text))
+        high = rnd.randint(low, len(text))
+        foreign = rnd.choice(TOKENS).decode("utf-8", "surrogateescape")
+        part = rnd.choice((rnd.choice(PARTS), rnd.choice(WORDS), rnd.choice(TEXTS), foreign, text[low:high] * 9))
+        text = text[:low] + part + text[rnd.choice((low, low, high)) :]
+    return text
+
+
+def _clauses(expression: str) -> list[list[str]]:
+    """The clauses; none where it is refused, by an error that tells the place."""
+    try:
+        clauses = parse_keywords(expression)
+    except ExpressionError as error:
+        assert isinstance(error, UsageError) and error.reason
+        assert 1 <= error.position <= len(expression) + 1
+        return []
+    assert clauses and all(clauses) and len(clauses) <= 64
+    assert clauses == sorted((sorted(set(clause)) for clause in clauses), key=lambda clause: (len(clause), clause))
+    return clauses
+
+
+def _same_as_the_tree(rnd: random.Random, expression: str, clauses: list[list[str]]) -> None:
+    """What is read means what the slow tree means; what is refused the tree cannot read, or it is too large."""
+    try:
+        tree = twin.parse(expression)
+    except twin.BadRow:
+        assert not clauses
+        return
+    known = sorted({word for clause in clauses for word in clause})
+    for _ in range(4 if clauses else 0):
+        words = {word for word in known if rnd.randrange(2)}
+        assert evaluate(clauses, words) == twin.holds(tree, frozenset(words))

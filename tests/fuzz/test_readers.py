@@ -1,0 +1,166 @@
+"""Files of any bytes: each is refused as a whole with a reason, or each of its rows is accepted or rejected, once."""
+
+import gzip
+import io
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from pststream.quality import csv_reader, files, json_reader, parquet_reader
+from tests import worlds
+from tests.fuzz.cases import cases, trying
+from tests.fuzz.mutations import mutated
+from tests.fuzz.staged import Read, read
+from tests.fuzz.values import TEXTS, any_column, any_value
+from tests.oracles import rows as slow
+
+OBJECT_FORMATS = ("csv", "jsonl", "parquet", "csv.gz", "jsonl.zst", "parquet.gz")
+REQUEST_FORMATS = ("jsonl", "parquet", "jsonl.gz", "parquet.zst")
+OPTIONS: tuple[dict[str, Any], ...] = (
+    *({}, {}, {"timezone": "Asia/Kolkata"}, {"columns": [["text", ["text", "object_id"]]]}),
+    *({"columns": [["object_id", ["@row"]]]}, {"constants": [["ts", "2026-01-01"], ["text", "tea"]]}),
+)
+
+
+@pytest.fixture(autouse=True)
+def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks, chunks and bounds small enough to be met by small files."""
+    for module in (csv_reader, json_reader):
+        monkeypatch.setattr(module, "BLOCK_BYTES", 700)
+        monkeypatch.setattr(module, "MOST_ROW_BYTES", 20_000)
+        monkeypatch.setattr(module, "MOST_ROWS", 7)
+    monkeypatch.setattr(parquet_reader, "MOST_ROWS", 7)
+    monkeypatch.setattr(parquet_reader, "_FEWEST_ROWS", 3)
+    monkeypatch.setattr(files, "ALWAYS_ALLOWED", 200_000)
+
+
+@pytest.mark.parametrize("kind", ["objects", "requests"])
+def test_mutated_files(kind: str, tmp_path: Path) -> None:
+    refused = whole = 0
+    formats = OBJECT_FORMATS if kind == "objects" else REQUEST_FORMATS
+    for number, rnd in cases(f"mutated {kind}", 350):
+        path = tmp_path / f"{kind}.{rnd.choice(formats)}"
+        path.write_bytes(_mutated_file(rnd, kind, path))
+        with trying((kind, path.suffixes, number)):
+            found = read(kind, path, tmp_path / "staged", **(rnd.choice(OPTIONS) if kind == "objects" else {}))
+            refused += bool(found.refused)
+            whole += not found.refused and bool(found.accepted)
+            _account(path, found)
+    assert refused and whole, "cases of both kinds"
+
+
+def _mutated_file(rnd: random.Random, kind: str, path: Path) -> bytes:
+    """Bytes of a valid file, mutated before or after they were compressed."""
+    things, asked = worlds.object_log(rnd, rnd.randrange(25)), worlds.request_log(rnd, rnd.randrange(25))
+    plain = path.with_name(path.name.removesuffix(".gz").removesuffix(".zst"))
+    content = worlds.write_rows(plain, things if kind == "objects" else asked).read_bytes()
+    if plain == path:
+        return mutated(rnd, content)
+    after = rnd.randrange(2)
+    content = content if after else mutated(rnd, content)
+    packed = gzip.compress(content) if path.suffix == ".gz" else zstandard.ZstdCompressor().compress(content)
+    return mutated(rnd, packed) if after else packed
+
+
+def _account(path: Path, found: Read) -> None:
+    """Each row of the file is accepted or rejected, unless the file is refused."""
+    if found.refused:
+        return
+    content = _content(path)
+    if ".csv" in path.suffixes:
+        assert found.rows == set(range(1, len(found.rows) + 1))
+        text = content.decode("latin-1").removeprefix("ï»¿")
+        if '"' not in text:
+            assert len(found.rows) == max(0, len(slow.csv_records(text)) - 1)
+    elif ".jsonl" in path.suffixes:
+        lines = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+        assert found.rows == {number for number, line in enumerate(lines, start=1) if line.strip()}
+    else:
+        assert found.rows == set(range(1, pq.ParquetFile(io.BytesIO(content)).metadata.num_rows + 1))
+
+
+def _content(path: Path) -> bytes:
+    """The file's bytes, decompressed by other programs than ours."""
+    content = path.read_bytes()
+    if path.suffix == ".gz":
+        return gzip.decompress(content)
+    if path.suffix == ".zst":
+        return zstandard.ZstdDecompressor().stream_reader(io.BytesIO(content), read_across_frames=True).read()
+    return content
+
+
+FIELDS = {
+    "objects": worlds.OBJECT_FIELDS,
+    "requests": ("op", "subscription_id", "keywords", "bbox", "circle", "created_at", "expires_at", "at", "owner"),
+}
+
+
+@pytest.mark.parametrize("kind", ["objects", "requests"])
+def test_json_of_any_values(kind: str, tmp_path: Path) -> None:
+    for number, rnd in cases(f"json {kind}", 60):
+        lines = list(_json_lines(rnd, kind))
+        path = tmp_path / f"{kind}.jsonl"
+        path.write_bytes(b"\n".join(lines))
+        with trying((kind, "json", number)):
+            _account(path, read(kind, path, tmp_path / "staged"))
+
+
+def _json_lines(rnd: random.Random, kind: str) -> Iterator[bytes]:
+    good = worlds.object_log(rnd, 12) if kind == "objects" else worlds.request_log(rnd, 12)
+    for row in good:
+        for _ in range(rnd.randrange(3)):
+            row = row | {rnd.choice((*FIELDS[kind], "x")): any_value(rnd)}
+        line = json.dumps(row if rnd.randrange(12) else any_value(rnd), ensure_ascii=bool(rnd.randrange(2)))
+        yield line.encode("utf-8", "surrogatepass")
+
+
+@pytest.mark.parametrize("kind", ["objects", "requests"])
+def test_parquet_of_any_types(kind: str, tmp_path: Path) -> None:
+    for number, rnd in cases(f"parquet {kind}", 120):
+        rows = rnd.choice((0, 1, 5, 20))
+        names = [name for name in FIELDS[kind] if rnd.randrange(12)]
+        names += [rnd.choice((*FIELDS[kind], "x", ""))] if rnd.randrange(6) == 0 else []
+        path = tmp_path / f"{kind}.parquet"
+        columns = [_column(rnd, name, rows) for name in names]
+        try:
+            pq.write_table(pa.Table.from_arrays(columns, names=names), path, row_group_size=6)
+        except pa.ArrowException:  # Parquet has no such type, or no such value of it
+            continue
+        with trying((kind, "parquet", number, [str(column.type) for column in columns])):
+            _account(path, read(kind, path, tmp_path / "staged", **(rnd.choice(OPTIONS) if kind == "objects" else {})))
+
+
+def _column(rnd: random.Random, name: str, rows: int) -> pa.Array:
+    """A column that is right, so that the other ones are looked at, or of any type."""
+    if rnd.randrange(2):
+        return any_column(rnd, rows)
+    if name in ("lon", "lat"):
+        return pa.array([rnd.uniform(-90, 90) for _ in range(rows)])
+    if name in ("bbox", "circle"):
+        return pa.array([[0.0, 0.0, 1.0, 1.0] if name == "bbox" else None] * rows, pa.list_(pa.float64()))
+    texts = {"op": "insert", "ts": "2026-01-01", "created_at": None, "expires_at": None, "at": None, "keywords": "tea"}
+    return pa.array([texts.get(name, f"{name}{n}") for n in range(rows)], pa.string())
+
+
+def test_csv_of_any_texts(tmp_path: Path) -> None:
+    for number, rnd in cases("csv", 60):
+        path = tmp_path / "objects.csv"
+        end = rnd.choice(("\n", "\r\n", "\r"))
+        rows = [_csv_row(rnd, list(row.values())) for row in worlds.object_log(rnd, 12)]
+        path.write_bytes(end.join([",".join(worlds.OBJECT_FIELDS), *rows]).encode("utf-8", "surrogatepass"))
+        with trying(("csv", number)):
+            _account(path, read("objects", path, tmp_path / "staged", **rnd.choice(OPTIONS)))
+
+
+def _csv_row(rnd: random.Random, values: list[Any]) -> str:
+    for _ in range(rnd.randrange(3)):
+        values[rnd.randrange(len(values))] = rnd.choice(TEXTS)
+    quoted = ['"' + str(value).replace('"', '""') + '"' if rnd.randrange(3) == 0 else str(value) for value in values]
+    return ",".join(quoted[: rnd.choice((5, 5, 5, 5, 4))])
