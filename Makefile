@@ -10,7 +10,7 @@ SCALE ?= small
 TIMES ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-days test-quick fuzz lint format lock airflow image-steps audit bench peers results clean
+.PHONY: help setup demo test test-days test-quick fuzz chaos lint format lock airflow image-steps audit bench peers results clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -31,6 +31,9 @@ test-days: setup  ## ... days of a drifting stream under Airflow's own scheduler
 
 fuzz: setup  ## hostile files, expressions and settings by number, TIMES as many as in make test
 	PSTSTREAM_FUZZ_CASES=$(TIMES) $(BIN)/python -m pytest tests/fuzz --timeout 0
+
+chaos: setup  ## break what can be broken for up to 20 minutes, by SEED, and compare what is left (docs/chaos.md)
+	@$(BIN)/python -m tests.chaos.run $(if $(SEED),--seed $(SEED))
 
 lint: setup  ## style, import directions, types
 	$(BIN)/ruff check .

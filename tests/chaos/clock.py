@@ -1,0 +1,38 @@
+"""The clock of the processes under test, which can be set while they run: a library that is loaded before libc.
+
+It needs a C compiler; where there is none, no clock jumps, and the summary says so. The monotonic clock and the times
+of files are the machine's, as the first does not jump with a real clock, and the second are the kernel's.
+"""
+
+import mmap
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+SOURCE = Path(__file__).with_name("clock.c")
+
+
+class Clock:
+    """The clock; `environment` is for the processes that go by it."""
+
+    def __init__(self, folder: Path) -> None:
+        library, shift = folder / "clock.so", folder / "clock.shift"
+        compiler = shutil.which("cc")
+        self.environment: dict[str, str] = {}
+        if compiler is None:
+            return
+        subprocess.run([compiler, "-shared", "-fPIC", "-O2", "-o", library, SOURCE, "-ldl"], check=True)
+        shift.write_bytes(bytes(8))
+        with open(shift, "r+b") as file:
+            self._shift = mmap.mmap(file.fileno(), 8)
+        self.environment = {"LD_PRELOAD": str(library), "CHAOS_CLOCK": str(shift)}
+
+    @property
+    def settable(self) -> bool:
+        """Whether it can be set at all."""
+        return bool(self.environment)
+
+    def set(self, seconds: int) -> None:
+        """So many seconds before or after the machine's."""
+        self._shift[:] = struct.pack("=q", seconds)

@@ -1,0 +1,174 @@
+"""Where a chaos run takes place: a home on a disk of its own, files that land one by one, sinks, a bucket, a clock."""
+
+import json
+import os
+import random
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests import worlds
+from tests.bad_store import BadStore, Uploader, bad_store
+from tests.chaos.clock import Clock
+from tests.chaos.disk import Disk
+from tests.commands import Home, new_home
+from tests.moto_process import CREDENTIALS, moto_server
+from tests.receiver import SECRET, Receiver, receiving
+from tests.watching import Watching, landing_folder
+
+ROWS = 14
+"""Of a file, about."""
+
+
+@dataclass
+class Place:
+    """All that faults happen to, and what was counted of them."""
+
+    folder: Path
+    home: Home
+    landing: Path
+    world: worlds.WrittenWorld
+    disk: Disk
+    clock: Clock
+    receiver: Receiver
+    store: BadStore
+    uploader: Uploader
+    injected: Counter[str] = field(default_factory=Counter)
+    allowed: dict[str, dict[str, Any]] = field(default_factory=dict)
+    noticed: int = 0
+    given: list[tuple[str, Path]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        pairs = zip(self.world.requests, self.world.objects, strict=True)
+        self._coming = [(kind, path) for pair in pairs for kind, path in zip(("requests", "objects"), pair)]
+
+    def next_files(self, count: int) -> list[tuple[str, Path]]:
+        """The next files of the world, in the order of the logs."""
+        found = self._coming[len(self.given) :][:count]
+        self.given += found
+        return found
+
+    def land(self, watching: Watching, rnd: random.Random) -> None:
+        """Let one to three files land."""
+        for kind, path in self.next_files(rnd.choice((1, 2, 2, 3))):
+            watching.land(kind, path)
+
+    def watching(self, **more: str) -> Watching:
+        """A watcher on the landing folder."""
+        return Watching(self.home, self.landing, **self.clock.environment, **more)
+
+
+@contextmanager
+def made_place(folder: Path, seed: int, files: int) -> Iterator[Place]:
+    """A place with a world of so many files of each kind, until the block ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    disk = Disk(folder / "home")
+    try:
+        with (
+            receiving(draw=random.Random(seed)) as receiver,
+            moto_server() as url,
+            bad_store(url) as store,
+            _environment(receiver, store, disk),
+        ):
+            uploader = Uploader(url)
+            uploader.new_bucket()
+            world = _written(folder / "world", seed, files)
+            home = _home(folder, disk, world)
+            landing, clock = landing_folder(folder / "landing"), Clock(folder)
+            yield Place(folder, home, landing, world, disk, clock, receiver, store, uploader)
+    finally:
+        disk.unmount()
+
+
+def _written(folder: Path, seed: int, files: int) -> worlds.WrittenWorld:
+    """A world cut at random; some files may be empty."""
+    rnd = random.Random(seed)
+    things, asked = worlds.object_log(rnd, ROWS * files), worlds.request_log(rnd, ROWS * files)
+    worlds._keep_off_circle_edges(things, asked)
+    folder.mkdir()
+    return worlds.write_world(folder, worlds.World(_cut(rnd, things, files), _cut(rnd, asked, files)), seed)
+
+
+def _cut(rnd: random.Random, rows: worlds.Rows, files: int) -> list[worlds.Rows]:
+    edges = [0, *sorted(rnd.randint(0, len(rows)) for _ in range(files - 1)), len(rows)]
+    return [rows[low:high] for low, high in zip(edges, edges[1:])]
+
+
+def _home(folder: Path, disk: Disk, world: worlds.WrittenWorld) -> Home:
+    # Compiled kernels stay where they are: in a cache of their own each watcher would compile them for a minute.
+    settings = {"planner": "kd_tree", "workers": 3, "lateness_seconds": world.lateness_seconds, "max_objects": 60}
+    home = new_home(disk.folder, **settings, watch_seconds=0.1, cache_dir=str(disk.folder / "node-cache"))
+    home.add_sink("files", kind="file", target=str(folder / "delivered"), messages=50)
+    home.add_sink("hook", kind="webhook", networks="127.0.0.0/8", timeout_seconds=2, messages=20, tries=2)
+    return home
+
+
+@contextmanager
+def _environment(receiver: Receiver, store: BadStore, disk: Disk) -> Iterator[None]:
+    """What the processes under test go by, this one too."""
+    more = {
+        **CREDENTIALS,
+        "AWS_ENDPOINT_URL": store.url,
+        "AWS_MAX_ATTEMPTS": "2",
+        "PSTSTREAM_SINK_HOOK_SECRET": SECRET,
+        "PSTSTREAM_SINK_HOOK_TARGET": receiver.url,
+        "PSTSTREAM_SPARK_MASTER": "local[2]",
+        "PSTSTREAM_SPARK_DRIVER_MEMORY": "1g",
+    }
+    before = dict(os.environ)
+    os.environ.update(more)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def python_workers(watching: Watching) -> list[psutil.Process]:
+    """Spark's Python workers, children of its daemon."""
+    found = []
+    for process in psutil.Process(watching.process.pid).children(recursive=True):
+        try:
+            parent = process.parent()
+            if parent and "pyspark.daemon" in parent.cmdline() and "pyspark.daemon" in process.cmdline():
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def jvm_of(watching: Watching) -> psutil.Process:
+    """Its JVM."""
+    children = psutil.Process(watching.process.pid).children(recursive=True)
+    return next(process for process in children if process.name() == "java")
+
+
+def settle(place: Place, watching: Watching) -> None:
+    """Wait until all that has landed is matched, by a heartbeat that was written after it landed."""
+    landed = max((file.stat().st_ctime for file in place.landing.rglob("*")), default=0.0)
+    heart = place.home.path / "watch.json"
+    watching.until(
+        lambda pulse: (
+            pulse.get("state") == "idle" and not pulse["waiting_files"] and heart.stat().st_mtime > landed + 0.6
+        )
+    )
+
+
+def put_back(home: Home, backup: Path) -> None:
+    """Restore a home as docs/upkeep.md says, on the disk that it has."""
+    for path in home.path.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    shutil.copytree(backup, home.path, dirs_exist_ok=True)
+
+
+def told(place: Place) -> dict[str, list[dict[str, Any]]]:
+    """What each sink was told."""
+    files = sorted((place.folder / "delivered").glob("*.jsonl"))
+    lines = [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
+    return {"files": lines, "hook": place.receiver.taken}

@@ -1,0 +1,85 @@
+"""The plan of a chaos run: which faults in which order, a function of the seed and of their number alone."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import cycle
+
+STEPS = (
+    *("ingest.parsed", "gate.judged", "ingest.started", "ingest.objects_written", "ingest.requests_written"),
+    *("ingest.rejects_written", "ingest.done", "match.started", "match.indexed", "match.matched"),
+    *("match.loads_written", "match.done", "deliver.sent", "deliver.noted"),
+)
+"""Steps at which a watcher kills itself (pststream/state/crash.py)."""
+
+COMMAND_STEPS = ("plan.units_written", "plan.indexed", "plan.done", "backup.read", "backup.copied", "fetch.copied")
+"""Steps of commands beside it."""
+
+WARM = {
+    "python_worker_killed": 8,
+    "sink_failing": 3,
+    "second_runner": 2,
+    "clock_jumped": 2,
+    "disk_full": 2,
+    "cache_torn": 2,
+}
+"""Faults of a watcher that goes on, and how often they are drawn."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault; `seed` decides its details, `detail` names the step of a kill."""
+
+    kind: str
+    seed: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Faults of one process: `life` of a watcher, `crash` of one at a step, `command`, `job`, `bucket`, `restore`."""
+
+    kind: str
+    faults: tuple[Fault, ...]
+
+
+def plan(seed: int, faults: int) -> list[Episode]:
+    """Episodes with so many faults in all."""
+    rnd = random.Random(seed)
+    steps = (cycle(rnd.sample(STEPS, len(STEPS))), cycle(rnd.sample(COMMAND_STEPS, len(COMMAND_STEPS))))
+    episodes: list[Episode] = []
+    left = faults
+    while left > 0:
+        for episode in _block(rnd, steps, f"{seed} {len(episodes)}", min(left, 26)):
+            episodes.append(Episode(episode.kind, episode.faults[-left:]))  # a life keeps its end
+            left -= len(episodes[-1].faults)
+            if left == 0:
+                break
+    return episodes
+
+
+def counts(episodes: list[Episode]) -> dict[str, int]:
+    """Faults by kind."""
+    return dict(sorted(Counter(fault.kind for episode in episodes for fault in episode.faults).items()))
+
+
+def _block(rnd: random.Random, steps: tuple[Iterator[str], Iterator[str]], seed: str, size: int) -> list[Episode]:
+    """Some episodes with about `size` faults, 26 of which are of all kinds."""
+    crashes = [
+        Episode("crash", (Fault("driver_killed_at_step", f"{seed} crash {n}", next(steps[0])),))
+        for n in range(max(1, size * 3 // 26))
+    ]
+    warm = [
+        Fault(kind, f"{seed} warm {n}")
+        for n, kind in enumerate(rnd.choices(list(WARM), list(WARM.values()), k=max(1, size * 12 // 26)))
+    ]
+    end = Fault(rnd.choice(("driver_killed", "driver_killed", "jvm_killed")), f"{seed} end")
+    bucket = [Fault("s3_answer_bad", f"{seed} s3 {n}") for n in range(max(1, size * 8 // 26))]
+    others = [
+        Episode("command", (Fault("command_killed", f"{seed} command", next(steps[1])),)),
+        Episode("restore", (Fault("data_file_corrupted", f"{seed} restore"),)),
+        Episode("job", (Fault("airflow_job_killed", f"{seed} job"),)),
+    ]
+    block = [Episode("life", (*warm, end)), *crashes, Episode("bucket", tuple(bucket))]
+    return rnd.sample(block, len(block)) + rnd.sample(others, 2 if size >= 26 else 0)

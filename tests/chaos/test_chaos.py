@@ -1,0 +1,39 @@
+"""The plan is a function of the seed; a run of few faults; and a comparison that sees what is amiss."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.plan import COMMAND_STEPS, STEPS, WARM, counts, plan
+from tests.chaos.run import run
+
+FAULTS = 10
+
+
+def test_the_plan_is_that_of_its_seed() -> None:
+    assert plan(7, 260) == plan(7, 260) != plan(8, 260)
+    assert sum(counts(plan(7, 260)).values()) == 260
+    assert sum(counts(plan(7, FAULTS)).values()) == FAULTS
+    kinds = {"driver_killed", "jvm_killed", "driver_killed_at_step", "command_killed", "airflow_job_killed"}
+    assert set(counts(plan(7, 260))) == {*kinds, *WARM, "s3_answer_bad", "data_file_corrupted"}
+    faults = [fault for episode in plan(7, 260) for fault in episode.faults]
+    assert len({fault.seed for fault in faults}) == len(faults)
+
+
+def test_the_steps_are_those_of_the_product() -> None:
+    root = Path(__file__).parents[2] / "pststream"
+    text = "".join(path.read_text("utf-8") for path in root.rglob("*.py")).replace("{kind}", "objects")
+    for step in {*STEPS, *COMMAND_STEPS} - {"ingest.requests_written"}:
+        assert f'"{step}"' in text, step
+
+
+@pytest.mark.e2e
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_a_few_faults_change_nothing(tmp_path: Path) -> None:
+    found = run(tmp_path / "chaos", seed=3, faults=FAULTS, seconds=1200, say=print)
+    print(found)
+    assert found["right"]
+    assert found["matches"] and all(sink["expected"] for sink in found["deliveries"].values())
+    assert found["faults"] > FAULTS / 2
