@@ -14,6 +14,7 @@ from tests.bad_store import BUCKET, is_body
 from tests.chaos.place import Place, put_back
 from tests.chaos.plan import Episode
 from tests.commands import KILLED, ROOT, run_here
+from tests.killing import table_of
 from tests.oracles.delivery import expected_messages
 from tests.watching import SECONDS
 
@@ -94,8 +95,8 @@ def corrupted(place: Place, episode: Episode) -> None:
         (place.landing / kind / path.name).write_bytes(path.read_bytes())
     place.home.run("run", place.landing)
     place.allowed |= {message["id"]: message for message in expected_messages(Tables(place.home.path))}
-    files = sorted(path for name in CORRUPTED for path in _data_files(place.home.path, name))
-    _damage(rnd.choice(files), rnd)
+    files = [file for name in CORRUPTED for file in sorted(table_of(place.home, name).file_uris())]
+    _damage(Path(rnd.choice(files).removeprefix("file://")), rnd)
     noticed = run_here("check", "--all", "--home", place.home.path, "--json").code != 0
     put_back(place.home, backup)
     assert place.home.run("check", "--all")["success"]
@@ -111,11 +112,6 @@ def _upload(place: Place, count: int) -> None:
 
 def _holder(place: Place) -> int | None:
     return holder(place.home.path / ".lock")
-
-
-def _data_files(home: Path, name: str) -> list[Path]:
-    (log,) = home.glob(f"**/{name}/_delta_log")
-    return list(log.parent.rglob("*.parquet"))
 
 
 def _damage(path: Path, rnd: random.Random) -> None:

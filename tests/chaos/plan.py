@@ -65,17 +65,17 @@ def counts(episodes: list[Episode]) -> dict[str, int]:
 
 
 def _block(rnd: random.Random, steps: tuple[Iterator[str], Iterator[str]], seed: str, size: int) -> list[Episode]:
-    """Some episodes with about `size` faults, 26 of which are of all kinds."""
+    """Some episodes with about `size` faults; 26 or more are of all kinds."""
     crashes = [
         Episode("crash", (Fault("driver_killed_at_step", f"{seed} crash {n}", next(steps[0])),))
         for n in range(max(1, size * 3 // 26))
     ]
     warm = [
         Fault(kind, f"{seed} warm {n}")
-        for n, kind in enumerate(rnd.choices(list(WARM), list(WARM.values()), k=max(1, size * 12 // 26)))
+        for n, kind in enumerate(rnd.choices(list(WARM), list(WARM.values()), k=max(1, size * 10 // 26)))
     ]
     end = Fault(rnd.choice(("driver_killed", "driver_killed", "jvm_killed")), f"{seed} end")
-    bucket = [Fault("s3_answer_bad", f"{seed} s3 {n}") for n in range(max(1, size * 8 // 26))]
+    bucket = [Fault("s3_answer_bad", f"{seed} s3 {n}") for n in range(max(1, size * 11 // 26))]
     others = [
         Episode("command", (Fault("command_killed", f"{seed} command", next(steps[1])),)),
         Episode("restore", (Fault("data_file_corrupted", f"{seed} restore"),)),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.compare import AMISS, AMISS_DELIVERED, is_right
 from tests.chaos.plan import COMMAND_STEPS, STEPS, WARM, counts, plan
 from tests.chaos.run import run
 
@@ -25,6 +26,14 @@ def test_the_steps_are_those_of_the_product() -> None:
     text = "".join(path.read_text("utf-8") for path in root.rglob("*.py")).replace("{kind}", "objects")
     for step in {*STEPS, *COMMAND_STEPS} - {"ingest.requests_written"}:
         assert f'"{step}"' in text, step
+
+
+def test_what_is_amiss_is_not_right() -> None:
+    sink = dict.fromkeys(AMISS_DELIVERED, 0)
+    found = dict.fromkeys(AMISS, 0) | {"deliveries": {"files": sink}}
+    assert is_right(found)
+    assert not any(is_right(found | {name: count}) for name in AMISS for count in (1, -1))
+    assert not any(is_right(found | {"deliveries": {"files": sink | {name: 1}}}) for name in AMISS_DELIVERED)
 
 
 @pytest.mark.e2e
