@@ -51,7 +51,7 @@ def plan(seed: int, faults: int) -> list[Episode]:
     episodes: list[Episode] = []
     left = faults
     while left > 0:
-        for episode in _block(rnd, steps, f"{seed} {len(episodes)}", min(left, 26)):
+        for episode in _block(rnd, steps, f"{seed} {len(episodes)}", min(left, 37)):
             episodes.append(Episode(episode.kind, episode.faults[-left:]))  # a life keeps its end
             left -= len(episodes[-1].faults)
             if left == 0:
@@ -65,21 +65,26 @@ def counts(episodes: list[Episode]) -> dict[str, int]:
 
 
 def _block(rnd: random.Random, steps: tuple[Iterator[str], Iterator[str]], seed: str, size: int) -> list[Episode]:
-    """Some episodes with about `size` faults; 26 or more are of all kinds."""
+    """Some episodes with about `size` faults; 37 are of all kinds. A process costs ten times a bad answer."""
     crashes = [
         Episode("crash", (Fault("driver_killed_at_step", f"{seed} crash {n}", next(steps[0])),))
-        for n in range(max(1, size * 3 // 26))
+        for n in range(max(1, size * 2 // 37))
     ]
     warm = [
         Fault(kind, f"{seed} warm {n}")
-        for n, kind in enumerate(rnd.choices(list(WARM), list(WARM.values()), k=max(1, size * 10 // 26)))
+        for n, kind in enumerate(rnd.choices(list(WARM), list(WARM.values()), k=max(4, size * 10 // 37)))
     ]
-    end = Fault(rnd.choice(("driver_killed", "driver_killed", "jvm_killed")), f"{seed} end")
-    bucket = [Fault("s3_answer_bad", f"{seed} s3 {n}") for n in range(max(1, size * 11 // 26))]
+    end = Fault(rnd.choice(("driver_killed", "jvm_killed")), f"{seed} end")
+    buckets = [
+        Episode(
+            "bucket", tuple(Fault("s3_answer_bad", f"{seed} s3 {number} {n}") for n in range(max(3, size * 11 // 37)))
+        )
+        for number in range(max(1, size * 2 // 37))
+    ]
     others = [
         Episode("command", (Fault("command_killed", f"{seed} command", next(steps[1])),)),
         Episode("restore", (Fault("data_file_corrupted", f"{seed} restore"),)),
         Episode("job", (Fault("airflow_job_killed", f"{seed} job"),)),
     ]
-    block = [Episode("life", (*warm, end)), *crashes, Episode("bucket", tuple(bucket))]
-    return rnd.sample(block, len(block)) + rnd.sample(others, 2 if size >= 26 else 0)
+    block = [Episode("life", (*warm, end)), *crashes, *buckets]
+    return rnd.sample(block, len(block)) + rnd.sample(others, 2 if size >= 37 else 0)

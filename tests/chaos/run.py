@@ -71,7 +71,7 @@ def main() -> int:
     """Run by arguments; the summary on standard output, JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--faults", type=int, default=260)
+    parser.add_argument("--faults", type=int, default=296)
     parser.add_argument("--minutes", type=float, default=17.0)
     arguments = parser.parse_args()
 

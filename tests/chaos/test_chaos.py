@@ -12,12 +12,12 @@ FAULTS = 10
 
 
 def test_the_plan_is_that_of_its_seed() -> None:
-    assert plan(7, 260) == plan(7, 260) != plan(8, 260)
-    assert sum(counts(plan(7, 260)).values()) == 260
+    assert plan(7, 296) == plan(7, 296) != plan(8, 296)
+    assert sum(counts(plan(7, 296)).values()) == 296
     assert sum(counts(plan(7, FAULTS)).values()) == FAULTS
     kinds = {"driver_killed", "jvm_killed", "driver_killed_at_step", "command_killed", "airflow_job_killed"}
-    assert set(counts(plan(7, 260))) == {*kinds, *WARM, "s3_answer_bad", "data_file_corrupted"}
-    faults = [fault for episode in plan(7, 260) for fault in episode.faults]
+    assert set(counts(plan(7, 296))) == {*kinds, *WARM, "s3_answer_bad", "data_file_corrupted"}
+    faults = [fault for episode in plan(7, 296) for fault in episode.faults]
     assert len({fault.seed for fault in faults}) == len(faults)
 
 
