@@ -73,15 +73,33 @@ def _end(place: Place, watching: Watching, fault: Fault) -> bool:
 
 
 def _python_worker_killed(place: Place, watching: Watching, rnd: random.Random) -> bool:
-    at_work = _at_work(place, watching, rnd)
-    workers = sorted(python_workers(watching), key=lambda process: process.pid)
-    if not (at_work and workers):
-        return False
+    """One that is at work just then, after some of its work."""
+    place.land(watching, rnd)
+    busy, skipped = [], rnd.randrange(12)
+    deadline = time.monotonic() + 20
+    while skipped >= 0 and time.monotonic() < deadline:
+        busy = _busy(python_workers(watching))
+        skipped -= bool(busy)
     try:
-        rnd.choice(workers).kill()
+        for process in busy[:1]:
+            process.kill()
     except psutil.NoSuchProcess:
         return False
-    return True
+    return bool(busy)
+
+
+def _busy(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that spend processor time."""
+    before = [_spent(process) for process in processes]
+    time.sleep(0.03)
+    return [process for process, then in zip(processes, before) if _spent(process) > then]
+
+
+def _spent(process: psutil.Process) -> float:
+    try:
+        return sum(process.cpu_times()[:2])
+    except psutil.NoSuchProcess:
+        return 0.0
 
 
 def _sink_failing(place: Place, watching: Watching, rnd: random.Random) -> bool:
