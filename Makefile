@@ -30,7 +30,7 @@ test-days: setup  ## ... days of a drifting stream under Airflow's own scheduler
 	$(BIN)/python -m pytest -m days
 
 fuzz: setup  ## hostile files, expressions and settings by number, TIMES as many as in make test
-	PSTSTREAM_FUZZ_CASES=$(TIMES) $(BIN)/python -m pytest tests/fuzz --timeout 0
+	PSTSTREAM_FUZZ_TIMES=$(TIMES) $(BIN)/python -m pytest tests/fuzz --timeout 0
 
 chaos: setup  ## break what can be broken for up to 20 minutes, by SEED, and compare what is left (docs/chaos.md)
 	@$(BIN)/python -m tests.chaos.run $(if $(SEED),--seed $(SEED))

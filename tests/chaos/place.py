@@ -82,6 +82,9 @@ def made_place(folder: Path, seed: int, files: int) -> Iterator[Place]:
             home = _home(folder, disk, world)
             landing, clock = landing_folder(folder / "landing"), Clock(folder)
             yield Place(folder, home, landing, world, disk, clock, receiver, store, uploader)
+    except BaseException:
+        shutil.copytree(disk.folder, folder / "home-as-it-was")
+        raise
     finally:
         disk.unmount()
 

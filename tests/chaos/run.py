@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shutil
 import sys
 import tempfile
 import time
@@ -41,9 +42,12 @@ def run(folder: Path, seed: int, faults: int, seconds: float, say: Callable[[str
             say(f"{spent:.0f} s, episode {number} of {len(episodes)}: {episode.kind}, {place.injected.total()} faults")
         quiet(place)
         found = compare(place)
+        right = is_right(found)
+        if not right:
+            shutil.copytree(place.home.path, folder / "home-as-it-was")
         return {
             "seed": seed,
-            "right": is_right(found),
+            "right": right,
             "faults": place.injected.total(),
             "injected": dict(sorted(place.injected.items())),
             "planned": counts(episodes),

@@ -8,7 +8,7 @@ from tests.chaos.compare import AMISS, AMISS_DELIVERED, is_right
 from tests.chaos.plan import COMMAND_STEPS, STEPS, WARM, counts, plan
 from tests.chaos.run import run
 
-FAULTS = 10
+FAULTS = 9
 
 
 def test_the_plan_is_that_of_its_seed() -> None:

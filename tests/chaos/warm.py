@@ -170,7 +170,7 @@ def _cache_torn(place: Place, watching: Watching, rnd: random.Random) -> bool:
 def _tear(path: Path, rnd: random.Random) -> bytes:
     """Put a torn file in the place of another one, which those who have mapped it keep; its bytes."""
     whole = path.read_bytes()
-    low = rnd.randint(0, len(whole) - 1)
+    low = rnd.randint(0, len(whole) // 2)
     torn = rnd.choice((b"", whole[:low], whole[:16], bytes(64) + whole[64:], rnd.randbytes(16) + whole[16:]))
     writing = path.with_name(".writing-torn")
     writing.write_bytes(torn)

@@ -1,6 +1,6 @@
 """Numbered cases: how many of them, a time for each, and which one failed.
 
-`PSTSTREAM_FUZZ_CASES` sets how many times as many cases are tried (1), `PSTSTREAM_FUZZ_FROM` from which one on (0).
+`PSTSTREAM_FUZZ_TIMES` sets how many times as many cases are tried (1), `PSTSTREAM_FUZZ_FROM` from which one on (0).
 """
 
 import os
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 SECONDS = 120
 """No case takes a tenth of a second here; one that takes so long would not end."""
 
-TIMES = int(os.environ.get("PSTSTREAM_FUZZ_CASES", "1"))
+TIMES = int(os.environ.get("PSTSTREAM_FUZZ_TIMES", "1"))
 FIRST = int(os.environ.get("PSTSTREAM_FUZZ_FROM", "0"))
 
 
