@@ -1,5 +1,6 @@
 """Faults of a watcher that goes on, or that dies of one. Each counts only if it met the watcher as it was meant to."""
 
+import contextlib
 import datetime as dt
 import os
 import random
@@ -15,6 +16,8 @@ from tests.commands import KILLED, run_here
 from tests.watching import SECONDS, Watching
 
 DAY = 86_400
+FAILED = "a round failed"
+"""What a watcher says of one."""
 
 
 def live(place: Place, episode: Episode) -> None:
@@ -73,33 +76,22 @@ def _end(place: Place, watching: Watching, fault: Fault) -> bool:
 
 
 def _python_worker_killed(place: Place, watching: Watching, rnd: random.Random) -> bool:
-    """One that is at work just then, after some of its work."""
-    place.land(watching, rnd)
-    busy, skipped = [], rnd.randrange(12)
-    deadline = time.monotonic() + 20
-    while skipped >= 0 and time.monotonic() < deadline:
-        busy = _busy(python_workers(watching))
-        skipped -= bool(busy)
-    try:
-        for process in busy[:1]:
-            process.kill()
-    except psutil.NoSuchProcess:
+    """In the middle of a task: stopped first, as tasks of small files take milliseconds, and killed some time later.
+
+    It counts if a round failed of it; else it had no task.
+    """
+    failures = watching.log.count(FAILED)
+    _at_work(place, watching, rnd)
+    workers = sorted(python_workers(watching), key=lambda process: process.pid)
+    if not workers:
         return False
-    return bool(busy)
-
-
-def _busy(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that spend processor time."""
-    before = [_spent(process) for process in processes]
-    time.sleep(0.03)
-    return [process for process, then in zip(processes, before) if _spent(process) > then]
-
-
-def _spent(process: psutil.Process) -> float:
-    try:
-        return sum(process.cpu_times()[:2])
-    except psutil.NoSuchProcess:
-        return 0.0
+    victim = rnd.choice(workers)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        victim.suspend()
+        time.sleep(rnd.uniform(0.2, 1.0))
+        victim.kill()
+    settle(place, watching)
+    return watching.log.count(FAILED) > failures
 
 
 def _sink_failing(place: Place, watching: Watching, rnd: random.Random) -> bool:
@@ -144,17 +136,17 @@ def _clock_jumped(place: Place, watching: Watching, rnd: random.Random) -> bool:
 
 def _disk_full(place: Place, watching: Watching, rnd: random.Random) -> bool:
     """No room for a while; it counts if a round failed of it."""
-    failures = watching.log.count("a round failed")
+    failures = watching.log.count(FAILED)
     process = psutil.Process(watching.process.pid)
     place.disk.fill(process, rnd)
     try:
         place.land(watching, rnd)
         deadline = time.monotonic() + 8
-        while watching.log.count("a round failed") == failures and time.monotonic() < deadline:
+        while watching.log.count(FAILED) == failures and time.monotonic() < deadline:
             time.sleep(0.05)
     finally:
         place.disk.clear(process)
-    return watching.log.count("a round failed") > failures
+    return watching.log.count(FAILED) > failures
 
 
 def _cache_torn(place: Place, watching: Watching, rnd: random.Random) -> bool:
