@@ -38,7 +38,7 @@ def test_what_is_amiss_is_not_right() -> None:
 
 @pytest.mark.e2e
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.chaos
 @pytest.mark.timeout(1500)
 def test_a_few_faults_change_nothing(tmp_path: Path) -> None:
     found = run(tmp_path / "chaos", seed=3, faults=FAULTS, seconds=1200, say=print)
