@@ -72,7 +72,7 @@ def _block(rnd: random.Random, steps: tuple[Iterator[str], Iterator[str]], seed:
     ]
     warm = [
         Fault(kind, f"{seed} warm {n}")
-        for n, kind in enumerate(rnd.choices(list(WARM), list(WARM.values()), k=max(4, size * 10 // 37)))
+        for n, kind in enumerate(rnd.choices(list(WARM), list(WARM.values()), k=max(2, size * 10 // 37)))
     ]
     end = Fault(rnd.choice(("driver_killed", "jvm_killed")), f"{seed} end")
     buckets = [
