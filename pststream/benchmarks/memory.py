@@ -1,4 +1,4 @@
-"""Peak memory of this process's children while a benchmark runs: the driver's JVM and the Python workers."""
+"""Memory of this process's children: the driver's JVM and the Python workers, at their peak and now."""
 
 import os
 import threading
@@ -46,8 +46,21 @@ class MemoryWatch:
             self._raise("python_worker_mapped_peak_mb", fields, "VmRSS")
 
     def _raise(self, name: str, fields: dict[str, str], field: str) -> None:
-        found = round(int(fields.get(field, "0 kB").split()[0]) / 1024, 1)
-        self.peaks[name] = max(self.peaks[name], found)
+        self.peaks[name] = max(self.peaks[name], round(_mb(fields, field), 1))
+
+
+def resident_mb() -> dict[str, float]:
+    """What this process, the driver's JVM and the Python workers together hold for themselves now: MB."""
+    known = _processes()
+    kinds = {"driver_mb": [known[os.getpid()]], "jvm_mb": [], "workers_mb": []}
+    for pid, fields in known.items():
+        if _descends(pid, os.getpid(), known):
+            kinds["jvm_mb" if fields["Name"] == "java" else "workers_mb"].append(fields)
+    return {kind: round(sum(_mb(fields, "RssAnon") for fields in held), 1) for kind, held in kinds.items()}
+
+
+def _mb(fields: dict[str, str], field: str) -> float:
+    return int(fields.get(field, "0 kB").split()[0]) / 1024
 
 
 def _processes() -> dict[int, dict[str, str]]:

@@ -23,6 +23,7 @@ from pststream.benchmarks import (
     planners,
     planners_large,
     planning,
+    soak,
     steady_state,
 )
 from pststream.settings import Settings
@@ -52,6 +53,7 @@ BENCHMARKS = {
     "planners-large": Benchmark("planners that divide space, at 5,000,000 subscriptions", planners_large.run),
     "planning": Benchmark("seconds and memory of making plans", planning.run),
     "peers": Benchmark("beside Lucene Monitor, SedonaDB, PostgreSQL and a Spark join, matches held equal", peers.run),
+    "soak": Benchmark("hundreds of small batches with upkeep: what stays flat, and what grows", soak.run),
     "steady-state": Benchmark("many small batches with insertions and deletions in a warm session", steady_state.run),
     "growth": Benchmark("time an object and bytes a subscription as the subscriptions grow", growth.run),
 }

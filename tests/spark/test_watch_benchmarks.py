@@ -1,8 +1,8 @@
-"""The benchmark of freshness starts a watcher, feeds it, and tells how long each file took."""
+"""The benchmarks of what is always on: how long each file takes under a watcher, and what stays flat over batches."""
 
 import pytest
 
-from pststream.benchmarks import freshness
+from pststream.benchmarks import freshness, soak
 from pststream.benchmarks.registry import run_benchmark
 from pststream.settings import Settings
 
@@ -17,3 +17,12 @@ def test_each_file_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (figures["files"], figures["objects_per_second"]) == (4, 1000)
     assert 0 < figures["median_seconds"] <= figures["p99_seconds"] <= figures["max_seconds"]
     assert 1 <= figures["batches"] <= 7 and document["targets"] == {}
+
+
+def test_each_part_of_a_long_run_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(soak.SIZES, "small", (300, 5))
+    monkeypatch.setattr(soak, "PARTS", 5)
+    figures = run_benchmark("soak", "small", 1, Settings(spark_master="local[2]"), lambda _: None)["figures"]
+    assert figures["batch_seconds_middle"] > 0 and figures["upkeep_seconds_last"] > 0
+    assert figures["unnamed_files_last"] == 0 < figures["index_files_last"]
+    assert min(figures[f"{kind}_mb_last"] for kind in ("driver", "jvm", "workers", "log")) > 0
