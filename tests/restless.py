@@ -2,7 +2,12 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
+from deltalake import DeltaTable
+
+from pststream import names
+from pststream.state.home import Home as State
 from tests import worlds
 from tests.commands import Home, new_home
 from tests.oracles import twin
@@ -43,8 +48,26 @@ def written(folder: Path, seed: int) -> WrittenWorld:
     return worlds.write_world(folder, worlds.World(object_files, request_files, 60 * 600), seed)
 
 
-def home_for(path: Path, world: WrittenWorld, planner: str) -> Home:
-    return new_home(path, planner=planner, workers=4, lateness_seconds=world.lateness_seconds, **RESTLESS)
+class Restless(Home):
+    """A home whose workers took seconds by the square of their objects. The seconds of so few are noise: at one time
+    they would let everything be moved, at another nothing.
+    """
+
+    def match(self, *options: str) -> Any:
+        found = super().match(*options)
+        uneven(self)
+        return found
+
+
+def uneven(home: Home) -> None:
+    """Write into the ledger that each worker took seconds by the square of its objects."""
+    loads = DeltaTable(State(home.path).table(names.UNIT_LOADS))
+    loads.update({"cpu_seconds": "0.0001 + 0.000001 * objects * objects"}, predicate="unit = -1")
+
+
+def home_for(path: Path, world: WrittenWorld, planner: str) -> Restless:
+    new_home(path, planner=planner, workers=4, lateness_seconds=world.lateness_seconds, **RESTLESS)
+    return Restless(path)
 
 
 def assert_as_the_twin(home: Home, world: WrittenWorld) -> None:

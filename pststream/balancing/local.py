@@ -26,6 +26,9 @@ one and are copied; the more they are, the better they can be chosen.
 MOST_BLOCKS = 256
 """Blocks that the cells of a worker are dealt into at most."""
 
+FINER = 4
+"""So many times as many blocks are tried if no move of the wider ones helps."""
+
 LOWER = 1.0 - 1e-9
 """Less than this much lower is no improvement."""
 
@@ -151,11 +154,23 @@ def _candidate(course: _Course, postings: Postings, cell: int, origin: int, targ
 
 
 def _phase_two(course: _Course, method: str, seed: int) -> bool:
-    """Move the blocks of cells that minimum cost migration selects; whether that helped."""
+    """Move the blocks of cells that minimum cost migration selects; whether that helped. If wide ones do not, ever
+    smaller ones are tried.
+    """
     origin, target = _extremes(course)
+    difference = float(course.loads.load[origin] - course.loads.load[target])
+    parts = max(1, int(min(BLOCKS * float(course.loads.load[origin]) / (difference / 2), MOST_BLOCKS)))
+    while not _moved_blocks(course, method, seed, origin, target, parts):
+        if parts == MOST_BLOCKS:
+            return False
+        parts = min(FINER * parts, MOST_BLOCKS)
+    return True
+
+
+def _moved_blocks(course: _Course, method: str, seed: int, origin: int, target: int, parts: int) -> bool:
+    """Move some of about so many blocks of the origin; whether that helped."""
     most, least = float(course.loads.load[origin]), float(course.loads.load[target])
     difference = most - least
-    parts = max(1, int(min(BLOCKS * most / (difference / 2), MOST_BLOCKS)))
     blocks = block_loads(course.sample, course.plan, course.cost.rates(course.sample), origin, parts)
     # A block with as much load as the difference would only turn it round.
     small = np.flatnonzero(blocks.loads < difference * LOWER)
