@@ -67,3 +67,14 @@ def test_a_task_names_its_tables(
     collected = collector.collected_assets
     assert {one.asset.uri for one in collected.outputs} == {f"file:///h/tables/{name}" for name in writes}
     assert collected.inputs
+
+
+@pytest.mark.airflow
+def test_a_name_that_airflow_refuses_fails_no_task(airflow_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pststream_dags import lineage
+
+    def refuses() -> Any:
+        raise ValueError("not ASCII")
+
+    monkeypatch.setattr(lineage, "get_hook_lineage_collector", refuses)
+    lineage.tell("micro_batch", ["--home=/h"], object())

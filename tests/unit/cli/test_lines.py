@@ -1,6 +1,8 @@
 """Progress and errors as JSON lines: each line stands for itself, and says which step of which batch it is of."""
 
+import io
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -58,3 +60,15 @@ def test_what_sinks_do_is_of_the_step_deliver(hand_home: Home) -> None:
         time.sleep(0.01)
     loops.stop()
     assert [note.fields for note in told if isinstance(note, Note)] == [{"step": "deliver"}]
+
+
+class Full(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def test_what_cannot_be_said_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Full())
+    lines = Lines("run", quiet=False)
+    lines.say("a batch is done")
+    lines.fail("it is not")
