@@ -18,6 +18,11 @@ SMALL_BYTES = 8 * 1024 * 1024
 """A smaller file is merged with others like it, for good by `match` and `maintain`, and before that in segments."""
 
 
+ALIKE = 1.5
+"""Half as many rows more are about as many: what requests of a batch each worker gets differs by chance, and workers that
+built together at different batches would seem out of balance in each of these."""
+
+
 @dataclass(frozen=True)
 class IndexFile:
     """A data file: its path, the worker whose rows it holds, its size, the greatest subscription key in it.
@@ -86,9 +91,9 @@ def segment_files(files: Iterable[IndexFile]) -> list[SegmentFiles]:
     """How the files of an index (deletions left out) are built into segments: a large file is one of its own.
 
     Each object is looked up in each segment of its worker, which costs it as much as the postings of 30 subscriptions,
-    while building a segment costs 2 us a row: so small files are built together with newer ones that have as many rows
-    or more. Of n files alike these are the powers of two that make n, as 8 + 4 + 1 of 13: there are at most log2(n) + 1
-    segments, and a row is built again at most log2(n) times as files are added.
+    while building a segment costs 2 us a row: so small files are built together with newer ones that have about as many
+    rows or more (see ALIKE). Of n files alike these are the powers of two that make n, as 8 + 4 + 1 of 13: there are at
+    most log2(n) + 1 segments, and a row is built again at most log2(n) times as files are added.
     """
     pieces = [file for file in files if file.worker != names.EVERY_WORKER]
     pieces.sort(key=lambda file: (file.worker, file.plan_version, file.max_key, file.path))
@@ -101,11 +106,11 @@ def segment_files(files: Iterable[IndexFile]) -> list[SegmentFiles]:
 
 
 def _alike(files: list[IndexFile]) -> list[list[IndexFile]]:
-    """Files in order as groups of neighbours, each of more rows than the next."""
+    """Files in order as groups of neighbours, each of ALIKE times the rows of the next or more."""
     groups: list[list[IndexFile]] = []
     for file in files:
         groups.append([file])
-        while len(groups) > 1 and _rows(groups[-2]) <= _rows(groups[-1]):
+        while len(groups) > 1 and _rows(groups[-2]) < ALIKE * _rows(groups[-1]):
             groups[-2:] = [groups[-2] + groups[-1]]
     return groups
 

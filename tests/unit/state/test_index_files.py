@@ -59,6 +59,13 @@ def test_files_are_added_to_segments_like_one_to_a_binary_number() -> None:
     assert sizes[0] == [] and sizes[1] == [1] and sizes[6] == [4, 2] and sizes[8] == [8] and sizes[13] == [8, 4, 1]
 
 
+@given(st.integers(1, 40), st.randoms(use_true_random=False))
+def test_chance_in_rows_does_not_change_when_workers_build(files: int, chance) -> None:
+    drawn = [small(0, key, rows=chance.randint(85, 115)) for key in range(files)]
+    even = [small(0, key) for key in range(files)]
+    assert [len(s.paths) for s in segment_files(drawn)] == [len(s.paths) for s in segment_files(even)]
+
+
 def test_many_rows_are_not_built_again_for_few() -> None:
     rows = [60, 10, 10, 10, 10, 10]
     files = [small(0, key, rows=count) for key, count in enumerate(rows)]
