@@ -78,7 +78,7 @@ def _batch(bench: BenchHome, settings: Settings, objects: int) -> np.ndarray:
     """A batch of objects: objects, stored pieces, postings read, CPU seconds of each worker, float64[workers, 4]."""
     bench.add_objects(objects)
     match(bench.home, settings)
-    last = Ledger(bench.home).batches[-1]["batch_id"]
+    last = Ledger(bench.home).next_batch_id - 1
     rows = control.read(bench.home, names.UNIT_LOADS, filters=[("batch_id", "=", last), ("unit", "=", -1)])
     rows, figures = rows.sort_by("worker"), ("objects", "subscriptions", "candidates", "cpu_seconds")
     return np.column_stack([rows.column(name).to_numpy() for name in figures])

@@ -24,7 +24,7 @@ from pststream.pipeline.ingest import ReaderOptions, ingest
 from pststream.pipeline.match import match
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger, key
+from pststream.state.ledger import Ledger, batches_between, files_from, key
 from pststream.state.session import stop_spark
 from pststream.workload.generator import write_objects, write_requests
 from pststream.workload.queries import QueryStyle
@@ -54,7 +54,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         stop_spark()
         parts = _parts(folder, files, seed)
         (folder / "landing" / "objects").mkdir(parents=True)
-        before = len(Ledger(home).batches)
+        before = Ledger(home).next_batch_id - 1
         watcher = _watcher(home, settings, folder)
         try:
             _wait(watcher, lambda: _pulse(home).get("state") == "idle", "the watcher does not come to rest")
@@ -68,13 +68,13 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             watcher.wait()
         matched = _matched(home)
         waits = np.array([matched[path] - at for path, at in landed.items()])[WARM_FILES:]
-        batches = Ledger(home).batches[before:]
+        done = batches_between(home, before)
     figures = {
         "subscriptions": subscriptions,
         "objects_per_second": round(OBJECTS / SECONDS),
         "files": len(waits),
-        "batches": len(batches),
-        "matches_per_object": round(sum(b["matches"] for b in batches) / max(sum(b["objects"] for b in batches), 1), 2),
+        "batches": len(done),
+        "matches_per_object": round(sum(b["matches"] for b in done) / max(sum(b["objects"] for b in done), 1), 2),
         "median_seconds": round(float(np.median(waits)), 3),
         "p99_seconds": round(float(np.quantile(waits, 0.99)), 3),
         "max_seconds": round(float(waits.max()), 3),
@@ -142,11 +142,12 @@ def _pulse(home: Home) -> dict[str, Any]:
 
 def _matched(home: Home) -> dict[str, float]:
     """When the batch with the last row of each file of objects was done (seconds since 1970), by the file's name."""
-    ledger = Ledger(home)
-    done = [b for b in ledger.batches if b["status"] == "done"]
+    done = [b for b in batches_between(home) if b["status"] == "done"]
     ends = np.array([b["objects_to"] for b in done])
     found = {}
-    for file in ledger.done("objects"):
+    for file in files_from(home):
+        if (file["kind"], file["status"]) != ("objects", "done"):
+            continue
         batch = int(np.searchsorted(ends, key(file["file_seq"], file["rows"])))
         if batch < len(done):
             found[Path(file["path"]).name] = done[batch]["finished_at"].timestamp()

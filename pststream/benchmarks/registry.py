@@ -25,6 +25,7 @@ from pststream.benchmarks import (
     planning,
     soak,
     steady_state,
+    year,
 )
 from pststream.settings import Settings
 
@@ -55,6 +56,7 @@ BENCHMARKS = {
     "peers": Benchmark("beside Lucene Monitor, SedonaDB, PostgreSQL and a Spark join, matches held equal", peers.run),
     "soak": Benchmark("hundreds of small batches with upkeep: what stays flat, and what grows", soak.run),
     "steady-state": Benchmark("many small batches with insertions and deletions in a warm session", steady_state.run),
+    "year": Benchmark("a small batch, and the page, in a home that has run for a year", year.run),
     "growth": Benchmark("time an object and bytes a subscription as the subscriptions grow", growth.run),
 }
 

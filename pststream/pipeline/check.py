@@ -19,7 +19,7 @@ from pststream.quality.tables import tables_suite
 from pststream.settings import Settings
 from pststream.state import control
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger
+from pststream.state.ledger import Ledger, batches_between
 
 Progress = Callable[[str], None]
 SUITE = "tables"
@@ -36,8 +36,7 @@ def check(home: Home, settings: Settings, *, everything: bool = False, progress:
     checks = []
     with home.locked():
         ledger = Ledger(home)
-        done = [batch for batch in ledger.batches if batch["status"] == "done"]
-        last = done[-1] if done else {"batch_id": 0, "requests_to": 0}
+        last = _last_done(home, ledger)
         after = 0 if everything else _passed(home, "matches")
         horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
         bound = NOTHING if horizon is None else control.micros_of(horizon)
@@ -54,6 +53,14 @@ def check(home: Home, settings: Settings, *, everything: bool = False, progress:
             progress(f"{name}: {'passed' if judged.success else '; '.join(checks[-1]['failed'])}")
         control.append(home, names.QUALITY_RESULTS, [_row(one) for one in checks])
     return {"success": all(one["success"] for one in checks), "checks": checks}
+
+
+def _last_done(home: Home, ledger: Ledger) -> dict[str, Any]:
+    """The last batch that is done."""
+    batch, unfinished = ledger.last_batch, ledger.unfinished_batch()
+    if unfinished is not None:
+        batch = next(iter(batches_between(home, unfinished["batch_id"] - 2, unfinished["batch_id"] - 1)), None)
+    return batch or {"batch_id": 0, "requests_to": 0}
 
 
 def _passed(home: Home, name: str) -> int:

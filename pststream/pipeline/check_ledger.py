@@ -2,43 +2,62 @@
 
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
 from pststream.state import control
 from pststream.state.data_files import data_files
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger
+from pststream.state.ledger import settled
 from pststream.state.plans import plan_rows
 from pststream.state.slices import Range, read_slices, tasks_of
 
 Figures = dict[str, int | None]
 
+_BATCH = ["objects_after", "objects_to", "requests_after", "requests_to", "objects"]
+_FILE = ["kind", "accepted", "rejected", "watermark", "max_ts"]
+
 
 def ledger_figures(home: Home) -> Figures:
     """The figures of the check `ledger` (quality/tables.py); None for what an unfinished ingest leaves open.
 
-    Reads the ledgers and the lists of data files; of `objects` only the keys of the files that the last batch cut.
+    Reads some columns of the ledgers and the lists of data files; of `objects` only the keys of the files that the last
+    batch cut.
     """
-    ledger = Ledger(home)
-    done = [batch for batch in ledger.batches if batch["status"] == "done"]
-    unfinished = len(ledger.unfinished_ingest())
+    batches, files = settled(home, names.BATCHES, "batch_id", _BATCH), settled(home, names.FILES, "file_seq", _FILE)
+    done, ingested = _done(batches), _done(files)
+    unfinished = files.num_rows - ingested.num_rows
+    matched_to = done.column("objects_to")[-1].as_py() if done.num_rows else 0
     found: Figures = {
-        "unfinished_batches": len(ledger.batches) - len(done),
+        "unfinished_batches": batches.num_rows - done.num_rows,
         "unfinished_files": unfinished,
         "missing_batches": _missing(home, names.BATCHES, "batch_id"),
-        "batch_gaps": _gaps(ledger.batches),
+        "batch_gaps": _gaps(batches),
         "missing_files": _missing(home, names.FILES, "file_seq"),
-        "wrong_watermarks": _wrong_watermarks(ledger.done("objects")),
-        "matched_off": sum(b["objects"] for b in done) - _rows_up_to(home, done[-1]["objects_to"] if done else 0),
+        "wrong_watermarks": _wrong_watermarks(_of_kind(ingested, names.OBJECTS)),
+        "matched_off": _sum(done, "objects") - _rows_up_to(home, matched_to),
         "units_off": _units_off(home),
     }
     for kind in ("objects", "requests"):
-        taken = sum(file["accepted"] for file in ledger.done(kind))
+        taken = _sum(_of_kind(ingested, kind), "accepted")
         found[f"{kind}_off"] = None if unfinished else sum(f.rows for f in data_files(home, kind)) - taken
-    rejected = sum(file["rejected"] for kind in ("objects", "requests") for file in ledger.done(kind))
-    found["rejects_off"] = None if unfinished else sum(f.rows for f in data_files(home, names.REJECTS)) - rejected
+    rejected = sum(f.rows for f in data_files(home, names.REJECTS))
+    found["rejects_off"] = None if unfinished else rejected - _sum(ingested, "rejected")
     return found
+
+
+def _done(rows: pa.Table) -> pa.Table:
+    return rows.filter(pc.equal(rows.column("status"), "done"))
+
+
+def _of_kind(rows: pa.Table, kind: str) -> pa.Table:
+    return rows.filter(pc.equal(rows.column("kind"), kind))
+
+
+def _sum(rows: pa.Table, column: str) -> int:
+    return int(pc.sum(rows.column(column)).as_py() or 0)
 
 
 def _missing(home: Home, table: str, number: str) -> int:
@@ -50,24 +69,22 @@ def _missing(home: Home, table: str, number: str) -> int:
     return int(greatest - pc.count_distinct(numbers).as_py() + len(done) - pc.count_distinct(done).as_py())
 
 
-def _gaps(batches: list[dict[str, Any]]) -> int:
+def _gaps(batches: pa.Table) -> int:
     """Batches that do not begin where the one before ended, the first at 0, or that end before they begin."""
-    gaps, objects, requests = 0, 0, 0
-    for batch in batches:
-        begins = (batch["objects_after"], batch["requests_after"]) == (objects, requests)
-        objects, requests = batch["objects_to"], batch["requests_to"]
-        gaps += not begins or objects < batch["objects_after"] or requests < batch["requests_after"]
-    return gaps
+    wrong = np.zeros(batches.num_rows, bool)
+    for log in (names.OBJECTS, names.REQUESTS):
+        after, to = (batches.column(f"{log}_{end}").to_numpy() for end in ("after", "to"))
+        wrong |= (after != np.append(0, to)[:-1]) | (to < after)
+    return int(wrong.sum())
 
 
-def _wrong_watermarks(files: list[dict[str, Any]]) -> int:
+def _wrong_watermarks(files: pa.Table) -> int:
     """Files of objects whose watermark is not the greatest ts of the files before them."""
-    wrong, greatest = 0, None
-    for file in files:
-        wrong += file["watermark"] != greatest
-        moments = [moment for moment in (greatest, file["max_ts"]) if moment is not None]
-        greatest = max(moments, default=None)
-    return wrong
+    none = np.iinfo(np.int64).min
+    told, own = (
+        pc.fill_null(files.column(name).cast(pa.int64()), none).to_numpy() for name in ("watermark", "max_ts")
+    )
+    return int((told != np.maximum.accumulate(np.append(none, own))[:-1]).sum())
 
 
 def _rows_up_to(home: Home, key: int) -> int:

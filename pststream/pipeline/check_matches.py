@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.pipeline.arrow import csr
@@ -13,7 +14,7 @@ from pststream.pipeline.spark_tasks import run_tasks
 from pststream.settings import Settings
 from pststream.state.data_files import data_files, located
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger
+from pststream.state.ledger import settled
 from pststream.state.session import get_context
 from pststream.state.slices import Range, Slice, read_slices, tasks_of
 
@@ -36,12 +37,13 @@ def match_figures(home: Home, settings: Settings, after: int, to: int) -> dict[s
 
     A task holds 65,536 rows of `matches` at a time, and two counts for each batch.
     """
-    rows = [batch for batch in Ledger(home).batches if after < batch["batch_id"] <= to]
-    batches = {name: np.array([row[name] or 0 for row in rows], np.int64) for name in FIELDS}
+    number = pds.field("batch_id")
+    rows = settled(home, names.BATCHES, "batch_id", list(FIELDS[1:]), (number > after) & (number <= to))
+    batches = {name: pc.fill_null(rows.column(name), 0).to_numpy() for name in FIELDS}
     wanted = Range("batch_id", after, to)
     tasks = tasks_of(located(home, names.MATCHES, wanted.files(data_files(home, names.MATCHES))))
     found = run_tasks(get_context(settings), tasks, partial(_count, batches, wanted))
-    none = np.zeros(len(rows), np.int64)
+    none = np.zeros(rows.num_rows, np.int64)
     pairs = sum((one.pairs for one in found), none)
     retractions = sum((one.retractions for one in found), none)
     off = (pairs != batches["matches"]) | (retractions != batches["retractions"])

@@ -32,7 +32,7 @@ from pststream.state import control
 from pststream.state.data_files import commit, data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
-from pststream.state.ledger import Ledger, key
+from pststream.state.ledger import batches_between, files_from, key
 from pststream.state.plans import load_plan, plan_rows
 from pststream.state.slices import Range, tasks_of
 
@@ -56,8 +56,7 @@ def compare(
     """
     home.check()
     with home.locked():
-        ledger = Ledger(home)
-        if not ledger.done("objects") or not ledger.done("requests"):
+        if {file["kind"] for file in _done(home)} != {"objects", "requests"}:
             raise UsageError(f"home {home.path} holds no objects or no requests", "ingest some first")
         progress("warming up")
         _measured(home, settings, planners[0], objects)
@@ -125,7 +124,7 @@ def _measured(home: Home, settings: Settings, planner: str, objects: int) -> _Ru
             _warm_up(scratch, chosen)
         control.append(scratch, names.FILES, measured)
         match(scratch, chosen, max_objects=1 << 40)
-        batch, (row,) = Ledger(scratch).batches[-1], plan_rows(scratch)
+        (row,), batch = plan_rows(scratch), batches_between(scratch)[-1]
         here = [("batch_id", "=", batch["batch_id"]), ("unit", "=", -1)]
         loads = control.read(scratch, names.UNIT_LOADS, filters=here).sort_by("worker")
         return _Run(load_plan(scratch, 1), row, planned, batch, loads)
@@ -149,9 +148,8 @@ def _link_logs(home: Home, scratch: Home, objects: int) -> tuple[list[dict[str, 
 
     Returns the files as the ledger has them: those before the first objects, and from these on.
     """
-    ledger = Ledger(home)
-    taken: list[dict[str, Any]] = []
-    for file in reversed(ledger.done("objects")):
+    done, taken = _done(home), list[dict[str, Any]]()
+    for file in reversed([file for file in done if file["kind"] == "objects"]):
         if sum(f["accepted"] for f in taken) < objects:
             taken.append(file)
     first = min(f["file_seq"] for f in taken)
@@ -164,9 +162,14 @@ def _link_logs(home: Home, scratch: Home, objects: int) -> tuple[list[dict[str, 
             target.parent.mkdir(parents=True, exist_ok=True)
             os.link(f"{home.table(name)}/{file.path}", target)
         commit(scratch, name, files, application="compare", transaction=1)
-    requests = ledger.done("requests")
+    requests = [file for file in done if file["kind"] == "requests"]
     later = [file for file in requests if file["file_seq"] >= first]
     return [file for file in requests if file["file_seq"] < first], taken + later
+
+
+def _done(home: Home) -> list[dict[str, Any]]:
+    """The files of the log whose ingest is done."""
+    return [file for file in files_from(home) if file["status"] == "done"]
 
 
 def _figures(planner: str, runs: list[_Run]) -> dict[str, Any]:

@@ -47,7 +47,8 @@ class Offered:
 class Source:
     """What an address of a bucket has to offer; the home is locked.
 
-    known: hashes of the content that the log has, or holds. learnt: what was learnt of objects before, added to here.
+    learnt: what was learnt of objects before, added to here. known: of their hashes, those of content that the log has,
+    or holds.
     tolerant: what cannot be copied is left for the next time, and no file is no fault; else these are errors.
     """
 

@@ -7,12 +7,12 @@ from typing import Any
 from pststream import names
 from pststream.pipeline.stage import Staged
 from pststream.quality.expectations import Judgement, judge
-from pststream.quality.landing import Landed, Past, figures, landing_suite
+from pststream.quality.landing import RECENT, Landed, Past, figures, landing_suite
 from pststream.settings import Settings
 from pststream.state import control, quarantine
 from pststream.state.crash import crash_point
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger
+from pststream.state.ledger import Ledger, recent_rows
 
 File = dict[str, Any]
 
@@ -41,10 +41,9 @@ def gate(
 
 
 def _judged(home: Home, settings: Settings, files: Sequence[File], staged: Sequence[Staged]) -> list[Judgement]:
-    kind, ledger = files[0]["kind"], Ledger(home)
-    watermark = ledger.watermark()
+    kind, watermark = files[0]["kind"], Ledger(home).watermark()
     past = Past(
-        [file["rows"] for file in ledger.done(kind)],
+        recent_rows(home, kind, max(RECENT, settings.gate_history)),
         control.micros_of(control.now()),
         None if watermark is None else control.micros_of(watermark),
     )

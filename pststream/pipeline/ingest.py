@@ -10,7 +10,7 @@ import datetime as dt
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -31,7 +31,7 @@ from pststream.state import control, quarantine, spool
 from pststream.state.crash import crash_point
 from pststream.state.data_files import SHARED, commit
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger
+from pststream.state.ledger import Ledger, known_hashes
 from pststream.state.session import get_context
 
 Progress = Callable[[str], None]
@@ -76,7 +76,8 @@ def ingest(
     taking = _Taking(home, settings, kind, options, hold_unreadable, progress)
     with home.locked():
         finish(home, settings, progress)
-        known, learnt = taking.known(), spool.read_learnt(home) if addresses else {}
+        learnt = spool.read_learnt(home) if addresses else {}
+        known = taking.known(what for _, _, what in learnt.values())
         sources = [Source(home, one, options.format, known, learnt, hold_unreadable) for one in addresses]
         if local:
             taking.take(_hashed(found, hold_unreadable))
@@ -111,10 +112,10 @@ class _Taking:
         self.held: list[dict[str, Any]] = []
         self.skipped = 0
 
-    def known(self) -> set[str]:
-        """Hashes of the content that the log has, or holds."""
-        files = (*Ledger(self._home).files, *quarantine.holds(self._home))
-        return {file["sha256"] for file in files if file["kind"] == self._kind}
+    def known(self, offered: Iterable[str]) -> set[str]:
+        """Which of these hashes are of content that the log has, or holds."""
+        held = {hold["sha256"] for hold in quarantine.holds(self._home) if hold["kind"] == self._kind}
+        return known_hashes(self._home, self._kind, offered) | held
 
     def take(self, offered: Sequence[Offered]) -> None:
         """Take in those that are new, in the order offered; hold those that fail the gate."""
@@ -136,7 +137,7 @@ class _Taking:
 
     def _new(self, offered: Sequence[Offered]) -> list[File]:
         """Ledger rows of the files whose content is new."""
-        known, files = self.known(), []
+        known, files = self.known(one.sha256 for one in offered), []
         for one in offered:
             if one.sha256 not in known:
                 known.add(one.sha256)
@@ -300,9 +301,8 @@ def _watermarks(home: Home, files: list[dict[str, Any]], staged: list[Staged]) -
     """Greatest ts (microseconds) in the files of objects before each of these; None if there is none."""
     if files[0]["kind"] != "objects":
         return {file["file_seq"]: None for file in files}
-    before = [file for file in Ledger(home).done("objects") if file["file_seq"] < files[0]["file_seq"]]
-    moments = [file["max_ts"] for file in before if file["max_ts"] is not None]
-    greatest = control.micros_of(max(moments)) if moments else None
+    before = Ledger(home).watermark()
+    greatest = None if before is None else control.micros_of(before)
     own = {one.file_seq: one.max_time for one in staged}
     marks: dict[int, int | None] = {}
     for file in files:

@@ -26,7 +26,7 @@ def maintain(home: Home, settings: Settings) -> dict[str, Any]:
         dropped = upkeep(home, settings, version) if before and idle else 0
         for table in TABLES.values():
             if table.writer == "control":
-                control.compact(home, table.name)
+                control.compact(home, table.name, control.MOST_BYTES)
         quarantine.tidy(home)
         removed = sum(control.vacuum(home, table.name, settings.retention_days) for table in TABLES.values())
         return {

@@ -37,6 +37,7 @@ from pststream.state.slices import Range, tasks_of
 
 Progress = Callable[[str], None]
 COMPACT_EVERY = 32
+"""The small files of the ledgers are joined after so many batches."""
 """Batches after which the ledgers' small files are joined."""
 
 

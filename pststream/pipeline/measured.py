@@ -8,9 +8,8 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.settings import Settings
-from pststream.state import control
+from pststream.state import control, ledger
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger
 from pststream.state.plans import load_plan
 
 
@@ -73,7 +72,8 @@ def _imbalance(seconds: np.ndarray) -> float:
 
 def measured_balance(home: Home, version: int, batches: int) -> Balance:
     """From the ledger of loads, over the last `batches` under the plan."""
-    recent = [b for b in Ledger(home).batches if b["status"] == "done"][-batches:]
+    last = control.greatest(home, names.BATCHES, "batch_id")
+    recent = [b for b in ledger.batches_between(home, last - batches - 1) if b["status"] == "done"][-batches:]
     done = [b for b in recent if b["plan_version"] == version]
     numbers = [b["batch_id"] for b in done]
     workers = load_plan(home, version).workers

@@ -42,7 +42,7 @@ class Landed:
 
 @dataclass(frozen=True)
 class Past:
-    """What a file is compared with: the rows of each earlier file of its kind, the clock, the log's greatest time.
+    """What a file is compared with: the rows of the last files of its kind, the clock, the log's greatest time.
 
     Times are microseconds; None where there is none.
     """

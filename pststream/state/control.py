@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pds
 from deltalake import DeltaTable, write_deltalake
 from pyarrow.parquet import filters_to_expression
@@ -15,6 +16,13 @@ from pststream.dataset import open_dataset
 from pststream.errors import RetryableError
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
+
+
+JOINED_BYTES = 4 * 1024 * 1024
+"""Larger files are left as they are while batches run, so that joining takes no longer as a table grows."""
+
+MOST_BYTES = 128 * 1024 * 1024
+"""`maintain` joins them into such ones."""
 
 
 def append(home: Home, name: str, rows: Sequence[dict[str, Any]] | pa.Table) -> None:
@@ -39,6 +47,12 @@ def count(home: Home, name: str, filter: pds.Expression) -> int:
     return int(open_dataset(DeltaTable(home.table(name))).count_rows(filter=filter))
 
 
+def greatest(home: Home, name: str, column: str) -> int:
+    """The greatest value of a whole-number column of a control table; 0 if it has no rows. Told by the log alone."""
+    bounds = pa.table(DeltaTable(home.table(name)).get_add_actions(flatten=True))
+    return int(pc.max(bounds.column(f"max.{column}")).as_py() or 0) if bounds.num_rows else 0
+
+
 def version(home: Home, name: str) -> int:
     """The table's Delta version."""
     return DeltaTable(home.table(name)).version()
@@ -60,15 +74,15 @@ def micros_of(moment: dt.datetime) -> int:
     return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
 
 
-def compact(home: Home, name: str) -> None:
-    """Join the many small files of a control table: each append has left one.
+def compact(home: Home, name: str, most_bytes: int = JOINED_BYTES) -> None:
+    """Join the many small files of a control table, as each append has left one, into files of `most_bytes` at most.
 
     Under a lock of its own, and left to whoever holds that: delivery joins files without the home's lock, and two that
     join the same files at once would both commit and so double their rows (delta-rs 1.x does not see the conflict).
     """
     try:
         with home.locked(f"join-{name}"):
-            DeltaTable(home.table(name)).optimize.compact()
+            DeltaTable(home.table(name)).optimize.compact(target_size=most_bytes)
     except RetryableError:
         return
 

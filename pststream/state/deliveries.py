@@ -43,10 +43,15 @@ class Counts:
 
 def progress_of(home: Home, sink: str) -> Progress:
     """How far a sink was told; nothing of it is known at first."""
+    mine = pds.field("sink") == sink
+    batch = pc.max(control.read(home, names.DELIVERIES, ["batch_id"], mine).column(0)).as_py()
+    if batch is None:
+        return Progress()
     columns = ["batch_id", "told", "complete", "limit", "limit_seconds", "state", "at"]
-    rows = control.read(home, names.DELIVERIES, columns, pds.field("sink") == sink).to_pylist()
-    last = max(rows, key=lambda r: (r["batch_id"], r["told"], r["complete"], r.pop("at")), default=None)
-    return Progress(**last) if last else Progress()
+    rows = control.read(home, names.DELIVERIES, columns, mine & (pds.field("batch_id") == batch))
+    order = [(name, "ascending") for name in ("told", "complete", "at")]
+    (last,) = rows.sort_by(order).drop_columns("at").slice(rows.num_rows - 1).to_pylist()
+    return Progress(**last)
 
 
 def save_progress(home: Home, sink: str, progress: Progress, counts: Counts, reason: str | None = None) -> None:

@@ -1,8 +1,14 @@
 """The ledgers of files and batches: where the log stands, what is pending, what was left unfinished."""
 
 import datetime as dt
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.state import control
@@ -32,22 +38,20 @@ class Pending:
 
 
 class Ledger:
-    """Both ledgers as they stand when it is made."""
+    """Where the log stands when this is made, from the ends of both ledgers: a home may have years behind it.
+
+    last_batch   the last batch, done or started; None: no batch yet
+    files        the files of the log from the one in which the objects of the last batch began; what comes later than
+                 that was written after the batch before, so all that the last batch or the next one takes is among them
+    """
 
     def __init__(self, home: Home) -> None:
-        files: dict[int, dict[str, Any]] = {}
-        for row in control.read(home, names.FILES).to_pylist():
-            if row["status"] == "done" or row["file_seq"] not in files:
-                files[row["file_seq"]] = row
-        self.files = [files[seq] for seq in sorted(files)]
-        batches: dict[int, dict[str, Any]] = {}
-        for row in control.read(home, names.BATCHES).to_pylist():
-            if row["status"] == "done" or row["batch_id"] not in batches:
-                batches[row["batch_id"]] = row
-        self.batches = [batches[batch] for batch in sorted(batches)]
+        last = control.greatest(home, names.BATCHES, "batch_id")
+        self.last_batch = next(iter(batches_between(home, last - 1)), None) if last else None
+        self.files = files_from(home, self.last_batch["objects_after"] >> names.ROW_BITS if self.last_batch else 0)
 
     def done(self, kind: str) -> list[dict[str, Any]]:
-        """Files of `kind` whose ingest is done, in the order of the log."""
+        """Those files that are of `kind` and whose ingest is done, in the order of the log."""
         return [f for f in self.files if f["kind"] == kind and f["status"] == "done"]
 
     def unfinished_ingest(self) -> list[dict[str, Any]]:
@@ -56,7 +60,7 @@ class Ledger:
 
     def unfinished_batch(self) -> dict[str, Any] | None:
         """The batch that started and was not done."""
-        return self.batches[-1] if self.batches and self.batches[-1]["status"] == "started" else None
+        return self.last_batch if self.last_batch and self.last_batch["status"] == "started" else None
 
     @property
     def next_file_seq(self) -> int:
@@ -71,21 +75,21 @@ class Ledger:
     @property
     def next_batch_id(self) -> int:
         """Number of the next batch, from 1."""
-        return self.batches[-1]["batch_id"] + 1 if self.batches else 1
+        return int(self.last_batch["batch_id"]) + 1 if self.last_batch else 1
 
     @property
     def objects_matched(self) -> int:
         """Key up to which objects were matched."""
-        return self.batches[-1]["objects_to"] if self.batches else 0
+        return int(self.last_batch["objects_to"]) if self.last_batch else 0
 
     @property
     def requests_applied(self) -> int:
         """Key up to which requests are in the index."""
-        return self.batches[-1]["requests_to"] if self.batches else 0
+        return int(self.last_batch["requests_to"]) if self.last_batch else 0
 
     def watermark(self) -> dt.datetime | None:
         """Greatest ts of the object log."""
-        return max((f["max_ts"] for f in self.done("objects") if f["max_ts"] is not None), default=None)
+        return _greatest_ts(self.done("objects"))
 
     def pending(self, max_objects: int) -> Pending:
         """The next batch: every pending request, and rows of the object log up to `max_objects`."""
@@ -115,11 +119,8 @@ class Ledger:
         return position
 
     def max_matched_ts(self, objects_after: int) -> dt.datetime | None:
-        """A bound on the ts of objects up to key `objects_after`: the greatest of the files that hold them."""
-        return max(
-            (f["max_ts"] for f in self.done("objects") if key(f["file_seq"], 0) < objects_after and f["max_ts"]),
-            default=None,
-        )
+        """A bound on the ts of objects up to the key where the last batch began: the greatest of the files so far."""
+        return _greatest_ts([f for f in self.done("objects") if key(f["file_seq"], 0) < objects_after])
 
     def min_request_time(self, after: int, to: int) -> dt.datetime | None:
         """The least `at` among requests of the files in this range."""
@@ -137,3 +138,48 @@ class Ledger:
         waiting = [f["watermark"] for f in self.done("objects") if key(f["file_seq"], f["rows"]) > self.objects_matched]
         bound = waiting[0] if waiting else self.watermark()
         return bound - lateness if bound is not None else None
+
+
+def files_from(home: Home, first: int = 0) -> list[dict[str, Any]]:
+    """The files of the log from a place on, in its order."""
+    return settled(home, names.FILES, "file_seq", filter=pds.field("file_seq") >= first).to_pylist()
+
+
+def batches_between(home: Home, after: int = 0, to: int = names.NEVER_US) -> list[dict[str, Any]]:
+    """The batches after one and up to another, in order."""
+    number = pds.field("batch_id")
+    return settled(home, names.BATCHES, "batch_id", filter=(number > after) & (number <= to)).to_pylist()
+
+
+def settled(
+    home: Home, name: str, number: str, columns: list[str] | None = None, filter: pds.Expression | None = None
+) -> pa.Table:
+    """The rows of a ledger that count, ordered by `number`, its key: `done`, or `started` where there is no other.
+
+    `columns`: these alone; None: all.
+    """
+    read = None if columns is None else [number, "status", *columns]
+    rows = control.read(home, name, read, filter)
+    numbers = rows.column(number).to_numpy()
+    order = np.lexsort((pc.equal(rows.column("status"), "done").to_numpy(), numbers))
+    last = np.append(numbers[order][1:] != numbers[order][:-1], True)[: len(order)]
+    return rows.take(order[last])
+
+
+def known_hashes(home: Home, kind: str, offered: Iterable[str]) -> set[str]:
+    """Which of these hashes are of files of a kind that the log has."""
+    wanted = (pds.field("kind") == kind) & pds.field("sha256").isin(pa.array(offered, pa.string()))
+    return set(control.read(home, names.FILES, ["sha256"], wanted).column(0).to_pylist())
+
+
+def recent_rows(home: Home, kind: str, most: int) -> list[int]:
+    """Rows of the last files of a kind whose ingest is done, in the order of the log, of `most` at most."""
+    done = (pds.field("kind") == kind) & (pds.field("status") == "done")
+    rows = control.read(home, names.FILES, ["file_seq", "rows"], done).sort_by("file_seq")
+    found: list[int] = rows.column("rows").slice(max(0, rows.num_rows - most)).to_pylist()
+    return found
+
+
+def _greatest_ts(done: list[dict[str, Any]]) -> dt.datetime | None:
+    """The greatest ts of these files of objects and of all before them."""
+    return max((ts for file in done for ts in (file["watermark"], file["max_ts"]) if ts is not None), default=None)

@@ -16,7 +16,7 @@ from pststream.errors import UsageError
 from pststream.state import control
 from pststream.state.crash import crash_point
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger
+from pststream.state.ledger import Ledger, known_hashes
 from pststream.state.spool import local_path
 
 FOLDER = "quarantine"
@@ -25,9 +25,14 @@ HELD, RELEASED, DISCARDED = "held", "released", "discarded"
 
 def holds(home: Home) -> list[dict[str, Any]]:
     """Every hold, oldest first: the columns of `quarantine`, with the status held, released or discarded."""
-    taken = {(file["kind"], file["sha256"]) for file in Ledger(home).files}
+    rows = control.read(home, names.QUARANTINE).sort_by("at").to_pylist()
+    taken = {
+        (kind, sha256)
+        for kind in (names.OBJECTS, names.REQUESTS)
+        for sha256 in known_hashes(home, kind, {row["sha256"] for row in rows})
+    }
     found: dict[int, dict[str, Any]] = {}
-    for row in control.read(home, names.QUARANTINE).sort_by("at").to_pylist():
+    for row in rows:
         first = found.setdefault(row["hold_id"], row)
         if row["status"] == DISCARDED:
             first["status"] = DISCARDED
@@ -98,11 +103,11 @@ def discard(home: Home, numbers: Sequence[int]) -> list[dict[str, Any]]:
 
 def tidy(home: Home) -> None:
     """Remove the copies that no hold needs any more; those of an ingest that is not done stay."""
-    done = {(f["kind"], f["sha256"]) for f in Ledger(home).files if f["status"] == "done"}
+    started = {(f["kind"], f["sha256"]) for f in Ledger(home).unfinished_ingest()}
     needed = {
         str(row["hold_id"])
         for row in holds(home)
-        if row["status"] != DISCARDED and (row["kind"], row["sha256"]) not in done
+        if row["status"] == HELD or (row["status"] == RELEASED and (row["kind"], row["sha256"]) in started)
     }
     for folder in Path(home.path, FOLDER).glob("*"):
         if folder.name not in needed:

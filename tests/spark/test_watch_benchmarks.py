@@ -2,7 +2,7 @@
 
 import pytest
 
-from pststream.benchmarks import freshness, soak
+from pststream.benchmarks import freshness, soak, year
 from pststream.benchmarks.registry import run_benchmark
 from pststream.settings import Settings
 
@@ -26,3 +26,12 @@ def test_each_part_of_a_long_run_is_measured(monkeypatch: pytest.MonkeyPatch) ->
     assert figures["batch_seconds_middle"] > 0 and figures["upkeep_seconds_last"] > 0
     assert figures["unnamed_files_last"] == 0 < figures["index_files_last"]
     assert min(figures[f"{kind}_mb_last"] for kind in ("driver", "jvm", "workers", "log")) > 0
+
+
+def test_a_home_with_a_past_is_measured_beside_a_young_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(year.SIZES, "small", (300, 50))
+    monkeypatch.setattr(year, "BATCHES", 2)
+    figures = run_benchmark("year", "small", 1, Settings(spark_master="local[2]"), lambda _: None)["figures"]
+    for age in ("young", "old"):
+        assert min(figures[f"{age}_{name}_seconds"] for name in ("batch", "ledger", "sink", "page", "status")) > 0
+    assert figures["batch_old_over_young"] > 0

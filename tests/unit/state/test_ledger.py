@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import random
 
 import pytest
 
@@ -9,7 +10,7 @@ from pststream.errors import HomeError, RetryableError
 from pststream.names import BATCHES, FILES
 from pststream.state import control
 from pststream.state.home import FORMAT, MARK, Home
-from pststream.state.ledger import Ledger, key
+from pststream.state.ledger import Ledger, key, known_hashes, recent_rows
 
 T0 = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)
@@ -78,6 +79,124 @@ def test_a_batch_that_started_is_unfinished(home):
     assert Ledger(home).unfinished_batch()["batch_id"] == 1
     control.append(home, BATCHES, [batch(1, 5, 5)])
     assert Ledger(home).unfinished_batch() is None and Ledger(home).next_batch_id == 2
+
+class WholeLedger:
+    """The twin: holds all rows, and answers in the plainest way."""
+
+    def __init__(self, home):
+        self.home, self.files, self.batches = home, {}, {}
+
+    def file(self, row):
+        control.append(self.home, FILES, [row])
+        self.files[row["file_seq"]] = row
+
+    def batch(self, row):
+        control.append(self.home, BATCHES, [row])
+        self.batches[row["batch_id"]] = row
+
+    def objects(self, before=2**63):
+        return [
+            f
+            for seq, f in sorted(self.files.items())
+            if f["kind"] == "objects" and f["status"] == "done" and key(seq, 0) < before
+        ]
+
+    def answers(self):
+        last = self.batches[max(self.batches)] if self.batches else {"objects_after": 0, "objects_to": 0, "status": ""}
+        waiting = [f for f in self.objects() if key(f["file_seq"], f["rows"]) > last["objects_to"]]
+        watermark = greatest(self.objects())
+        horizon = waiting[0]["watermark"] if waiting else watermark
+        started = sorted(seq for seq, f in self.files.items() if f["status"] == "started")
+        return {
+            "next_file": max(self.files, default=0) + 1,
+            "next_batch": max(self.batches, default=0) + 1,
+            "unfinished": (started, last["status"] == "started"),
+            "watermark": watermark,
+            "horizon": None if horizon is None else horizon - HOUR,
+            "matched_ts": greatest(self.objects(last["objects_after"])),
+            "objects_to": take(self.objects(), last["objects_to"], 7),
+            "requests_to": max(
+                (key(seq, 2**32 - 1) for seq, f in self.files.items() if (f["kind"], f["status"]) == ("requests", "done")),
+                default=0,
+            ),
+            "requests": self.taken(last),
+        }
+
+    def taken(self, batch):
+        """Requests of the last batch, and the least `at` of them."""
+        mine = [
+            f
+            for seq, f in self.files.items()
+            if (f["kind"], f["status"]) == ("requests", "done")
+            and batch.get("requests_after", 0) < key(seq, 1) <= batch.get("requests_to", 0)
+        ]
+        return sum(f["rows"] for f in mine), min((f["min_ts"] for f in mine), default=None)
+
+
+def greatest(files):
+    return max((f["max_ts"] for f in files), default=None)
+
+
+def take(files, position, rows):
+    """Row by row."""
+    log = [key(f["file_seq"], row) for f in files for row in range(1, f["rows"] + 1)]
+    later = [one for one in log if one > position][:rows]
+    return later[-1] if later else position
+
+
+def told(home):
+    ledger = Ledger(home)
+    last = ledger.last_batch or {"objects_after": 0, "requests_after": 0, "requests_to": 0}
+    pending = ledger.pending(7)
+    taken = last["requests_after"], last["requests_to"]
+    return {
+        "next_file": ledger.next_file_seq,
+        "next_batch": ledger.next_batch_id,
+        "unfinished": ([f["file_seq"] for f in ledger.unfinished_ingest()], ledger.unfinished_batch() is not None),
+        "watermark": ledger.watermark(),
+        "horizon": ledger.horizon(HOUR),
+        "matched_ts": ledger.max_matched_ts(last["objects_after"]),
+        "objects_to": pending.objects_to,
+        "requests_to": pending.requests_to,
+        "requests": (ledger.accepted_requests(*taken), ledger.min_request_time(*taken)),
+    }
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_end_of_a_ledger_tells_what_the_whole_does(home, seed):
+    """Files of both kinds and batches as they may come, some left unfinished for a while, and joined now and then."""
+    rng, whole = random.Random(seed), WholeLedger(home)
+    for seq in range(1, 16):
+        kind, mark = rng.choice(["objects", "objects", "requests"]), whole.answers()["watermark"]
+        row = file(seq, kind, rng.choice([0, 1, 5, 20]), rng.randrange(50))
+        row["watermark"] = mark if kind == "objects" else None
+        whole.file(row | dict.fromkeys(("rows", "min_ts", "max_ts")) | {"status": "started"})
+        assert told(home) == whole.answers()
+        whole.file(row)
+        for _ in range(rng.choice([0, 0, 1, 2])):
+            ledger = Ledger(home)
+            pending = ledger.pending(rng.choice([3, 7, 30]))
+            if not pending.empty:
+                done = batch(ledger.next_batch_id, pending.objects_to, pending.requests_to)
+                done |= {"objects_after": pending.objects_after, "requests_after": pending.requests_after}
+                whole.batch(done | {"status": "started"})
+                assert told(home) == whole.answers()
+                whole.batch(done)
+        if rng.random() < 0.2:
+            control.compact(home, FILES, 4096)
+            control.compact(home, BATCHES, 4096)
+        assert told(home) == whole.answers()
+
+
+def test_the_last_files_of_a_kind_and_known_hashes(home):
+    rows = [file(seq, "requests" if seq % 3 == 0 else "objects", seq, seq, seq - 1) for seq in range(1, 10)]
+    control.append(home, FILES, [row | {"status": "started"} for row in rows])
+    assert recent_rows(home, "objects", 2) == []
+    control.append(home, FILES, rows[4:])
+    control.append(home, FILES, rows[:4])
+    assert recent_rows(home, "objects", 3) == [5, 7, 8]
+    assert recent_rows(home, "requests", 9) == [3, 6, 9]
+    assert known_hashes(home, "objects", ["1", "3", "8", "77"]) == {"1", "8"}
 
 
 def test_init_may_run_again(home):
