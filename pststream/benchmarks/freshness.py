@@ -24,7 +24,7 @@ from pststream.pipeline.ingest import ReaderOptions, ingest
 from pststream.pipeline.match import match
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger, batches_between, files_from, key
+from pststream.state.ledger import Ledger, batches_between, files_where, key
 from pststream.state.session import stop_spark
 from pststream.workload.generator import write_objects, write_requests
 from pststream.workload.queries import QueryStyle
@@ -145,7 +145,7 @@ def _matched(home: Home) -> dict[str, float]:
     done = [b for b in batches_between(home) if b["status"] == "done"]
     ends = np.array([b["objects_to"] for b in done])
     found = {}
-    for file in files_from(home):
+    for file in files_where(home):
         if (file["kind"], file["status"]) != ("objects", "done"):
             continue
         batch = int(np.searchsorted(ends, key(file["file_seq"], file["rows"])))

@@ -24,6 +24,9 @@ from pststream.matching.segments import COLUMNS, Segment, build_segment
 LAYOUT = 2
 """Part of each entry's name: a change of the arrays makes old entries unreachable."""
 
+LOOK_SHARE = 0.01
+"""A process looks whether the folder is too large when it has written this part of what it may hold."""
+
 KEPT_IN_PROCESS = 512
 """Entries that a process keeps mapped; the disk space of one that was removed is free once nobody maps it."""
 
@@ -40,6 +43,7 @@ class SegmentCache:
         self.max_bytes = max_bytes
         self._kept: dict[Paths, dict[str, np.ndarray]] = {}
         self._built: dict[Paths, float] = {}
+        self._written = float(max_bytes)  # so that a new process looks once
 
     def take_built(self) -> dict[Paths, float]:
         """CPU seconds of each entry, by its files, that this process has built since it was last asked."""
@@ -72,7 +76,10 @@ class SegmentCache:
             write_arrays(entry, build())
             self._built[paths] = time.thread_time() - began
             arrays = map_arrays(entry)
-            self._evict(keep=entry)
+            self._written += entry.stat().st_size
+            if self._written > self.max_bytes * LOOK_SHARE:
+                self._evict(keep=entry)
+                self._written = 0.0
         if len(self._kept) >= KEPT_IN_PROCESS:
             self._kept.clear()
         self._kept[paths] = arrays

@@ -1,7 +1,5 @@
 """The ledgers against themselves, and against the row counts of the tables."""
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -81,9 +79,7 @@ def _gaps(batches: pa.Table) -> int:
 def _wrong_watermarks(files: pa.Table) -> int:
     """Files of objects whose watermark is not the greatest ts of the files before them."""
     none = np.iinfo(np.int64).min
-    told, own = (
-        pc.fill_null(files.column(name).cast(pa.int64()), none).to_numpy() for name in ("watermark", "max_ts")
-    )
+    told, own = (pc.fill_null(files.column(name).cast(pa.int64()), none).to_numpy() for name in ("watermark", "max_ts"))
     return int((told != np.maximum.accumulate(np.append(none, own))[:-1]).sum())
 
 

@@ -32,7 +32,7 @@ from pststream.state import control
 from pststream.state.data_files import commit, data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
-from pststream.state.ledger import batches_between, files_from, key
+from pststream.state.ledger import batches_between, files_where, key
 from pststream.state.plans import load_plan, plan_rows
 from pststream.state.slices import Range, tasks_of
 
@@ -169,7 +169,7 @@ def _link_logs(home: Home, scratch: Home, objects: int) -> tuple[list[dict[str, 
 
 def _done(home: Home) -> list[dict[str, Any]]:
     """The files of the log whose ingest is done."""
-    return [file for file in files_from(home) if file["status"] == "done"]
+    return [file for file in files_where(home) if file["status"] == "done"]
 
 
 def _figures(planner: str, runs: list[_Run]) -> dict[str, Any]:

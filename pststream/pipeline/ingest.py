@@ -10,7 +10,7 @@ import datetime as dt
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -77,7 +77,7 @@ def ingest(
     with home.locked():
         finish(home, settings, progress)
         learnt = spool.read_learnt(home) if addresses else {}
-        known = taking.known(what for _, _, what in learnt.values())
+        known = taking.known([what for _, _, what in learnt.values()]) if addresses else set()
         sources = [Source(home, one, options.format, known, learnt, hold_unreadable) for one in addresses]
         if local:
             taking.take(_hashed(found, hold_unreadable))
@@ -112,10 +112,10 @@ class _Taking:
         self.held: list[dict[str, Any]] = []
         self.skipped = 0
 
-    def known(self, offered: Iterable[str]) -> set[str]:
-        """Which of these hashes are of content that the log has, or holds."""
-        held = {hold["sha256"] for hold in quarantine.holds(self._home) if hold["kind"] == self._kind}
-        return known_hashes(self._home, self._kind, offered) | held
+    def known(self, offered: Collection[str]) -> set[str]:
+        """Those of these hashes that are of content that the log has, and all of content that is held."""
+        held = {(hold["kind"], hold["sha256"]) for hold in quarantine.holds(self._home)}
+        return {sha256 for kind, sha256 in known_hashes(self._home, offered) | held if kind == self._kind}
 
     def take(self, offered: Sequence[Offered]) -> None:
         """Take in those that are new, in the order offered; hold those that fail the gate."""
@@ -137,7 +137,7 @@ class _Taking:
 
     def _new(self, offered: Sequence[Offered]) -> list[File]:
         """Ledger rows of the files whose content is new."""
-        known, files = self.known(one.sha256 for one in offered), []
+        known, files = self.known([one.sha256 for one in offered]), []
         for one in offered:
             if one.sha256 not in known:
                 known.add(one.sha256)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pststream.pipeline.join import join_files
 from pststream.pipeline.merge import upkeep
 from pststream.settings import Settings
 from pststream.state import control, quarantine
@@ -13,8 +14,8 @@ from pststream.state.tables import TABLES
 
 
 def maintain(home: Home, settings: Settings) -> dict[str, Any]:
-    """Work deletions into the index, drop what ended before any object still to come, merge small files, of
-    the ledgers too; remove files that nothing has named for `retention_days`, and copies of files no longer held.
+    """Work deletions into the index, drop what ended before any object still to come, merge small files, of all other
+    tables too; remove files that nothing has named for `retention_days`, and copies of files no longer held.
 
     The index is left alone while a batch is unfinished: its late subscriptions are still to meet stored objects.
     """
@@ -24,6 +25,7 @@ def maintain(home: Home, settings: Settings) -> dict[str, Any]:
         before = len(index_files(home, version))
         idle = Ledger(home).unfinished_batch() is None
         dropped = upkeep(home, settings, version) if before and idle else 0
+        joined = join_files(home, settings)
         for table in TABLES.values():
             if table.writer == "control":
                 control.compact(home, table.name, control.MOST_BYTES)
@@ -34,5 +36,6 @@ def maintain(home: Home, settings: Settings) -> dict[str, Any]:
             "dropped_rows": dropped,
             "files_before": before,
             "files_after": len(index_files(home, version)),
+            "files_joined": joined,
             "files_removed": removed,
         }

@@ -86,8 +86,9 @@ def _objects(
     after, to = versions
     files = data_files(home, names.OBJECTS, to)
     if after is not None:
-        before = {file.path for file in data_files(home, names.OBJECTS, after)}
-        files = [file for file in files if file.path not in before]
+        # By key, as `maintain` joins files.
+        before = [file.high["object_key"] for file in data_files(home, names.OBJECTS, after)]
+        after_key = max(after_key, *before)
     recent = Range("object_key", after_key, names.NEVER_US)
     files = recent.files(files)
     rows = sum(file.rows for file in files)

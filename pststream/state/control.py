@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, WriterProperties, write_deltalake
 from pyarrow.parquet import filters_to_expression
 
 from pststream.dataset import open_dataset
@@ -17,12 +17,14 @@ from pststream.errors import RetryableError
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
 
-
-JOINED_BYTES = 4 * 1024 * 1024
+JOINED_BYTES = 1024 * 1024
 """Larger files are left as they are while batches run, so that joining takes no longer as a table grows."""
 
 MOST_BYTES = 128 * 1024 * 1024
 """`maintain` joins them into such ones."""
+
+ROW_GROUP = 8_192
+"""Rows of a row group of such a file: who reads the end of a ledger reads one or two."""
 
 
 def append(home: Home, name: str, rows: Sequence[dict[str, Any]] | pa.Table) -> None:
@@ -48,9 +50,13 @@ def count(home: Home, name: str, filter: pds.Expression) -> int:
 
 
 def greatest(home: Home, name: str, column: str) -> int:
-    """The greatest value of a whole-number column of a control table; 0 if it has no rows. Told by the log alone."""
-    bounds = pa.table(DeltaTable(home.table(name)).get_add_actions(flatten=True))
-    return int(pc.max(bounds.column(f"max.{column}")).as_py() or 0) if bounds.num_rows else 0
+    """The greatest value of a whole-number column of a control table; 0 if it has no rows. The log tells it, unless
+    somebody has rewritten files without their bounds.
+    """
+    bounds, told = pa.table(DeltaTable(home.table(name)).get_add_actions(flatten=True)), f"max.{column}"
+    if told in bounds.column_names and not bounds.column(told).null_count:
+        return int(pc.max(bounds.column(told)).as_py() or 0)
+    return int(pc.max(read(home, name, [column]).column(0)).as_py() or 0)
 
 
 def version(home: Home, name: str) -> int:
@@ -82,7 +88,9 @@ def compact(home: Home, name: str, most_bytes: int = JOINED_BYTES) -> None:
     """
     try:
         with home.locked(f"join-{name}"):
-            DeltaTable(home.table(name)).optimize.compact(target_size=most_bytes)
+            DeltaTable(home.table(name)).optimize.compact(
+                target_size=most_bytes, writer_properties=WriterProperties(max_row_group_size=ROW_GROUP)
+            )
     except RetryableError:
         return
 

@@ -163,10 +163,12 @@ def commit(
     *,
     application: str,
     transaction: int,
+    rows_change: bool = True,
 ) -> bool:
     """Add and remove files in one commit, unless this transaction was committed before; True if it was done now.
 
-    The files of a transaction that was committed before are deleted: the table has its rows already. Raises
+    `rows_change`: false if what is added holds the rows of what is removed, and no others. The files of a transaction
+    that was committed before are deleted: the table has its rows already. Raises
     RetryableError where this machine does not see a file whole: the node that wrote it has another disk there.
     """
     table, added, root = DeltaTable(home.table(name)), list(added), Path(home.table(name))
@@ -182,9 +184,9 @@ def commit(
     declared = TABLES[name]
     now = int(datetime.now(UTC).timestamp() * 1000)
     actions: list[AddAction | RemoveAction] = [
-        AddAction(f.path, f.bytes, _texts(f.partition), now, True, _stats(f, declared.schema)) for f in added
+        AddAction(f.path, f.bytes, _texts(f.partition), now, rows_change, _stats(f, declared.schema)) for f in added
     ]
-    actions += [RemoveAction(f.path, True, now, f.bytes, _texts(f.partition)) for f in removed]
+    actions += [RemoveAction(f.path, rows_change, now, f.bytes, _texts(f.partition)) for f in removed]
     table.create_write_transaction(
         actions,
         "append",

@@ -62,7 +62,8 @@ def save_progress(home: Home, sink: str, progress: Progress, counts: Counts, rea
 
 def compact_progress(home: Home) -> None:
     """Join the table's small files when there are many."""
-    if len(DeltaTable(home.table(names.DELIVERIES)).file_uris()) > COMPACT_FILES:
+    sizes = pa.table(DeltaTable(home.table(names.DELIVERIES)).get_add_actions()).column("size_bytes")
+    if pc.sum(pc.less(sizes, control.JOINED_BYTES)).as_py() > COMPACT_FILES:
         control.compact(home, names.DELIVERIES)
 
 

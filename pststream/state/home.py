@@ -29,10 +29,14 @@ RUNNER = "run"
 TURN_SECONDS = 60.0
 
 
-def _bounded(table: Table) -> dict[str, str | None]:
-    """The columns that tasks keep bounds of; readers must not ask the log for those of others."""
+LOG_KEPT = "interval 7 days"
+"""Of tables that change in each batch: Delta goes through all entries of a log when it opens a table."""
+
+
+def _configuration(table: Table) -> dict[str, str | None]:
+    """Of large tables the columns that tasks keep bounds of; readers must not ask the log for those of others."""
     if table.writer == "control":
-        return {}
+        return {"delta.logRetentionDuration": LOG_KEPT}
     columns = [c.name for c in table.columns if c.name not in table.partitions and has_bounds(c.type)]
     return {"delta.dataSkippingStatsColumns": ",".join(columns)}
 
@@ -72,7 +76,7 @@ class Home:
                 table.schema,
                 partition_by=list(table.partitions) or None,
                 description=table.meaning,
-                configuration=_bounded(table),
+                configuration=_configuration(table),
             )
 
     def mark(self, content: dict[str, Any]) -> None:

@@ -12,15 +12,15 @@ from pststream import names
 from pststream.errors import PstError
 from pststream.state.data_files import DataFile, data_files
 from pststream.state.home import Home
-from pststream.state.plans import Retiring, plan_rows, retiring_plan
+from pststream.state.plans import Retiring, find_plan_row, retiring_plan
 
 SMALL_BYTES = 8 * 1024 * 1024
 """A smaller file is merged with others like it, for good by `match` and `maintain`, and before that in segments."""
 
 
 ALIKE = 1.5
-"""Half as many rows more are about as many: what requests of a batch each worker gets differs by chance, and workers that
-built together at different batches would seem out of balance in each of these."""
+"""Half as many rows more are about as many: what each worker gets of a batch's requests differs by chance, and workers
+that built together at different batches would seem out of balance in each of these."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class ServedFile:
 
 def served_files(home: Home, plan_version: int) -> list[ServedFile]:
     """The files of the index that a plan, and the one that it retires, are served from; ordered by worker and path."""
-    row = next((row for row in plan_rows(home) if row["plan_version"] == plan_version), None)
+    row = find_plan_row(home, plan_version)
     index, retiring = (row["index_version"], retiring_plan(row)) if row else (plan_version, None)
     files = [file for file in data_files(home, names.WORKER_INDEX) if file.partition["index_version"] == index]
     found = [ServedFile(file, _plan_of(file, plan_version, retiring)) for file in files]
@@ -92,8 +92,8 @@ def segment_files(files: Iterable[IndexFile]) -> list[SegmentFiles]:
 
     Each object is looked up in each segment of its worker, which costs it as much as the postings of 30 subscriptions,
     while building a segment costs 2 us a row: so small files are built together with newer ones that have about as many
-    rows or more (see ALIKE). Of n files alike these are the powers of two that make n, as 8 + 4 + 1 of 13: there are at
-    most log2(n) + 1 segments, and a row is built again at most log2(n) times as files are added.
+    rows or more (see ALIKE). Of n files alike these are the powers of two that make n, as 8 + 4 + 1 of 13. Of any n
+    rows there are at most log1.5(n) + 1 segments, and a row is built again at most log5/3(n) times as files are added.
     """
     pieces = [file for file in files if file.worker != names.EVERY_WORKER]
     pieces.sort(key=lambda file: (file.worker, file.plan_version, file.max_key, file.path))

@@ -1,7 +1,7 @@
 """The ledgers of files and batches: where the log stands, what is pending, what was left unfinished."""
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,14 +41,19 @@ class Ledger:
     """Where the log stands when this is made, from the ends of both ledgers: a home may have years behind it.
 
     last_batch   the last batch, done or started; None: no batch yet
-    files        the files of the log from the one in which the objects of the last batch began; what comes later than
-                 that was written after the batch before, so all that the last batch or the next one takes is among them
+    files        the files of the log from where the last batch began: those of requests from the last that was applied
+                 before it, those of objects from the one in which its objects began. All that it or the next batch
+                 takes is among them, and the last file of the log.
     """
 
     def __init__(self, home: Home) -> None:
         last = control.greatest(home, names.BATCHES, "batch_id")
         self.last_batch = next(iter(batches_between(home, last - 1)), None) if last else None
-        self.files = files_from(home, self.last_batch["objects_after"] >> names.ROW_BITS if self.last_batch else 0)
+        begun = self.last_batch or {"objects_after": 0, "requests_after": 0}
+        first = {log: begun[f"{log}_after"] >> names.ROW_BITS for log in (names.OBJECTS, names.REQUESTS)}
+        seq, kind = pds.field("file_seq"), pds.field("kind")
+        recent = (seq >= first[names.REQUESTS]) | ((kind == names.OBJECTS) & (seq >= first[names.OBJECTS]))
+        self.files = files_where(home, (seq >= first[names.OBJECTS]) & recent)
 
     def done(self, kind: str) -> list[dict[str, Any]]:
         """Those files that are of `kind` and whose ingest is done, in the order of the log."""
@@ -140,9 +145,9 @@ class Ledger:
         return bound - lateness if bound is not None else None
 
 
-def files_from(home: Home, first: int = 0) -> list[dict[str, Any]]:
-    """The files of the log from a place on, in its order."""
-    return settled(home, names.FILES, "file_seq", filter=pds.field("file_seq") >= first).to_pylist()
+def files_where(home: Home, filter: pds.Expression | None = None) -> list[dict[str, Any]]:
+    """The files of the log that pass, in its order."""
+    return settled(home, names.FILES, "file_seq", filter=filter).to_pylist()
 
 
 def batches_between(home: Home, after: int = 0, to: int = names.NEVER_US) -> list[dict[str, Any]]:
@@ -166,10 +171,13 @@ def settled(
     return rows.take(order[last])
 
 
-def known_hashes(home: Home, kind: str, offered: Iterable[str]) -> set[str]:
-    """Which of these hashes are of files of a kind that the log has."""
-    wanted = (pds.field("kind") == kind) & pds.field("sha256").isin(pa.array(offered, pa.string()))
-    return set(control.read(home, names.FILES, ["sha256"], wanted).column(0).to_pylist())
+def known_hashes(home: Home, offered: Collection[str]) -> set[tuple[str, str]]:
+    """Kind and hash of the files of the log that have one of these hashes."""
+    if not offered:
+        return set()
+    wanted = pds.field("sha256").isin(pa.array(offered, pa.string()))
+    rows = control.read(home, names.FILES, ["kind", "sha256"], wanted).to_pylist()
+    return {(row["kind"], row["sha256"]) for row in rows}
 
 
 def recent_rows(home: Home, kind: str, most: int) -> list[int]:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -61,9 +61,14 @@ def index_version(home: Home, version: int) -> int:
     return int(found[0]) if found else version
 
 
+def find_plan_row(home: Home, version: int) -> dict[str, Any] | None:
+    """The row of a plan, if there is such a plan."""
+    return next(iter(control.read(home, names.PLANS, filters=[("plan_version", "=", version)]).to_pylist()), None)
+
+
 def plan_row(home: Home, version: int) -> dict[str, Any]:
-    """The row of a plan."""
-    return next(row for row in plan_rows(home) if row["plan_version"] == version)
+    """The row of a plan, which there is."""
+    return cast(dict[str, Any], find_plan_row(home, version))
 
 
 def retiring_plan(row: Mapping[str, Any]) -> Retiring | None:

@@ -26,11 +26,7 @@ HELD, RELEASED, DISCARDED = "held", "released", "discarded"
 def holds(home: Home) -> list[dict[str, Any]]:
     """Every hold, oldest first: the columns of `quarantine`, with the status held, released or discarded."""
     rows = control.read(home, names.QUARANTINE).sort_by("at").to_pylist()
-    taken = {
-        (kind, sha256)
-        for kind in (names.OBJECTS, names.REQUESTS)
-        for sha256 in known_hashes(home, kind, {row["sha256"] for row in rows})
-    }
+    taken = known_hashes(home, {row["sha256"] for row in rows})
     found: dict[int, dict[str, Any]] = {}
     for row in rows:
         first = found.setdefault(row["hold_id"], row)

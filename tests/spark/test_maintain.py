@@ -6,7 +6,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests import worlds
-from tests.commands import new_home
+from tests.commands import Home, new_home
 
 pytestmark = pytest.mark.spark
 
@@ -45,3 +45,35 @@ def test_what_ended_goes_and_what_is_live_still_matches(tmp_path: Path) -> None:
     live = ["deleted late", "stays"]
     wanted = [(f"o{at}", name) for at in (1000, 1400) for name in live] + [("o1600", "stays")]
     assert [(o, s) for o, _, s in home.exported()] == wanted
+
+
+JOINED = ("objects", "rejects", "matches")
+
+
+def files_of(home: Home, name: str) -> int:
+    return len(DeltaTable(home.path / "tables" / name).file_uris())
+
+
+def test_small_files_of_large_tables_are_joined_and_tell_the_same(tmp_path: Path) -> None:
+    """A late subscription finds an object whose time lies within the last millisecond of a joined file."""
+    home = new_home(tmp_path / "home", planner="grid", workers=2)
+    ask = {"op": "insert", "keywords": "tea", "bbox": [0, 0, 10, 10]}
+    early = {**ask, "subscription_id": "early", "created_at": worlds.moment(0)}
+    home.ingest("requests", [worlds.write_rows(tmp_path / "early.jsonl", [early])])
+    for number in range(4):
+        ts = f"2026-01-01T00:00:0{number}.000900Z"
+        row = {"object_id": f"o{number}", "ts": ts, "lon": 1.0, "lat": 2.0, "text": "tea"}
+        bad = {**row, "object_id": f"bad{number}", "lon": 999}
+        home.ingest("objects", [worlds.write_rows(tmp_path / f"{number}.jsonl", [row, bad])])
+        home.match()
+    before = home.exported()
+    assert [files_of(home, name) for name in JOINED] == [4, 4, 4]
+    assert home.run("maintain")["files_joined"] == 9
+    assert [files_of(home, name) for name in JOINED] == [1, 1, 1]
+    assert home.run("maintain")["files_joined"] == 0
+    assert home.exported() == before and len(before) == 4
+    late = {**ask, "subscription_id": "late", "created_at": "2026-01-01T00:00:03.000500Z"}
+    home.ingest("requests", [worlds.write_rows(tmp_path / "late.jsonl", [late])])
+    home.match()
+    assert [pair[:1] + pair[2:] for pair in home.exported() if pair[2] == "late"] == [("o3", "late")]
+    assert home.run("check", "--all")["success"]

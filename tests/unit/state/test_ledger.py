@@ -80,6 +80,10 @@ def test_a_batch_that_started_is_unfinished(home):
     control.append(home, BATCHES, [batch(1, 5, 5)])
     assert Ledger(home).unfinished_batch() is None and Ledger(home).next_batch_id == 2
 
+
+REQUESTS_DONE = ("requests", "done")
+
+
 class WholeLedger:
     """The twin: holds all rows, and answers in the plainest way."""
 
@@ -116,7 +120,7 @@ class WholeLedger:
             "matched_ts": greatest(self.objects(last["objects_after"])),
             "objects_to": take(self.objects(), last["objects_to"], 7),
             "requests_to": max(
-                (key(seq, 2**32 - 1) for seq, f in self.files.items() if (f["kind"], f["status"]) == ("requests", "done")),
+                (key(seq, 2**32 - 1) for seq, f in self.files.items() if (f["kind"], f["status"]) == REQUESTS_DONE),
                 default=0,
             ),
             "requests": self.taken(last),
@@ -127,7 +131,7 @@ class WholeLedger:
         mine = [
             f
             for seq, f in self.files.items()
-            if (f["kind"], f["status"]) == ("requests", "done")
+            if (f["kind"], f["status"]) == REQUESTS_DONE
             and batch.get("requests_after", 0) < key(seq, 1) <= batch.get("requests_to", 0)
         ]
         return sum(f["rows"] for f in mine), min((f["min_ts"] for f in mine), default=None)
@@ -196,7 +200,8 @@ def test_the_last_files_of_a_kind_and_known_hashes(home):
     control.append(home, FILES, rows[:4])
     assert recent_rows(home, "objects", 3) == [5, 7, 8]
     assert recent_rows(home, "requests", 9) == [3, 6, 9]
-    assert known_hashes(home, "objects", ["1", "3", "8", "77"]) == {"1", "8"}
+    assert known_hashes(home, ["1", "3", "8", "77"]) == {("objects", "1"), ("requests", "3"), ("objects", "8")}
+    assert known_hashes(home, []) == set()
 
 
 def test_init_may_run_again(home):
