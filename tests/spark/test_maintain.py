@@ -61,7 +61,7 @@ def test_small_files_of_large_tables_are_joined_and_tell_the_same(tmp_path: Path
     early = {**ask, "subscription_id": "early", "created_at": worlds.moment(0)}
     home.ingest("requests", [worlds.write_rows(tmp_path / "early.jsonl", [early])])
     for number in range(4):
-        ts = f"2026-01-01T00:00:0{number}.000900Z"
+        ts = f"2026-03-01T00:00:0{number}.000900Z"
         row = {"object_id": f"o{number}", "ts": ts, "lon": 1.0, "lat": 2.0, "text": "tea"}
         bad = {**row, "object_id": f"bad{number}", "lon": 999}
         home.ingest("objects", [worlds.write_rows(tmp_path / f"{number}.jsonl", [row, bad])])
@@ -72,7 +72,7 @@ def test_small_files_of_large_tables_are_joined_and_tell_the_same(tmp_path: Path
     assert [files_of(home, name) for name in JOINED] == [1, 1, 1]
     assert home.run("maintain")["files_joined"] == 0
     assert home.exported() == before and len(before) == 4
-    late = {**ask, "subscription_id": "late", "created_at": "2026-01-01T00:00:03.000500Z"}
+    late = {**ask, "subscription_id": "late", "created_at": "2026-03-01T00:00:03.000500Z"}
     home.ingest("requests", [worlds.write_rows(tmp_path / "late.jsonl", [late])])
     home.match()
     assert [pair[:1] + pair[2:] for pair in home.exported() if pair[2] == "late"] == [("o3", "late")]
