@@ -36,7 +36,8 @@ class Settings:
     cost_object: float = _key(2e-6, "c2: seconds to handle one object")
     cost_insert: float = _key(2e-6, "c3: seconds to handle one insertion")
     cost_delete: float = _key(5e-7, "c4: seconds to handle one deletion")
-    cost_posting: float = _key(2e-8, "seconds to read one posting of an object's cell and term")
+    cost_posting: float = _key(1e-8, "seconds to read one posting of an object's cell and term")
+    cost_match: float = _key(7e-8, "seconds to find and write down one match")
     sigma: float = _key(1.3, "greatest load of a worker over the least that counts as balanced; above 1")
     balance_batches: int = _key(8, "batches over which load is summed; out of balance in both halves, it is adjusted")
     repartition_gain: float = _key(0.1, "part of the greatest load that a new partitioning must save to be worth it")
@@ -193,6 +194,7 @@ def _check(settings: Settings) -> None:
         "cost_insert",
         "cost_delete",
         "cost_posting",
+        "cost_match",
         "gate_ahead_seconds",
         "gate_stale_seconds",
         "pending_seconds",

@@ -1,9 +1,10 @@
 """The constants of Definition 1 on this machine, from what workers cost when the real job runs under several plans.
 
-Each (plan, worker) gives a point: objects it got, subscriptions it holds, postings it read, CPU seconds it took.
-Insertions (c3) are told from the building of segments; pairs, objects (c1, c2) and postings by the least non-negative
-squares of relative errors over points; deletions (c4) by marking them in a segment. Source: PS2Stream section IV-A,
-which does not say how its constants were found.
+Each (workload, plan, worker) gives a point: objects it got, subscriptions it holds, postings it read, matches it found,
+CPU seconds it took. Insertions (c3) are told from the building of segments; pairs, objects (c1, c2), postings and
+matches by the least non-negative squares of relative errors over points, of keywords joined by OR and by AND, as with
+either alone matches are a fixed part of the postings; deletions (c4) by marking them in a segment. Source: PS2Stream
+section IV-A, which does not say how its constants were found.
 """
 
 import tempfile
@@ -32,34 +33,38 @@ from pststream.workload.synthetic import synthetic_objects, synthetic_subscripti
 
 SIZES = {"small": (50_000, 50_000), "full": (1_000_000, 500_000)}
 PLANS = (("kd_tree", 2), ("kd_tree", 8), ("grid", 4), ("grid", 16))
-STYLE = QueryStyle(frequent_share=0.45)
+STYLES = (QueryStyle("q1", "or", frequent_share=0.3), QueryStyle("q1", "and", frequent_share=0.45))
+LEAST_SHARE = 1 / 64
+"""Of a match that a posting costs at least: as the sample counts a match in postings, it may not be nothing."""
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
     """The settings `cost_*`, and how well they tell the measured load of workers."""
     subscriptions, objects = SIZES[scale]
     points = []
-    with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
-        bench = BenchHome(f"{folder}/home", seed, progress)
-        chosen = replace(settings, cache_dir=f"{folder}/cache")
-        bench.add_subscriptions(subscriptions, STYLE)
-        for planner, workers in PLANS:
-            progress(f"{planner} over {workers} workers")
-            plan(bench.home, replace(chosen, planner=planner, workers=workers))
-            built, warm = (_batch(bench, chosen, objects) for _ in range(2))
-            points.append(np.column_stack([warm, built[:, 3] - warm[:, 3]]))
-    sent, stored, read, cpu, build = np.concatenate(points).T
+    for style in STYLES:
+        with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
+            bench = BenchHome(f"{folder}/home", seed, progress)
+            chosen = replace(settings, cache_dir=f"{folder}/cache")
+            bench.add_subscriptions(subscriptions, style)
+            for planner, workers in PLANS:
+                progress(f"keywords joined by {style.connective}, {planner} over {workers} workers")
+                plan(bench.home, replace(chosen, planner=planner, workers=workers))
+                built, warm = (_batch(bench, chosen, objects) for _ in range(2))
+                points.append(np.column_stack([warm, built[:, -1] - warm[:, -1]]))
+    sent, stored, read, matched, cpu, build = np.concatenate(points).T
     insert = max(float(build.sum() / stored.sum()), 0.0)
     # Each point counts by its relative error, so that small workers count as much as large ones.
-    terms = np.column_stack([sent * stored, sent, read])
-    (check, handle, posting), _ = nnls(terms / cpu[:, None], np.ones(len(cpu)))
-    predicted = terms @ (check, handle, posting)
+    terms = np.column_stack([sent * stored, sent, read, matched])
+    fitted, _ = nnls(terms / cpu[:, None], np.ones(len(cpu)))
+    predicted, (check, handle, posting, found) = terms @ fitted, fitted
     figures = {
         "cost_check": float(check),
         "cost_object": float(handle),
         "cost_insert": insert,
         "cost_delete": _deletion(seed),
-        "cost_posting": float(posting),
+        "cost_posting": max(float(posting), float(found) * LEAST_SHARE),
+        "cost_match": float(found),
         "points": len(cpu),
         "correlation": round(float(np.corrcoef(predicted, cpu)[0, 1]), 4),
         "total_over_measured": round(float(predicted.sum() / cpu.sum()), 4),
@@ -75,18 +80,18 @@ def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], Non
 
 
 def _batch(bench: BenchHome, settings: Settings, objects: int) -> np.ndarray:
-    """A batch of objects: objects, stored pieces, postings read, CPU seconds of each worker, float64[workers, 4]."""
+    """A batch: objects, stored pieces, postings read, matches, CPU seconds of each worker, float64[workers, 5]."""
     bench.add_objects(objects)
     match(bench.home, settings)
     last = Ledger(bench.home).next_batch_id - 1
     rows = control.read(bench.home, names.UNIT_LOADS, filters=[("batch_id", "=", last), ("unit", "=", -1)])
-    rows, figures = rows.sort_by("worker"), ("objects", "subscriptions", "candidates", "cpu_seconds")
+    rows, figures = rows.sort_by("worker"), ("objects", "subscriptions", "candidates", "matches", "cpu_seconds")
     return np.column_stack([rows.column(name).to_numpy() for name in figures])
 
 
 def _deletion(seed: int) -> float:
     """Seconds to mark a deletion in a segment."""
-    drawn = synthetic_subscriptions(200_000, seed, synthetic_objects(20_000, seed), STYLE)
+    drawn = synthetic_subscriptions(200_000, seed, synthetic_objects(20_000, seed), STYLES[0])
     segment = build_segment(index_table(drawn, clause_lists(drawn)))
     rows = pa.table({"subscription_key": segment.records[::10, 0], "end_at": segment.records[::10, 2]})
     began = time.thread_time()

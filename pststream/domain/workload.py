@@ -17,7 +17,9 @@ class WorkloadSample:
     piece_key         int64[pieces]       equal for the (one or two) boxes of one subscription
     post_offsets      int64[pieces+1]     slice of `post_terms` of each piece
     post_terms        int64[n]            terms of the clause under which it is indexed, ascending inside a piece
-    reads             int32[n]            sampled postings that each (object, term) of `terms` reads when it is matched
+    reads             int32[n]            sampled postings that each (object, term) of `terms` reads when it is matched,
+                                          and `match_reads` for each of them whose box holds the object
+    match_reads       int                 postings that can be read in the time that one match takes
     deletions         int                 deletion requests of the period, assumed spread as the insertions are
     object_scale      float               objects of the period for each sampled one (>= 1)
     subscription_scale float              subscriptions for each sampled one (>= 1)
@@ -32,6 +34,7 @@ class WorkloadSample:
     post_offsets: np.ndarray
     post_terms: np.ndarray
     reads: np.ndarray
+    match_reads: int = 0
     deletions: int = 0
     object_scale: float = 1.0
     subscription_scale: float = 1.0

@@ -26,6 +26,7 @@ from pststream.state.plans import Ranking, current_version
 from pststream.state.session import get_context
 from pststream.state.slices import Range, Slice, read_slices, tasks_of
 from pststream.state.tables import TABLES
+from pststream.workload.cost import CostModel
 from pststream.workload.mixing import mix_unit
 from pststream.workload.reads import sample_with_reads
 
@@ -73,6 +74,7 @@ def draw_sample(
         piece_key=whole(piece_rows.column("subscription_key")).to_numpy(),
         post_offsets=post_offsets,
         post_terms=post_terms,
+        match_reads=CostModel.of(settings).match_reads,
         object_scale=object_scale,
         subscription_scale=subscription_scale,
     )

@@ -26,10 +26,11 @@ class CostModel:
     insert   c3: handle one insertion
     delete   c4: handle one deletion
     posting  read one posting under a term of an object in its cell
+    match    find and write down one match; the sample counts it as so many postings (`match_reads`)
 
     Departure from the paper, whose workers check an object against the subscriptions of its cell, for which all pairs
     of a worker stand: here an object reads only the postings of its own terms, so c1 is next to nothing, and what makes
-    one object dearer than another is `posting`. With 0 for it, this is Definition 1 as it stands.
+    one object dearer than another are `posting` and `match`. With 0 for both, this is Definition 1 as it stands.
     """
 
     check: float
@@ -37,11 +38,17 @@ class CostModel:
     insert: float
     delete: float
     posting: float = 0.0
+    match: float = 0.0
 
     @classmethod
     def of(cls, settings: Settings) -> "CostModel":
         """The constants that a home is set to."""
         return cls(**{name: getattr(settings, f"cost_{name}") for name in cls.__dataclass_fields__})
+
+    @property
+    def match_reads(self) -> int:
+        """Postings that can be read in the time that one match takes."""
+        return round(self.match / self.posting) if self.posting else 0
 
     def rates(self, sample: WorkloadSample) -> "LoadRates":
         """The constants for counts of the sample, which stand for the whole period."""
@@ -81,7 +88,7 @@ class WorkerLoads:
 
     objects             float64[workers]  objects sent to each worker
     subscriptions       float64[workers]  subscriptions stored at each worker
-    reads               float64[workers]  postings that its objects read
+    reads               float64[workers]  postings that its objects read, matches counted as so many of them
     load                float64[workers]  seconds
     unit_objects        float64[units]    objects that probe each unit
     unit_subscriptions  float64[units]    subscriptions stored for each unit

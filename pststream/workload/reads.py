@@ -13,10 +13,12 @@ from pststream.workload.live import places_among
 
 
 def sample_with_reads(**columns: Any) -> WorkloadSample:
-    """The sample of all columns but `reads`, which it counts: the sampled postings that each (object, term) would read.
+    """The sample of all columns but `reads`, which it counts: the sampled postings that each (object, term) would read,
+    and `match_reads` more for each whose box holds the object.
 
-    The postings are those of an index segment of the sampled pieces (DESIGN section 6: cells of the level of the box,
-    terms of the clause that it is posted under), so this is what a match of the sample calls candidates.
+    The postings are those of an index segment of the sampled pieces (cells of the level of the box, terms of the clause
+    that it is posted under), so they are what a match of the sample calls candidates. A sample does not have the other
+    clauses, so all whose box holds the object are taken for matches.
     """
     post_offsets, post_terms = columns["post_offsets"], columns["post_terms"]
     posted = np.unique(post_terms)
@@ -25,11 +27,13 @@ def sample_with_reads(**columns: Any) -> WorkloadSample:
     count = count_postings(boxes, sizes)
     keys, piece, rank = np.empty(count, np.int64), np.empty(count, np.int32), np.empty(count, np.int16)
     fill_postings(boxes, post_offsets[:-1], sizes, literals, keys, piece, rank)
-    keys.sort()
+    sorted_by_key = np.argsort(keys, kind="stable")
     codes = point_codes(columns["lon"], columns["lat"])
     order = np.argsort(codes, kind="stable")
     places = places_among(posted, columns["terms"])
-    reads = count_reads(order, codes[order], columns["term_offsets"], places, *directory(keys))
+    held = directory(keys[sorted_by_key]), piece[sorted_by_key]
+    points, weight = np.column_stack([columns["lon"], columns["lat"]]), columns.get("match_reads", 0)
+    reads = count_reads(order, codes[order], columns["term_offsets"], places, *held[0], held[1], boxes, points, weight)
     return WorkloadSample(**columns, reads=np.asarray(reads))
 
 

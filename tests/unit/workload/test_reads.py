@@ -1,7 +1,11 @@
 """Postings that a sample's objects read, against looking at each pair."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pststream.domain.workload import WorkloadSample
 from pststream.kernels.cells import MAX_LEVEL, column_of, level_of_box, row_of
@@ -17,18 +21,33 @@ def holds_cell_of(box: tuple[float, float, float, float], lon: float, lat: float
     return west >> shift <= x <= east >> shift and south >> shift <= y <= north >> shift
 
 
+def weight(box: tuple[float, float, float, float], lon: float, lat: float, match_reads: int) -> int:
+    """What a posting of a box counts for a point."""
+    holds = box[0] <= lon <= box[2] and box[1] <= lat <= box[3]
+    return holds_cell_of(box, lon, lat) * (1 + match_reads * holds)
+
+
 @settings(max_examples=100, deadline=None)
-@given(samples())
-def test_equals_looking_at_each_pair(sample: WorkloadSample) -> None:
+@given(samples(), st.sampled_from([0, 1, 7]))
+def test_equals_looking_at_each_pair(drawn: WorkloadSample, match_reads: int) -> None:
+    sample = with_pieces(replace(drawn, match_reads=match_reads), np.ones(drawn.pieces, bool))
     posts = unpack(sample.post_offsets, sample.post_terms)
     found = [
         [
-            sum(term in post and holds_cell_of(tuple(box), x, y) for box, post in zip(sample.boxes.tolist(), posts))
+            sum(
+                weight(tuple(box), x, y, match_reads) for box, post in zip(sample.boxes.tolist(), posts) if term in post
+            )
             for term in terms
         ]
         for x, y, terms in zip(sample.lon, sample.lat, unpack(sample.term_offsets, sample.terms))
     ]
     assert unpack(sample.term_offsets, sample.reads) == found
+
+
+def test_of_many_boxes_some_tell_how_many_hold_a_point() -> None:
+    boxes = [(18.0, 59.0, 18.01, 59.01 if number % 3 else 59.005) for number in range(1000)]
+    sample = make_sample([(18.005, 59.007)], [[1]], boxes, [[1]] * 1000, match_reads=3)
+    assert sample.reads.tolist() == [pytest.approx(1000 + 3 * 667, rel=0.05)]
 
 
 def test_boxes_of_all_sizes_are_read() -> None:
