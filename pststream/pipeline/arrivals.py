@@ -18,6 +18,7 @@ class Arrivals:
 
     format          of the objects; None: of any known one
     look_seconds    how long the last look took
+    unsure          whether it found files that the one before had not found as they are
 
     A file is told when two looks in a row have found the same size and times, so one that is still being written waits;
     and again when it changes after it was taken.
@@ -30,6 +31,7 @@ class Arrivals:
         self._unmatched: dict[str, float] = {}
         self._looked_at = time.monotonic()
         self.look_seconds = 0.0
+        self.unsure = False
 
     def look(self) -> dict[str, list[str]]:
         """Files that are ready, by kind, in the order of their names; kinds without any are left out."""
@@ -46,6 +48,7 @@ class Arrivals:
         ready = {
             kind: [p for p in files if p in new and self._seen.get(p) == files[p]] for kind, files in found.items()
         }
+        self.unsure = sum(map(len, ready.values())) < len(new)
         self._seen, self._looked_at = stamps, now
         self.look_seconds = time.monotonic() - now
         return {kind: paths for kind, paths in ready.items() if paths}

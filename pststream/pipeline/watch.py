@@ -136,6 +136,10 @@ class _Watcher:
     def _round(self) -> None:
         """Take in what is ready, and match a batch if there may be one."""
         found = self.arrivals.look()
+        if self.arrivals.unsure:
+            # Else what has just landed would wait for the end of the round for its second look.
+            self._pause(self.settings.watch_seconds)
+            found = self.arrivals.look()
         if found:
             self._tell("working")
         for kind, paths in found.items():
