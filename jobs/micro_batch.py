@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--landing", help="where files arrive")
     own, rest = parser.parse_known_args(entry.given(sys.argv[1:] if arguments is None else arguments))
     home = own.home or os.environ.get("PSTSTREAM_HOME", "./pststream-home")
-    landing = own.landing or os.environ.get("PSTSTREAM_LANDING", f"{home}/landing")
+    landing = own.landing or os.environ.get("PSTSTREAM_LANDING", f"{Home(home).path}/landing")
     outcome = entry.run("run", [f"--home={home}", *rest, "--", landing])
     if outcome["error"] is None:
         outcome["result"]["table_version"] = version(Home(home), names.MATCHES)

@@ -34,6 +34,9 @@ NEVER_US = 2**63 - 1
 BUCKETS = "s3://"
 """How the address of something in a bucket begins."""
 
+IN_BUCKETS = (BUCKETS, "s3a://")
+"""How it may be given: `s3a` is Hadoop's name for the same."""
+
 ROW_BITS = 32
 """A key is (file sequence << ROW_BITS) | row in the file: the position in the log."""
 

@@ -6,13 +6,15 @@ variable `PSTSTREAM_<KEY>`, file, default.
 
 import os
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 from pststream import names
 from pststream.errors import SettingError
 from pststream.sink_settings import SinkSettings, read_sinks, sink_keys
+from pststream.storage.addresses import normal
+from pststream.storage.files import files_at
 
 FILE = "pststream.toml"
 
@@ -107,8 +109,8 @@ def _written(value: Any) -> str:
 
 def write_settings(home: str | os.PathLike[str], values: dict[str, float]) -> None:
     """Put these values into the file of a home, in place of those that stand there; all other lines stay."""
-    path = Path(home) / FILE
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    files = files_at(normal(home))
+    lines = files.read(FILE).decode("utf-8").splitlines() if files.exists(FILE) else []
     left = dict(values)
     tables = next((place for place, line in enumerate(lines) if line.lstrip().startswith("[")), len(lines))
     for place, line in enumerate(lines[:tables]):
@@ -116,16 +118,15 @@ def write_settings(home: str | os.PathLike[str], values: dict[str, float]) -> No
         if name in left and not line.lstrip().startswith("#"):
             lines[place] = f"{name} = {left.pop(name)}"
     lines[tables:tables] = [f"{name} = {value}" for name, value in left.items()]
-    writing = path.with_suffix(".writing")
-    writing.write_text("\n".join(lines) + "\n", "utf-8")
-    os.replace(writing, path)
+    files.write(FILE, ("\n".join(lines) + "\n").encode())
 
 
 def _sources(home: Any, known: dict[str, Any], arguments: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     sources: list[tuple[str, dict[str, Any]]] = []
-    if home is not None and (path := Path(home) / FILE).is_file():
+    with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        text = b"" if home is None else files_at(normal(home)).read(FILE)
         try:
-            sources.append((str(path), tomllib.loads(path.read_text("utf-8"))))
+            sources.append((f"{home}/{FILE}", tomllib.loads(text.decode("utf-8"))))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise SettingError(
                 FILE, f"not readable as TOML: {error}", "mend the file, or delete it and run init"

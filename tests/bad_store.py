@@ -17,7 +17,7 @@ from tests.moto_process import CREDENTIALS
 
 BUCKET = "landing-bucket"
 ERROR = "<Error><Code>{}</Code><Message>{}</Message></Error>"
-CODES = {403: "AccessDenied", 404: "NotFound", 501: "NotImplemented", 503: "SlowDown"}
+CODES = {403: "AccessDenied", 404: "NotFound", 500: "InternalError", 501: "NotImplemented", 503: "SlowDown"}
 
 
 @dataclass

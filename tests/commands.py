@@ -101,12 +101,17 @@ class Home:
 
     def exported(self) -> list[tuple[str, int, str]]:
         """The final matches as (object_id, ts in microseconds, subscription_id), sorted, repeats kept."""
-        out = self.path.parent / f"{self.path.name}-matches.parquet"
+        out = self.exports
         out.unlink(missing_ok=True)
         self.run("export", "matches", "--out", out)
         table = pq.read_table(out)
         moments = table["ts"].cast(pa.timestamp("us", tz="UTC")).cast("int64").to_pylist()
         return sorted(zip(table["object_id"].to_pylist(), moments, table["subscription_id"].to_pylist()))
+
+    @property
+    def exports(self) -> Path:
+        """The file that matches are exported to."""
+        return self.path.parent / f"{self.path.name}-matches.parquet"
 
     def rejects(self) -> Counter[tuple[str, str]]:
         """Rejected rows by kind and reason."""

@@ -6,6 +6,8 @@ from typing import Any
 
 from deltalake import DeltaTable
 
+from pststream.dataset import open_table
+from pststream.state.home import Home as State
 from tests import worlds
 from tests.commands import KILLED, Home, new_home
 from tests.oracles import twin
@@ -51,9 +53,8 @@ def rejected(home: Home, landing: str | Path = "") -> Counter[tuple[Any, ...]]:
 
 
 def table_of(home: Home, name: str) -> DeltaTable:
-    """A Delta table of a home, wherever it lies in it."""
-    (log,) = home.path.glob(f"**/{name}/_delta_log")
-    return DeltaTable(log.parent)
+    """A Delta table of a home."""
+    return open_table(State(home.path).table(name))
 
 
 def assert_same_tables(home: Home, undisturbed: Home, landings: tuple[str | Path, str | Path] = ("", "")) -> None:

@@ -140,7 +140,7 @@ class Cluster:
 
     def start(self, name: str, **variables: str) -> Process:
         """Start a command of the document on the cluster, from a machine that has a cache of its own."""
-        disk = self.folder / f"driver-{name}"
+        disk = self.folder / f"driver-{len(self._drivers)}-{name}"
         own = {"MASTER": self.url, "SPARK_CONF_DIR": str(self.folder / "conf"), "PSTSTREAM": str(ROOT)}
         own |= {"PSTSTREAM_CACHE_DIR": str(disk / "cache")}
         self._drivers.append(Process(name, disk, **own, **variables))

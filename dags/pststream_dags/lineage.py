@@ -43,11 +43,17 @@ def _tell(job: str, arguments: Sequence[str], teller: Any) -> None:
     if job in ONLY_APPLIED and "--apply" not in arguments:
         writes = ()
     homes = [argument.removeprefix("--home=") for argument in arguments if argument.startswith("--home=")]
-    home = Path(next(filter(None, homes), os.environ.get("PSTSTREAM_HOME", "./pststream-home"))).absolute()
+    home = _uri(next(filter(None, homes), os.environ.get("PSTSTREAM_HOME", "./pststream-home")))
     for name in reads:
-        collector.add_input_asset(teller, uri=f"file://{home}/tables/{name}")
+        collector.add_input_asset(teller, uri=f"{home}/tables/{name}")
     for name in writes:
-        collector.add_output_asset(teller, uri=f"file://{home}/tables/{name}")
+        collector.add_output_asset(teller, uri=f"{home}/tables/{name}")
+
+
+def _uri(home: str) -> str:
+    if home.startswith(names.IN_BUCKETS):
+        return names.BUCKETS + home.partition("://")[2].rstrip("/")
+    return f"file://{Path(home).absolute()}"
 
 
 def parent(task_instance: Any) -> dict[str, str]:

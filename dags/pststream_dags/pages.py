@@ -11,8 +11,11 @@ from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperatorLink
 from pststream_dags.spark_job import SparkJob
 
+from pststream import names
+
 HOME = os.environ.get("PSTSTREAM_HOME", "./pststream-home")
-FOLDER = Path(os.environ.get("PSTSTREAM_PAGES") or f"{HOME}/pages").absolute()
+PAGES = "./pststream-pages" if HOME.startswith(names.IN_BUCKETS) else f"{HOME}/pages"
+FOLDER = Path(os.environ.get("PSTSTREAM_PAGES") or PAGES).absolute()
 PREFIX = "/pststream/pages"
 
 RUN = "{{ dag.dag_id }}-{{ run_id | file_name }}"

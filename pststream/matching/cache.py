@@ -20,6 +20,7 @@ from pststream.matching.arrays_file import TornFileError, map_arrays, write_arra
 from pststream.matching.deletions import COLUMNS as DELETION_COLUMNS
 from pststream.matching.deletions import build_deletions
 from pststream.matching.segments import COLUMNS, Segment, build_segment
+from pststream.storage.arrow import located
 
 LAYOUT = 2
 """Part of each entry's name: a change of the arrays makes old entries unreachable."""
@@ -105,4 +106,8 @@ class SegmentCache:
 
 
 def _read(paths: Paths, columns: tuple[str, ...]) -> pa.Table:
-    return pa.concat_tables(pq.read_table(path, columns=list(columns), partitioning=None) for path in paths)
+    def read(path: str) -> pa.Table:
+        system, place = located(path)
+        return pq.read_table(place, columns=list(columns), partitioning=None, filesystem=system)
+
+    return pa.concat_tables(map(read, paths))

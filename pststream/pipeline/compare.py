@@ -35,6 +35,7 @@ from pststream.state.index_files import index_files
 from pststream.state.ledger import batches_between, files_where, key
 from pststream.state.plans import load_plan, plan_rows
 from pststream.state.slices import Range, tasks_of
+from pststream.storage.addresses import in_bucket
 
 Progress = Callable[[str], None]
 
@@ -55,6 +56,10 @@ def compare(
     Raises UsageError for a home without objects or requests, PstError if two planners do not find the same matches.
     """
     home.check()
+    if in_bucket(home.path):
+        raise UsageError(
+            f"home {home.path}: planners are compared on a home in a folder", "give a backup of it, as --home"
+        )
     with home.locked():
         if {file["kind"] for file in _done(home)} != {"objects", "requests"}:
             raise UsageError(f"home {home.path} holds no objects or no requests", "ingest some first")

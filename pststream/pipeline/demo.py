@@ -13,6 +13,7 @@ from pststream.pipeline.plan import plan
 from pststream.reports.page import write_report
 from pststream.settings import Settings
 from pststream.state.home import MARK, Home
+from pststream.storage.addresses import in_bucket, normal
 from pststream.workload.demo import write_demo
 
 SEED = 2017
@@ -24,6 +25,8 @@ def demo(out: str, settings: Settings, progress: Callable[[str], None]) -> dict[
     A folder that an earlier demo made is made anew; any other that is not empty is refused.
     """
     began = time.perf_counter()
+    if in_bucket(normal(out)):
+        raise UsageError(f"{out}: the demo makes a folder", "give one; a home in a bucket: pststream init, run")
     folder = Path(out)
     landing, home = folder / "landing", Home(folder / "home")
     if folder.exists() and any(folder.iterdir()) and not (Path(home.path) / MARK).exists():

@@ -9,7 +9,6 @@ finished first, from the same files.
 import datetime as dt
 import json
 import os
-import shutil
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -33,6 +32,7 @@ from pststream.state.data_files import SHARED, commit
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger, known_hashes
 from pststream.state.session import get_context
+from pststream.storage.addresses import in_bucket
 
 Progress = Callable[[str], None]
 STAGING = "staging"
@@ -169,8 +169,11 @@ def release(
         for hold in quarantine.held(home, numbers, quarantine.RELEASED):
             file = {name: hold[name] for name in ("kind", "sha256", "bytes", "options")}
             files = _numbered(home, [file | {"path": f"{home.path}/{hold['copy']}"}])
+            if in_bucket(home.path):
+                copy_again(home, files[0])
             done += _begin(home, settings, files, _staged(home, settings, files), progress)
         quarantine.tidy(home)
+        spool.tidy(home)
     return _figures(done, [], 0, [])
 
 
@@ -223,7 +226,7 @@ def _numbered(home: Home, files: list[File]) -> list[File]:
 def _staged(home: Home, settings: Settings, files: list[File], hold_unreadable: bool = False) -> list[Staged]:
     """Read the files of one kind into staged files, in their order."""
     folder = f"{home.path}/{STAGING}"
-    shutil.rmtree(folder, ignore_errors=True)
+    _clear(home)
     read = partial(stage_file, files[0]["kind"], folder, files[0]["at"])
     told = [file | {"path": spool.local_path(home, file)} for file in files]
     staged = sorted(run_tasks(get_context(settings), told, read), key=lambda one: one.file_seq)
@@ -234,6 +237,11 @@ def _staged(home: Home, settings: Settings, files: list[File], hold_unreadable: 
             raise InputFileError(file["path"], *one.problem[1:])
     crash_point("ingest.parsed")
     return staged
+
+
+def _clear(home: Home) -> None:
+    """Remove staged files."""
+    home.files.delete(home.files.names(STAGING))
 
 
 def _without(out: list[File], files: list[File], staged: list[Staged]) -> tuple[list[File], list[Staged]]:
@@ -291,7 +299,7 @@ def _take_in(
     done = _done(files, of_file, {one.file_seq: one for one in accepted}, watermarks)
     control.append(home, names.FILES, [{k: v for k, v in f.items() if k != "reasons"} for f in done])
     crash_point("ingest.done")
-    shutil.rmtree(folder, ignore_errors=True)
+    _clear(home)
     for file in done:
         progress(f"{file['path']}: {file['accepted']} accepted, {file['rejected']} rejected")
     return done

@@ -152,7 +152,7 @@ def _received(
     writer.write(
         pa.RecordBatch.from_arrays([pa.array(keys[order]), reasons.take(place), concerned.take(place)], schema=VERDICTS)
     )
-    return None if writer.close() is None else str(writer.file)
+    return None if writer.close() is None else writer.address
 
 
 def _by_id(rows: pa.RecordBatch, ids: str, wanted: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> pa.RecordBatch:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pststream.pipeline import same_code
 from pststream.state.session import is_local
+from pststream.storage import arrow
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -92,6 +93,7 @@ def _collected(values: "RDD[Value]") -> list[Value]:
         return values.collect()
     except Exception as error:
         same_code.explain(error)
+        arrow.explain(error)
         raise
 
 

@@ -85,7 +85,7 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: dict[str, Any]) ->
     written = writer.close()
     return Staged(
         file["file_seq"],
-        str(writer.file),
+        writer.address,
         written.rows if written else 0,
         last_row,
         None if greatest == NONE else greatest,

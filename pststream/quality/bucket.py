@@ -6,30 +6,19 @@ some times more, since botocore does not; then it is a RetryableError.
 
 import datetime as dt
 import hashlib
-import os
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
-from urllib.parse import urlsplit
 
-import boto3
-from botocore.config import Config
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    NoCredentialsError,
-    ParamValidationError,
-    PartialCredentialsError,
-    ProfileNotFound,
-)
+from botocore.exceptions import BotoCoreError
 
 from pststream import names
-from pststream.errors import PstError, RetryableError, UsageError
+from pststream.errors import UsageError
+from pststream.storage import aws
+from pststream.storage.aws import Changed
 
-CONNECT_SECONDS = 10
-READ_SECONDS = 30
 BODY_TRIES = 3
 _BLOCK = 1 << 20
 
@@ -44,10 +33,6 @@ class Stored:
     modified: dt.datetime
 
 
-class Changed(RetryableError):
-    """An object is not, or not any more, what was listed."""
-
-
 class Bucket:
     """A bucket, and the prefix of it that an address names."""
 
@@ -57,7 +42,7 @@ class Bucket:
             raise UsageError(f"{address} names no bucket", "give s3://bucket/prefix")
         self.name = parts[0]
         self.prefix = parts[1] if len(parts) > 1 else ""
-        self._client = _client(address)
+        self._client = aws.client(address)
 
     def address(self, key: str) -> str:
         """The address of an object."""
@@ -125,61 +110,9 @@ class Bucket:
             for page in self._client.get_paginator(operation).paginate(Bucket=self.name, Prefix=prefix):
                 yield from page.get(items, [])
 
-    @contextmanager
-    def _told(self, key: str) -> Iterator[None]:
-        """Turn what botocore raises into errors that say what to do, and never what was signed."""
-        address = self.address(key)
-        try:
-            yield
-        except ClientError as error:
-            raise _refusal(address, error) from None
-        except (NoCredentialsError, PartialCredentialsError, ProfileNotFound) as error:
-            raise UsageError(
-                f"{address}: no credentials ({type(error).__name__})",
-                "give them as AWS's standard chain finds them: by the environment, a profile, or a role",
-            ) from None
-        except ParamValidationError:
-            raise UsageError(f"{address}: no such bucket or key can be", "give s3://bucket/prefix") from None
-        except BotoCoreError as error:
-            raise RetryableError(
-                f"{address}: {type(error).__name__} at {_shown(self._client.meta.endpoint_url)}",
-                "run this again; the endpoint is that of AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, or AWS's own",
-            ) from None
-
-
-def _client(address: str) -> Any:
-    """A client of a session of its own; boto3 itself does not read AWS_REGION."""
-    try:
-        session = boto3.session.Session(region_name=os.environ.get("AWS_REGION") or None)
-        return session.client("s3", config=Config(connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS))
-    except (BotoCoreError, ValueError) as error:
-        raise UsageError(
-            f"{address}: the environment of AWS cannot be used ({type(error).__name__})",
-            "mend AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL (http:// or https://), AWS_REGION, AWS_PROFILE",
-        ) from None
+    def _told(self, key: str) -> AbstractContextManager[None]:
+        return aws.told(self.address(key), self._client)
 
 
 def _stored(listed: dict[str, Any]) -> Stored:
     return Stored(listed["Key"], listed["ETag"].strip('"'), listed["Size"], listed["LastModified"])
-
-
-def _refusal(address: str, error: ClientError) -> PstError:
-    """The error for what the server has answered; only its code is told."""
-    status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500))
-    code = str(error.response.get("Error", {}).get("Code", "")) or str(status)
-    told = f"{address}: {code}"
-    if code == "NoSuchBucket":
-        return UsageError(f"{address}: there is no such bucket", "make it, or mend the address or the endpoint")
-    if code == "NoSuchKey" or status == 412:
-        return Changed(f"{address}: has changed or gone since it was listed")
-    if (status >= 500 and status != 501) or status == 429 or code in ("RequestTimeout", "SlowDown"):
-        return RetryableError(told, "the store could not answer just now; run this again")
-    if status in (401, 403):
-        return UsageError(told, "ask for the rights s3:ListBucket on the bucket and s3:GetObject on what is in it")
-    return UsageError(told, "look whether AWS_REGION and the endpoint are those of the bucket")
-
-
-def _shown(url: str) -> str:
-    """A URL without a user and a password."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"

@@ -6,7 +6,6 @@ home holds.
 
 import datetime as dt
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,8 @@ from pststream.reports.rejects import COLUMNS
 from pststream.reports.samples import RejectView, sample_points
 from pststream.reports.tolerant import Tables
 from pststream.reports.waiting import held_files, objects_lag, requests_lag
+from pststream.storage.addresses import normal
+from pststream.storage.files import files_at
 
 MARK = "home.json"
 LATEST_REJECTS = 200
@@ -67,7 +68,8 @@ class Live:
 
 def tables_of(home: str) -> Tables:
     """The tables of a home; raises NoHome if it is not there, or half-made."""
-    if not Path(home, MARK).is_file():
+    home = normal(home)
+    if not files_at(home).exists(MARK):
         raise NoHome(f"there is no home at {home}", f"run: pststream init --home {home}")
     return Tables(home)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 from deltalake import DeltaTable
 
-from pststream.dataset import open_dataset
+from pststream.dataset import open_dataset, open_table
 
 BATCH_ROWS = 32_768
 ANY_VALUE = 2**63 - 1
@@ -40,7 +40,7 @@ class Reader:
     def table(self, name: str) -> DeltaTable:
         """The Delta table."""
         if name not in self._tables:
-            self._tables[name] = DeltaTable(self.home.table(name))
+            self._tables[name] = open_table(self.home.table(name))
         return self._tables[name]
 
     def dataset(self, name: str) -> pds.Dataset:

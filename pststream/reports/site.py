@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
+from pststream.errors import PstError
 from pststream.reports.live import NoHome, read_live, tables_of
 from pststream.reports.live_page import live_page
 from pststream.reports.lookup_pages import message_page, object_page, subscription_page
@@ -75,7 +76,7 @@ def _served(home: str, make: Callable[[], Page]) -> Page:
     except NoHome as error:
         message, _, advice = str(error).partition("\n")
         return Page(NOT_FOUND, message_page("No home", message, advice.strip()))
-    except (DeltaError, OSError, pa.ArrowException) as error:
+    except (DeltaError, OSError, pa.ArrowException, PstError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0][:300]
         message = f"The tables of {home} cannot be read just now: {first}"
         advice = "Load the page again in a moment. If it stays so, run: pststream status"

@@ -2,11 +2,11 @@
 
 import datetime as dt
 import json
-from pathlib import Path
 from typing import Any
 
 from pststream.names import HEARTBEAT
 from pststream.reports.reading import AnyHome
+from pststream.storage.files import files_at
 
 GONE_SECONDS = 30.0
 """A watcher that has not beaten for so long is taken for dead."""
@@ -18,7 +18,7 @@ def watcher(home: AnyHome, now: dt.datetime) -> dict[str, Any] | None:
     One that ended, on demand or by an error, is not alive.
     """
     try:
-        found: dict[str, Any] = json.loads((Path(home.path) / HEARTBEAT).read_text("utf-8"))
+        found: dict[str, Any] = json.loads(files_at(home.path).read(HEARTBEAT))
         silent = (now - dt.datetime.fromisoformat(found["at"])).total_seconds()
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -6,20 +6,20 @@ versions are what a process killed at that moment would have left behind, which 
 entries never change, and the data files they name stay for `retention_days` at least, so the copying takes its time.
 """
 
-import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
+from pststream.dataset import open_table
 from pststream.errors import RetryableError, UsageError
 from pststream.settings import FILE
 from pststream.state import quarantine
 from pststream.state.crash import crash_point
 from pststream.state.home import MARK, Home
 from pststream.state.tables import TABLES
+from pststream.storage.addresses import in_bucket, normal
 
 LOG = "_delta_log"
 MOST_READINGS = 1000
@@ -33,6 +33,8 @@ def backup(home: Home, out: str) -> dict[str, Any]:
     if the home is written to so quickly that it never stands still, or if it was vacuumed during the copying.
     """
     home.check()
+    if in_bucket(normal(out)):
+        raise UsageError(f"{out}: a backup goes into a folder", "give a folder, and copy that to a bucket afterwards")
     target = Path(out).absolute()
     if target.exists():
         raise UsageError(f"{out} is there already", "give a new folder, one for each backup")
@@ -40,14 +42,14 @@ def backup(home: Home, out: str) -> dict[str, Any]:
     crash_point("backup.read")
     copy = Home(target)
     for name, version in versions.items():
-        _copy_table(Path(home.table(name)), Path(copy.table(name)), version)
+        _copy_table(home, copy, name, version)
     for hold in quarantine.holds(copy):
         if hold["status"] == quarantine.HELD:
-            _copy(Path(home.path) / hold["copy"], target / hold["copy"])
-    if (Path(home.path) / FILE).exists():
-        _copy(Path(home.path) / FILE, target / FILE)
+            _copy(home, hold["copy"], target)
+    if home.files.exists(FILE):
+        _copy(home, FILE, target)
     crash_point("backup.copied")
-    _copy(Path(home.path) / MARK, target / MARK)
+    _copy(home, MARK, target)
     files = [path for path in target.rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files)
     return {"out": str(target), "tables": versions, "files": len(files), "bytes": size}
@@ -66,30 +68,39 @@ def _at_one_moment(home: Home) -> dict[str, int]:
 
 
 def _versions(home: Home) -> dict[str, int]:
-    return {name: max(map(_version_of, _commits(Path(home.table(name))))) for name in TABLES}
+    return {name: max(map(_version_of, _commits(home, name))) for name in TABLES}
 
 
-def _commits(table: Path) -> list[Path]:
-    return [path for path in (table / LOG).iterdir() if path.suffix == ".json" and path.stem.isdigit()]
+def _commits(home: Home, table: str) -> list[str]:
+    return [name for name in _log(home, table) if name.endswith(".json")]
 
 
-def _version_of(path: Path) -> int:
+def _log(home: Home, table: str) -> list[str]:
+    """The files of a table's log that are of one version each: commits and checkpoints."""
+    return [name for name in home.files.names(f"tables/{table}/{LOG}") if name.rpartition("/")[2][0].isdigit()]
+
+
+def _version_of(name: str) -> int:
     """The version that a file of a log is of: its name begins with it."""
-    return int(path.name.split(".")[0])
+    return int(name.rpartition("/")[2].split(".")[0])
 
 
-def _copy_table(table: Path, target: Path, version: int) -> None:
+def _copy_table(home: Home, copy: Home, table: str, version: int) -> None:
     """Copy the log up to a version, and the data files that this version names."""
-    for path in sorted((table / LOG).iterdir()):
-        if path.name[0].isdigit() and _version_of(path) <= version:
-            _copy(path, target / LOG / path.name)
-    for path in pa.table(DeltaTable(str(target)).get_add_actions(flatten=True)).column("path").to_pylist():
-        _copy(table / path, target / path)
+    for name in _log(home, table):
+        if _version_of(name) <= version:
+            _copy(home, name, Path(copy.path))
+    for path in pa.table(open_table(copy.table(table)).get_add_actions(flatten=True)).column("path").to_pylist():
+        _copy(home, f"tables/{table}/{path}", Path(copy.path))
 
 
-def _copy(path: Path, target: Path) -> None:
+def _copy(home: Home, name: str, root: Path) -> None:
+    """Copy a file of the home to the same place below another root."""
+    target = root / name
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        shutil.copyfile(path, target)
+        home.files.download(name, target)
     except FileNotFoundError:
-        raise RetryableError(f"{path} was removed during the backup", "delete the copy and run this again") from None
+        raise RetryableError(
+            f"{home.path}/{name} was removed during the backup", "delete the copy and run this again"
+        ) from None

@@ -3,7 +3,6 @@
 import datetime as dt
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +11,15 @@ import pyarrow.dataset as pds
 from deltalake import DeltaTable, WriterProperties, write_deltalake
 from pyarrow.parquet import filters_to_expression
 
-from pststream.dataset import open_dataset
+from pststream import names
+from pststream.dataset import open_dataset, open_table, store_told
 from pststream.errors import RetryableError
+from pststream.state.data_files import FileWriter, commit, data_files
 from pststream.state.home import Home
+from pststream.state.slices import Slice, read_slices
 from pststream.state.tables import TABLES
+from pststream.storage.addresses import in_bucket
+from pststream.storage.arrow import sizes
 
 JOINED_BYTES = 1024 * 1024
 """Larger files are left as they are while batches run, so that joining takes no longer as a table grows."""
@@ -35,25 +39,27 @@ def append(home: Home, name: str, rows: Sequence[dict[str, Any]] | pa.Table) -> 
         if isinstance(rows, pa.Table)
         else pa.Table.from_pylist(list(rows), schema=schema)
     )
-    write_deltalake(home.table(name), table, mode="append")
+    found = open_table(home.table(name))
+    with store_told(home.table(name)):
+        write_deltalake(found, table, mode="append", commit_properties=home.commit_properties(found))
 
 
 def read(home: Home, name: str, columns: list[str] | None = None, filters: Any = None) -> pa.Table:
     """The rows of a control table; `filters` as pyarrow's readers of Parquet take them."""
     expression = None if filters is None else filters_to_expression(filters)
-    return open_dataset(DeltaTable(home.table(name))).to_table(columns=columns, filter=expression)
+    return open_dataset(open_table(home.table(name))).to_table(columns=columns, filter=expression)
 
 
 def count(home: Home, name: str, filter: pds.Expression) -> int:
     """How many rows of any table pass; they are not held."""
-    return int(open_dataset(DeltaTable(home.table(name))).count_rows(filter=filter))
+    return int(open_dataset(open_table(home.table(name))).count_rows(filter=filter))
 
 
 def greatest(home: Home, name: str, column: str) -> int:
     """The greatest value of a whole-number column of a control table; 0 if it has no rows. The log tells it, unless
     somebody has rewritten files without their bounds.
     """
-    bounds, told = pa.table(DeltaTable(home.table(name)).get_add_actions(flatten=True)), f"max.{column}"
+    bounds, told = pa.table(open_table(home.table(name)).get_add_actions(flatten=True)), f"max.{column}"
     if told in bounds.column_names and not bounds.column(told).null_count:
         return int(pc.max(bounds.column(told)).as_py() or 0)
     return int(pc.max(read(home, name, [column]).column(0)).as_py() or 0)
@@ -61,12 +67,12 @@ def greatest(home: Home, name: str, column: str) -> int:
 
 def version(home: Home, name: str) -> int:
     """The table's Delta version."""
-    return DeltaTable(home.table(name)).version()
+    return open_table(home.table(name)).version()
 
 
 def last_transaction(home: Home, name: str, application: str) -> int:
     """The greatest transaction id that `application` has committed to the table, or -1."""
-    found = DeltaTable(home.table(name)).transaction_version(application)
+    found = open_table(home.table(name)).transaction_version(application)
     return -1 if found is None else int(found)
 
 
@@ -88,6 +94,9 @@ def compact(home: Home, name: str, most_bytes: int = JOINED_BYTES) -> None:
     """
     try:
         with home.locked(f"join-{name}"):
+            if in_bucket(home.path):
+                _join(home, name, most_bytes)
+                return
             DeltaTable(home.table(name)).optimize.compact(
                 target_size=most_bytes, writer_properties=WriterProperties(max_row_group_size=ROW_GROUP)
             )
@@ -95,20 +104,39 @@ def compact(home: Home, name: str, most_bytes: int = JOINED_BYTES) -> None:
         return
 
 
+def _join(home: Home, name: str, most_bytes: int) -> None:
+    """Join files smaller than `most_bytes` into one, by a commit that a fence stops (fence.py)."""
+    root, schema = home.table(name), TABLES[name].schema
+    small = [file for file in data_files(home, name) if file.bytes < most_bytes]
+    if len(small) < 2:
+        return
+    writer = FileWriter(root, schema)
+    for rows in read_slices([Slice(f"{root}/{file.path}", 0, names.NEVER_US) for file in small], schema.names):
+        writer.write(rows)
+    joined = writer.close()
+    last = last_transaction(home, name, "join")
+    added = [joined] if joined else []
+    commit(home, name, added, small, application="join", transaction=last + 1, rows_change=False)
+
+
 def vacuum(home: Home, name: str, days: int) -> int:
     """Remove files that no version of the last `days` names: merged ones, and what killed tasks have left.
 
     Returns their number. The latter are younger than `days` while a task may still be writing them.
     """
-    table = DeltaTable(home.table(name))
+    table, root = open_table(home.table(name)), home.table(name)
     run = partial(table.vacuum, retention_hours=24 * days, enforce_retention_duration=False, full=True)
-    # Delta goes on to list files that an earlier VACUUM has removed.
-    found = [path for path in run(dry_run=True) if (Path(home.table(name)) / path).exists()]
-    if found:
-        run(dry_run=False)
-    return len(found)
+    with store_told(root):
+        named = [f"{root}/{path}" for path in run(dry_run=True)]
+        # Delta goes on to list files that an earlier VACUUM has removed.
+        found = sum(size is not None for size in sizes(named))
+        if found:
+            run(dry_run=False)
+    return found
 
 
 def delete(home: Home, name: str, predicate: str) -> None:
     """Delete the rows of a control table for which an SQL predicate holds."""
-    DeltaTable(home.table(name)).delete(predicate)
+    table = open_table(home.table(name))
+    with store_told(home.table(name)):
+        table.delete(predicate, commit_properties=home.commit_properties(table))

@@ -15,12 +15,16 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import Transaction
 from deltalake.transaction import AddAction, RemoveAction
 
+from pststream.dataset import open_table, store_told
 from pststream.errors import RetryableError
 from pststream.state.home import Home
 from pststream.state.tables import TABLES, has_bounds
+from pststream.storage.addresses import in_bucket
+from pststream.storage.arrow import delete, sizes
+from pststream.storage.arrow import located as place_of
 
 ROW_GROUP = 131_072
 """Rows of a row group: the least that a task can read."""
@@ -61,10 +65,11 @@ class FileWriter:
         self.schema = pa.schema([f for f in schema if f.name not in self.partition])
         folder = "".join(f"{name}={value}/" for name, value in self.partition.items())
         self.path = f"{folder}part-{uuid.uuid4().hex}.parquet"
-        self.file = Path(root) / self.path
+        self.address = f"{root}/{self.path}"
         self._writer: pq.ParquetWriter | None = None
         self._held: list[pa.RecordBatch] = []
         self._rows = 0
+        self._written: list[pq.FileMetaData] = []
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Add rows; columns in any order, partition columns ignored."""
@@ -81,18 +86,23 @@ class FileWriter:
         if self._writer is None:
             return None
         self._writer.close()
-        found = pq.read_metadata(self.file)
-        bounds = _bounds(found, self.schema)
-        return DataFile(self.path, self.file.stat().st_size, found.num_rows, self.partition, *bounds)
+        (found,), (size,) = self._written, sizes([self.address])
+        return DataFile(self.path, size or 0, found.num_rows, self.partition, *_bounds(found, self.schema))
 
     def _flush(self) -> None:
         if not self._held:
             return
         if self._writer is None:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = pq.ParquetWriter(self.file, self.schema, compression="zstd", compression_level=1)
+            self._writer = self._opened()
         self._writer.write_table(pa.Table.from_batches(self._held), row_group_size=ROW_GROUP)
         self._held, self._rows = [], 0
+
+    def _opened(self) -> pq.ParquetWriter:
+        system, path = place_of(self.address)
+        if not in_bucket(self.address):
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        kept = {"compression": "zstd", "compression_level": 1, "metadata_collector": self._written}
+        return pq.ParquetWriter(path, self.schema, filesystem=system, **kept)
 
 
 def _bounds(found: pq.FileMetaData, schema: pa.Schema) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
@@ -124,7 +134,7 @@ def _whole(value: Any, down: bool) -> int:
 
 def data_files(home: Home, name: str, version: int | None = None) -> list[DataFile]:
     """The files of a table's snapshot, ordered by path."""
-    actions = pa.table(DeltaTable(home.table(name), version=version).get_add_actions(flatten=True)).to_pylist()
+    actions = pa.table(open_table(home.table(name), version).get_add_actions(flatten=True)).to_pylist()
     return sorted((_listed(action) for action in actions), key=lambda file: file.path)
 
 
@@ -171,29 +181,29 @@ def commit(
     that was committed before are deleted: the table has its rows already. Raises
     RetryableError where this machine does not see a file whole: the node that wrote it has another disk there.
     """
-    table, added, root = DeltaTable(home.table(name)), list(added), Path(home.table(name))
+    table, added, root = open_table(home.table(name)), list(added), home.table(name)
     before = table.transaction_version(application)
+    addresses = [f"{root}/{file.path}" for file in added]
     if before is not None and before >= transaction:
-        for file in added:
-            (root / file.path).unlink(missing_ok=True)
+        delete(addresses)
         return False
-    for file in added:
-        path = root / file.path
-        if not path.exists() or path.stat().st_size != file.bytes:
-            raise RetryableError(f"{path}: a task wrote this file, but not where the driver sees it", SHARED)
+    for address, file, size in zip(addresses, added, sizes(addresses)):
+        if size != file.bytes:
+            raise RetryableError(f"{address}: a task wrote this file, but not where the driver sees it", SHARED)
     declared = TABLES[name]
     now = int(datetime.now(UTC).timestamp() * 1000)
     actions: list[AddAction | RemoveAction] = [
         AddAction(f.path, f.bytes, _texts(f.partition), now, rows_change, _stats(f, declared.schema)) for f in added
     ]
     actions += [RemoveAction(f.path, rows_change, now, f.bytes, _texts(f.partition)) for f in removed]
-    table.create_write_transaction(
-        actions,
-        "append",
-        declared.schema,
-        partition_by=list(declared.partitions) or None,
-        commit_properties=CommitProperties(app_transactions=[Transaction(application, transaction)]),
-    )
+    with store_told(root):
+        table.create_write_transaction(
+            actions,
+            "append",
+            declared.schema,
+            partition_by=list(declared.partitions) or None,
+            commit_properties=home.commit_properties(table, Transaction(application, transaction)),
+        )
     return True
 
 

@@ -7,10 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
-from deltalake import DeltaTable
 
 from pststream import names
-from pststream.dataset import open_dataset
+from pststream.dataset import open_dataset, open_table
 from pststream.state import control
 from pststream.state.home import Home
 
@@ -62,7 +61,7 @@ def save_progress(home: Home, sink: str, progress: Progress, counts: Counts, rea
 
 def compact_progress(home: Home) -> None:
     """Join the table's small files when there are many."""
-    sizes = pa.table(DeltaTable(home.table(names.DELIVERIES)).get_add_actions()).column("size_bytes")
+    sizes = pa.table(open_table(home.table(names.DELIVERIES)).get_add_actions()).column("size_bytes")
     if pc.sum(pc.less(sizes, control.JOINED_BYTES)).as_py() > COMPACT_FILES:
         control.compact(home, names.DELIVERIES)
 
@@ -81,7 +80,7 @@ def raise_letters(home: Home, letters: Sequence[dict[str, Any]]) -> None:
 
 def dead_letters(home: Home, sink: str, rows: int = 1_000) -> Iterator[list[dict[str, Any]]]:
     """The messages that are still dead, each once, some at a time, in no order; holds the ids of all."""
-    data = open_dataset(DeltaTable(home.table(names.DEAD_LETTERS)))
+    data = open_dataset(open_table(home.table(names.DEAD_LETTERS)))
     mine = pds.field("sink") == sink
     replayed = data.to_table(columns=["message_id"], filter=mine & (pds.field("status") == DELIVERED))
     gone = set(replayed.column(0).to_pylist())

@@ -1,18 +1,22 @@
-"""The heartbeat of a watcher: a small file of the home, written anew every second, which tells how it is."""
+"""The heartbeat of a watcher: a small file of the home, written anew again and again, which tells how it is."""
 
 import json
 import os
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
+from pststream.errors import PstError
 from pststream.names import HEARTBEAT
 from pststream.state import control
 from pststream.state.home import Home
+from pststream.storage.addresses import in_bucket
 
 BEAT_SECONDS = 1.0
+
+BUCKET_SECONDS = 10.0
+"""In a bucket, where each beat is a request that costs money; one that tells something new comes at once."""
 
 
 class Heart:
@@ -28,7 +32,8 @@ class Heart:
     """
 
     def __init__(self, home: Home) -> None:
-        self._path = Path(home.path) / HEARTBEAT
+        self._files = home.files
+        self._seconds = BUCKET_SECONDS if in_bucket(home.path) else BEAT_SECONDS
         now = _now()
         self._told: dict[str, Any] = {"process": os.getpid(), "started_at": now, "state": "starting", "since": now}
         self._told |= dict.fromkeys(("batch_id", "batch_at", "error")) | {"batches": 0, "failures": 0}
@@ -61,18 +66,16 @@ class Heart:
             self._write()
 
     def _beat(self) -> None:
-        while not self._ended.wait(BEAT_SECONDS):
+        while not self._ended.wait(self._seconds):
             self._write()
 
     def _write(self) -> None:
-        """Whole or not at all; a disk that is full for a while makes it late, and ends nothing."""
+        """Whole or not at all; a disk that is full, or a store that is away, makes it late, and ends nothing."""
         with self._lock:
             lag = round(time.monotonic() - self._matched_until, 3)
             text = json.dumps({**self._told, "lag_seconds": lag, "at": _now()}, indent=1)
-            part = self._path.with_name(self._path.name + ".writing")
-            with suppress(OSError):
-                part.write_text(text + "\n", "utf-8")
-                os.replace(part, self._path)
+            with suppress(OSError, PstError):
+                self._files.write(HEARTBEAT, (text + "\n").encode())
 
 
 def _now() -> str:

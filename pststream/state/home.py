@@ -1,18 +1,23 @@
-"""A home: the folder of the tables, its settings, its format, and the lock that keeps a second writer out."""
+"""A home: where the tables are, its settings, its format, and the lock that keeps a second writer out."""
 
+import hashlib
 import json
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, Transaction
 
+from pststream.dataset import storage_options, store_told
 from pststream.errors import HomeBusy, HomeError
 from pststream.settings import FILE, default_file
-from pststream.state import locks
+from pststream.state import fence, lease, locks
 from pststream.state.tables import TABLES, Table, has_bounds
+from pststream.storage.addresses import in_bucket, normal
+from pststream.storage.files import BucketFiles, Files, files_at
 from pststream.text.words import TOKENIZER
 
 FORMAT = 5
@@ -28,24 +33,31 @@ RUNNER = "run"
 
 TURN_SECONDS = 60.0
 
+IN_BUCKET: dict[str, str | None] = {"delta.checkpointInterval": "10"}
+"""Whoever opens a table there asks for each commit since the last checkpoint by a request of its own."""
+
 
 LOG_KEPT = "interval 7 days"
 """Of tables that change in each batch: Delta goes through all entries of a log when it opens a table."""
 
 
-def _configuration(table: Table) -> dict[str, str | None]:
-    """Of large tables the columns that tasks keep bounds of; readers must not ask the log for those of others."""
-    if table.writer == "control":
-        return {"delta.logRetentionDuration": LOG_KEPT}
-    columns = [c.name for c in table.columns if c.name not in table.partitions and has_bounds(c.type)]
-    return {"delta.dataSkippingStatsColumns": ",".join(columns)}
+def _configuration(table: Table, address: str) -> dict[str, str | None]:
+    """Where `FileWriter` writes files, the columns that it keeps bounds of; readers must not ask the log for those of
+    others. In a bucket it joins those of control tables too.
+    """
+    found: dict[str, str | None] = {"delta.logRetentionDuration": LOG_KEPT} if table.writer == "control" else {}
+    if table.writer != "control" or in_bucket(address):
+        columns = [c.name for c in table.columns if c.name not in table.partitions and has_bounds(c.type)]
+        found["delta.dataSkippingStatsColumns"] = ",".join(columns)
+    return found | (IN_BUCKET if in_bucket(address) else {})
 
 
 class Home:
-    """Paths of a home, and whether it can be used."""
+    """Paths of a home, and whether it can be used. `path`: a folder's, or `s3://bucket/prefix`."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = str(Path(path).absolute())
+        self.path = normal(path)
+        self._leases: list[tuple[int, lease.Lease]] = []
 
     def __repr__(self) -> str:
         return f"Home({self.path!r})"
@@ -54,41 +66,62 @@ class Home:
         """Path of a table."""
         return f"{self.path}/tables/{name}"
 
+    @property
+    def files(self) -> Files:
+        """Its small files."""
+        return files_at(self.path)
+
+    @property
+    def work(self) -> Path:
+        """Folder of copies that commands need for a while: the home itself, or, of a bucket, one of this node."""
+        if not in_bucket(self.path):
+            return Path(self.path)
+        from pststream.kernels.compile import node_folder  # loads numba, and only an ingest comes here
+
+        return node_folder() / "homes" / hashlib.sha256(self.path.encode()).hexdigest()[:32]
+
     def init(self) -> bool:
         """Make the tables, the settings file and, last, the mark; safe to run again. True if it was new."""
-        if (Path(self.path) / MARK).exists():
+        files = self.files
+        if files.exists(MARK):
             self.check()
             return False
-        root = Path(self.path)
-        root.mkdir(parents=True, exist_ok=True)
-        for table in TABLES.values():
-            self.make_table(table)
-        if not (root / FILE).exists():
-            (root / FILE).write_text(default_file(), "utf-8")
+        self.make_tables(TABLES)
+        if not files.exists(FILE):
+            files.write(FILE, default_file().encode())
         self.mark({"format": FORMAT, "tokenizer": TOKENIZER})
         return True
 
-    def make_table(self, table: Table) -> None:
-        """Make a table that is not there."""
-        if not DeltaTable.is_deltatable(self.table(table.name)):
-            DeltaTable.create(
-                self.table(table.name),
-                table.schema,
-                partition_by=list(table.partitions) or None,
-                description=table.meaning,
-                configuration=_configuration(table),
-            )
+    def make_tables(self, names: Iterable[str]) -> None:
+        """Make tables, those that are not there."""
+        missing = self._missing()
+        for table in (TABLES[name] for name in names if name in missing):
+            address = self.table(table.name)
+            with store_told(address):
+                DeltaTable.create(
+                    address,
+                    table.schema,
+                    partition_by=list(table.partitions) or None,
+                    description=table.meaning,
+                    configuration=_configuration(table, address),
+                    storage_options=storage_options(address),
+                )
+
+    def _missing(self) -> list[str]:
+        """Tables that are not there."""
+        if in_bucket(self.path):
+            there = BucketFiles(self.path).folders("tables")
+            return [name for name in TABLES if name not in there]
+        return [name for name in TABLES if not DeltaTable.is_deltatable(self.table(name))]
 
     def mark(self, content: dict[str, Any]) -> None:
         """Write the mark, whole or not at all."""
-        writing = Path(self.path) / (MARK + ".writing")
-        writing.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
-        os.replace(writing, Path(self.path) / MARK)
+        self.files.write(MARK, (json.dumps(content, indent=1) + "\n").encode())
 
     def check(self) -> "Home":
         """Raise HomeError unless this is a whole home of this format and tokenizer."""
         try:
-            found = json.loads((Path(self.path) / MARK).read_text("utf-8"))
+            found = json.loads(self.files.read(MARK))
         except FileNotFoundError:
             raise HomeError(
                 self.path, "is not there, or half-written", f"run: pststream init --home {self.path}"
@@ -117,7 +150,7 @@ class Home:
                 f"its words were made by {found.get('tokenizer')}, this version makes them by {TOKENIZER}",
                 "use the Python that made the home, or ingest its files into a new home",
             )
-        missing = [name for name in TABLES if not DeltaTable.is_deltatable(self.table(name))]
+        missing = self._missing()
         if missing:
             raise HomeError(
                 self.path,
@@ -131,17 +164,40 @@ class Home:
         """Hold the home for writing, or one part of it; the lock goes with the process, however it ends.
 
         Raises `busy` if it is taken: at once, but beside a runner the home is waited for TURN_SECONDS, as a runner lets
-        go of it between batches.
+        go of it between batches. In a bucket the lock is a lease (lease.py) of the thread that holds it.
         """
         seconds = TURN_SECONDS if not part and self._beside_a_runner() else 0.0
         try:
-            with locks.locked(self._lock(part), seconds):
-                yield
+            if in_bucket(self.path):
+                with self._leased(part, seconds):
+                    yield
+            else:
+                with locks.locked(Path(self.path, _lock(part)), seconds):
+                    yield
         except locks.Taken as taken:
             raise busy(self.path, taken.holder) from None
 
-    def _beside_a_runner(self) -> bool:
-        return locks.holder(self._lock(RUNNER)) not in (None, os.getpid())
+    def commit_properties(self, table: DeltaTable, *transactions: Transaction) -> CommitProperties:
+        """What each commit to a table, as it was read just now, has to carry; RetryableError if a lease was lost."""
+        thread = threading.get_ident()
+        return fence.properties(table, [held for owner, held in self._leases if owner == thread], transactions)
 
-    def _lock(self, part: str) -> Path:
-        return Path(self.path) / f".lock{part and '-'}{part}"
+    @contextmanager
+    def _leased(self, part: str, seconds: float) -> Iterator[None]:
+        tables = [self.table(name) for name in fence.guarded(part)]
+        with lease.leased(BucketFiles(self.path), _lock(part), seconds, lambda one: fence.fence(tables, one)) as one:
+            held = (threading.get_ident(), one)
+            self._leases.append(held)
+            try:
+                yield
+            finally:
+                self._leases.remove(held)
+
+    def _beside_a_runner(self) -> bool:
+        if in_bucket(self.path):
+            return lease.held_by_another(BucketFiles(self.path), _lock(RUNNER))
+        return locks.holder(Path(self.path, _lock(RUNNER))) not in (None, os.getpid())
+
+
+def _lock(part: str) -> str:
+    return f".lock{part and '-'}{part}"

@@ -1,4 +1,7 @@
-"""Locks of a home: files under flock, so that a lock goes with its process; each tells who holds it."""
+"""Locks of a home in a folder: files under flock, so that a lock goes with its process; each tells who holds it.
+
+Those of a home in a bucket: lease.py.
+"""
 
 import datetime as dt
 import fcntl
@@ -10,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 POLL_SECONDS = 0.05
 """How often a lock that is taken is tried again."""
@@ -33,7 +36,7 @@ def locked(path: Path, seconds: float = 0.0) -> Iterator[None]:
             if time.monotonic() >= until:
                 raise Taken(_told(file))
             time.sleep(POLL_SECONDS)
-        _write(file, json.dumps(_this_process()))
+        _write(file, json.dumps(this_process()))
         try:
             yield
         finally:
@@ -56,8 +59,8 @@ def _try(file: TextIO) -> bool:
     return True
 
 
-def _this_process() -> dict[str, object]:
-    """Program and command, without arguments: these may hold what is nobody's business."""
+def this_process() -> dict[str, object]:
+    """Who holds a lock. Program and command, without arguments: these may hold what is nobody's business."""
     words = [Path(sys.argv[0]).name, *[word for word in sys.argv[1:2] if not word.startswith("-")]]
     since = dt.datetime.now(dt.UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
     return {"process": os.getpid(), "host": platform.node(), "command": " ".join(words), "since": since}
@@ -71,10 +74,16 @@ def _write(file: TextIO, text: str) -> None:
 
 
 def _told(file: TextIO) -> str:
-    """What the holder has written; it may not have come to that yet."""
     file.seek(0)
     try:
-        found = json.loads(file.read())
+        return shown(json.loads(file.read()))
+    except ValueError:
+        return shown({})
+
+
+def shown(found: Any) -> str:
+    """What the holder has written, as a sentence's part; it may not have come to that yet."""
+    try:
         return f"{found['command']} (process {found['process']}, since {found['since']}, on {found['host']})"
-    except (ValueError, KeyError, TypeError):
+    except (KeyError, TypeError):
         return "another command"

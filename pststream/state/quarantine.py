@@ -61,9 +61,7 @@ def hold(home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], first: i
     for file, reasons in files:
         number = first + len(rows)
         copy = f"{FOLDER}/{number}/{Path(file['path']).name}"
-        target = Path(home.path) / copy
-        if not _copied(local_path(home, file), file["sha256"], target):
-            shutil.rmtree(target.parent, ignore_errors=True)
+        if not _copied(home, local_path(home, file), file["sha256"], copy):
             continue
         kept = {name: file[name] for name in ("kind", "path", "sha256", "bytes", "options")}
         rows.append(kept | {"hold_id": number, "copy": copy, "reasons": reasons, "status": HELD, "at": control.now()})
@@ -73,16 +71,23 @@ def hold(home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], first: i
     return rows
 
 
-def _copied(path: str, sha256: str, target: Path) -> bool:
-    """Copy a file; whether the copy is what was read."""
-    shutil.rmtree(target.parent, ignore_errors=True)
-    target.parent.mkdir(parents=True)
+def _copied(home: Home, path: str, sha256: str, copy: str) -> bool:
+    """Copy a file into the home as `copy`, if it is what was read; whether it is."""
+    files, folder = home.files, home.work / FOLDER / "copying"
+    files.delete(files.names(copy.rpartition("/")[0]))
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     try:
-        shutil.copyfile(path, target)
+        part = Path(shutil.copyfile(path, folder / "part"))
+        with open(part, "rb") as copied:
+            whole = hashlib.file_digest(copied, "sha256").hexdigest() == sha256
+        if whole:
+            files.upload(copy, part)
+        return whole
     except (FileNotFoundError, PermissionError):
         return False
-    with open(target, "rb") as copied:
-        return hashlib.file_digest(copied, "sha256").hexdigest() == sha256
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def discard(home: Home, numbers: Sequence[int]) -> list[dict[str, Any]]:
@@ -99,12 +104,12 @@ def discard(home: Home, numbers: Sequence[int]) -> list[dict[str, Any]]:
 
 def tidy(home: Home) -> None:
     """Remove the copies that no hold needs any more; those of an ingest that is not done stay."""
+    files = home.files
+    there = files.names(FOLDER)  # before the ledger is read: what comes after that is nobody's to remove
     started = {(f["kind"], f["sha256"]) for f in Ledger(home).unfinished_ingest()}
     needed = {
         str(row["hold_id"])
         for row in holds(home)
         if row["status"] == HELD or (row["status"] == RELEASED and (row["kind"], row["sha256"]) in started)
     }
-    for folder in Path(home.path, FOLDER).glob("*"):
-        if folder.name not in needed:
-            shutil.rmtree(folder, ignore_errors=True)
+    files.delete(name for name in there if name.split("/")[1] not in needed)

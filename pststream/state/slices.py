@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pststream.state.data_files import DataFile
+from pststream.storage.arrow import open_parquet
 
 SLICE_ROWS = 250_000
 """About as many rows make a task; fewer only where a table has no more."""
@@ -56,7 +57,7 @@ def tasks_of(files: Iterable[tuple[str, int]], rows: int = SLICE_ROWS) -> list[t
 def read_slices(slices: Iterable[Slice], columns: list[str], rows: Range | None = None) -> Iterator[pa.RecordBatch]:
     """Columns of the slices' rows, at most BATCH_ROWS at a time; of all rows, or of those in a range."""
     for part in slices:
-        with pq.ParquetFile(part.path) as file:
+        with open_parquet(part.path) as file:
             groups = _groups(file.metadata, part, rows)
             if not groups:
                 continue

@@ -1,7 +1,8 @@
 """Copies of a bucket's files while they are taken in, and what was learnt of files before.
 
 A copy lies below `spool/` in the home, where every task can read it, in a folder named by its hash: it is renamed to
-there when it is whole. It goes when its ingest is done. What was learnt (the hash of an object of this ETag) saves
+there when it is whole. Of a home in a bucket it lies on this node (`Home.work`). It goes when its ingest is done.
+What was learnt (the hash of an object of this ETag) saves
 copying an object again to see that it is known; it may be lost at any time.
 """
 
@@ -29,13 +30,13 @@ def local_path(home: Home, file: Mapping[str, Any]) -> str:
     path: str = file["path"]
     if not path.startswith(names.BUCKETS):
         return path
-    return f"{home.path}/{FOLDER}/{file['sha256']}/{path.rpartition('/')[2]}"
+    return f"{home.work}/{FOLDER}/{file['sha256']}/{path.rpartition('/')[2]}"
 
 
 def part_path(home: Home, address: str) -> Path:
     """Where the copy of an object is written to until it is whole."""
-    folder = Path(home.path, FOLDER)
-    folder.mkdir(exist_ok=True)
+    folder = home.work / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{hashlib.sha256(address.encode('utf-8', 'surrogatepass')).hexdigest()}.part"
 
 
@@ -47,10 +48,10 @@ def keep(part: Path, path: str) -> None:
 
 def tidy(home: Home) -> None:
     """Remove the copies that no unfinished ingest needs."""
-    if not Path(home.path, FOLDER).is_dir():
+    if not (home.work / FOLDER).is_dir():
         return
     needed = {file["sha256"] for file in Ledger(home).unfinished_ingest()} | {_LEARNT}
-    for path in Path(home.path, FOLDER).iterdir():
+    for path in (home.work / FOLDER).iterdir():
         if path.name not in needed:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
@@ -58,7 +59,7 @@ def tidy(home: Home) -> None:
 def read_learnt(home: Home) -> Learnt:
     """What was learnt; nothing if it cannot be read."""
     try:
-        found = json.loads(Path(home.path, FOLDER, _LEARNT).read_text("utf-8"))
+        found = json.loads((home.work / FOLDER / _LEARNT).read_text("utf-8"))
         return {address: (str(etag), int(size), str(what)) for address, (etag, size, what) in found.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
@@ -66,8 +67,8 @@ def read_learnt(home: Home) -> Learnt:
 
 def write_learnt(home: Home, learnt: Learnt) -> None:
     """Keep what was learnt, whole or not at all."""
-    path = Path(home.path, FOLDER, _LEARNT)
-    path.parent.mkdir(exist_ok=True)
+    path = home.work / FOLDER / _LEARNT
+    path.parent.mkdir(parents=True, exist_ok=True)
     writing = path.with_suffix(".writing")
     writing.write_text(json.dumps(learnt), "utf-8")
     os.replace(writing, path)

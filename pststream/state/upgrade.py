@@ -7,16 +7,15 @@ each older format.
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable, Field
+from deltalake import Field
 from deltalake.schema import PrimitiveType
 
 from pststream import names
+from pststream.dataset import open_table
 from pststream.state.crash import crash_point
 from pststream.state.home import FORMAT, MARK, OLDEST, Home
-from pststream.state.tables import TABLES
 
 
 def upgrade(home: Home) -> dict[str, Any]:
@@ -36,7 +35,7 @@ def upgrade(home: Home) -> dict[str, Any]:
 def _mark(home: Home) -> dict[str, Any]:
     """The mark of a home that is of this format or can be upgraded."""
     try:
-        found: dict[str, Any] = json.loads((Path(home.path) / MARK).read_text("utf-8"))
+        found: dict[str, Any] = json.loads(home.files.read(MARK))
         upgradable = OLDEST <= found["format"] < FORMAT
     except (OSError, ValueError, TypeError, KeyError):
         upgradable = False
@@ -47,23 +46,22 @@ def _mark(home: Home) -> dict[str, Any]:
 
 def _quarantine_and_quality(home: Home) -> None:
     """2 to 3: tables of the landing gate and of the results of checks."""
-    for name in (names.QUARANTINE, names.QUALITY_RESULTS):
-        home.make_table(TABLES[name])
+    home.make_tables((names.QUARANTINE, names.QUALITY_RESULTS))
 
 
 def _delivery(home: Home) -> None:
     """3 to 4: places of sinks, and dead letters."""
-    for name in (names.DELIVERIES, names.DEAD_LETTERS):
-        home.make_table(TABLES[name])
+    home.make_tables((names.DELIVERIES, names.DEAD_LETTERS))
 
 
 def _two_plans(home: Home) -> None:
     """4 to 5: `plans` names the plan that is retired while a newer one is in force."""
-    table = DeltaTable(home.table(names.PLANS))
+    table = open_table(home.table(names.PLANS))
     known = {field.name for field in table.schema().fields}
     for name in ("retiring_version", "retiring_to"):
         if name not in known:
-            table.alter.add_columns([Field(name, PrimitiveType("long"))])
+            column = Field(name, PrimitiveType("long"))
+            table.alter.add_columns([column], commit_properties=home.commit_properties(table))
 
 
 STEPS: dict[int, Callable[[Home], None]] = {2: _quarantine_and_quality, 3: _delivery, 4: _two_plans}

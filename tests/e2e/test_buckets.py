@@ -16,6 +16,7 @@ from jobs import micro_batch
 from pststream.cli import doctor
 from pststream.pipeline import fetch
 from pststream.quality import bucket as buckets
+from pststream.storage import aws
 from tests import worlds
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_listing
 from tests.commands import KILLED, Home, run_here
@@ -68,7 +69,7 @@ def store(servers: tuple[BadStore, Uploader], landing: Path, monkeypatch: pytest
     """The proxy, well, where the standard chain finds it, and the landing folder in the bucket."""
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": servers[0].url, "AWS_MAX_ATTEMPTS": "2"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(buckets, "READ_SECONDS", 20)
+    monkeypatch.setattr(aws, "READ_SECONDS", 20)
     servers[1].new_bucket()
     servers[1].put_folder(landing, "in")
     servers[0].well()
@@ -173,7 +174,7 @@ def test_faults_are_outlasted(
 ) -> None:
     """Three requests in ten fail, files come in parts: what is left out comes in a later run, nothing comes twice."""
     draw = random.Random(5)
-    monkeypatch.setattr(buckets, "READ_SECONDS", 2)
+    monkeypatch.setattr(aws, "READ_SECONDS", 2)
     monkeypatch.setattr(store, "seconds", 3.0)
     monkeypatch.setattr(fetch, "PART_BYTES", sum(path.stat().st_size for path in world.objects) // 2)
     monkeypatch.setattr(buckets, "BODY_TRIES", 1)

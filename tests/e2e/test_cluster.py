@@ -14,8 +14,11 @@ import pytest
 
 from pststream.state.home import Home as State
 from pststream.state.ledger import Ledger
+from tests.bad_store import Uploader
+from tests.bucket_home import BucketHome, new_bucket_home, use
 from tests.commands import Home
 from tests.killing import assert_as_the_twin, assert_same_tables, home_for, written
+from tests.moto_process import moto_server
 from tests.spark_cluster import Cluster, Process, eventually
 from tests.worlds import WrittenWorld
 
@@ -30,14 +33,17 @@ def has_executor(node: Process) -> bool:
     return node.said("Successfully registered with driver", executors=True) is not None
 
 
-def test_a_cluster_finds_what_one_machine_finds(tmp_path: Path) -> None:
+def test_a_cluster_finds_what_one_machine_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The home in a folder that all share, and in a bucket."""
     world = written(tmp_path / "files", 31, 2)
     landing = landed(tmp_path / "landing", world)
     home, local = (home_for(tmp_path / name, world) for name in ("home", "local"))
     local.run("run", landing)
     take_in_the_rest(local, world)
     local.match()
-    with Cluster(tmp_path / "cluster") as cluster:
+    with moto_server() as url, Cluster(tmp_path / "cluster") as cluster:
+        Uploader(url).new_bucket()
+        address = use(url, monkeypatch)
         nodes = cluster.add("first", "second")
         submit_a_job(cluster, home, landing)
         built = [node.segments() for node in nodes]
@@ -50,15 +56,27 @@ def test_a_cluster_finds_what_one_machine_finds(tmp_path: Path) -> None:
         assert len(json.loads(running.finish())["batches"]) > 3
         assert cluster.nodes["third"].segments(), "the node that joined has built nothing"
         assert not list(cluster.folder.glob("driver-*/cache/segments-*")), "nodes take the driver's folder for theirs"
+        bucket = in_a_bucket(cluster, address, world, tmp_path)
+        assert_same_tables(bucket, local, (str(tmp_path / "all"), ""))
+        assert_as_the_twin(bucket, world.log, world.lateness_seconds)
     assert_same_tables(home, local)
     assert_as_the_twin(home, world.log, world.lateness_seconds)
 
 
-def landed(folder: Path, world: WrittenWorld) -> Path:
-    """A landing folder with the first file of each kind."""
-    for kind, files in (("objects", world.objects), ("requests", world.requests)):
+def in_a_bucket(cluster: Cluster, address: str, world: WrittenWorld, folder: Path) -> BucketHome:
+    """A home in a bucket: a job takes all files into it and matches them, on nodes that know the store."""
+    settings = {"planner": "kd_tree", "workers": 3, "lateness_seconds": world.lateness_seconds}
+    home = new_bucket_home(address, folder, **settings)
+    submit_a_job(cluster, home, landed(folder / "all", world, 2))
+    return home
+
+
+def landed(folder: Path, world: WrittenWorld, files: int = 1) -> Path:
+    """A landing folder with the first files of each kind."""
+    for kind, paths in (("objects", world.objects), ("requests", world.requests)):
         (folder / kind).mkdir(parents=True)
-        shutil.copy(files[0], folder / kind)
+        for path in paths[:files]:
+            shutil.copy(path, folder / kind)
     return folder
 
 

@@ -16,7 +16,8 @@ from fastapi import Depends, FastAPI, HTTPException, Query
 from fastapi.responses import FileResponse, HTMLResponse
 
 HOME = os.environ.get("PSTSTREAM_HOME", "./pststream-home")
-FOLDER = Path(os.environ.get("PSTSTREAM_PAGES") or f"{HOME}/pages").absolute()
+IN_BUCKET = HOME.startswith(("s3://", "s3a://"))
+FOLDER = Path(os.environ.get("PSTSTREAM_PAGES") or ("./pststream-pages" if IN_BUCKET else f"{HOME}/pages")).absolute()
 PREFIX = "/pststream"
 LONGEST_NAME = 255
 HEADERS = {
@@ -64,7 +65,7 @@ def adjustment(name: str) -> FileResponse:
 
 
 def _home() -> str:
-    return str(Path(HOME).absolute())
+    return HOME if IN_BUCKET else str(Path(HOME).absolute())
 
 
 def _html(page) -> HTMLResponse:

@@ -11,6 +11,7 @@ import pytest
 from pststream.errors import PstError, RetryableError, UsageError
 from pststream.quality import bucket as buckets
 from pststream.quality.bucket import Bucket, Changed, Stored
+from pststream.storage import aws
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_listing
 from tests.moto_process import CREDENTIALS, free_port, moto_server
 
@@ -30,7 +31,7 @@ def store(servers: tuple[BadStore, Uploader], monkeypatch: pytest.MonkeyPatch) -
     """The proxy, well, where the standard chain finds it; few tries and short waits."""
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL_S3": servers[0].url, "AWS_MAX_ATTEMPTS": "2"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(buckets, "READ_SECONDS", 60)
+    monkeypatch.setattr(aws, "READ_SECONDS", 60)
     monkeypatch.setattr(buckets, "time", SimpleNamespace(sleep=lambda seconds: None))
     servers[0].well()
     servers[0].page = 1000
@@ -54,7 +55,7 @@ def listed(uploader: Uploader, content: bytes = CONTENT) -> tuple[Bucket, Stored
 def hurried(store: BadStore, fault: int | str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing comes, it is not waited for a minute."""
     if fault == "hang":
-        monkeypatch.setattr(buckets, "READ_SECONDS", 3)
+        monkeypatch.setattr(aws, "READ_SECONDS", 3)
         monkeypatch.setattr(store, "seconds", 8.0)
 
 

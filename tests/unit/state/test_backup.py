@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from pststream import names
 from pststream.errors import HomeError, RetryableError, UsageError
@@ -43,7 +44,7 @@ def test_a_backup_is_a_home_that_goes_on(home: Home, tmp_path: Path) -> None:
 def test_a_table_whose_log_begins_with_a_checkpoint(home: Home, tmp_path: Path) -> None:
     for number in range(2, 6):
         write(home, number)
-    table = module.DeltaTable(home.table(names.VOCABULARY))
+    table = DeltaTable(home.table(names.VOCABULARY))
     table.create_checkpoint()
     for old in range(3):
         (Path(home.table(names.VOCABULARY)) / "_delta_log" / f"{old:020}.json").unlink()
@@ -57,9 +58,9 @@ def test_what_is_committed_during_the_copying_is_not_in_it(
 ) -> None:
     copy_file, ahead = module._copy, iter(range(2, 99))
 
-    def copied(path: Path, target: Path) -> None:
+    def copied(home: Home, name: str, root: Path) -> None:
         write(home, next(ahead, 99))
-        copy_file(path, target)
+        copy_file(home, name, root)
 
     monkeypatch.setattr(module, "_copy", copied)
     backup(home, str(tmp_path / "copy"))

@@ -1,0 +1,151 @@
+"""A home in a bucket finds what a home in a folder finds, whatever the store does, killed at any step.
+
+The store is a server process on loopback; all commands run as on a folder.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pststream.settings import Settings
+from pststream.state.session import get_context, stop_spark
+from pststream.storage.files import files_at
+from tests.bad_store import Uploader
+from tests.bucket_home import BucketHome, new_bucket_home, use
+from tests.commands import KILLED, Home, run_here
+from tests.faulty_store import faulty_store
+from tests.killing import assert_as_the_twin, assert_same_tables, home_for, written
+from tests.moto_process import CREDENTIALS, moto_server
+from tests.worlds import WrittenWorld
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server() -> Iterator[str]:
+    """The store's address. A Spark of its own, as Python workers are given the environment when Spark starts."""
+    stop_spark()
+    with moto_server() as url:
+        Uploader(url).new_bucket()
+        get_context(Settings(spark_master="local[2]"))
+        yield url
+        stop_spark()
+
+
+def reached(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let commands and Python workers reach the store at a URL; an address that nothing lies below."""
+    surroundings = get_context(Settings()).environment
+    for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": url, "AWS_MAX_ATTEMPTS": "3"}.items():
+        monkeypatch.setitem(surroundings, name, value)
+    return use(url, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> WrittenWorld:
+    return written(tmp_path_factory.mktemp("world") / "files", 31, 3)
+
+
+@pytest.fixture(scope="module")
+def local(world: WrittenWorld, tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """The home in a folder that the others are compared with."""
+    home = home_for(tmp_path_factory.mktemp("homes") / "local", world)
+    home.ingest("requests", world.requests)
+    home.ingest("objects", world.objects)
+    home.match()
+    return home
+
+
+@pytest.fixture
+def home(server: str, world: WrittenWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BucketHome:
+    address = reached(server, monkeypatch)
+    return new_bucket_home(address, tmp_path, planner="kd_tree", workers=3, lateness_seconds=world.lateness_seconds)
+
+
+def test_a_bucket_is_as_good_as_a_folder(home: BucketHome, local: Home, world: WrittenWorld, tmp_path: Path) -> None:
+    """The life of a home: landed files, batches with deletions, plans, upkeep, all that reads it."""
+    home.set(max_objects=40, merge_files=1)
+    landing = tmp_path / "landing"
+    for kind, files in (("objects", world.objects), ("requests", world.requests)):
+        (landing / kind).mkdir(parents=True)
+        (landing / kind / files[0].name).write_bytes(files[0].read_bytes())
+    home.add_sink("file", kind="file", target=str(tmp_path / "told"))
+    taken = home.run("run", landing)
+    assert len(taken["match"]["batches"]) > 1 and taken["deliver"]["sinks"]["file"]["state"] == "ok"
+    home.run("plan", "--planner", "hybrid")
+    for kind in ("requests", "objects"):
+        home.ingest(kind, getattr(world, kind)[1:2])
+    home.match()
+    home.run("balance", "global", "--apply", code=0)
+    for kind in ("requests", "objects"):
+        home.ingest(kind, getattr(world, kind)[2:])
+    home.match()
+    assert home.run("maintain")["files_after"] > 0
+    assert home.run("check", "--all")["success"]
+    assert home.run("deliver")["sinks"]["file"]["state"] == "ok"
+    assert_same_tables(home, local, (str(landing), ""))
+    assert_as_the_twin(home, world.log, world.lateness_seconds)
+    object_id, _, subscription_id = home.exported()[0]
+    assert home.run("explain", object_id, subscription_id)["matched"]
+    assert home.run("status")["home"] == home.path
+    home.run("report", "--out", tmp_path / "page.html")
+    home.run("metrics", "--out", tmp_path / "metrics.prom")
+    home.run("backup", "--out", tmp_path / "copy")
+    assert_same_tables(Home(tmp_path / "copy"), home)
+    assert not [name for name in files_at(home.path).names() if name.startswith(("staging/", "spool/"))]
+
+
+def test_a_held_file_is_released(home: BucketHome, world: WrittenWorld, tmp_path: Path) -> None:
+    """The copy lies in the bucket, and is fetched when it is taken in after all."""
+    home.set(gate_min_rows=1, gate_bad_share=0.01)
+    bad = tmp_path / "bad.jsonl"
+    good = {"object_id": "o", "ts": "2026-03-01T00:00:00Z", "lon": 1.0, "lat": 2.0, "text": "tea"}
+    bad.write_text("".join(json.dumps(row) + "\n" for row in (good, {"object_id": "p"})))
+    (hold,) = home.ingest("objects", [bad])["quarantined"]
+    bad.unlink()
+    assert files_at(home.path).names("quarantine") == [f"quarantine/{hold['hold_id']}/bad.jsonl"]
+    assert home.run("quarantine", "release", str(hold["hold_id"]))["accepted"] == 1
+    assert files_at(home.path).names("quarantine") == []
+
+
+def test_killed_at_a_step_and_run_again(home: BucketHome, local: Home, world: WrittenWorld) -> None:
+    """Each next command goes on at once, as the lock of a process of this machine ends with it."""
+    home.ingest("requests", world.requests)
+    assert home.crash("ingest.objects_written", "ingest", "objects", *world.objects).code == KILLED
+    home.ingest("objects", world.objects)
+    for step in ("match.indexed", "match.matched"):
+        assert home.crash(step, "match").code == KILLED
+    home.match()
+    assert_same_tables(home, local)
+    assert_as_the_twin(home, world.log, world.lateness_seconds)
+
+
+def test_a_store_that_misbehaves(
+    home: BucketHome, local: Home, world: WrittenWorld, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some answers are refused or cut; commands may fail then, and are run again as they are."""
+    ingests = [("ingest", "requests", *world.requests), ("ingest", "objects", *world.objects)]
+    with faulty_store(server, 7, 0.01) as store:
+        reached(store.url, monkeypatch)
+        for command in [*ingests, ("match",), ("status",)]:
+            assert any(comes_through(home, *command) for _ in range(60)), command
+    reached(server, monkeypatch)
+    assert store.faults > 3
+    assert_same_tables(home, local)
+    assert_as_the_twin(home, world.log, world.lateness_seconds)
+
+
+def comes_through(home: BucketHome, *command: str | Path) -> bool:
+    """Whether a command was done, and not only to be run again; no secret may be in what it says."""
+    result = run_here(*command, "--home", home.path, "--json")
+    said = result.out + result.err
+    assert result.code in (0, 1), said
+    assert not [secret for secret in CREDENTIALS.values() if len(secret) > 12 and secret in said]
+    return result.code == 0
+
+
+def test_what_a_bucket_does_not_do_is_refused(home: BucketHome, tmp_path: Path) -> None:
+    home.run("plans", "compare", code=2)
+    home.run("backup", "--out", "s3://elsewhere/backup", code=2)
+    assert run_here("demo", "--out", "s3://elsewhere/demo").code == 2
