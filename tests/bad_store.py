@@ -27,9 +27,11 @@ class BadStore:
     fault: called with method and target (path and query) of each request; returns an HTTP status to answer with, "cut"
     (the headers and half of the body, then the end), "hang" (no answer for `seconds`), or None. before: called in the
     same way before a request is passed on. page: keys of a page of a listing.
+    server: the way past it.
     """
 
     url: str = ""
+    server: str = ""
     fault: Callable[[str, str], int | str | None] = lambda method, target: None
     before: Callable[[str, str], None] = lambda method, target: None
     seconds: float = 2.0
@@ -59,7 +61,7 @@ def is_listing(method: str, target: str) -> bool:
 @contextmanager
 def bad_store(server: str) -> Iterator[BadStore]:
     """A proxy in front of `server` until the block ends."""
-    store = BadStore()
+    store = BadStore(server=server)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
