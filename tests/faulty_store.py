@@ -2,7 +2,7 @@
 
     python -m tests.faulty_store SERVER SEED SHARE
 
-Prints its address, and a letter for each fault; of all requests the share is answered by 503 or 500, or cut short.
+Prints its address, and a letter for each fault; of all requests the share is answered by 503 or 500.
 """
 
 import random
@@ -51,7 +51,7 @@ def main(server: str, seed: str, share: str) -> None:
         if draw.random() >= float(share):
             return None
         print("x", end="", flush=True)
-        return draw.choice([503, 500, "cut"])
+        return draw.choice([503, 500])
 
     with bad_store(server) as store:
         store.fault = fault

@@ -87,7 +87,7 @@ def test_a_bucket_is_as_good_as_a_folder(home: BucketHome, local: Home, world: W
     assert (home.exported(), home.rejects()) == (local.exported(), local.rejects())
     assert_as_the_twin(home, world.log, world.lateness_seconds)
     object_id, _, subscription_id = home.exported()[0]
-    assert home.run("explain", object_id, subscription_id)["matched"]
+    assert home.run("explain", object_id, subscription_id)["pairs"]
     assert home.run("status")["home"] == home.path
     home.run("report", "--out", tmp_path / "page.html")
     home.run("metrics", "--out", tmp_path / "metrics.prom")
@@ -124,7 +124,7 @@ def test_killed_at_a_step_and_run_again(home: BucketHome, local: Home, world: Wr
 def test_a_store_that_misbehaves(
     home: BucketHome, local: Home, world: WrittenWorld, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some answers are refused or cut; commands may fail then, and are run again as they are."""
+    """Some requests are refused; commands may fail then, and are run again as they are."""
     ingests = [("ingest", "requests", *world.requests), ("ingest", "objects", *world.objects)]
     with faulty_store(server, 7, 0.01) as store:
         reached(store.url, monkeypatch)
