@@ -1,4 +1,4 @@
-"""A home in a bucket finds what a home in a folder finds, also where commands are killed.
+"""A home in a bucket finds what a home in a folder finds, whatever the store does, killed at any step.
 
 The store is a server process on loopback; all commands run as on a folder.
 """
@@ -15,6 +15,7 @@ from pststream.storage.files import files_at
 from tests.bad_store import Uploader
 from tests.bucket_home import BucketHome, new_bucket_home, use
 from tests.commands import KILLED, Home, run_here
+from tests.faulty_store import faulty_store
 from tests.killing import assert_as_the_twin, assert_same_tables, home_for, written
 from tests.moto_process import CREDENTIALS, moto_server
 from tests.worlds import WrittenWorld
@@ -118,6 +119,30 @@ def test_killed_at_a_step_and_run_again(home: BucketHome, local: Home, world: Wr
     home.match()
     assert_same_tables(home, local)
     assert_as_the_twin(home, world.log, world.lateness_seconds)
+
+
+def test_a_store_that_misbehaves(
+    home: BucketHome, local: Home, world: WrittenWorld, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some requests are refused; commands may fail then, and are run again as they are."""
+    ingests = [("ingest", "requests", *world.requests), ("ingest", "objects", *world.objects)]
+    with faulty_store(server, 7, 0.01) as store:
+        reached(store.url, monkeypatch)
+        for command in [*ingests, ("match",), ("status",)]:
+            assert any(comes_through(home, *command) for _ in range(60)), command
+    reached(server, monkeypatch)
+    assert store.faults > 3
+    assert_same_tables(home, local)
+    assert_as_the_twin(home, world.log, world.lateness_seconds)
+
+
+def comes_through(home: BucketHome, *command: str | Path) -> bool:
+    """Whether a command was done, and not only to be run again; no secret may be in what it says."""
+    result = run_here(*command, "--home", home.path, "--json")
+    said = result.out + result.err
+    assert result.code in (0, 1), said
+    assert not [secret for secret in CREDENTIALS.values() if len(secret) > 12 and secret in said]
+    return result.code == 0
 
 
 def test_what_a_bucket_does_not_do_is_refused(home: BucketHome, tmp_path: Path) -> None:
