@@ -62,7 +62,7 @@ def save_progress(home: Home, sink: str, progress: Progress, counts: Counts, rea
 def compact_progress(home: Home) -> None:
     """Join the table's small files when there are many."""
     sizes = pa.table(open_table(home.table(names.DELIVERIES)).get_add_actions()).column("size_bytes")
-    if pc.sum(pc.less(sizes, control.JOINED_BYTES)).as_py() > COMPACT_FILES:
+    if (pc.sum(pc.less(sizes, control.JOINED_BYTES)).as_py() or 0) > COMPACT_FILES:
         control.compact(home, names.DELIVERIES)
 
 

@@ -118,7 +118,7 @@ def test_micro_batch_finds_the_landing_folder(monkeypatch: pytest.MonkeyPatch) -
     assert micro_batch.main(["--home=h", "--landing="]) == 1
     monkeypatch.setenv("PSTSTREAM_LANDING", "l")
     assert micro_batch.main(["--home="]) == 1
-    assert [asked[-1] for asked in commands.asked] == ["h/landing", "l"]
+    assert [asked[-1] for asked in commands.asked] == [str(Path("h/landing").absolute()), "l"]
 
 
 def test_repartition_is_a_balance_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
