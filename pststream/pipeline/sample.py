@@ -90,7 +90,7 @@ def _objects(
     if after is not None:
         # By key, as `maintain` joins files.
         before = [file.high["object_key"] for file in data_files(home, names.OBJECTS, after)]
-        after_key = max(after_key, *before)
+        after_key = max([after_key, *before])
     recent = Range("object_key", after_key, names.NEVER_US)
     files = recent.files(files)
     rows = sum(file.rows for file in files)

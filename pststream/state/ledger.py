@@ -52,7 +52,7 @@ class Ledger:
         begun = self.last_batch or {"objects_after": 0, "requests_after": 0}
         first = {log: begun[f"{log}_after"] >> names.ROW_BITS for log in (names.OBJECTS, names.REQUESTS)}
         seq, kind = pds.field("file_seq"), pds.field("kind")
-        recent = (seq >= first[names.REQUESTS]) | ((kind == names.OBJECTS) & (seq >= first[names.OBJECTS]))
+        recent = (seq >= first[names.REQUESTS]) | (kind == names.OBJECTS)
         self.files = files_where(home, (seq >= first[names.OBJECTS]) & recent)
 
     def done(self, kind: str) -> list[dict[str, Any]]:

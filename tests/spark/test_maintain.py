@@ -77,3 +77,5 @@ def test_small_files_of_large_tables_are_joined_and_tell_the_same(tmp_path: Path
     home.match()
     assert [pair[:1] + pair[2:] for pair in home.exported() if pair[2] == "late"] == [("o3", "late")]
     assert home.run("check", "--all")["success"]
+    # Version 0 of `objects` is before the first of them.
+    assert home.run("plan", "--from-version", "0", "--dry-run")
