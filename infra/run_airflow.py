@@ -73,21 +73,23 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     here = Path.cwd()
     parser.add_argument("--port", type=int, default=8080)
     parser.add_argument("--airflow-home", type=Path, default=environment("AIRFLOW_HOME") or here / "airflow-home")
-    parser.add_argument("--home", type=Path, default=environment("PSTSTREAM_HOME") or here / "pststream-home")
+    parser.add_argument("--home", default=environment("PSTSTREAM_HOME"), help="a folder, or s3://bucket/prefix")
     parser.add_argument("--landing", default=environment("PSTSTREAM_LANDING"), help="a folder, or s3://bucket/prefix")
     parser.add_argument("--master", default=None, help="where Spark runs; default: infra/airflow/connections.json")
     parser.add_argument("--timeout", type=float, default=180, help="seconds to wait until it is healthy")
     parser.add_argument("--check", action="store_true", help="start, look, end")
     options = parser.parse_args(arguments)
-    options.landing = options.landing or options.home / "landing"
-    for name in ("airflow_home", "home", *([] if in_bucket(options.landing) else ["landing"])):
-        setattr(options, name, Path(getattr(options, name)).absolute())
+    options.home = options.home or here / "pststream-home"
+    options.landing = options.landing or f"{str(options.home).rstrip('/')}/landing"
+    for name in ("airflow_home", "home", "landing"):
+        if not in_bucket(getattr(options, name)):
+            setattr(options, name, Path(getattr(options, name)).absolute())
     return options
 
 
-def in_bucket(landing: str | Path) -> bool:
-    """Whether files land in a bucket."""
-    return str(landing).startswith("s3://")
+def in_bucket(place: str | Path) -> bool:
+    """Whether it is an address in a bucket, and no folder."""
+    return str(place).startswith(("s3://", "s3a://"))
 
 
 def airflow_environment(options: argparse.Namespace) -> dict[str, str]:

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pststream.names import HEARTBEAT
+from pststream.storage.files import files_at
 from tests.commands import ENTRY, ROOT, Home
 
 SECONDS = 400.0
@@ -22,12 +24,13 @@ class Watching:
 
     def __init__(self, home: Home, landing: Path, **environment: str) -> None:
         self.home, self.landing = home, landing
+        self._files = files_at(str(home.path))
         self._environment = {**os.environ, "PSTSTREAM_SPARK_MASTER": "local[2]", **environment}
 
     def __enter__(self) -> "Watching":
-        self._log = self.home.path.parent / f"{self.home.path.name}-watch.log"
+        self._log = self.landing.parent / f"{self.landing.name}-watch.log"
         command = [sys.executable, "-c", ENTRY, "run", str(self.landing), "--watch", "--json", "--home", self.home.path]
-        (self.home.path / "watch.json").unlink(missing_ok=True)
+        self._files.delete([HEARTBEAT])
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, stderr=log, text=True
@@ -47,7 +50,7 @@ class Watching:
     def pulse(self) -> dict[str, Any]:
         """Its heartbeat; empty before the first."""
         try:
-            found: dict[str, Any] = json.loads((self.home.path / "watch.json").read_text("utf-8"))
+            found: dict[str, Any] = json.loads(self._files.read(HEARTBEAT))
         except FileNotFoundError:
             return {}
         return found

@@ -59,13 +59,17 @@ class SegmentCache:
 
     def segment(self, paths: Paths) -> Segment:
         """The segment of data files of pieces."""
-        return Segment(**self._arrays(paths, lambda: build_segment(_read(paths, COLUMNS))._asdict()))
+        return Segment(**self.arrays(paths, lambda: build_segment(_read(paths, COLUMNS))._asdict()))
 
     def deletions(self, path: str) -> dict[str, np.ndarray]:
         """Keys and ends of a data file of deletions (matching/deletions.py)."""
-        return self._arrays((path,), lambda: build_deletions(_read((path,), DELETION_COLUMNS)))
+        return self.arrays((path,), lambda: build_deletions(_read((path,), DELETION_COLUMNS)))
 
-    def _arrays(self, paths: Paths, build: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    def arrays(self, paths: Paths, build: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        """What `build` makes of immutable data files, built by the first process of the node that asks for it.
+
+        paths: the files, or whatever else names the arrays for good
+        """
         if paths in self._kept:
             return self._kept[paths]
         entry = self.folder / hashlib.sha256("\n".join(paths).encode()).hexdigest()[:32]

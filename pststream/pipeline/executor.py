@@ -39,10 +39,15 @@ def work_of(home: Home, settings: Settings, version: int, batch_id: int = 0) -> 
     row = plan_row(home, version)
     retiring = retiring_plan(row)
     plans = (retiring.plan_version, version) if retiring else (version,)
+    place = (row["index_version"], row["workers"], batch_id)
+    return Work(home.path, version, plans, *place, (), *cache_place(settings))
+
+
+def cache_place(settings: Settings) -> tuple[str, int]:
+    """Folder of a node's cache, empty for the node's own choice, and the bytes that it may hold."""
     # What the driver's own environment says holds for its node; on each other one, what that node's says.
     folder = "" if settings.cache_dir == os.environ.get("PSTSTREAM_CACHE_DIR") else settings.cache_dir
-    place = (row["index_version"], row["workers"], batch_id)
-    return Work(home.path, version, plans, *place, (), folder, settings.cache_bytes)
+    return folder, settings.cache_bytes
 
 
 def deletions_of(files: Iterable[IndexFile], folder: str, max_bytes: int) -> Deletions:

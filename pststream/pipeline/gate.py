@@ -1,5 +1,6 @@
 """The landing gate: files that were read are judged as wholes; those that fail are held, the others go on."""
 
+import datetime as dt
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -12,20 +13,24 @@ from pststream.settings import Settings
 from pststream.state import control, quarantine
 from pststream.state.crash import crash_point
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger, recent_rows
+from pststream.state.ledger import recent_rows
 
 File = dict[str, Any]
 
 
 def gate(
-    home: Home, settings: Settings, files: Sequence[File], staged: Sequence[Staged]
+    home: Home,
+    settings: Settings,
+    files: Sequence[File],
+    staged: Sequence[Staged],
+    watermark: dt.datetime | None,
 ) -> tuple[list[File], list[File]]:
-    """Judge the files of one kind (rows as of `files`) and hold those that fail.
+    """Judge the files of one kind (rows as of `files`) and hold those that fail. `watermark`: greatest ts of the log.
 
     Returns the holds, and the files that failed but have changed since they were read: neither held nor taken in.
     The results are written first, so that a try that died is judged again and held once.
     """
-    judgements = _judged(home, settings, files, staged)
+    judgements = _judged(home, settings, files, staged, watermark)
     results = [_result(file, judged) for file, judged in zip(files, judgements, strict=True) if judged.results]
     if results:
         control.append(home, names.QUALITY_RESULTS, results)
@@ -40,8 +45,14 @@ def gate(
     return held, [file for file, _ in failed if file["sha256"] not in known]
 
 
-def _judged(home: Home, settings: Settings, files: Sequence[File], staged: Sequence[Staged]) -> list[Judgement]:
-    kind, watermark = files[0]["kind"], Ledger(home).watermark()
+def _judged(
+    home: Home,
+    settings: Settings,
+    files: Sequence[File],
+    staged: Sequence[Staged],
+    watermark: dt.datetime | None,
+) -> list[Judgement]:
+    kind = files[0]["kind"]
     past = Past(
         recent_rows(home, kind, max(RECENT, settings.gate_history)),
         control.micros_of(control.now()),

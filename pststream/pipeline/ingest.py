@@ -8,9 +8,7 @@ finished first, from the same files.
 
 import datetime as dt
 import json
-import os
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +20,7 @@ from pststream.pipeline.accept import ROWS_OF, Accepted, Accepting, accept
 from pststream.pipeline.fetch import Offered, Source, copy_again
 from pststream.pipeline.gate import File, gate
 from pststream.pipeline.judge import FIRST, judge
+from pststream.pipeline.local_files import hashed, readable
 from pststream.pipeline.spark_tasks import run_tasks
 from pststream.pipeline.stage import Staged, object_options, stage_file
 from pststream.quality.readers import find_files, sha256_of
@@ -72,7 +71,7 @@ def ingest(
     local = [path for path in paths if not path.startswith(names.BUCKETS)]
     found = find_files(local, options.format) if local else []
     if hold_unreadable:
-        found = _readable(found, progress)
+        found = readable(found, progress)
     taking = _Taking(home, settings, kind, options, hold_unreadable, progress)
     with home.locked():
         finish(home, settings, progress)
@@ -80,7 +79,7 @@ def ingest(
         known = taking.known([what for _, _, what in learnt.values()]) if addresses else set()
         sources = [Source(home, one, options.format, known, learnt, hold_unreadable) for one in addresses]
         if local:
-            taking.take(_hashed(found, hold_unreadable))
+            taking.take(hashed(home, found, hold_unreadable))
         try:
             for source in sources:
                 taking.skipped += source.skipped
@@ -120,12 +119,13 @@ class _Taking:
     def take(self, offered: Sequence[Offered]) -> None:
         """Take in those that are new, in the order offered; hold those that fail the gate."""
         home, settings = self._home, self._settings
-        files = self._new(offered)
+        ledger = Ledger(home)
+        files = self._new(offered, ledger)
         self._progress(f"{self._kind}: {len(files)} new files, {self.skipped} known")
         if not files:
             return
         staged = _staged(home, settings, files, self._hold_unreadable)
-        held, changed = gate(home, settings, files, staged)
+        held, changed = gate(home, settings, files, staged, ledger.watermark())
         for hold in held:
             self._progress(f"{hold['path']}: held in quarantine: {'; '.join(hold['reasons'])}")
         for file in changed:
@@ -133,9 +133,9 @@ class _Taking:
         self.held += held
         files, staged = _without([*held, *changed], files, staged)
         if files:
-            self.done += _begin(home, settings, files, staged, self._progress)
+            self.done += _begin(home, settings, files, staged, ledger, self._progress)
 
-    def _new(self, offered: Sequence[Offered]) -> list[File]:
+    def _new(self, offered: Sequence[Offered], ledger: Ledger) -> list[File]:
         """Ledger rows of the files whose content is new."""
         known, files = self.known([one.sha256 for one in offered]), []
         for one in offered:
@@ -144,15 +144,7 @@ class _Taking:
                 options = json.dumps(self._options.__dict__, sort_keys=True)
                 files.append({"kind": self._kind, **asdict(one), "options": options})
         self.skipped += len(offered) - len(files)
-        return _numbered(self._home, files)
-
-
-def _readable(paths: list[str], progress: Progress) -> list[str]:
-    """The paths of files that can be opened now: a link to nowhere, a pipe or a file of another user stops no other."""
-    able = [path for path in paths if Path(path).is_file() and os.access(path, os.R_OK)]
-    for path in sorted(set(paths) - set(able)):
-        progress(f"{path}: passed over, as it is no file that can be read")
-    return able
+        return _numbered(ledger, files)
 
 
 def release(
@@ -168,10 +160,11 @@ def release(
         finish(home, settings, progress)
         for hold in quarantine.held(home, numbers, quarantine.RELEASED):
             file = {name: hold[name] for name in ("kind", "sha256", "bytes", "options")}
-            files = _numbered(home, [file | {"path": f"{home.path}/{hold['copy']}"}])
+            ledger = Ledger(home)
+            files = _numbered(ledger, [file | {"path": f"{home.path}/{hold['copy']}"}])
             if in_bucket(home.path):
                 copy_again(home, files[0])
-            done += _begin(home, settings, files, _staged(home, settings, files), progress)
+            done += _begin(home, settings, files, _staged(home, settings, files), ledger, progress)
         quarantine.tidy(home)
         spool.tidy(home)
     return _figures(done, [], 0, [])
@@ -179,7 +172,8 @@ def release(
 
 def finish(home: Home, settings: Settings, progress: Progress) -> None:
     """Finish an ingest that was killed; the home is locked."""
-    unfinished = Ledger(home).unfinished_ingest()
+    ledger = Ledger(home)
+    unfinished = ledger.unfinished_ingest()
     if not unfinished:
         return
     progress(f"finishing ingest {unfinished[0]['ingest_id']}, which was left unfinished")
@@ -192,7 +186,7 @@ def finish(home: Home, settings: Settings, progress: Progress) -> None:
                 f"ingest {file['ingest_id']} was left unfinished, and {file['path']} is gone or has changed",
                 "put the file back as it was, then run this again",
             )
-    _told(home, settings, unfinished, _staged(home, settings, unfinished), progress)
+    _told(home, settings, unfinished, _staged(home, settings, unfinished), ledger, progress)
 
 
 def _is_whole(home: Home, file: File) -> bool:
@@ -201,24 +195,9 @@ def _is_whole(home: Home, file: File) -> bool:
     return Path(path).is_file() and sha256_of(path) == file["sha256"]
 
 
-def _hashed(paths: list[str], tolerant: bool) -> list[Offered]:
-    """Local files as they are offered to the log; one that is gone by now is left out, or InputFileError is raised."""
-
-    def offered(path: str) -> Offered | None:
-        try:
-            return Offered(str(Path(path).absolute()), sha256_of(path), Path(path).stat().st_size)
-        except (InputFileError, OSError):
-            if not tolerant:
-                raise
-            return None
-
-    with ThreadPoolExecutor(4) as pool:
-        return [one for one in pool.map(offered, paths) if one is not None]
-
-
-def _numbered(home: Home, files: list[File]) -> list[File]:
+def _numbered(ledger: Ledger, files: list[File]) -> list[File]:
     """The files as the next ingest of the log."""
-    ledger, at = Ledger(home), control.now()
+    at = control.now()
     place = {"ingest_id": ledger.next_ingest_id, "status": "started", "at": at}
     return [file | place | {"file_seq": seq} for seq, file in enumerate(files, ledger.next_file_seq)]
 
@@ -253,36 +232,38 @@ def _without(out: list[File], files: list[File], staged: list[Staged]) -> tuple[
 
 
 def _begin(
-    home: Home, settings: Settings, files: list[File], staged: list[Staged], progress: Progress
+    home: Home, settings: Settings, files: list[File], staged: list[Staged], ledger: Ledger, progress: Progress
 ) -> list[dict[str, Any]]:
     """Write an ingest's files to the ledger, and take them in."""
     control.append(home, names.FILES, files)
     crash_point("ingest.started")
-    return _told(home, settings, files, staged, progress)
+    return _told(home, settings, files, staged, ledger, progress)
 
 
 def _told(
-    home: Home, settings: Settings, files: list[File], staged: list[Staged], progress: Progress
+    home: Home, settings: Settings, files: list[File], staged: list[Staged], ledger: Ledger, progress: Progress
 ) -> list[dict[str, Any]]:
     """Take them in, and tell it as a run of lineage."""
     writes = [home.table(name) for name in (ROWS_OF[files[0]["kind"]], names.REJECTS)]
     reads = [file["path"] for file in files]
     with lineage.run(home.path, "ingest", files[0]["ingest_id"], reads, writes) as told:
-        done = _take_in(home, settings, files, staged, progress)
+        done = _take_in(home, settings, files, staged, ledger, progress)
         told.update({name: sum(row[name] for row in done) for name in ("rows", "accepted", "rejected")})
     return done
 
 
 def _take_in(
-    home: Home, settings: Settings, files: list[File], staged: list[Staged], progress: Progress
+    home: Home, settings: Settings, files: list[File], staged: list[Staged], ledger: Ledger, progress: Progress
 ) -> list[dict[str, Any]]:
-    """Judge and write the rows of the files of one ingest; returns their ledger rows, done."""
+    """Judge and write the rows of the files of one ingest; returns their ledger rows, done. `ledger`: as it was before
+    these files were done.
+    """
     context, folder = get_context(settings), f"{home.path}/{STAGING}"
     kind, ingest_id = files[0]["kind"], files[0]["ingest_id"]
-    watermarks = _watermarks(home, files, staged)
+    watermarks = _watermarks(ledger, files, staged)
     late_by = settings.lateness_seconds * 1_000_000
     horizons = {seq: FIRST if mark is None else mark - late_by for seq, mark in watermarks.items()}
-    verdicts = tuple(judge(context, home, kind, staged, horizons, folder))
+    verdicts = tuple(judge(context, home, settings, kind, staged, horizons, folder))
     of_file = {one.file_seq: one for one in staged}
     told = [
         Accepting(kind, home.path, ingest_id, of_file[f["file_seq"]], f["path"], horizons[f["file_seq"]], verdicts)
@@ -305,11 +286,11 @@ def _take_in(
     return done
 
 
-def _watermarks(home: Home, files: list[dict[str, Any]], staged: list[Staged]) -> dict[int, int | None]:
+def _watermarks(ledger: Ledger, files: list[dict[str, Any]], staged: list[Staged]) -> dict[int, int | None]:
     """Greatest ts (microseconds) in the files of objects before each of these; None if there is none."""
     if files[0]["kind"] != "objects":
         return {file["file_seq"]: None for file in files}
-    before = Ledger(home).watermark()
+    before = ledger.watermark()
     greatest = None if before is None else control.micros_of(before)
     own = {one.file_seq: one.max_time for one in staged}
     marks: dict[int, int | None] = {}

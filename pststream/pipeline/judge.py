@@ -17,8 +17,11 @@ from pststream import names
 from pststream.kernels.fold import duplicate_objects, judge_operations
 from pststream.kernels.tokens import hash_texts
 from pststream.pipeline.arrow import micros
+from pststream.pipeline.earlier import Wanted, earlier_rows
+from pststream.pipeline.executor import cache_place, segment_cache
 from pststream.pipeline.spark_tasks import Parcel, run_shuffled
 from pststream.pipeline.stage import ID_OF, Staged
+from pststream.settings import Settings
 from pststream.state.data_files import FileWriter, data_files, located
 from pststream.state.home import Home
 from pststream.state.ledger import key
@@ -33,7 +36,13 @@ FIRST = -(2**63)
 
 PART_ROWS = 2_000_000
 PROBE_ROWS = 5_000_000
-"""Up to so many new rows, stored rows are held against their ids before they travel."""
+"""Up to so many new rows, their ids are looked for among the stored rows; else all stored rows travel."""
+
+KEPT_ROWS = 50_000
+"""Files of fewer rows are read each time, which takes no longer than to find them in the node's cache."""
+
+KEPT_SLICES = 16
+"""Slices in the node's cache that a task looks into."""
 
 COLUMNS = {
     "objects": ["object_id", "ts"],
@@ -47,16 +56,34 @@ VERDICTS = pa.schema([("key", pa.int64()), ("reason", pa.string()), ("concerned"
 
 
 @dataclass(frozen=True)
+class Probe:
+    """Where the ids of the new rows are, and what a node keeps of the stored ones (pipeline/earlier.py)."""
+
+    paths: tuple[str, ...]
+    cache_dir: str
+    cache_bytes: int
+
+
+@dataclass(frozen=True)
 class Source:
-    """Rows to judge or to judge by: of a new file (`file`, with its horizon), or stored ones."""
+    """Rows to judge or to judge by: of a new file (`file_seq`, with its horizon), or stored ones; `kept`: which a node
+    keeps by id.
+    """
 
     slices: tuple[Slice, ...]
     file_seq: int | None = None
     horizon: int = FIRST
+    kept: bool = False
 
 
 def judge(
-    context: "SparkContext", home: Home, kind: str, staged: list[Staged], horizons: dict[int, int], folder: str
+    context: "SparkContext",
+    home: Home,
+    settings: Settings,
+    kind: str,
+    staged: list[Staged],
+    horizons: dict[int, int],
+    folder: str,
 ) -> list[str]:
     """Paths of the verdict files about the new rows; `horizons`: of each file, objects before it are late."""
     new = [Source(s.slices, s.file_seq, horizons.get(s.file_seq, FIRST)) for s in staged if s.rows]
@@ -64,8 +91,8 @@ def judge(
     if not new:
         return []
     first = key(min(s.file_seq for s in staged), 0)
-    stored = _stored(home, kind, first, min(horizons.values(), default=FIRST))
-    probe = tuple(s.path for s in staged if s.rows) if rows <= PROBE_ROWS else ()
+    probe = Probe(tuple(s.path for s in staged if s.rows), *cache_place(settings)) if rows <= PROBE_ROWS else None
+    stored = _stored(home, kind, first, min(horizons.values(), default=FIRST), KEPT_ROWS if probe else names.NEVER_US)
     parts = max(1, rows // PART_ROWS)
     receive = {"objects": _judge_objects, "requests": _judge_requests}[kind]
     found = run_shuffled(
@@ -74,14 +101,20 @@ def judge(
     return [path for path in found if path is not None]
 
 
-def _stored(home: Home, kind: str, first: int, horizon: int) -> list[Source]:
-    """Stored rows that can matter: of objects, those that are not before the least horizon."""
+def _stored(home: Home, kind: str, first: int, horizon: int, kept_rows: int) -> list[Source]:
+    """Stored rows that can matter: of objects, those that are not before the least horizon. Nodes keep files of
+    `kept_rows` and more.
+    """
     files = Range(KEY_OF[kind], FIRST, first - 1).files(data_files(home, kind))
     if kind == "objects":
         if horizon == FIRST:
             return []
         files = [file for file in files if file.may_hold("ts", horizon, names.NEVER_US)]
-    return [Source(slices) for slices in tasks_of(located(home, kind, files))]
+    large = tasks_of(located(home, kind, [file for file in files if file.rows >= kept_rows]))
+    small = tasks_of(located(home, kind, [file for file in files if file.rows < kept_rows]))
+    slices = [part for task in large for part in task]
+    kept = [tuple(slices[at : at + KEPT_SLICES]) for at in range(0, len(slices), KEPT_SLICES)]
+    return [*(Source(part, kept=True) for part in kept), *map(Source, small)]
 
 
 def is_late(rows: pa.RecordBatch, horizon: int) -> np.ndarray:
@@ -90,7 +123,7 @@ def is_late(rows: pa.RecordBatch, horizon: int) -> np.ndarray:
     return accepted & (micros(rows.column("ts").fill_null(pa.scalar(0, rows.column("ts").type))) < horizon)
 
 
-def _sent(kind: str, probe: tuple[str, ...], parts: int, source: Source) -> Iterator[Parcel]:
+def _sent(kind: str, probe: Probe | None, parts: int, source: Source) -> Iterator[Parcel]:
     """The rows of a source that may be judged or judge others, by the hash of their id."""
     for rows in _rows_of(kind, source, probe):
         ids = rows.column(ID_OF[kind])
@@ -102,12 +135,10 @@ def _sent(kind: str, probe: tuple[str, ...], parts: int, source: Source) -> Iter
             yield number, 0, rows.filter(pa.array(part == number))
 
 
-def _rows_of(kind: str, source: Source, probe: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+def _rows_of(kind: str, source: Source, probe: Probe | None) -> Iterator[pa.RecordBatch]:
     if source.file_seq is None:
-        known = _new_ids(kind, probe) if probe else None
-        for rows in read_slices(source.slices, [KEY_OF[kind], *COLUMNS[kind]]):
-            held = rows if known is None else rows.filter(pc.is_in(rows.column(ID_OF[kind]), known))
-            yield _judged_columns(kind, held, held.column(KEY_OF[kind]), FIRST)
+        for rows in _stored_rows(kind, source, probe):
+            yield _judged_columns(kind, rows, rows.column(KEY_OF[kind]), FIRST)
         return
     for rows in read_slices(source.slices, ["row", "reason", *COLUMNS[kind]]):
         kept = pc.is_null(rows.column("reason")).to_numpy(zero_copy_only=False)
@@ -118,6 +149,21 @@ def _rows_of(kind: str, source: Source, probe: tuple[str, ...]) -> Iterator[pa.R
         yield _judged_columns(kind, held, keys, source.horizon)
 
 
+def _stored_rows(kind: str, source: Source, probe: Probe | None) -> Iterator[pa.RecordBatch]:
+    columns = [KEY_OF[kind], *COLUMNS[kind]]
+    if probe is None:
+        yield from read_slices(source.slices, columns)
+        return
+    wanted = _new_ids(kind, probe.paths)
+    if source.kept:
+        cache = segment_cache(probe.cache_dir, probe.cache_bytes)
+        for part in source.slices:
+            yield from earlier_rows(cache, part, ID_OF[kind], columns, wanted)
+        return
+    for rows in read_slices(source.slices, columns):
+        yield rows.filter(pc.is_in(rows.column(ID_OF[kind]), wanted.ids))
+
+
 def _judged_columns(kind: str, rows: pa.RecordBatch, keys: pa.Array, horizon: int) -> pa.RecordBatch:
     columns = {name: rows.column(name) for name in COLUMNS[kind]}
     return pa.RecordBatch.from_pydict(
@@ -126,11 +172,11 @@ def _judged_columns(kind: str, rows: pa.RecordBatch, keys: pa.Array, horizon: in
 
 
 @lru_cache(maxsize=1)
-def _new_ids(kind: str, paths: tuple[str, ...]) -> pa.Array:
+def _new_ids(kind: str, paths: tuple[str, ...]) -> Wanted:
     """The distinct ids of the staged rows."""
     slices = tuple(Slice(path, 0, 2**62) for path in paths)
     found = [rows.column(0).drop_null() for rows in read_slices(slices, [ID_OF[kind]])]
-    return pc.unique(pa.chunked_array(found, pa.string()))
+    return Wanted(pc.unique(pa.chunked_array(found, pa.string())))
 
 
 Judged = tuple[np.ndarray, pa.Array, pa.Array]

@@ -36,9 +36,8 @@ from pststream.state.session import get_context
 from pststream.state.slices import Range, tasks_of
 
 Progress = Callable[[str], None]
-COMPACT_EVERY = 32
+COMPACT_EVERY = 8
 """The small files of the ledgers are joined after so many batches."""
-"""Batches after which the ledgers' small files are joined."""
 
 
 @dataclass
@@ -67,12 +66,13 @@ def match(
     home.check()
     batches: list[dict[str, Any]] = []
     with home.locked():
-        while (batch := _next_batch(home, settings, max_objects or settings.max_objects)) is not None:
+        while (pending := _next_batch(home, settings, max_objects or settings.max_objects)) is not None:
+            batch, ledger = pending
             text = f"objects {batch['objects_after']}..{batch['objects_to']}"
             text += f", requests {batch['requests_after']}..{batch['requests_to']}, plan {batch['plan_version']}"
             progress(_note(batch, text))
             with lineage.run(home.path, "match", batch["batch_id"], *_lineage(home)) as told:
-                done = run_batch(home, settings, batch)
+                done = run_batch(home, settings, batch, ledger)
                 told.update(summary(done))
             batches.append(summary(done))
             progress(_note(done, f"{done['objects']} objects, {done['matches']} matches, {done['seconds']}"))
@@ -102,12 +102,14 @@ def summary(row: dict[str, Any]) -> dict[str, Any]:
     return {**{name: row[name] for name in kept}, "seconds": json.loads(row["seconds"])}
 
 
-def _next_batch(home: Home, settings: Settings, max_objects: int) -> dict[str, Any] | None:
-    """The batch that was left unfinished, else a new one over what is pending, written to the ledger; None: nothing."""
+def _next_batch(home: Home, settings: Settings, max_objects: int) -> tuple[dict[str, Any], Ledger] | None:
+    """The batch that was left unfinished, else a new one over what is pending, written to the ledger; and the ledger as
+    it was before. None: nothing.
+    """
     ledger = Ledger(home)
     unfinished = ledger.unfinished_batch()
     if unfinished is not None:
-        return unfinished
+        return unfinished, ledger
     pending = ledger.pending(max_objects)
     if pending.empty:
         return None
@@ -127,11 +129,11 @@ def _next_batch(home: Home, settings: Settings, max_objects: int) -> dict[str, A
     }
     control.append(home, names.BATCHES, [batch])
     crash_point("match.started")
-    return batch
+    return batch, ledger
 
 
-def run_batch(home: Home, settings: Settings, batch: dict[str, Any]) -> dict[str, Any]:
-    """Do a batch that stands in the ledger; every step may have been done before."""
+def run_batch(home: Home, settings: Settings, batch: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
+    """Do a batch that stands in the ledger (`ledger`: as it was before); every step may have been done before."""
     clock = Clock()
     get_context(settings)
     clock.lap("session")
@@ -142,7 +144,6 @@ def run_batch(home: Home, settings: Settings, batch: dict[str, Any]) -> dict[str
     clock.lap("index")
     crash_point("match.indexed")
     work = replace(work, files=tuple(index_files(home, batch["plan_version"])))
-    ledger = Ledger(home)
     reports = matched(home, settings, work, _scans(home, batch, ledger), batch["requests_after"])
     for report in reports:
         report.index_seconds += sum(told.built_seconds.get(report.worker, 0.0) for told in reports)

@@ -6,8 +6,9 @@ Tables are read and written by the tasks (state/slices.py, state/data_files.py);
 small value a task.
 """
 
+import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import count, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,6 +28,9 @@ Parcel = tuple[int, int, pa.RecordBatch]
 
 SLOTS_PER_CORE = 2
 
+_TASKS = count(1)
+"""Numbers of the tasks of this process."""
+
 MOST_SLOTS = 1024
 """Of a cluster: its cores at the moment tell little, as the first tasks are cut before the nodes have come."""
 
@@ -39,7 +43,9 @@ def run_tasks(context: "SparkContext", tasks: Sequence[Task], work: Callable[[Ta
 
     def run(numbers: Iterable[int]) -> Iterator[Value]:
         same_code.check(code)
-        return (work(held[number]) for number in numbers)
+        for number in numbers:
+            yield work(held[number])
+        _freeze()
 
     return _collected(context.parallelize(range(len(held)), len(held)).mapPartitions(run))
 
@@ -67,6 +73,7 @@ def run_shuffled(
             for part, tag, rows in work(held[number]):
                 if rows.num_rows:
                     yield part, (tag, packed(rows))
+        _freeze()
 
     def take(parcels: Iterable[tuple[int, tuple[int, bytes]]]) -> Iterator[Value]:
         same_code.check(code)
@@ -74,9 +81,22 @@ def run_shuffled(
             parcels = sorted(parcels, key=itemgetter(0))
         for part, mine in groupby(parcels, key=itemgetter(0)):
             yield receive(part, ((tag, unpacked(data)) for _, (tag, data) in mine))
+        _freeze()
 
     sent = context.parallelize(range(len(held)), len(held)).mapPartitions(send)
     return _collected(sent.partitionBy(slots, lambda part: part % slots).mapPartitions(take))
+
+
+def _freeze() -> None:
+    """Leave what this process has loaded to no further search for garbage, after 1, 2, 4, 8, … tasks.
+
+    Spark has its Python workers search all they hold after each task, and modules and kernels are so many objects that
+    this takes longer than a small task.
+    """
+    number = next(_TASKS)
+    if number & (number - 1) == 0:
+        gc.collect()
+        gc.freeze()
 
 
 def _code(context: "SparkContext") -> str:

@@ -25,6 +25,7 @@ from pststream.state import control
 from pststream.state.heartbeat import Heart
 from pststream.state.home import RUNNER, Home
 from pststream.state.session import get_context, kill_spark, spark_lives
+from pststream.storage.addresses import in_bucket
 
 FATAL = (UsageError, SettingError, HomeError)
 """Errors that another round would meet again."""
@@ -40,6 +41,9 @@ LOOK_SHARE = 0.05
 
 LEAST_PAUSE, MOST_PAUSE = 1.0, 60.0
 """After a round that failed; twice as long after each further one."""
+
+TURN_SECONDS, BUCKET_TURN_SECONDS = 0.1, 0.5
+"""After a round that found something to do, the next comes so soon: twice as long as upkeep takes to see its turn."""
 
 STEP_SECONDS = 0.25
 
@@ -115,7 +119,9 @@ class _Watcher:
         """Round after round, until the end is asked for."""
         while not self.ending.asked:
             pause = self._try()
-            self._pause(max(pause, self.settings.watch_seconds, self.arrivals.look_seconds / LOOK_SHARE))
+            turn = BUCKET_TURN_SECONDS if in_bucket(self.home.path) else TURN_SECONDS
+            least = turn if self._pending else self.settings.watch_seconds
+            self._pause(max(pause, least, self.arrivals.look_seconds / LOOK_SHARE))
 
     def _try(self) -> float:
         """A round; returns the seconds to wait before the next at least."""

@@ -58,6 +58,8 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
         # A fresh Python worker would load and compile kernels and map segments again in each task.
         "spark.python.worker.reuse": "true",
+        # Between the JVM and its Python workers, TCP over loopback makes a small task take more than twice as long.
+        "spark.python.unix.domain.socket.enabled": "true",
         # The default of 50 tasks a Delta snapshot makes a small commit take seconds.
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.shuffle.partitions": "4",

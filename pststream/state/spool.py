@@ -2,8 +2,8 @@
 
 A copy lies below `spool/` in the home, where every task can read it, in a folder named by its hash: it is renamed to
 there when it is whole. Of a home in a bucket it lies on this node (`Home.work`). It goes when its ingest is done.
-What was learnt (the hash of an object of this ETag) saves
-copying an object again to see that it is known; it may be lost at any time.
+What was learnt (the hash of an object of this ETag, of a local file of this stamp) saves copying or reading it again to
+see that it is known; it may be lost at any time.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ FOLDER = "spool"
 _LEARNT = "learnt.json"
 
 Learnt = dict[str, tuple[str, int, str]]
-"""Address -> ETag, size in bytes, and what was learnt of the object."""
+"""Address or path -> ETag or stamp, size in bytes, and what was learnt of the object or file."""
 
 
 def local_path(home: Home, file: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from pststream.settings import load_settings
 from pststream.state import control, quarantine
 from pststream.state.heartbeat import Heart
 from pststream.state.home import Home
-from tests.dags.test_run import Ran
+from tests.dags.ran import Ran
 from tests.matched_homes import add_matched_batch, add_subscriptions
 from tests.unit.reports.commands.homes import add_batch, add_file, add_plan, halves, reject, thing
 

@@ -10,7 +10,7 @@ from pststream.state import control
 from pststream.state.home import Home as Tables
 from tests.commands import Home, new_home
 from tests.dags.landing import fill
-from tests.dags.test_run import Ran
+from tests.dags.ran import Ran
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 

@@ -18,6 +18,7 @@ from tests.commands import KILLED, Home, run_here
 from tests.faulty_store import faulty_store
 from tests.killing import assert_as_the_twin, assert_same_tables, home_for, written
 from tests.moto_process import CREDENTIALS, moto_server
+from tests.watching import Watching, landing_folder
 from tests.worlds import WrittenWorld
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -94,6 +95,27 @@ def test_a_bucket_is_as_good_as_a_folder(home: BucketHome, local: Home, world: W
     home.run("backup", "--out", tmp_path / "copy")
     assert_same_tables(Home(tmp_path / "copy"), home)
     assert not [name for name in files_at(home.path).names() if name.startswith(("staging/", "spool/"))]
+
+
+def test_a_watcher_keeps_its_home_in_a_bucket(
+    home: BucketHome, local: Home, world: WrittenWorld, tmp_path: Path
+) -> None:
+    """The heartbeat and the lease of the runner lie in the bucket too; upkeep gets its turn."""
+    landing = landing_folder(tmp_path / "landing")
+    with Watching(home, landing) as watching:
+        landed = [("requests", file) for file in world.requests] + [("objects", file) for file in world.objects]
+        for number, (kind, file) in enumerate(landed):
+            watching.land(kind, file)
+            watching.until_idle(number + 1)
+        refused = run_here("run", landing, "--home", home.path, "--json")
+        assert (refused.code, refused.json["kind"]) == (1, "RunnerBusy")
+        assert home.run("maintain")["files_after"] > 0
+        assert home.run("status")["watcher"]["alive"]
+        code, document, _ = watching.end()
+    assert (code, document["batches"], document["failures"]) == (0, len(landed), 0)
+    assert home.run("status")["watcher"]["state"] == "stopped"
+    assert (home.exported(), home.rejects()) == (local.exported(), local.rejects())
+    assert_as_the_twin(home, world.log, world.lateness_seconds)
 
 
 def test_a_held_file_is_released(home: BucketHome, world: WrittenWorld, tmp_path: Path) -> None:

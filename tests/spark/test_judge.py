@@ -1,4 +1,4 @@
-"""The log judges alike in one part and in many, and with or without looking the stored ids up first."""
+"""The log judges alike in one part and in many, with or without looking the stored ids up first, read or kept."""
 
 from pathlib import Path
 
@@ -13,10 +13,13 @@ from tests.spark.test_invariance import by_rule
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("probe", [0, judge.PROBE_ROWS])
-def test_parts_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, probe: int) -> None:
+@pytest.mark.parametrize(
+    ("probe", "kept"), [(0, 1), (judge.PROBE_ROWS, 1), (judge.PROBE_ROWS, judge.KEPT_ROWS)], ids=["all", "kept", "read"]
+)
+def test_parts_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, probe: int, kept: int) -> None:
     monkeypatch.setattr(judge, "PART_ROWS", 10)
     monkeypatch.setattr(judge, "PROBE_ROWS", probe)
+    monkeypatch.setattr(judge, "KEPT_ROWS", kept)
     world = worlds.write_world(tmp_path, worlds.random_world(41, objects=150, requests=150, files=3), 41)
     home = new_home(tmp_path / "home", planner="grid", workers=2, lateness_seconds=world.lateness_seconds)
     for kind, files in (("objects", world.objects), ("requests", world.requests)):

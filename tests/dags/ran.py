@@ -1,0 +1,31 @@
+"""A DAG run by Airflow's own `dag.test`: its states and what its tasks returned."""
+
+from typing import Any
+
+
+class Ran:
+    """A DAG run that is over."""
+
+    def __init__(self, dag: Any, form: dict[str, Any]) -> None:
+        self._run = dag.test(run_conf=form)
+        self.state = str(self._run.state)
+        self.tries = {ti.task_id: ti.try_number for ti in self._run.get_task_instances()}
+        self.states = {ti.task_id: str(ti.state) for ti in self._run.get_task_instances()}
+
+    def xcom(self, task: str) -> Any:
+        """What a task returned."""
+        from airflow.models.xcom import XComModel
+        from airflow.utils.session import create_session
+
+        with create_session() as session:
+            wanted = {"run_id": self._run.run_id, "task_id": task, "key": "return_value"}
+            return XComModel.deserialize_value(session.query(XComModel).filter_by(**wanted).one())
+
+    def events(self) -> list[dict[str, Any]]:
+        """The extras of the asset events that the run wrote."""
+        from airflow.models.asset import AssetEvent
+        from airflow.utils.session import create_session
+
+        with create_session() as session:
+            events = session.query(AssetEvent).filter_by(source_run_id=self._run.run_id).all()
+            return [event.extra for event in events]

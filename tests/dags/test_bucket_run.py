@@ -1,0 +1,49 @@
+"""The DAGs, and the page, on a home in a bucket of a server on loopback."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream.reports import site
+from pststream.state import control
+from pststream.state.home import Home
+from tests.bad_store import Uploader
+from tests.bucket_home import BucketHome, use
+from tests.dags.landing import ACCEPTED, PAIRS, fill
+from tests.dags.ran import Ran
+from tests.moto_process import moto_server
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BucketHome]:
+    """A home that is not there yet."""
+    monkeypatch.setenv("PSTSTREAM_WORKERS", "2")
+    monkeypatch.setenv("PSTSTREAM_SIGMA", "100000")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+    with moto_server() as url:
+        address = use(url, monkeypatch)
+        Uploader(url).new_bucket()
+        yield BucketHome(address, tmp_path)
+
+
+def test_a_day_of_a_home_in_a_bucket(dagbag: Any, home: BucketHome, tmp_path: Path) -> None:
+    fill(tmp_path / "landing")
+    place = {"home": home.path}
+    ran = Ran(dagbag.dags["micro_batch"], place | {"landing": str(tmp_path / "landing")})
+    assert ran.state == "success"
+    assert (ran.xcom("match")["accepted"], ran.xcom("match")["matches"]) == (ACCEPTED, len(PAIRS))
+    repartitioned = Ran(dagbag.dags["repartition"], place | {"planner": "grid", "workers": 3})
+    assert repartitioned.state == "success" and repartitioned.xcom("apply")["plan_version"] == 2
+    for name in ("check_tables", "maintain", "health"):
+        assert Ran(dagbag.dags[name], place).state == "success", name
+    assert [(object_id, subscription_id) for object_id, _, subscription_id in home.exported()] == PAIRS
+    (object_id, subscription_id), *_ = PAIRS
+    told = site.overview(home.path)
+    assert told.status == 200 and "Balance of the workers" in told.text
+    assert object_id in site.thing(home.path, object_id, subscription_id).text
+    assert subscription_id in site.subscription(home.path, subscription_id).text
+    assert control.version(Home(home.path), "plans") >= 2

@@ -1,0 +1,102 @@
+"""A file's hash is computed once, and again when the file may have changed."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pststream.errors import InputFileError
+from pststream.pipeline import local_files
+from pststream.quality.files import sha256_of
+from pststream.state import spool
+from pststream.state.home import Home
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of files that are hashed from now on; few bytes are many, and a file settles at once."""
+    told: list[str] = []
+
+    def hashing(path: str) -> str:
+        told.append(Path(path).name)
+        return sha256_of(path)
+
+    monkeypatch.setattr(local_files, "sha256_of", hashing)
+    monkeypatch.setattr(local_files, "FEW_BYTES", 0)
+    monkeypatch.setattr(local_files, "SETTLED_SECONDS", -60.0)
+    return told
+
+
+def landed(folder: Path, **files: str) -> list[str]:
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return sorted(str(path) for path in folder.iterdir())
+
+
+def assert_right(home: Home, paths: list[str]) -> None:
+    found = local_files.hashed(home, paths, tolerant=False)
+    assert [(one.path, one.sha256, one.bytes) for one in found] == [
+        (path, sha256_of(path), Path(path).stat().st_size) for path in paths
+    ]
+
+
+def test_a_file_is_read_once(home: Home, tmp_path: Path, read: list[str]) -> None:
+    paths = landed(tmp_path / "in", a="tea", b="milk")
+    assert_right(home, paths)
+    assert sorted(read) == ["a", "b"]
+    assert_right(home, paths)
+    assert len(read) == 2
+    paths = landed(tmp_path / "in", c="jam")
+    assert_right(home, paths)
+    assert read[2:] == ["c"]
+
+
+def test_a_changed_file_is_read_again(home: Home, tmp_path: Path, read: list[str]) -> None:
+    """Of the same size, and with its time set back; or another file under its name."""
+    paths = landed(tmp_path / "in", a="tea", b="milk")
+    assert_right(home, paths)
+    before = os.stat(paths[0])
+    Path(paths[0]).write_text("pea")
+    os.utime(paths[0], ns=(before.st_atime_ns, before.st_mtime_ns))
+    Path(tmp_path / "other").write_text("silk")
+    os.replace(tmp_path / "other", paths[1])
+    assert_right(home, paths)
+    assert len(read) == 4
+
+
+def test_a_file_that_just_changed_is_not_learnt(
+    home: Home, tmp_path: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_files, "SETTLED_SECONDS", 60.0)
+    paths = landed(tmp_path / "in", a="tea")
+    assert_right(home, paths)
+    assert_right(home, paths)
+    assert read == ["a", "a"]
+
+
+def test_few_bytes_are_read_each_time(
+    home: Home, tmp_path: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_files, "FEW_BYTES", 1000)
+    paths = landed(tmp_path / "in", a="tea")
+    assert_right(home, paths)
+    assert_right(home, paths)
+    assert read == ["a", "a"] and spool.read_learnt(home) == {}
+
+
+def test_what_is_gone_is_forgotten(home: Home, tmp_path: Path, read: list[str]) -> None:
+    paths = landed(tmp_path / "in", a="tea", b="milk")
+    spool.write_learnt(home, {"s3://bucket/key": ("etag", 3, "hash")})
+    assert_right(home, paths)
+    Path(paths[0]).unlink()
+    with pytest.raises(InputFileError):
+        local_files.hashed(home, paths, tolerant=False)
+    assert [one.path for one in local_files.hashed(home, paths, tolerant=True)] == paths[1:]
+    assert_right(home, paths[1:])
+    assert set(spool.read_learnt(home)) == {paths[1], "s3://bucket/key"}
