@@ -17,6 +17,9 @@ from pststream.kernels.select import cheapest_subset, greedy_scan, taken_before,
 MOST_BITS = 1 << 34
 """Bits that dynamic programming may keep: 2 GiB."""
 
+ROW_BITS = 64
+"""Of each size, beside a bit for each cell: its load, as float64."""
+
 WORST_ERROR = 0.01
 """Greatest part of the cost by which coarser sizes may make dynamic programming miss the least."""
 
@@ -72,10 +75,11 @@ def dynamic(loads: np.ndarray, sizes: np.ndarray, wanted: float, seed: int = 0) 
     last, bound = greedy_scan(order, loads, sizes, wanted)
     if last < 0:
         return order
-    step = max(1, -(-len(loads) * (bound + 1) // MOST_BITS))
+    bits = len(loads) + ROW_BITS
+    step = max(1, -(-bits * (bound + 1) // MOST_BITS))
     if step > 1 and len(loads) * step > WORST_ERROR * bound:
         raise UsageError(
-            f"dp over {len(loads)} cells and {bound} bytes needs {len(loads) * bound / 8e9:,.1f} GB,"
+            f"dp over {len(loads)} cells and {bound} bytes needs {bits * bound / 8e9:,.1f} GB,"
             f" and steps of {step} bytes could miss the least cost by more than {WORST_ERROR:.0%}",
             "use gr",
         )

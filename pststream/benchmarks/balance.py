@@ -36,6 +36,8 @@ def run_select(scale: str, seed: int, settings: Settings, progress: Callable[[st
     """Milliseconds to select a fifth of the load, by number of cells; -1 where a method refuses."""
     rng = np.random.default_rng([seed, 5])
     figures: dict[str, float] = {}
+    for method in METHODS:  # a kernel is loaded at its first call
+        select_cells(method, np.arange(1.0, 9.0), np.arange(1, 9), 5.0)
     for count in CELLS[scale]:
         loads, sizes = rng.lognormal(0.0, 1.5, count), np.ceil(rng.lognormal(3.0, 1.5, count)).astype(np.int64)
         for method in METHODS:

@@ -39,7 +39,9 @@ LEAST_SHARE = 1 / 64
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
-    """The settings `cost_*`, and how well they tell the measured load of workers."""
+    """The settings `cost_*`, and how well such tell the load of workers that they were not fitted to: those of each
+    workload and plan are told by constants that were fitted to all the others.
+    """
     subscriptions, objects = SIZES[scale]
     points = []
     for style in STYLES:
@@ -54,10 +56,9 @@ def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], Non
                 points.append(np.column_stack([warm, built[:, -1] - warm[:, -1]]))
     sent, stored, read, matched, cpu, build = np.concatenate(points).T
     insert = max(float(build.sum() / stored.sum()), 0.0)
-    # Each point counts by its relative error, so that small workers count as much as large ones.
     terms = np.column_stack([sent * stored, sent, read, matched])
-    fitted, _ = nnls(terms / cpu[:, None], np.ones(len(cpu)))
-    predicted, (check, handle, posting, found) = terms @ fitted, fitted
+    check, handle, posting, found = _fitted(terms, cpu)
+    predicted = _told_by_others(terms, cpu, np.repeat(np.arange(len(points)), [len(part) for part in points]))
     figures = {
         "cost_check": float(check),
         "cost_object": float(handle),
@@ -77,6 +78,21 @@ def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], Non
             "total_error": at_most(abs(figures["total_over_measured"] - 1), 0.15),
         },
     }
+
+
+def _fitted(terms: np.ndarray, cpu: np.ndarray) -> np.ndarray:
+    """What each term costs. Each point counts by its relative error, so that small workers count as much as large."""
+    found: np.ndarray = nnls(terms / cpu[:, None], np.ones(len(cpu)))[0]
+    return found
+
+
+def _told_by_others(terms: np.ndarray, cpu: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Seconds of each point, as told by what was fitted to the points of the other groups."""
+    told = np.empty(len(cpu))
+    for number in np.unique(group):
+        mine = group == number
+        told[mine] = terms[mine] @ _fitted(terms[~mine], cpu[~mine])
+    return told
 
 
 def _batch(bench: BenchHome, settings: Settings, objects: int) -> np.ndarray:

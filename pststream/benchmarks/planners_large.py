@@ -7,7 +7,7 @@ import tempfile
 from typing import Any
 
 from pststream.benchmarks.homes import BenchHome
-from pststream.benchmarks.planners import WORKERS, WORKLOADS, Progress, measured
+from pststream.benchmarks.planners import ROUNDS, WORKERS, WORKLOADS, Progress, measured
 from pststream.benchmarks.targets import at_least
 from pststream.settings import Settings
 
@@ -27,7 +27,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             bench.add_subscriptions(subscriptions, WORKLOADS[name])
             bench.add_objects(objects)
             progress(f"workload {name}")
-            figures |= measured(name, bench, settings, PLANNERS, 1, progress)
+            figures |= measured(name, bench, settings, PLANNERS, ROUNDS[scale], progress)
         if scale == "full":
             ratio = f"{name}_hybrid_over_best"
             targets[ratio] = at_least(figures[ratio], wanted)

@@ -1,6 +1,7 @@
 """The hybrid planner: space and text together, each where it makes the smaller load (PS2Stream's kd-text tree)."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,13 +20,16 @@ from pststream.partitioning.nodes import (
 )
 from pststream.partitioning.similar_regions import similar_regions
 from pststream.space.bounds import COLUMNS, ROWS, bounds_of
-from pststream.workload.cost import IDLE, CostModel
+from pststream.workload.cost import CostModel
 from pststream.workload.counts import region_counts
 from pststream.workload.postings import postings_of
 
 DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "theta": 128}
 REAL_DEFAULTS = {"delta": (0.15, 0.0), "sigma": (1.1, 1.0)}
 """Default and least value of each."""
+
+PRICE = 1.02
+"""Greatest load for which balance is bought, over the least there is: what is balanced may do more work in all."""
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
@@ -41,7 +45,8 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     that can be is. And lines 13-27 are run from more than phase one's nodes: with the whole space in N_s, for as many
     nodes as workers and for twice as many. Medians and whole numbers of parts can leave phase one's regions worse
     balanced than a tree that is cut by load from the root; and with two nodes a worker, merging can put many rare terms
-    with few frequent ones. The plan whose most loaded worker is least loaded is taken.
+    with few frequent ones. The plan whose most loaded worker is least loaded is taken; where that violates sigma,
+    another that does not, if its greatest load is at most PRICE of the least.
     """
     real = real_numbers("hybrid", options, REAL_DEFAULTS)
     chosen = whole_numbers("hybrid", {k: v for k, v in options.items() if k not in REAL_DEFAULTS}, DEFAULTS)
@@ -50,9 +55,10 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     workload = Workload(region_counts(sample, grid), postings_of(sample, grid), cost.rates(sample))
     most = max(chosen["theta"], workers)
     starts = _starts(workers, workload, real["delta"], most)
-    found = [_balanced(nodes, workers, workload, real["sigma"], most) for nodes in starts]
-    _, leaves, node_worker = min(found, key=lambda balanced: balanced[0])
-    return plan_of_nodes(leaves, node_worker, grid, workload.postings.term_ids, workers, told)
+    found = [one for nodes in starts for one in _balanced(nodes, workers, workload, real["sigma"], most)]
+    least = min(one.load for one in found)
+    taken = min(found, key=lambda one: (not (one.held and one.load <= PRICE * least), one.load))
+    return plan_of_nodes(taken.nodes, taken.place, grid, workload.postings.term_ids, workers, told)
 
 
 def _starts(workers: int, workload: Workload, delta: float, most: int) -> Iterator[list[LeafNode]]:
@@ -75,24 +81,35 @@ def _enough_nodes(nodes: list[LeafNode], workers: int, workload: Workload) -> li
     return [part for node, number in zip(nodes, parts) for part in partition_node(node, number, workload)]
 
 
-def _balanced(
-    nodes: list[LeafNode], workers: int, workload: Workload, sigma: float, most: int
-) -> tuple[float, list[LeafNode], np.ndarray]:
-    """The greatest load, the nodes and the worker of each, cut and merged until loads are balanced (lines 17-27)."""
+@dataclass(frozen=True)
+class _Merged:
+    """Nodes, the worker of each, the greatest load of a worker, and whether sigma holds."""
+
+    nodes: list[LeafNode]
+    place: np.ndarray
+    load: float
+    held: bool
+
+
+def _merged(nodes: list[LeafNode], workers: int, workload: Workload, sigma: float) -> _Merged:
     place, loads = merge(nodes, workers, workload.rates)
-    best = (float(loads.max()), nodes, place)
+    return _Merged(nodes, place, float(loads.max()), bool(loads.max() <= sigma * loads.min()))
+
+
+def _balanced(nodes: list[LeafNode], workers: int, workload: Workload, sigma: float, most: int) -> Iterator[_Merged]:
+    """The nodes, cut and merged again and again until loads are balanced, none can be cut or they are `most` (lines
+    17-27).
+    """
     stuck: set[int] = set()
-    while loads.max() > sigma * min(loads.min(), IDLE) and len(nodes) < most:
+    yield (merged := _merged(nodes, workers, workload, sigma))
+    while not merged.held and len(nodes) < most:
         able = [i for i, node in enumerate(nodes) if id(node) not in stuck and node.load > 0.0]
         if not able:
-            break
+            return
         at = max(able, key=lambda i: nodes[i].load)
         parts = partition_node(nodes[at], 2, workload)
         if len(parts) == 1:
             stuck.add(id(nodes[at]))
             continue
         nodes = nodes[:at] + parts + nodes[at + 1 :]
-        place, loads = merge(nodes, workers, workload.rates)
-        if loads.max() < best[0]:
-            best = (float(loads.max()), nodes, place)
-    return best
+        yield (merged := _merged(nodes, workers, workload, sigma))

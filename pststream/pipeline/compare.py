@@ -24,7 +24,7 @@ from pststream.domain.plan import PartitionPlan
 from pststream.errors import PstError, UsageError
 from pststream.pipeline.executor import work_of
 from pststream.pipeline.match import match, matched
-from pststream.pipeline.match_tasks import NEW, Scan
+from pststream.pipeline.match_tasks import NEW, Report, Scan
 from pststream.pipeline.plan import new_plan
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
@@ -50,8 +50,8 @@ def compare(
 ) -> dict[str, Any]:
     """Plan and match with each planner; `objects`: about so many of the newest, in whole files.
 
-    In each of `rounds` every planner has its turn, and of the seconds of a worker the least count: on a machine that
-    others use too, what comes on top is theirs.
+    Under each plan the objects are matched `rounds` times, and of the seconds of a worker the least count: on a machine
+    that others use too, what comes on top is theirs.
     Returns {"plans": [figures of each, the best throughput first], "objects", "requests", "matches", "workers"}.
     Raises UsageError for a home without objects or requests, PstError if two planners do not find the same matches.
     """
@@ -64,12 +64,11 @@ def compare(
         if {file["kind"] for file in _done(home)} != {"objects", "requests"}:
             raise UsageError(f"home {home.path} holds no objects or no requests", "ingest some first")
         progress("warming up")
-        _measured(home, settings, planners[0], objects)
-        runs: dict[str, list[_Run]] = {planner: [] for planner in planners}
-        for planner in list(planners) * rounds:
+        _measured(home, settings, planners[0], objects, 1)
+        figures = []
+        for planner in planners:
             progress(f"{planner}: planning and matching")
-            runs[planner].append(_measured(home, settings, planner, objects))
-    figures = [_figures(planner, runs[planner]) for planner in planners]
+            figures.append(_figures(planner, _measured(home, settings, planner, objects, rounds)))
     found = {f["planner"]: f["matches"] for f in figures}
     if len(set(found.values())) > 1:
         raise PstError(f"planners found different numbers of matches: {found}", "please report this: it is a fault")
@@ -86,6 +85,7 @@ class _Run:
     """What one run under a planner's plan was.
 
     plan_row  of `plans`; planned  seconds to plan; batch  row of the ledger; loads  rows of `unit_loads` of the workers
+    worker_seconds  float64[workers], CPU, the least of each over the rounds
     """
 
     plan: PartitionPlan
@@ -93,20 +93,14 @@ class _Run:
     planned: float
     batch: dict[str, Any]
     loads: pa.Table
-
-    @property
-    def worker_seconds(self) -> np.ndarray:
-        """CPU seconds of each worker: float64[workers]."""
-        seconds = np.zeros(self.plan.workers)
-        seconds[self.loads.column("worker").to_numpy()] = self.loads.column("cpu_seconds").to_numpy()
-        return seconds
+    worker_seconds: np.ndarray
 
     def count(self, name: str) -> int:
         """The sum of a column of the loads over workers."""
         return int(self.loads.column(name).to_numpy().sum())
 
 
-def _measured(home: Home, settings: Settings, planner: str, objects: int) -> _Run:
+def _measured(home: Home, settings: Settings, planner: str, objects: int, rounds: int) -> _Run:
     root = f"{home.path}/compare"
     shutil.rmtree(root, ignore_errors=True)
     Path(root).mkdir()
@@ -123,25 +117,44 @@ def _measured(home: Home, settings: Settings, planner: str, objects: int) -> _Ru
         with scratch.locked():
             new_plan(scratch, chosen)
         planned = time.perf_counter() - began
+        stored = np.zeros(chosen.workers)
         if earlier:
             control.append(scratch, names.FILES, earlier)
             match(scratch, chosen)
-            _warm_up(scratch, chosen)
+            # From then on the segments of the index are built.
+            for report in _found_and_forgotten(scratch, chosen, slice(1)):
+                stored[report.worker] = report.subscriptions
         control.append(scratch, names.FILES, measured)
         match(scratch, chosen, max_objects=1 << 40)
         (row,), batch = plan_rows(scratch), batches_between(scratch)[-1]
         here = [("batch_id", "=", batch["batch_id"]), ("unit", "=", -1)]
         loads = control.read(scratch, names.UNIT_LOADS, filters=here).sort_by("worker")
-        return _Run(load_plan(scratch, 1), row, planned, batch, loads)
+        seconds = [_by_worker(chosen, loads, "cpu_seconds")]
+        inserted = np.maximum(_by_worker(chosen, loads, "subscriptions") - stored, 0.0)
+        built = json.loads(batch["seconds"])["index_cpu"] * inserted / max(inserted.sum(), 1.0)
+        for _ in range(rounds - 1):
+            again = built.copy()
+            for report in _found_and_forgotten(scratch, chosen, slice(None)):
+                again[report.worker] += report.tally.cpu_seconds + report.index_seconds
+            seconds.append(again)
+        return _Run(load_plan(scratch, 1), row, planned, batch, loads, np.min(seconds, axis=0))
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _warm_up(scratch: Home, settings: Settings) -> None:
-    """Match some of the objects and forget what was found: from then on the segments of the index are built."""
+def _by_worker(settings: Settings, loads: pa.Table, name: str) -> np.ndarray:
+    """A column of the loads: float64[workers], 0 for a worker without a row."""
+    found = np.zeros(settings.workers)
+    found[loads.column("worker").to_numpy()] = loads.column(name).to_numpy()
+    return found
+
+
+def _found_and_forgotten(scratch: Home, settings: Settings, part: slice) -> list[Report]:
+    """What the workers tell of matching the objects, or some tasks of them, against the index as it is."""
     work = replace(work_of(scratch, settings, 1), files=tuple(index_files(scratch, 1)))
-    some = tasks_of(located(scratch, names.OBJECTS, data_files(scratch, names.OBJECTS)))[0]
-    matched(scratch, settings, work, [Scan(some, Range("object_key", -1, names.NEVER_US), NEW)], -1)
+    tasks = tasks_of(located(scratch, names.OBJECTS, data_files(scratch, names.OBJECTS)))[part]
+    every = Range("object_key", -1, names.NEVER_US)
+    return matched(scratch, settings, work, [Scan(slices, every, NEW) for slices in tasks], -1)
 
 
 def _inserted(files: list[dict[str, Any]]) -> int:
@@ -177,18 +190,16 @@ def _done(home: Home) -> list[dict[str, Any]]:
     return [file for file in files_where(home) if file["status"] == "done"]
 
 
-def _figures(planner: str, runs: list[_Run]) -> dict[str, Any]:
+def _figures(planner: str, run: _Run) -> dict[str, Any]:
     """What CONTRACT says, with loads in CPU seconds as measured; `copies` of an object that was not discarded."""
-    run = runs[0]
-    batch = run.batch
-    measured = np.min([run.worker_seconds for run in runs], axis=0)
+    batch, measured = run.batch, run.worker_seconds
     predicted = np.array(run.plan_row["worker_loads"])
     tuples = batch["objects"] + batch["requests"]
     kept = batch["objects"] - batch["discarded"]
     return {
         "planner": planner,
         "units": run.plan.units,
-        "seconds": round(min(run.planned for run in runs), 2),
+        "seconds": round(run.planned, 2),
         "objects": batch["objects"],
         "requests": batch["requests"],
         "matches": batch["matches"],
@@ -201,7 +212,7 @@ def _figures(planner: str, runs: list[_Run]) -> dict[str, Any]:
         "copies": round(run.count("objects") / kept, 3) if kept else 0.0,
         "subscriptions_stored": run.count("subscriptions"),
         "discarded": batch["discarded"],
-        "dispatch_seconds": min(json.loads(run.batch["seconds"])["dispatch_cpu"] for run in runs),
+        "dispatch_seconds": json.loads(batch["seconds"])["dispatch_cpu"],
         "dispatch_bytes": DispatchIndex(run.plan).nbytes,
         "model_total": round(float(predicted.sum()), 3),
         "model_max": round(float(predicted.max()), 3),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows, plan_row, unit_rows, validate
 from pststream.domain.workload import WorkloadSample
+from pststream.partitioning import similar_regions, text_split
 from pststream.partitioning.registry import PLANNERS, make_plan
 from pststream.workload.cost import CostModel, worker_loads
 from pststream.workload.power_law import PowerLaw
@@ -87,6 +88,32 @@ def test_each_pair_meets_once(name: str, seen: WorkloadSample, later: WorkloadSa
     plan = small_plan(name, seen, workers)
     check_meetings(plan, seen)
     check_meetings(plan, later)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seen=samples(), later=samples(), workers=some_workers, seed=st.integers(0, 2**32 - 1))
+def test_hybrid_where_few_are_enough_to_judge(
+    seen: WorkloadSample, later: WorkloadSample, workers: int, seed: int
+) -> None:
+    """Else nodes of so small samples are never partitioned by text."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (similar_regions, text_split):
+            patch.setattr(module, "LEAST", 1)
+        plan = small_plan("hybrid", seen, workers)
+        assert same_plan(plan, small_plan("hybrid", shuffled(seen, seed), workers))
+    validate(plan)
+    check_meetings(plan, seen)
+    check_meetings(plan, later)
+
+
+def test_few_are_enough_for_a_leaf_by_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (similar_regions, text_split):
+        monkeypatch.setattr(module, "LEAST", 1)
+    words = [[i % 40] for i in range(300)]
+    wide = make_sample([(x / 300, 0.5) for x in range(300)], words, [(0, 0, 1, 1)] * 300, words)
+    plan = small_plan("hybrid", wide, 4)
+    assert (plan.leaf_unit < 0).any()
+    check_meetings(plan, wide)
 
 
 def everywhere(count: int, terms: list[list[int]]) -> WorkloadSample:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 def test_adjusted_between_batches_and_taken_back(tmp_path: Path, planner: str, seed: int) -> None:
     world = written(tmp_path / "files", seed)
     home = home_for(tmp_path / "home", world, planner)
-    moved = 0
+    moved, methods = 0, iter(("gr", "dp", "si", "ra", "gr"))
     for number, (things, asked) in enumerate(zip(world.objects, world.requests)):
         home.ingest("objects", [things])
         home.ingest("requests", [asked])
@@ -24,7 +24,7 @@ def test_adjusted_between_batches_and_taken_back(tmp_path: Path, planner: str, s
             continue
         if number == 4:
             assert home.run("balance", "undo", "--apply", code=2)["kind"] == "UsageError"
-        method = ("gr", "dp", "si", "ra")[number % 4]
+        method = next(methods)
         shown = home.run("balance", "local", "--method", method, "--dry-run")
         done = home.run("balance", "local", "--method", method, "--apply")
         same = {"plan_version_after", "moved_subscriptions", "moved_bytes", "moves", "load_before", "load_after"}

@@ -44,6 +44,16 @@ def test_is_never_much_worse_than_space_or_text_alone(kind: str, rare: float, at
     assert loads.max <= 1.02 * text_loads(sample, 8).max
 
 
+@pytest.mark.parametrize("workers", [2, 8, 16, 32])
+@pytest.mark.parametrize("kind", ["q1", "q2", "q3"])
+def test_sigma_holds(kind: str, workers: int) -> None:
+    """Within what nodes on one worker share, which merging counts twice, and the price of balance."""
+    sample = paper_sample(kind, COUNT, COUNT)
+    plan = make_plan("hybrid", sample, workers, COST)
+    assert plan.options["sigma"] == 1.1
+    assert worker_loads(sample, plan, COST).imbalance <= 1.15
+
+
 def test_parts_go_where_the_load_is() -> None:
     points = [(x / 20, y / 20) for x in range(20) for y in range(20) for _ in range(9 if x < 10 else 1)]
     boxes = [(x, y, x + 0.01, y + 0.01) for x, y in points]
