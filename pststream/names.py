@@ -1,6 +1,8 @@
 """Names that DAGs, jobs and the package share; loads nothing."""
 
 PLANNERS = ("hybrid", "grid", "kd_tree", "r_tree", "frequency", "hypergraph", "metric")
+MAPPINGS = ("hungarian", "greedy")
+"""How the parts of a new partitioning are given to workers; the others of balancing/mapping.py are to compare with."""
 
 OBJECTS = "objects"
 REJECTS = "rejects"

@@ -43,6 +43,10 @@ class Settings:
     sigma: float = _key(1.3, "greatest load of a worker over the least that counts as balanced; above 1")
     balance_batches: int = _key(8, "batches over which load is summed; out of balance in both halves, it is adjusted")
     repartition_gain: float = _key(0.1, "part of the greatest load that a new partitioning must save to be worth it")
+    mapping: str = _key(
+        "hungarian",
+        "how new partitions are given to workers so that few subscriptions move: " + ", ".join(names.MAPPINGS),
+    )
     retire_share: float = _key(0.1, "part of the subscriptions still under an older plan at which it is retired")
     max_objects: int = _key(2_000_000, "objects of one micro-batch at most")
     merge_files: int = _key(8, "match merges the small files of the index when a worker has more than this")
@@ -158,6 +162,8 @@ def _a(kind: type) -> str:
 def _check(settings: Settings) -> None:
     if settings.planner not in names.PLANNERS:
         raise SettingError("planner", f"{settings.planner!r} is unknown", "one of: " + ", ".join(names.PLANNERS))
+    if settings.mapping not in names.MAPPINGS:
+        raise SettingError("mapping", f"{settings.mapping!r} is unknown", "one of: " + ", ".join(names.MAPPINGS))
     for name in (
         "workers",
         "max_text_bytes",

@@ -9,7 +9,7 @@ import numpy as np
 
 from pststream import names
 from pststream.benchmarks.homes import BenchHome
-from pststream.benchmarks.targets import at_least
+from pststream.benchmarks.targets import at_least, at_most
 from pststream.errors import PstError
 from pststream.pipeline.balance import balance
 from pststream.pipeline.maintain import maintain
@@ -57,7 +57,11 @@ def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], Non
     figures["gain_by_batch"] = round(
         found["adjusted"]["throughput_by_batch"] / found["fixed"]["throughput_by_batch"] - 1, 4
     )
-    return {"figures": figures, "floor": {}, "targets": {"gain": at_least(gain, 0.26)} if scale == "full" else {}}
+    targets = {}
+    if scale == "full":
+        over = figures["adjusted_intervals_over_sigma"]
+        targets = {"gain": at_least(gain, 0.26), "adjusted_intervals_over_sigma": at_most(over, 1 / SIZES[scale][1])}
+    return {"figures": figures, "floor": {}, "targets": targets}
 
 
 def _course(

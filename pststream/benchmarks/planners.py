@@ -5,10 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from pststream import names
 from pststream.benchmarks.homes import BenchHome
 from pststream.benchmarks.targets import at_least
-from pststream.pipeline.compare import compare
+from pststream.pipeline.compare import compare, correlation
 from pststream.settings import Settings
 from pststream.workload.queries import QueryStyle
 
@@ -53,18 +55,28 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         if scale == "full":
             wanted = 1.3 if name.startswith("q3") else 0.98
             targets[f"{name}_hybrid_over_best"] = at_least(figures[f"{name}_hybrid_over_best"], wanted)
+            targets[f"{name}_model_correlation"] = at_least(figures[f"{name}_model_correlation"] or 0.0, 0.95)
     return {"figures": figures, "floor": {}, "targets": targets}
 
 
 def measured(
     name: str, bench: BenchHome, settings: Settings, planners: Sequence[str], rounds: int, progress: Progress
 ) -> dict[str, Any]:
-    """Figures of each of the planners on a workload, and hybrid's throughput over the best of the others."""
+    """Figures of each of the planners on a workload, and hybrid's throughput over the best of the others.
+
+    `model_correlation` and `model_over_measured` of the workload are over the workers of all plans: the loads that the
+    model told from a sample when it planned, and CPU seconds.
+    """
     chosen = replace(settings, workers=WORKERS)
     document = compare(bench.home, chosen, planners, rounds=rounds, progress=progress)
     figures: dict[str, Any] = {f"{name}_matches_per_object": round(document["matches"] / document["objects"], 2)}
     for found in document["plans"]:
         figures |= {f"{name}_{found['planner']}_{figure}": found[figure] for figure in TOLD}
+    predicted, seconds = (
+        np.concatenate([f[told] for f in document["plans"]]) for told in ("model_seconds", "worker_seconds")
+    )
+    figures[f"{name}_model_correlation"] = correlation(predicted, seconds)
+    figures[f"{name}_model_over_measured"] = round(float(predicted.sum() / seconds.sum()), 4)
     ours = figures[f"{name}_hybrid_throughput"]
     best = max(f["throughput"] for f in document["plans"] if f["planner"] != "hybrid")
     return figures | {f"{name}_hybrid_over_best": round(ours / best, 3)}

@@ -217,11 +217,11 @@ def _figures(planner: str, run: _Run) -> dict[str, Any]:
         "model_total": round(float(predicted.sum()), 3),
         "model_max": round(float(predicted.max()), 3),
         "model_seconds": [round(float(s), 4) for s in predicted],
-        "model_correlation": _correlation(predicted, measured),
+        "model_correlation": correlation(predicted, measured),
     }
 
 
-def _correlation(predicted: np.ndarray, measured: np.ndarray) -> float | None:
+def correlation(predicted: np.ndarray, measured: np.ndarray) -> float | None:
     """Pearson's, over workers; None where either does not vary."""
     if len(measured) < 2 or predicted.std() == 0 or measured.std() == 0:
         return None

@@ -81,8 +81,8 @@ def _repartitioned(home: Home, settings: Settings, version: int, method: str, pr
     plans are active already, the retirement of the older one, if few subscriptions are left under it.
 
     The old plan goes on serving the subscriptions that there are, the new one serves those to come (PS2Stream section
-    V-B), so nothing is copied. Its parts go to the workers that hold most of them already, by the Hungarian method, so
-    that few of the old subscriptions will move when the old plan is retired.
+    V-B), so nothing is copied. Its parts go to the workers that hold most of them already, by the setting `mapping`,
+    so that few of the old subscriptions will move when the old plan is retired.
     """
     if retiring_plan(plan_row(home, version)):
         return _retired(home, settings, version, method, progress, settings.retire_share)
@@ -91,7 +91,7 @@ def _repartitioned(home: Home, settings: Settings, version: int, method: str, pr
     now = load_plan(home, version)
     progress(f"{settings.planner} on {sample.objects} recent objects and {sample.pieces} boxes of subscriptions")
     made = make_plan(settings.planner, sample, now.workers, cost)
-    made = relabelled(made, map_workers(shared_pieces(sample, now, made), "hungarian"))
+    made = relabelled(made, map_workers(shared_pieces(sample, now, made), settings.mapping))
     before, after = worker_loads(sample, now, cost), worker_loads(sample, made, cost)
     gain = 1 - after.max / before.max if before.max else 0.0
     told = f"a new {settings.planner} plan would lower the greatest load by {gain:.1%}"

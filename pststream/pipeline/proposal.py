@@ -6,6 +6,7 @@ that it changes, and to what that plan was: another home's plan of the same numb
 
 import json
 import os
+import struct
 import zipfile
 import zlib
 from dataclasses import asdict, dataclass, fields
@@ -23,7 +24,10 @@ from pststream.errors import UsageError
 from pststream.workload.cost import WorkerLoads
 
 FORMAT = 2
-BROKEN = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zlib.error, zipfile.BadZipFile)
+BROKEN = (
+    *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, MemoryError, SyntaxError),
+    *(zlib.error, zipfile.BadZipFile, struct.error),
+)
 """What reading a file that is no proposal, or a torn one, ends in."""
 
 

@@ -11,6 +11,12 @@ from pststream.storage.files import files_at
 GONE_SECONDS = 30.0
 """A watcher that has not beaten for so long is taken for dead."""
 
+_TOLD: dict[str, type | tuple[type, ...]] = {
+    "process": int, "at": str, "state": str, "lag_seconds": (int, float), "waiting_files": int, "batches": int,
+    "failures": int, "error": (str, type(None)),
+}  # fmt: skip
+"""What others rely on; a file with anything else is taken for absent."""
+
 
 def watcher(home: AnyHome, now: dt.datetime) -> dict[str, Any] | None:
     """The heartbeat, with `alive`, and `lag_seconds` as of now; None where there never was a watcher.
@@ -19,6 +25,8 @@ def watcher(home: AnyHome, now: dt.datetime) -> dict[str, Any] | None:
     """
     try:
         found: dict[str, Any] = json.loads(files_at(home.path).read(HEARTBEAT))
+        if not all(isinstance(found[name], kind) for name, kind in _TOLD.items()):
+            return None
         silent = (now - dt.datetime.fromisoformat(found["at"])).total_seconds()
     except (OSError, ValueError, KeyError, TypeError):
         return None

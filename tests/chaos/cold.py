@@ -38,7 +38,7 @@ def killed_command(place: Place, episode: Episode) -> None:
 
 
 def killed_job(place: Place, episode: Episode) -> None:
-    """What the DAG submits, as Airflow ends a task: with all processes of its group. Two are begun at once."""
+    """What the DAG submits, as Airflow ends a task: with all processes of its group."""
     (fault,) = episode.faults
     rnd = random.Random(fault.seed)
     for kind, path in place.next_files(2):

@@ -17,6 +17,8 @@ from tests.e2e.airflow_api import Airflow, standalone
 CHROMIUM = shutil.which("chromium")
 PASSWORDS = "airflow/simple_auth_manager_passwords.json.generated"
 
+SECRETS = {name: f"not-to-be-told-{name}" for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "HOOK_SECRET")}
+
 pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.spark, pytest.mark.e2e, pytest.mark.timeout(1500)]
 
 
@@ -24,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.spark, pytest.m
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     folder = tmp_path_factory.mktemp("standalone")
     fill(folder / "landing")
-    with standalone(folder, {"PSTSTREAM_WORKERS": "2"}) as here:
+    with standalone(folder, {"PSTSTREAM_WORKERS": "2", **SECRETS}) as here:
         yield here
 
 
@@ -118,6 +120,18 @@ def test_a_person_logs_in_looks_and_looks_up(airflow: Airflow) -> None:
                 page.set_viewport_size({"width": width, "height": 900})
                 for path in ("", "object?id=o1&subscription=s1", "subscription?id=s1", "object?id=none"):
                     look_at(page, f"{airflow.url}/pststream/{path}")
+
+
+def test_no_secret_is_in_a_log(airflow: Airflow) -> None:
+    """Of Airflow, its tasks, and the jobs that they submitted."""
+    logs = [
+        file for file in (airflow.folder / "airflow").rglob("*") if file.is_file() and file.suffix in (".log", ".out")
+    ]
+    assert len(logs) > 5 and sum(file.stat().st_size for file in logs) > 10_000
+    told = [
+        (file.name, name) for file in logs for name, secret in SECRETS.items() if secret.encode() in file.read_bytes()
+    ]
+    assert told == []
 
 
 def look_at(page: Page, url: str) -> None:

@@ -58,6 +58,7 @@ def test_files_are_taken_as_they_land(home: Home, landing: Path, world: WrittenW
             watching.until_idle(2 * number + 2)
         _second_runner_is_refused(home, landing, watching.process.pid)
         assert home.run("maintain")["files_removed"] >= 0, "upkeep has its turn"
+        assert home.run("balance", "local", "--apply")["plan_version_before"] == 1, "and so has an adjustment"
         watching.until(lambda pulse: pulse["state"] == "idle" and pulse["error"] is None)
         told = home.run("status")["watcher"]
         assert told["alive"] and told["lag_seconds"] < 60 and told["error"] is None

@@ -1,0 +1,96 @@
+"""Files that are kept beside the tables, with any content: read, refused, or taken for absent; never a crash."""
+
+import datetime as dt
+import json
+import random
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+
+from pststream.balancing.local import Adjustment
+from pststream.domain.moves import Move
+from pststream.domain.plan import DispatchGrid, space_plan
+from pststream.errors import UsageError
+from pststream.matching.arrays_file import TornFileError, map_arrays, write_arrays
+from pststream.pipeline.proposal import Decision, Proposal, read_proposal, write_proposal
+from pststream.reports.watcher import lines_of_watcher, watcher
+from pststream.state import spool
+from pststream.state.home import Home
+from pststream.workload.cost import WorkerLoads
+from tests.fuzz.cases import cases, trying
+from tests.fuzz.mutations import mutated
+from tests.fuzz.values import any_value
+
+
+def test_proposals(tmp_path: Path) -> None:
+    whole, changed = tmp_path / "whole.npz", tmp_path / "changed.npz"
+    plan = space_plan("grid", DispatchGrid(0, 0, 9, 9, 3, 3), np.arange(9), np.arange(9) % 2, 2)
+    loads = WorkerLoads(*(np.arange(9.0 if "unit" in field.name else 2.0) for field in fields(WorkerLoads)))
+    moves = [Move(0, 1, np.array([2, 4])), Move(1, 0, np.array([3]), np.array([7, 8]))]
+    found = Adjustment(plan, moves, ["gr", "split"], loads, loads)
+    write_proposal(whole, Proposal("local", 3, "digest", Decision("why", 1.5, found)))
+    read = 0
+    for number, rnd in cases("proposals", 400):
+        changed.write_bytes(mutated(rnd, whole.read_bytes()))
+        with trying(("proposals", number)):
+            try:
+                read += read_proposal(changed).plan_version == 3
+            except UsageError as error:
+                assert str(changed) in str(error)
+    assert read
+
+
+def test_what_was_learnt(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    spool.write_learnt(home, {"s3://bucket/a": ("etag", 3, "hash"), "/in/b": ("1-2-3", 4, "hash")})
+    path = home.work / "spool" / "learnt.json"
+    whole = path.read_bytes()
+    for number, rnd in cases("learnt", 400):
+        path.write_bytes(changed_json(rnd, whole))
+        with trying(("learnt", number)):
+            for address, (tag, size, what) in spool.read_learnt(home).items():
+                assert isinstance(address + tag + what, str) and isinstance(size, int)
+
+
+def test_heartbeats(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    told: dict[str, object] = {
+        "process": 1,
+        "state": "idle",
+        "at": "2026-01-01T00:00:00.000Z",
+        "since": "2026-01-01T00:00:00.000Z",
+    }
+    told |= {"lag_seconds": 0.5, "waiting_files": 0, "batches": 3, "failures": 0, "error": None}
+    whole, now, known = json.dumps(told).encode(), dt.datetime(2026, 1, 1, 1, tzinfo=dt.UTC), 0
+    for number, rnd in cases("heartbeats", 400):
+        (tmp_path / "watch.json").write_bytes(changed_json(rnd, whole))
+        with trying(("heartbeats", number)):
+            found = watcher(home, now)
+            assert lines_of_watcher(found) or found is None
+            known += found is not None
+    assert known
+
+
+def changed_json(rnd: random.Random, content: bytes) -> bytes:
+    """Other bytes, or other values under the names that are known."""
+    if rnd.randrange(2):
+        return mutated(rnd, content)
+    document = json.loads(content)
+    document[rnd.choice(list(document))] = any_value(rnd)
+    return json.dumps(document, default=str).encode()
+
+
+def test_arrays(tmp_path: Path) -> None:
+    """What was cut, or has another length or header, is torn; another content of the arrays is not looked for."""
+    whole, changed = tmp_path / "whole", tmp_path / "changed"
+    write_arrays(whole, {"a": np.arange(50), "b": np.ones((3, 4), np.float32)})
+    for number, rnd in cases("arrays", 400):
+        content = whole.read_bytes()
+        changed.write_bytes(content[: rnd.randrange(len(content))] + b"x" * (rnd.randrange(3) * 8))
+        with trying(("arrays", number)):
+            try:
+                map_arrays(changed)
+            except TornFileError:
+                continue
+            assert changed.read_bytes() == content
