@@ -28,10 +28,11 @@ def watcher(home: AnyHome, now: dt.datetime) -> dict[str, Any] | None:
         if not all(isinstance(found[name], kind) for name, kind in _TOLD.items()):
             return None
         silent = (now - dt.datetime.fromisoformat(found["at"])).total_seconds()
-    except (OSError, ValueError, KeyError, TypeError):
+        lag = round(found["lag_seconds"] + max(silent, 0.0), 3)
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     alive = silent < GONE_SECONDS and found["state"] not in ("stopped", "failed")
-    return found | {"alive": alive, "lag_seconds": round(found["lag_seconds"] + max(silent, 0.0), 3)}
+    return found | {"alive": alive, "lag_seconds": lag}
 
 
 def lines_of_watcher(found: dict[str, Any] | None) -> list[str]:

@@ -61,7 +61,7 @@ def read_learnt(home: Home) -> Learnt:
     try:
         found = json.loads((home.work / FOLDER / _LEARNT).read_text("utf-8"))
         return {address: (str(etag), int(size), str(what)) for address, (etag, size, what) in found.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return {}
 
 

@@ -26,11 +26,12 @@ TRIES = 12
 def killed_command(place: Place, episode: Episode) -> None:
     """A command beside the main job, that kills itself at a step."""
     (fault,) = episode.faults
-    name = fault.detail.split(".")[0]
+    name, rnd = fault.detail.split(".")[0], random.Random(fault.seed)
     if name == "fetch":
         _upload(place, 2)
     arguments = {
-        "plan": ["plan", "--planner", random.Random(fault.seed).choice(("grid", "kd_tree", "hybrid"))],
+        "plan": ["plan", "--planner", rnd.choice(("grid", "kd_tree", "hybrid"))],
+        "balance": ["balance", rnd.choice(("local", "global", "retire", "undo")), "--apply"],
         "backup": ["backup", "--out", str(place.folder / f"torn-backup-{time.monotonic_ns()}")],
         "fetch": ["run", LANDING],
     }[name]

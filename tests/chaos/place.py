@@ -20,6 +20,7 @@ from tests.chaos.disk import Disk
 from tests.commands import Home, new_home
 from tests.moto_process import CREDENTIALS, moto_server
 from tests.receiver import SECRET, Receiver, receiving
+from tests.restless import RESTLESS
 from tests.watching import Watching, landing_folder
 
 ROWS = 14
@@ -106,6 +107,7 @@ def _cut(rnd: random.Random, rows: worlds.Rows, files: int) -> list[worlds.Rows]
 def _home(folder: Path, disk: Disk, world: worlds.WrittenWorld) -> Home:
     # Compiled kernels stay where they are: in a cache of their own each watcher would compile them for a minute.
     settings = {"planner": "kd_tree", "workers": 3, "lateness_seconds": world.lateness_seconds, "max_objects": 60}
+    settings |= RESTLESS
     home = new_home(disk.folder, **settings, watch_seconds=0.1, cache_dir=str(disk.folder / "node-cache"))
     home.add_sink("files", kind="file", target=str(folder / "delivered"), messages=50)
     home.add_sink("hook", kind="webhook", networks="127.0.0.0/8", timeout_seconds=2, messages=20, tries=2)

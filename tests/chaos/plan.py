@@ -13,7 +13,10 @@ STEPS = (
 )
 """Steps at which a watcher kills itself (pststream/state/crash.py)."""
 
-COMMAND_STEPS = ("plan.units_written", "plan.indexed", "plan.done", "backup.read", "backup.copied", "fetch.copied")
+COMMAND_STEPS = (
+    *("plan.units_written", "plan.indexed", "plan.done", "balance.indexed", "balance.units_written", "balance.done"),
+    *("backup.read", "backup.copied", "fetch.copied"),
+)
 """Steps of commands beside it."""
 
 WARM = {
