@@ -122,7 +122,15 @@ def airflow_environment(options: argparse.Namespace) -> dict[str, str]:
         "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
     }
-    return small | os.environ | chosen
+    return small | _lineage(options) | os.environ | chosen
+
+
+def _lineage(options: argparse.Namespace) -> dict[str, str]:
+    """Lineage to a file, an event a line, unless the environment says anything of OpenLineage."""
+    if any(name.startswith("OPENLINEAGE") for name in os.environ):
+        return {}
+    transport = {"TYPE": "file", "LOG_FILE_PATH": f"{options.airflow_home}/lineage.jsonl", "APPEND": "true"}
+    return {f"OPENLINEAGE__TRANSPORT__{name}": value for name, value in transport.items()}
 
 
 def prepare(options: argparse.Namespace, environment: dict[str, str]) -> None:

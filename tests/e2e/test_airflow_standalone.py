@@ -57,6 +57,12 @@ def test_the_scheduler_runs_a_micro_batch_with_a_form_value(airflow: Airflow) ->
     assert found == PAIRS
 
 
+def test_lineage_is_told_to_a_file(airflow: Airflow) -> None:
+    lines = (airflow.folder / "airflow" / "lineage.jsonl").read_text("utf-8").splitlines()
+    told = [(event["eventType"], event["job"]["name"]) for event in map(json.loads, lines)]
+    assert any(state == "COMPLETE" and "match" in job for state, job in told), told
+
+
 def test_the_scheduler_makes_a_plan_with_form_values(airflow: Airflow) -> None:
     airflow.turn_on("repartition")
     run = airflow.trigger("repartition", {"planner": "grid", "workers": 3, "dry_run": True})
