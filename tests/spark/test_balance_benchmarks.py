@@ -1,8 +1,10 @@
-"""The benchmarks of mapping and of migration run, at a size of their own, and their figures hang together."""
+"""The benchmarks of mapping, selection and migration run, at a size of their own, and their figures hang together."""
+
+import json
 
 import pytest
 
-from pststream.benchmarks import mapping, migration
+from pststream.benchmarks import balance, mapping, migration
 from pststream.benchmarks.registry import run_benchmark
 from pststream.settings import Settings
 
@@ -15,6 +17,16 @@ def test_the_hungarian_mapping_moves_least(monkeypatch: pytest.MonkeyPatch) -> N
         moved = [figures[f"{planner}_{method}_moved_bytes"] for method in ("hungarian", "greedy", "first", "random")]
         assert 0 <= moved[0] == min(moved)
         assert moved[0] < max(moved)
+
+
+def test_no_selection_moves_less_than_dp(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(balance.SIZES, "full", (2_000, 4_000))
+    monkeypatch.setattr(balance, "RANDOM_TRIALS", 3)
+    document = run_benchmark("balance-cost", "full", 1, Settings(), lambda _: None)
+    json.dumps(document)
+    over = [document["figures"][f"q1_{parts}_{m}_over_dp"] for parts in ("cells", "blocks") for m in ("gr", "si", "ra")]
+    assert min(over) >= 1
+    assert set(document["targets"]) < set(document["figures"])
 
 
 @pytest.mark.spark
