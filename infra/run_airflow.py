@@ -82,14 +82,19 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     options.home = options.home or here / "pststream-home"
     options.landing = options.landing or f"{str(options.home).rstrip('/')}/landing"
     for name in ("airflow_home", "home", "landing"):
-        if not in_bucket(getattr(options, name)):
-            setattr(options, name, Path(getattr(options, name)).absolute())
+        setattr(options, name, normal(getattr(options, name)))
     return options
+
+
+def normal(place: str | Path) -> str | Path:
+    """An address in a bucket, for which s3a:// is another spelling, or an absolute path."""
+    address = str(place)
+    return f"s3://{address.partition('://')[2]}" if address.startswith(("s3://", "s3a://")) else Path(place).absolute()
 
 
 def in_bucket(place: str | Path) -> bool:
     """Whether it is an address in a bucket, and no folder."""
-    return str(place).startswith(("s3://", "s3a://"))
+    return str(place).startswith("s3://")
 
 
 def airflow_environment(options: argparse.Namespace) -> dict[str, str]:

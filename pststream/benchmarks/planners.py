@@ -16,8 +16,8 @@ from pststream.workload.queries import QueryStyle
 
 SIZES = {"small": (50_000, 50_000), "full": (1_000_000, 500_000)}
 OBJECTS_A_REQUEST = 5
-ROUNDS = {"small": 2, "full": 5}
-"""Times that the objects are matched under each plan."""
+ROUNDS = {"small": 1, "full": 4}
+"""Times that the objects are matched again under each plan."""
 WORKERS = 8
 WORKLOADS = {
     "q1": QueryStyle("q1", frequent_share=0.3),

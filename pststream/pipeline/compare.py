@@ -45,13 +45,14 @@ def compare(
     settings: Settings,
     planners: Sequence[str] = names.PLANNERS,
     objects: int = 1_000_000,
-    rounds: int = 1,
+    rounds: int = 0,
     progress: Progress = lambda _: None,
 ) -> dict[str, Any]:
     """Plan and match with each planner; `objects`: about so many of the newest, in whole files.
 
-    Under each plan the objects are matched `rounds` times, and of the seconds of a worker the least count: on a machine
-    that others use too, what comes on top is theirs.
+    Under each plan the objects are matched `rounds` times more, and of the seconds of a worker the least count: on a
+    machine that others use too, what comes on top for a moment is theirs. What the batch took to build segments of the
+    requests in it counts besides, once, for each worker by what it stores of them.
     Returns {"plans": [figures of each, the best throughput first], "objects", "requests", "matches", "workers"}.
     Raises UsageError for a home without objects or requests, PstError if two planners do not find the same matches.
     """
@@ -64,7 +65,7 @@ def compare(
         if {file["kind"] for file in _done(home)} != {"objects", "requests"}:
             raise UsageError(f"home {home.path} holds no objects or no requests", "ingest some first")
         progress("warming up")
-        _measured(home, settings, planners[0], objects, 1)
+        _measured(home, settings, planners[0], objects, 0)
         figures = []
         for planner in planners:
             progress(f"{planner}: planning and matching")
@@ -117,36 +118,51 @@ def _measured(home: Home, settings: Settings, planner: str, objects: int, rounds
         with scratch.locked():
             new_plan(scratch, chosen)
         planned = time.perf_counter() - began
-        stored = np.zeros(chosen.workers)
         if earlier:
             control.append(scratch, names.FILES, earlier)
             match(scratch, chosen)
-            # From then on the segments of the index are built.
-            for report in _found_and_forgotten(scratch, chosen, slice(1)):
-                stored[report.worker] = report.subscriptions
+            _found_and_forgotten(scratch, chosen, slice(1))  # from then on the segments of the index are built
+        stored = _stored(scratch, chosen)
         control.append(scratch, names.FILES, measured)
         match(scratch, chosen, max_objects=1 << 40)
         (row,), batch = plan_rows(scratch), batches_between(scratch)[-1]
         here = [("batch_id", "=", batch["batch_id"]), ("unit", "=", -1)]
         loads = control.read(scratch, names.UNIT_LOADS, filters=here).sort_by("worker")
-        seconds = [_by_worker(chosen, loads, "cpu_seconds")]
-        inserted = np.maximum(_by_worker(chosen, loads, "subscriptions") - stored, 0.0)
-        built = json.loads(batch["seconds"])["index_cpu"] * inserted / max(inserted.sum(), 1.0)
-        for _ in range(rounds - 1):
-            again = built.copy()
-            for report in _found_and_forgotten(scratch, chosen, slice(None)):
-                again[report.worker] += report.tally.cpu_seconds + report.index_seconds
-            seconds.append(again)
-        return _Run(load_plan(scratch, 1), row, planned, batch, loads, np.min(seconds, axis=0))
+        inserted = _stored(scratch, chosen) - stored
+        again = [_found_and_forgotten(scratch, chosen, slice(None)) for _ in range(rounds)]
+        seconds = _worker_seconds(chosen, loads, again, json.loads(batch["seconds"])["index_cpu"], inserted)
+        return _Run(load_plan(scratch, 1), row, planned, batch, loads, seconds)
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _by_worker(settings: Settings, loads: pa.Table, name: str) -> np.ndarray:
-    """A column of the loads: float64[workers], 0 for a worker without a row."""
-    found = np.zeros(settings.workers)
-    found[loads.column("worker").to_numpy()] = loads.column(name).to_numpy()
-    return found
+def _worker_seconds(
+    settings: Settings, loads: pa.Table, again: list[list[Report]], built: float, inserted: np.ndarray
+) -> np.ndarray:
+    """CPU seconds of each worker: float64[workers], 0 for a worker without objects.
+
+    loads     as the batch was measured, which counts if it was not matched again
+    built     seconds of all workers to build segments in the batch; inserted  float64[workers]: rows of them
+    """
+    if not again:
+        found = np.zeros(settings.workers)
+        found[loads.column("worker").to_numpy()] = loads.column("cpu_seconds").to_numpy()
+        return found
+    seconds = np.zeros((len(again), settings.workers))
+    for number, reports in enumerate(again):
+        for report in reports:
+            seconds[number, report.worker] = report.tally.cpu_seconds + report.index_seconds
+    least: np.ndarray = seconds.min(axis=0) + built * inserted / max(float(inserted.sum()), 1.0)
+    return least
+
+
+def _stored(scratch: Home, settings: Settings) -> np.ndarray:
+    """Rows that the index has for each worker: float64[workers]."""
+    rows = np.zeros(settings.workers)
+    for file in index_files(scratch, 1):
+        if file.worker != names.EVERY_WORKER:
+            rows[file.worker] += file.rows
+    return rows
 
 
 def _found_and_forgotten(scratch: Home, settings: Settings, part: slice) -> list[Report]:

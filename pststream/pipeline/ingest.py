@@ -75,11 +75,12 @@ def ingest(
     taking = _Taking(home, settings, kind, options, hold_unreadable, progress)
     with home.locked():
         finish(home, settings, progress)
+        offered = hashed(home, found, hold_unreadable) if local else []
         learnt = spool.read_learnt(home) if addresses else {}
         known = taking.known([what for _, _, what in learnt.values()]) if addresses else set()
         sources = [Source(home, one, options.format, known, learnt, hold_unreadable) for one in addresses]
         if local:
-            taking.take(hashed(home, found, hold_unreadable))
+            taking.take(offered)
         try:
             for source in sources:
                 taking.skipped += source.skipped

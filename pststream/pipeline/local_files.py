@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from pststream.errors import InputFileError
 from pststream.pipeline.fetch import Offered
@@ -38,7 +39,7 @@ def hashed(home: Home, paths: list[str], tolerant: bool) -> list[Offered]:
     raised. The home is locked.
     """
     began = time.time()
-    stamps = {os.path.abspath(path): _stamp(path) for path in paths}
+    stamps = {str(Path(path).absolute()): _stamp(path) for path in paths}
     many = sum(size for _, size in stamps.values()) > FEW_BYTES
     learnt = spool.read_learnt(home) if many else {}
 

@@ -7,6 +7,7 @@ small value a task.
 """
 
 import gc
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count, groupby
 from operator import itemgetter
@@ -109,8 +110,11 @@ def _is_alone(context: "SparkContext") -> bool:
 
 
 def _collected(values: "RDD[Value]") -> list[Value]:
+    """Not by `RDD.collect`, which serves them at a new socket each time: the JVM never forgets its name, and that of a
+    watcher lives for months.
+    """
     try:
-        return values.collect()
+        return [value for batch in values._jrdd.collect() for value in pickle.loads(batch)]
     except Exception as error:
         same_code.explain(error)
         arrow.explain(error)

@@ -1,9 +1,12 @@
 """Spark in this process: started once, with the settings that Python workers and Delta's readers need."""
 
+import atexit
 import logging
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +25,9 @@ JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSe
 enough. The code cache is that of a JVM that compiles twice, as a full one makes it sweep without end."""
 
 LOOPBACK = "127.0.0.1"
+
+LONGEST_FOLDER = 60
+"""Characters of the folder of Unix sockets: a socket's whole name has 107 at most, and Spark adds 43."""
 
 PARENT = os.getppid()
 """Who started this process; under spark-submit that is the JVM."""
@@ -58,8 +64,6 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
         # A fresh Python worker would load and compile kernels and map segments again in each task.
         "spark.python.worker.reuse": "true",
-        # Between the JVM and its Python workers, TCP over loopback makes a small task take more than twice as long.
-        "spark.python.unix.domain.socket.enabled": "true",
         # The default of 50 tasks a Delta snapshot makes a small commit take seconds.
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.shuffle.partitions": "4",
@@ -90,10 +94,26 @@ def get_context(settings: Settings) -> "SparkContext":
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     wanted = {"spark.app.name": "pststream", "spark.master": master}
     wanted |= spark_conf(replace(settings, spark_master=master))
+    if is_local(master):
+        wanted |= _unix_sockets()
     conf = SparkConf().setAll([(key, value) for key, value in {**wanted, **submitted}.items()])
     context = SparkContext.getOrCreate(conf)
     context.setLogLevel("ERROR")
     return context
+
+
+def _unix_sockets() -> dict[str, str]:
+    """Configuration that has the JVM and its Python workers on this machine speak through sockets in a folder that is
+    nobody else's: by TCP over loopback a small task takes more than twice as long.
+
+    Nothing where the folder's name is too long for a socket. On a cluster each node would need such a folder.
+    """
+    folder = tempfile.mkdtemp(prefix="pststream-spark-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    if len(folder) > LONGEST_FOLDER:
+        return {}
+    name = "spark.python.unix.domain.socket"
+    return {f"{name}.enabled": "true", f"{name}.dir": folder}
 
 
 def get_session(settings: Settings) -> "SparkSession":

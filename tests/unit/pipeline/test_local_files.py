@@ -100,3 +100,12 @@ def test_what_is_gone_is_forgotten(home: Home, tmp_path: Path, read: list[str]) 
     assert [one.path for one in local_files.hashed(home, paths, tolerant=True)] == paths[1:]
     assert_right(home, paths[1:])
     assert set(spool.read_learnt(home)) == {paths[1], "s3://bucket/key"}
+
+
+def test_a_folder_above_a_link_is_that_of_its_target(home: Home, tmp_path: Path, read: list[str]) -> None:
+    (tmp_path / "far" / "below").mkdir(parents=True)
+    (tmp_path / "far" / "a").write_text("far")
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "below")
+    (tmp_path / "a").write_text("near")
+    (found,) = local_files.hashed(home, [str(tmp_path / "link" / ".." / "a")], tolerant=False)
+    assert Path(found.path).read_text() == "far" and found.sha256 == sha256_of(str(tmp_path / "far" / "a"))
