@@ -27,9 +27,6 @@ WORKLOADS = {
 }
 """`_and`: all keywords joined by AND, so that a subscription is posted under its rarest one alone."""
 
-CURVE = ("q3", (4, 8, 16, 32), ("hybrid", "kd_tree"))
-"""Workload, numbers of workers and planners of the curve over workers."""
-
 TOLD = ("throughput", "load_total", "max_seconds", "imbalance", "copies", "subscriptions_stored", "dispatch_seconds",
         "dispatch_bytes", "seconds", "model_correlation")  # fmt: skip
 
@@ -37,7 +34,7 @@ Progress = Callable[[str], None]
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Figures of each planner on each workload, hybrid's throughput over the best of the others, and the curve."""
+    """Figures of each planner on each workload, and hybrid's throughput over the best of the others."""
     subscriptions, objects = SIZES[scale]
     figures: dict[str, Any] = {"subscriptions": subscriptions, "objects": objects, "workers": WORKERS}
     targets = {}
@@ -50,8 +47,6 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             bench.add_subscriptions(changed, style, delete=changed)
             progress(f"workload {name}")
             figures |= measured(name, bench, settings, names.PLANNERS, ROUNDS[scale], progress)
-            if name == CURVE[0]:
-                figures |= _curve(bench, settings, progress)
         if scale == "full":
             wanted = 1.3 if name.startswith("q3") else 0.98
             targets[f"{name}_hybrid_over_best"] = at_least(figures[f"{name}_hybrid_over_best"], wanted)
@@ -80,12 +75,3 @@ def measured(
     ours = figures[f"{name}_hybrid_throughput"]
     best = max(f["throughput"] for f in document["plans"] if f["planner"] != "hybrid")
     return figures | {f"{name}_hybrid_over_best": round(ours / best, 3)}
-
-
-def _curve(bench: BenchHome, settings: Settings, progress: Progress) -> dict[str, Any]:
-    _, numbers, planners = CURVE
-    figures: dict[str, Any] = {}
-    for workers in numbers:
-        document = compare(bench.home, replace(settings, workers=workers), planners, progress=progress)
-        figures |= {f"curve_{f['planner']}_{workers}_workers": f["throughput"] for f in document["plans"]}
-    return figures

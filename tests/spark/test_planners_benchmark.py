@@ -2,7 +2,7 @@
 
 import pytest
 
-from pststream.benchmarks import planners, planners_large, planning
+from pststream.benchmarks import planners, planners_large, planning, scalability
 from pststream.benchmarks.registry import run_benchmark
 from pststream.benchmarks.results import render
 from pststream.partitioning.registry import PLANNERS
@@ -13,8 +13,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 def test_planners_are_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(planners.SIZES, "small", (2_000, 2_000))
-    monkeypatch.setattr(planners, "CURVE", ("q3", (2,), ("hybrid", "kd_tree")))
-    monkeypatch.setattr("pststream.benchmarks.results.CURVE", planners.CURVE)
     # A dictionary of its own: what is deleted and put back comes last, and the results page goes by this order.
     monkeypatch.setattr(planners, "WORKLOADS", {"q3": planners.WORKLOADS["q3"]})
     monkeypatch.setattr("pststream.benchmarks.results.WORKLOADS", planners.WORKLOADS)
@@ -23,7 +21,17 @@ def test_planners_are_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> Non
     for name in ("hybrid", "grid", "hypergraph"):
         assert document["figures"][f"q3_{name}_throughput"] > 0
         assert f"| {name} |" in page
-    assert document["figures"]["curve_hybrid_2_workers"] > 0 and "throughput by number of workers" in page
+    assert "hybrid over kd_tree" in page
+
+
+def test_throughput_is_told_by_the_number_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(planners.SIZES, "small", (2_000, 2_000))
+    monkeypatch.setattr(scalability, "NUMBERS", (2, 3))
+    figures = run_benchmark("scalability", "small", 1, Settings(), lambda _: None)["figures"]
+    for planner in scalability.PLANNERS:
+        for workers in (2, 3):
+            assert figures[f"{planner}_{workers}_workers_throughput"] > 0
+            assert 1 <= figures[f"{planner}_{workers}_workers_max_over_mean"] <= workers
 
 
 def test_more_subscriptions_are_measured_alike(monkeypatch: pytest.MonkeyPatch) -> None:
