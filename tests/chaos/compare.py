@@ -23,9 +23,11 @@ def compare(place: Place) -> dict[str, Any]:
     """
     tables = Tables(place.home.path)
     rows = [row for row in control.read(tables, names.FILES).to_pylist() if row["status"] == "done"]
-    taken = [row["sha256"] for row in sorted(rows, key=lambda row: row["file_seq"])]
-    landed = {hashlib.sha256(path.read_bytes()).hexdigest(): (kind, path) for kind, path in place.given}
-    outcome = twin_fast.outcome_of([LogFile(*landed[sha]) for sha in taken], place.world.lateness_seconds)
+    # Empty files of both kinds have the same bytes.
+    taken = [(row["kind"], row["sha256"]) for row in sorted(rows, key=lambda row: row["file_seq"])]
+    landed = {(kind, hashlib.sha256(path.read_bytes()).hexdigest()): path for kind, path in place.given}
+    log = [LogFile(kind, landed[kind, sha]) for kind, sha in taken]
+    outcome = twin_fast.outcome_of(log, place.world.lateness_seconds)
     exported = Counter(place.home.exported())
     return {
         "files": len(landed),
