@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from pststream import names
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.workload import WorkloadSample
 from pststream.routing.dispatch import DispatchIndex
 
-MAPPINGS = ("hungarian", "greedy", "first", "random")
+MAPPINGS = (*names.MAPPINGS, "first", "random")
 """Ways to map: the best there is; the largest overlaps first; as the planner numbered them; by chance."""
 
 

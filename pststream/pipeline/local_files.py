@@ -57,7 +57,7 @@ def hashed(home: Home, paths: list[str], tolerant: bool) -> list[Offered]:
         files = [one for one in pool.map(offered, stamps) if one is not None]
     if many:
         settled = {one.path: (*stamps[one.path], one.sha256) for one in files if _is_settled(one, stamps, began)}
-        gone = [path for path in learnt.keys() - stamps.keys() if not in_bucket(path) and not os.path.exists(path)]
+        gone = {path for path in learnt.keys() - stamps.keys() if not in_bucket(path) and not os.path.exists(path)}
         new = {path: what for path, what in (learnt | settled).items() if path not in gone}
         if new != learnt:
             spool.write_learnt(home, new)

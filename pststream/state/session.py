@@ -26,8 +26,10 @@ enough. The code cache is that of a JVM that compiles twice, as a full one makes
 
 LOOPBACK = "127.0.0.1"
 
-LONGEST_FOLDER = 60
-"""Characters of the folder of Unix sockets: a socket's whole name has 107 at most, and Spark adds 43."""
+LONGEST_FOLDER = 38
+"""Characters of the folder of temporary files: a Unix socket's whole name has 107 at most, of which a folder's own name
+takes 25 and what Spark adds 43.
+"""
 
 PARENT = os.getppid()
 """Who started this process; under spark-submit that is the JVM."""
@@ -108,10 +110,10 @@ def _unix_sockets() -> dict[str, str]:
 
     Nothing where the folder's name is too long for a socket. On a cluster each node would need such a folder.
     """
+    if len(tempfile.gettempdir()) > LONGEST_FOLDER:
+        return {}
     folder = tempfile.mkdtemp(prefix="pststream-spark-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    if len(folder) > LONGEST_FOLDER:
-        return {}
     name = "spark.python.unix.domain.socket"
     return {f"{name}.enabled": "true", f"{name}.dir": folder}
 

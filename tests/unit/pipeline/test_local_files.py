@@ -70,20 +70,11 @@ def test_a_changed_file_is_read_again(home: Home, tmp_path: Path, read: list[str
     assert len(read) == 4
 
 
-def test_a_file_that_just_changed_is_not_learnt(
-    home: Home, tmp_path: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("bound", "value"), [("SETTLED_SECONDS", 60.0), ("FEW_BYTES", 1000)])
+def test_what_just_changed_and_what_is_small_is_read_each_time(
+    home: Home, tmp_path: Path, read: list[str], monkeypatch: pytest.MonkeyPatch, bound: str, value: float
 ) -> None:
-    monkeypatch.setattr(local_files, "SETTLED_SECONDS", 60.0)
-    paths = landed(tmp_path / "in", a="tea")
-    assert_right(home, paths)
-    assert_right(home, paths)
-    assert read == ["a", "a"]
-
-
-def test_few_bytes_are_read_each_time(
-    home: Home, tmp_path: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local_files, "FEW_BYTES", 1000)
+    monkeypatch.setattr(local_files, bound, value)
     paths = landed(tmp_path / "in", a="tea")
     assert_right(home, paths)
     assert_right(home, paths)
