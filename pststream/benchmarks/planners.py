@@ -10,14 +10,15 @@ import numpy as np
 from pststream import names
 from pststream.benchmarks.homes import BenchHome
 from pststream.benchmarks.targets import at_least
-from pststream.pipeline.compare import compare, correlation
+from pststream.pipeline.compare import compare
+from pststream.pipeline.trial import correlation
 from pststream.settings import Settings
 from pststream.workload.queries import QueryStyle
 
 SIZES = {"small": (50_000, 50_000), "full": (1_000_000, 500_000)}
 OBJECTS_A_REQUEST = 5
 ROUNDS = {"small": 1, "full": 4}
-"""Times that the objects are matched again under each plan."""
+"""Times that the objects are matched again under every plan."""
 WORKERS = 8
 WORKLOADS = {
     "q1": QueryStyle("q1", frequent_share=0.3),

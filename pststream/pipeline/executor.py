@@ -62,7 +62,7 @@ def segment_cache(folder: str, max_bytes: int) -> SegmentCache:
     return SegmentCache(folder, max_bytes)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def dispatch_index(home: str, plan_version: int) -> DispatchIndex:
     """The dispatch index of a plan."""
     return DispatchIndex(load_plan(Home(home), plan_version))
