@@ -1,5 +1,7 @@
 """Searches in sorted arrays."""
 
+import numpy as np
+
 from pststream.kernels.compile import kernel
 
 
@@ -24,3 +26,11 @@ def find(values, low, high, wanted):
         low += half * (values[low + half - 1] < wanted)
         size -= half
     return low + (size == 1 and values[low] < wanted)
+
+
+def places_of(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All places in ascending `values` of each of `wanted`: places int64[n], and for each the number in `wanted`."""
+    low, high = (np.searchsorted(values, wanted, side) for side in ("left", "right"))
+    widths = high - low
+    within = np.arange(widths.sum()) - np.repeat(np.cumsum(widths) - widths, widths)
+    return np.repeat(low, widths) + within, np.repeat(np.arange(len(wanted)), widths)

@@ -6,6 +6,7 @@ They are kept beside the segments, and looked up only for pieces that they name.
 import numpy as np
 import pyarrow as pa
 
+from pststream.kernels.search import places_of
 from pststream.kernels.verify import Deleted, mark_bits
 from pststream.matching.segments import Segment
 
@@ -41,13 +42,8 @@ def deleted_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray, after_k
         # Most segments are newer than most deletions' subscriptions.
         first, last = np.searchsorted(keys, piece_keys[0], "left"), np.searchsorted(keys, piece_keys[-1], "right")
         keys, ends = keys[first:last], ends[first:last]
-    low = np.searchsorted(piece_keys, keys, "left")
-    high = np.searchsorted(piece_keys, keys, "right")
-    hit = np.flatnonzero(high > low)
-    widths = (high - low)[hit]
-    within = np.arange(widths.sum()) - np.repeat(np.cumsum(widths) - widths, widths)
-    pieces = segment.key_order[np.repeat(low[hit], widths) + within]
-    piece_ends = np.repeat(ends[hit], widths)
+    places, of = places_of(piece_keys, keys)
+    pieces, piece_ends = segment.key_order[places], ends[of]
     order = np.argsort(pieces, kind="stable")
     pieces = pieces[order].astype(np.int64)
     return Deleted(mark_bits(pieces, segment.pieces), pieces, piece_ends[order], after_key)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pststream.kernels.search import places_of
 from pststream.kernels.tokens import hash_texts
 from pststream.matching.cache import SegmentCache
 from pststream.state.slices import Slice, read_slices
@@ -33,14 +34,9 @@ def earlier_rows(
     """
     name = f"{part.path} {part.first} {part.stop} by {ids} {' '.join(columns)}"
     kept = cache.arrays((name,), lambda: _by_hash(part, ids, columns))
-    hashes = kept["hashes"]
-    low, high = (np.searchsorted(hashes, wanted.hashes, side) for side in ("left", "right"))
-    hit = np.flatnonzero(high > low)
-    if len(hit):
-        widths = (high - low)[hit]
-        within = np.arange(widths.sum()) - np.repeat(np.cumsum(widths) - widths, widths)
-        places = pa.array(np.repeat(low[hit], widths) + within)
-        rows = pa.ipc.open_stream(pa.py_buffer(kept["rows"])).read_next_batch().take(places)
+    places, _ = places_of(kept["hashes"], wanted.hashes)
+    if len(places):
+        rows = pa.ipc.open_stream(pa.py_buffer(kept["rows"])).read_next_batch().take(pa.array(places))
         # Two ids may share a hash.
         yield rows.filter(pc.is_in(rows.column(ids), wanted.ids))
 
