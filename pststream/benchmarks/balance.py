@@ -37,9 +37,9 @@ RANDOM_TRIALS = 300
 
 
 def run_select(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Milliseconds to select a fifth of the load, by number of cells; -1 where a method refuses."""
+    """Milliseconds to select a fifth of the load, by number of cells; None where a method refuses."""
     rng = np.random.default_rng([seed, 5])
-    figures: dict[str, float] = {}
+    figures: dict[str, Any] = {}
     for method in METHODS:  # a kernel is loaded at its first call
         select_cells(method, np.arange(1.0, 9.0), np.arange(1, 9), 5.0)
     for count in CELLS[scale]:
@@ -51,14 +51,14 @@ def run_select(scale: str, seed: int, settings: Settings, progress: Callable[[st
     return {"figures": figures, "floor": {}, "targets": targets}
 
 
-def _milliseconds(method: str, loads: np.ndarray, sizes: np.ndarray) -> float:
+def _milliseconds(method: str, loads: np.ndarray, sizes: np.ndarray) -> float | None:
     times = []
     for _ in range(1 if method == "dp" else 6):
         began = time.perf_counter()
         try:
             select_cells(method, loads, sizes, 0.2 * loads.sum())
         except UsageError:
-            return -1.0
+            return None
         times.append(time.perf_counter() - began)
     return round(float(np.median(times[1:] or times)) * 1e3, 3)
 

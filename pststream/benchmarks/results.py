@@ -142,6 +142,8 @@ def _target(target: dict[str, Any] | None) -> str:
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
     if isinstance(value, float) and 0 < abs(value) < 0.001:
         return f"{value:.3g}"
     return f"{value:,}" if isinstance(value, int | float) else str(value)

@@ -33,14 +33,13 @@ class Check:
     remedy: str = ""
 
 
-def diagnose(home: str | None) -> list[Check]:
+def diagnose(home: str) -> list[Check]:
     """All checks, in the order in which a run would trip over them.
 
-    home: a local folder (it need not exist yet), an object store's prefix, or None to leave it out.
+    home: a local folder (it need not exist yet), or an object store's prefix.
     """
     checks = [check_python(), check_java(), *(check_pin(package) for package in PINNED), check_jars(), check_kernels()]
-    if home is not None:
-        checks += [check_settings(home), *check_sinks(home)]
+    checks += [check_settings(home), *check_sinks(home)]
     checks += [check_endpoint(name) for name in ENDPOINTS if os.environ.get(name)]
     landing = os.environ.get("PSTSTREAM_LANDING", "")
     if landing.startswith(names.BUCKETS):
@@ -217,7 +216,7 @@ def check_landing(landing: str) -> Check:
     return Check("landing", True, f"{landing} can be listed")
 
 
-def check_disk(home: str | None) -> Check:
+def check_disk(home: str) -> Check:
     """Space is left where tables, shuffles and compiled kernels go."""
     free, folder = min(_space(folder) for folder in _folders(home))
     ok = free >= LEAST_FREE_BYTES
@@ -225,8 +224,8 @@ def check_disk(home: str | None) -> Check:
     return Check("disk", ok, f"{free / 1024**3:.1f} GiB free in {folder}", remedy)
 
 
-def _folders(home: str | None) -> list[Path]:
-    local = [] if home is None or "://" in home else [Path(home).absolute()]
+def _folders(home: str) -> list[Path]:
+    local = [] if "://" in home else [Path(home).absolute()]
     return [_existing(folder) for folder in [*local, Path(tempfile.gettempdir())]]
 
 

@@ -122,7 +122,7 @@ def doctor(context: "Context", arguments: Any) -> "Answer":
     """Check what a run needs."""
     from pststream.cli.doctor import diagnose
 
-    checks = diagnose(arguments.home)
+    checks = diagnose(context.home.path)
     lines = []
     for check in checks:
         lines.append(f"{'ok  ' if check.ok else 'FAIL'}  {check.name}: {check.detail}")

@@ -95,7 +95,7 @@ _TABLES = (
             Column("file", pa.string(), "path as offered"),
             Column("row", pa.int64(), "number of the row in the file, from 1"),
             Column("field", pa.string(), "the field at fault; empty if the row as a whole"),
-            Column("reason", pa.string(), "code, see quality/reasons.py"),
+            Column("reason", pa.string(), "code, see quality.md"),
             Column("detail", pa.string(), "the same in a sentence"),
             Column("raw", pa.string(), "the value, at most 1,000 characters", True),
             Column("ingest_id", pa.int64(), "the ingest that wrote the row"),

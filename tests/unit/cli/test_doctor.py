@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pststream.cli import doctor
+from tests.commands import run_here
 
 
 @pytest.fixture
@@ -43,8 +44,12 @@ def test_this_installation_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert all(check.detail and not check.remedy for check in checks)
 
 
-def test_settings_are_left_out_without_a_home() -> None:
-    assert "settings" not in {check.name for check in doctor.diagnose(None)}
+def test_settings_are_those_of_the_home_that_the_environment_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PSTSTREAM_HOME", str(tmp_path / "named"))
+    checks = {check["name"]: check for check in run_here("doctor", "--json").json["checks"]}
+    assert str(tmp_path / "named") in checks["settings"]["detail"]
 
 
 def test_diagnosis_changes_nothing(tmp_path: Path) -> None:
@@ -142,11 +147,11 @@ def test_settings_that_cannot_be_used(content: bytes, tmp_path: Path) -> None:
     assert check.remedy
 
 
-def test_endpoint_that_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endpoint_that_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.getsockname()[1]}")
         assert doctor.check_endpoint("AWS_ENDPOINT_URL").ok
-        assert "AWS_ENDPOINT_URL" in {check.name for check in doctor.diagnose(None)}
+        assert "AWS_ENDPOINT_URL" in {check.name for check in doctor.diagnose(str(tmp_path))}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,13 @@
+"""docs/quality.md tells every reason for which a row is refused."""
+
+from pathlib import Path
+
+from pststream.quality.reasons import REASONS
+
+PAGE = Path(__file__).parents[3] / "docs" / "quality.md"
+
+
+def test_the_page_tells_every_reason() -> None:
+    rows = [line.strip("| ").split(" | ") for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| `")]
+    told = {cells[0].strip("`"): cells[1] for cells in rows if len(cells) == 2}
+    assert told == REASONS
