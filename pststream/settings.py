@@ -18,6 +18,9 @@ from pststream.storage.files import files_at
 
 FILE = "pststream.toml"
 
+LONGEST_SECONDS = 300 * 366 * 86_400
+"""300 years: times from 1900 on less so many are times still."""
+
 
 def _key(default: Any, meaning: str) -> Any:
     return field(default=default, metadata={"meaning": meaning})
@@ -190,6 +193,8 @@ def _check(settings: Settings) -> None:
         raise SettingError("gate_bad_share", f"{settings.gate_bad_share} is not between 0 and 1")
     if settings.gate_volume_factor and not 1 < settings.gate_volume_factor < 1e12:
         raise SettingError("gate_volume_factor", f"{settings.gate_volume_factor} is neither 0 nor above 1")
+    if settings.retention_days > LONGEST_SECONDS // 86_400:
+        raise SettingError("retention_days", f"{settings.retention_days} is more than 300 years")
     if settings.workers > 10_000:
         raise SettingError("workers", f"{settings.workers} is more than 10,000")
     if not 0.05 <= settings.watch_seconds <= 3600:
@@ -206,5 +211,5 @@ def _check(settings: Settings) -> None:
         "gate_stale_seconds",
         "pending_seconds",
     ):
-        if not 0 <= getattr(settings, name) < 1e12:
+        if not 0 <= getattr(settings, name) <= LONGEST_SECONDS:
             raise SettingError(name, f"{getattr(settings, name)} is out of range")

@@ -13,7 +13,8 @@ def duplicate_objects(starts, keys, ts, horizon, row_bits):
 
     starts int64[ids+1]: rows of each id; keys int64[n]: position in the log; ts int64[n]; horizon int64[n]: watermark
     of the row's file less the lateness. A row is a duplicate of an accepted one before it in the same file, or in an
-    earlier file if that one's ts is not before the horizon. Rows of earlier ingests were accepted, so they stay so.
+    earlier file if that one's ts is not before the horizon. Rows of earlier ingests were accepted: with a horizon that
+    no ts reaches they stay so.
     """
     duplicate = np.zeros(len(keys), np.bool_)
     for group in range(len(starts) - 1):

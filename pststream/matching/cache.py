@@ -92,7 +92,8 @@ class SegmentCache:
 
     def _evict(self, keep: Path) -> None:
         entries = []
-        for entry in os.scandir(self.folder):
+        # Those of other versions of the code count too: the oldest of all go.
+        for entry in (entry for folder in self.folder.parent.glob("segments-*") for entry in os.scandir(folder)):
             try:
                 status = entry.stat()
             except FileNotFoundError:

@@ -14,7 +14,7 @@ from typing import Any
 
 from pststream.delivery.contract import Sink
 from pststream.delivery.registry import open_sink
-from pststream.errors import PstError, RetryableError, UsageError
+from pststream.errors import HomeBusy, PstError, UsageError
 from pststream.pipeline.courier import Courier
 from pststream.pipeline.outbox import Outbox
 from pststream.settings import Settings
@@ -31,6 +31,7 @@ GRACE_SECONDS = 15.0
 POLL_SECONDS = 0.1
 
 BUSY, FAILED, STUCK = "busy", "failed", "stuck"
+COUNTED = ("delivered", "refused", "failures")
 
 
 def deliver(
@@ -96,14 +97,14 @@ class _Run:
             with home.locked(f"deliver-{self.sink.name}"):
                 self.courier = Courier(home, self.sink, opener(self.sink), outbox, seconds)
                 found = self._deliver(self.courier)
-        except RetryableError:
+        except HomeBusy:
             found = {"state": BUSY, "reason": "another process delivers to it just now"}
         except PstError as error:
             found = {"state": FAILED, "reason": str(error)}
         except Exception as error:
             # Not its text: a library's error may quote a target, and a token with it.
             found = {"state": FAILED, "reason": type(error).__name__}
-        self.outcome |= found | {"seconds": round(time.monotonic() - began, 3)}
+        self.outcome |= self._counts() | found | {"seconds": round(time.monotonic() - began, 3)}
         told = ", ".join(f"{self.outcome[name]} {name}" for name in ("delivered", "refused"))
         reason = f": {self.outcome['reason']}" if self.outcome["reason"] else ""
         progress(f"sink {self.sink.name}: {self.outcome['state']}, {told}{reason}")
@@ -116,9 +117,13 @@ class _Run:
 
     def _deliver(self, courier: Courier) -> dict[str, Any]:
         state, reason = courier.deliver()
-        counts = {name: getattr(courier, name) for name in ("delivered", "refused", "failures")}
-        left = {"batch_id": courier.place.batch_id, "batches_left": len(courier.due())}
-        return {"state": state, "reason": reason, **left, **counts}
+        return {
+            "state": state, "reason": reason, "batch_id": courier.place.batch_id, "batches_left": len(courier.due())
+        }  # fmt: skip
+
+    def _counts(self) -> dict[str, int]:
+        """What was told before it ended, however it did."""
+        return {name: getattr(self.courier, name) for name in COUNTED} if self.courier else {}
 
 
 def is_well(document: dict[str, Any]) -> bool:

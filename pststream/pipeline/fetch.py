@@ -109,6 +109,11 @@ class Source:
     def _choose(self, folder: str, objects: list[Stored], format: str | None, known: Collection[str]) -> None:
         """What of a folder is ready and what waits; forget objects that are gone, remember manifests that are done."""
         taken = {one.key for one in objects if self._of(one) in known}
+        if any(self._of(one) not in ("", _DONE) and one.key not in taken for one in objects):
+            # The log is younger than what was learnt: a backup was put in its place.
+            for one in objects:
+                if self._of(one) == _DONE:
+                    del self._learnt[self._bucket.address(one.key)]
         manifests = self._manifests(folder, objects)
         self.skipped = len(taken)
         self._ready, self._waiting = choose(folder, objects, manifests, taken, format)

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 FIRST = -(2**63)
 """Horizon of a file before which there is none."""
 
+ACCEPTED = names.NEVER_US
+"""Horizon of stored rows: none is a duplicate of an earlier one, whichever of those are read."""
+
 PART_ROWS = 2_000_000
 PROBE_ROWS = 5_000_000
 """Up to so many new rows, their ids are looked for among the stored rows; else all stored rows travel."""
@@ -66,13 +69,14 @@ class Probe:
 
 @dataclass(frozen=True)
 class Source:
-    """Rows to judge or to judge by: of a new file (`file_seq`, with its horizon), or stored ones; `kept`: which a node
-    keeps by id.
+    """Rows to judge: of a new file, with its horizon. Or to judge by (`file_seq` is None): stored ones before the key
+    `before`; `kept`: which a node keeps by id.
     """
 
     slices: tuple[Slice, ...]
     file_seq: int | None = None
     horizon: int = FIRST
+    before: int = 0
     kept: bool = False
 
 
@@ -102,8 +106,8 @@ def judge(
 
 
 def _stored(home: Home, kind: str, first: int, horizon: int, kept_rows: int) -> list[Source]:
-    """Stored rows that can matter: of objects, those that are not before the least horizon. Nodes keep files of
-    `kept_rows` and more.
+    """Stored rows before the key `first` that can matter: of objects, those that are not before the least horizon.
+    Nodes keep files of `kept_rows` and more.
     """
     files = Range(KEY_OF[kind], FIRST, first - 1).files(data_files(home, kind))
     if kind == "objects":
@@ -114,7 +118,8 @@ def _stored(home: Home, kind: str, first: int, horizon: int, kept_rows: int) -> 
     small = tasks_of(located(home, kind, [file for file in files if file.rows < kept_rows]))
     slices = [part for task in large for part in task]
     kept = [tuple(slices[at : at + KEPT_SLICES]) for at in range(0, len(slices), KEPT_SLICES)]
-    return [*(Source(part, kept=True) for part in kept), *map(Source, small)]
+    parts = [*((part, True) for part in kept), *((part, False) for part in small)]
+    return [Source(part, before=first, kept=in_cache) for part, in_cache in parts]
 
 
 def is_late(rows: pa.RecordBatch, horizon: int) -> np.ndarray:
@@ -138,7 +143,9 @@ def _sent(kind: str, probe: Probe | None, parts: int, source: Source) -> Iterato
 def _rows_of(kind: str, source: Source, probe: Probe | None) -> Iterator[pa.RecordBatch]:
     if source.file_seq is None:
         for rows in _stored_rows(kind, source, probe):
-            yield _judged_columns(kind, rows, rows.column(KEY_OF[kind]), FIRST)
+            # A file that was joined may hold rows of the ingest that is judged: one that was killed, and is finished.
+            earlier = rows.filter(pc.less(rows.column(KEY_OF[kind]), source.before))
+            yield _judged_columns(kind, earlier, earlier.column(KEY_OF[kind]), ACCEPTED)
         return
     for rows in read_slices(source.slices, ["row", "reason", *COLUMNS[kind]]):
         kept = pc.is_null(rows.column("reason")).to_numpy(zero_copy_only=False)

@@ -15,7 +15,8 @@ from pststream.state.tables import TABLES
 
 def maintain(home: Home, settings: Settings) -> dict[str, Any]:
     """Work deletions into the index, drop what ended before any object still to come, merge small files, of all other
-    tables too; remove files that nothing has named for `retention_days`, and copies of files no longer held.
+    tables too; remove old entries of logs, files that nothing has named for `retention_days`, and copies of files no
+    longer held.
 
     The index is left alone while a batch is unfinished: its late subscriptions are still to meet stored objects.
     """
@@ -29,6 +30,7 @@ def maintain(home: Home, settings: Settings) -> dict[str, Any]:
         for table in TABLES.values():
             if table.writer == "control":
                 control.compact(home, table.name, control.MOST_BYTES)
+            control.trim_log(home, table.name)
         quarantine.tidy(home)
         removed = sum(control.vacuum(home, table.name, settings.retention_days) for table in TABLES.values())
         return {

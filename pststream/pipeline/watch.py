@@ -103,6 +103,7 @@ class _Watcher:
     _pending: bool = True
     _ledger_at: float = -LEDGER_SECONDS
     _warm_at: float = 0.0
+    _told_version: int = -1
 
     def __post_init__(self) -> None:
         self.sinks = SinkLoops(self.home, self.settings, self.progress)
@@ -124,11 +125,13 @@ class _Watcher:
             self._pause(max(pause, least, self.arrivals.look_seconds / LOOK_SHARE))
 
     def _try(self) -> float:
-        """A round; returns the seconds to wait before the next at least."""
+        """A round; returns the seconds to wait before the next at least. Raises RetryableError for a lost lock."""
+        self.home.check_locks()  # that of the runner does not come back by itself
         try:
             self._round()
         except HomeBusy as error:
             self._tell("waiting", error=str(error.holder))
+            return self.settings.watch_seconds
         except FATAL:
             raise
         except Exception as error:
@@ -169,6 +172,9 @@ class _Watcher:
         done = match(self.home, self.settings, max_objects=self.max_objects, one=True, progress=self.progress)
         self._ledger_at = time.monotonic()
         self._pending = bool(done["batches"])
+        if (version := control.version(self.home, names.BATCHES)) != self._told_version:
+            self._told_version = version  # by a batch of this round, of one that failed, or of another command
+            self.sinks.wake()
         if not self._pending:
             self.arrivals.matched()
             return
@@ -177,7 +183,6 @@ class _Watcher:
         batch_at = control.now().replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
         last = {"batch_id": done["batches"][-1]["batch_id"], "batch_at": batch_at}
         self._tell("working", batches=self.totals["batches"], **last)
-        self.sinks.wake()
 
     def _fail(self, error: Exception) -> float:
         """Tell of a round that failed; returns the seconds to wait. Raises RetryableError if Spark has died."""

@@ -43,9 +43,8 @@ def backup(home: Home, out: str) -> dict[str, Any]:
     copy = Home(target)
     for name, version in versions.items():
         _copy_table(home, copy, name, version)
-    for hold in quarantine.holds(copy):
-        if hold["status"] == quarantine.HELD:
-            _copy(home, hold["copy"], target)
+    for hold in quarantine.needed(copy):
+        _copy(home, hold["copy"], target)
     if home.files.exists(FILE):
         _copy(home, FILE, target)
     crash_point("backup.copied")

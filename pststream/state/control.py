@@ -15,7 +15,7 @@ from pststream import names
 from pststream.dataset import open_dataset, open_table, store_told
 from pststream.errors import RetryableError
 from pststream.state.data_files import FileWriter, commit, data_files
-from pststream.state.home import Home
+from pststream.state.home import LOG_KEPT, Home, log_kept
 from pststream.state.slices import Slice, read_slices
 from pststream.state.tables import TABLES
 from pststream.storage.addresses import in_bucket
@@ -26,6 +26,9 @@ JOINED_BYTES = 1024 * 1024
 
 MOST_BYTES = 128 * 1024 * 1024
 """`maintain` joins them into such ones."""
+
+KEPT_BEFORE = (None, "interval 7 days")
+"""How long older versions let the entries of a log be kept; what a user has set is left as it is."""
 
 ROW_GROUP = 8_192
 """Rows of a row group of such a file: who reads the end of a ledger reads one or two."""
@@ -117,6 +120,16 @@ def _join(home: Home, name: str, most_bytes: int) -> None:
     last = last_transaction(home, name, "join")
     added = [joined] if joined else []
     commit(home, name, added, small, application="join", transaction=last + 1, rows_change=False)
+
+
+def trim_log(home: Home, name: str) -> None:
+    """Remove the entries of a table's log that were kept for long enough."""
+    table, root, kept = open_table(home.table(name)), home.table(name), log_kept(TABLES[name])
+    with store_told(root):
+        if table.metadata().configuration.get(LOG_KEPT) in KEPT_BEFORE:
+            table.alter.set_table_properties({LOG_KEPT: kept}, commit_properties=home.commit_properties(table))
+        table.create_checkpoint()
+        table.cleanup_metadata()
 
 
 def vacuum(home: Home, name: str, days: int) -> int:

@@ -1,9 +1,9 @@
 """What keeps a holder of a lease that has lost it from committing (lease.py): numbers in tables and in commits."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from pststream import names
 from pststream.dataset import open_table
@@ -33,7 +33,7 @@ def properties(table: DeltaTable, leases: Iterable[Lease], transactions: Sequenc
 
 def fence(tables: Iterable[str], lease: Lease) -> None:
     """Write a lease's number into the tables at these addresses, so that no holder before it commits to them."""
-    for address in tables:
+    for address in _there(tables):
         for left in reversed(range(TRIES)):
             try:
                 table = open_table(address)
@@ -44,6 +44,23 @@ def fence(tables: Iterable[str], lease: Lease) -> None:
                     raise RetryableError(
                         f"{address}: is committed to by others all the time", "run this again"
                     ) from None
+
+
+def greatest_number(tables: Iterable[str], name: str) -> int:
+    """The greatest number of this lease that the tables at these addresses know: 0 where it never was held. A home that
+    was copied here knows those of where it was.
+    """
+    return max((open_table(address).transaction_version(name) or 0 for address in _there(tables)), default=0)
+
+
+def _there(tables: Iterable[str]) -> Iterator[str]:
+    """Those that are there: a home of an older format has not all of them."""
+    for address in tables:
+        try:
+            open_table(address)
+        except TableNotFoundError:
+            continue
+        yield address
 
 
 def _number(lease: Lease) -> CommitProperties:

@@ -38,7 +38,8 @@ class Lease:
     def __init__(self, files: BucketFiles, name: str, number: int, lapsed: bool) -> None:
         self.name, self.number, self.lapsed = name, number, lapsed
         self._files = files
-        self._told = this_process() | {"number": number, "token": uuid.uuid4().hex, "place": place()} | _process()
+        self._token = uuid.uuid4().hex
+        self._told = this_process() | {"number": number, "token": self._token, "place": place()} | _process()
         self._etag: str | None = None
         self._until = -1.0
         self._renewals = 0
@@ -81,28 +82,34 @@ class Lease:
     def _write(self, etag: str | None) -> bool:
         """Write it on condition of an ETag; False if that is another's by now.
 
-        A write whose answer was lost meets its own work when it is tried again.
+        A write whose answer was lost meets its own work when it is tried again, or when the next one is.
         """
         began, self._renewals = _clock(), self._renewals + 1
         content = json.dumps(self._told | {"renewals": self._renewals}).encode()
         written = self._files.write_if(self.name, content, etag)
         if written is None:
             there = self._files.version(self.name)
-            if there is None or there.content != content:
+            if there is not None and there.content == content:
+                written = there.etag
+            elif there is not None and _read(there.content).get("token") == self._token:
+                written = self._files.write_if(self.name, content, there.etag)
+            if written is None:
                 return False
-            written = there.etag
         self._etag, self._until = written, began + LEASE_SECONDS
         return True
 
 
 @contextmanager
-def leased(files: BucketFiles, name: str, seconds: float, fence: Callable[[Lease], None]) -> Iterator[Lease]:
+def leased(
+    files: BucketFiles, name: str, seconds: float, before: Callable[[], int], fence: Callable[[Lease], None]
+) -> Iterator[Lease]:
     """Hold the lease of this name, which is tried for so long; raises locks.Taken.
 
+    before: the number of the last holder, asked for where no object tells it
     fence: called before anything else if the holder before let it lapse. Fails that, the next holder does it.
     """
     until = time.monotonic() + seconds
-    while (lease := _taken(files, name, time.monotonic() >= until)) is None:
+    while (lease := _taken(files, name, time.monotonic() >= until, before)) is None:
         time.sleep(POLL_SECONDS)
     try:
         if lease.lapsed:
@@ -128,14 +135,15 @@ def place() -> str:
     return f"{Path('/proc/sys/kernel/random/boot_id').read_text('ascii').strip()} {os.readlink('/proc/self/ns/pid')}"
 
 
-def _taken(files: BucketFiles, name: str, last: bool) -> Lease | None:
+def _taken(files: BucketFiles, name: str, last: bool, before: Callable[[], int]) -> Lease | None:
     """The lease, or None if another has it; Taken on the last try."""
     version = files.version(name)
     told = _read(version.content) if version else {}
     held = "token" in told
     lapsed = version is not None and held and (version.age > LEASE_SECONDS + MARGIN_SECONDS or _is_gone(told))
     if not held or lapsed:
-        lease = Lease(files, name, int(told.get("number", 0)) + 1, lapsed)
+        number = int(told["number"]) if "number" in told else before()
+        lease = Lease(files, name, number + 1, lapsed)
         if lease.take(version.etag if version else None):
             return lease
     if last:

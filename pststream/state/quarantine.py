@@ -106,10 +106,15 @@ def tidy(home: Home) -> None:
     """Remove the copies that no hold needs any more; those of an ingest that is not done stay."""
     files = home.files
     there = files.names(FOLDER)  # before the ledger is read: what comes after that is nobody's to remove
+    kept = {str(row["hold_id"]) for row in needed(home)}
+    files.delete(name for name in there if name.split("/")[1] not in kept)
+
+
+def needed(home: Home) -> list[dict[str, Any]]:
+    """The holds whose copies are needed: those that are held, and those that an ingest which is not done takes in."""
     started = {(f["kind"], f["sha256"]) for f in Ledger(home).unfinished_ingest()}
-    needed = {
-        str(row["hold_id"])
+    return [
+        row
         for row in holds(home)
         if row["status"] == HELD or (row["status"] == RELEASED and (row["kind"], row["sha256"]) in started)
-    }
-    files.delete(name for name in there if name.split("/")[1] not in needed)
+    ]

@@ -26,6 +26,8 @@ enough. The code cache is that of a JVM that compiles twice, as a full one makes
 
 LOOPBACK = "127.0.0.1"
 
+SOCKETS = "spark.python.unix.domain.socket"
+
 LONGEST_FOLDER = 38
 """Characters of the folder of temporary files: a Unix socket's whole name has 107 at most, of which a folder's own name
 takes 25 and what Spark adds 43.
@@ -114,8 +116,7 @@ def _unix_sockets() -> dict[str, str]:
         return {}
     folder = tempfile.mkdtemp(prefix="pststream-spark-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    name = "spark.python.unix.domain.socket"
-    return {f"{name}.enabled": "true", f"{name}.dir": folder}
+    return {f"{SOCKETS}.enabled": "true", f"{SOCKETS}.dir": folder}
 
 
 def get_session(settings: Settings) -> "SparkSession":
@@ -170,5 +171,8 @@ def stop_spark() -> None:
     from pyspark import SparkContext
 
     if SparkContext._active_spark_context is not None:
+        sockets = SparkContext._active_spark_context.getConf().get(f"{SOCKETS}.dir")
         with suppress(OSError):  # it has died
             SparkContext._active_spark_context.stop()
+        if sockets is not None:
+            shutil.rmtree(sockets, ignore_errors=True)

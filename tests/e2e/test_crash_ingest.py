@@ -85,3 +85,22 @@ def test_upkeep_between_a_killed_match_and_the_next(tmp_path: Path) -> None:
     assert run_here("maintain", "--home", home.path).code in (0, 1, 2)
     home.match()
     assert [(o, s) for o, _, s in home.exported()] == [("o0", "s")]
+
+
+def test_upkeep_between_a_killed_ingest_and_the_next(tmp_path: Path) -> None:
+    """`maintain` joins what the killed one wrote with older files; its objects are no duplicates of themselves."""
+    world = written(tmp_path / "files", 25, 3)
+    home, undisturbed = (home_for(tmp_path / name, world) for name in ("killed", "undisturbed"))
+    for one in (home, undisturbed):
+        one.ingest("requests", world.requests)
+        one.ingest("objects", world.objects[:1])
+        one.ingest("objects", world.objects[1:2])
+    undisturbed.ingest("objects", world.objects[2:])
+    assert home.crash("ingest.objects_written", "ingest", "objects", world.objects[2]).code == KILLED
+    assert home.run("maintain")["files_joined"] > 0
+    home.ingest("objects", world.objects[2:])
+    for one in (home, undisturbed):
+        one.match()
+    assert_same_tables(home, undisturbed)
+    assert_as_the_twin(home, world.log, world.lateness_seconds)
+    assert home.run("check", "--all")["success"]

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from pststream.pipeline.ending import STOP_SECONDS
+from tests import worlds
 from tests.commands import KILLED, ROOT, Home, run_here
 from tests.killing import assert_as_the_twin, home_for, written
 from tests.oracles.twin import LogFile
@@ -62,6 +63,7 @@ def test_files_are_taken_as_they_land(home: Home, landing: Path, world: WrittenW
         watching.until(lambda pulse: pulse["state"] == "idle" and pulse["error"] is None)
         told = home.run("status")["watcher"]
         assert told["alive"] and told["lag_seconds"] < 60 and told["error"] is None
+        _a_batch_of_another_command_is_told(home, watching)
         _bad_file_ends_nothing(home, watching)
         _idle_costs_little(watching)
         watching.until(lambda pulse: not home.run("status")["deliveries"][0]["batches_left"])
@@ -80,6 +82,15 @@ def _second_runner_is_refused(home: Home, landing: Path, process: int) -> None:
         refused = run_here("run", landing, *more, "--home", home.path, "--json")
         assert (refused.code, refused.json["kind"]) == (1, "RunnerBusy")
         assert f"(process {process}, since " in refused.json["error"]
+
+
+def _a_batch_of_another_command_is_told(home: Home, watching: Watching) -> None:
+    """Its sinks hear of it without a batch of the watcher's own."""
+    told = home.run("status")["deliveries"][0]["batch_id"]
+    row = {"object_id": "unheard of", "ts": worlds.moment(0), "lon": 0.0, "lat": 0.0, "text": "unheard of"}
+    home.ingest("objects", [worlds.write_rows(home.path.parent / "unheard.jsonl", [row])])
+    home.match()
+    watching.until(lambda pulse: home.run("status")["deliveries"][0]["batch_id"] > told)
 
 
 def _bad_file_ends_nothing(home: Home, watching: Watching) -> None:

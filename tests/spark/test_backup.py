@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import ENTRY, KILLED, ROOT, Home
+from tests import worlds
+from tests.commands import ENTRY, KILLED, ROOT, Home, new_home
 from tests.killing import assert_as_the_twin, home_for, written
 
 pytestmark = pytest.mark.spark
@@ -60,3 +61,18 @@ def test_half_a_backup_is_no_home(tmp_path: Path) -> None:
     told = home.run("backup", "--out", out)
     assert told["tables"] == home.run("status")["versions"] == Home(out).run("status")["versions"]
     assert Home(out).exported() == home.exported()
+
+
+def test_a_copy_made_while_a_held_file_is_taken_in_goes_on(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home", planner="grid", workers=1, gate_min_rows=1, gate_bad_share=0.01)
+    good = {"object_id": "o", "ts": worlds.moment(1), "lon": 1.0, "lat": 2.0, "text": "tea"}
+    bad = worlds.write_rows(tmp_path / "bad.jsonl", [good, {"object_id": "p"}])
+    (hold,) = home.ingest("objects", [bad])["quarantined"]
+    bad.unlink()
+    assert home.crash("ingest.started", "quarantine", "release", str(hold["hold_id"])).code == KILLED
+    home.run("backup", "--out", tmp_path / "backup")
+    shutil.rmtree(home.path)
+    shutil.move(tmp_path / "backup", home.path)
+    home.run("match")
+    home.ingest("objects", [worlds.write_rows(tmp_path / "next.jsonl", [good | {"object_id": "q"}])])
+    assert home.run("status")["totals"]["objects"] == 2

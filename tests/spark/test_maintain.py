@@ -79,3 +79,15 @@ def test_small_files_of_large_tables_are_joined_and_tell_the_same(tmp_path: Path
     assert home.run("check", "--all")["success"]
     # Version 0 of `objects` is before the first of them.
     assert home.run("plan", "--from-version", "0", "--dry-run")
+
+
+def test_what_is_a_duplicate_does_not_depend_on_how_files_are_joined(tmp_path: Path) -> None:
+    """An id that was accepted again, beyond the lateness, and comes a third time within it."""
+    home = new_home(tmp_path / "home", planner="grid", workers=1, lateness_seconds=60)
+    rejected = []
+    for number, (name, seconds) in enumerate([("x", 0), ("y", 1000), ("x", 1010), ("x", 1020)]):
+        row = {"object_id": name, "ts": worlds.moment(seconds), "lon": 1.0, "lat": 2.0, "text": "tea"}
+        if number == 3:
+            assert home.run("maintain")["files_joined"] > 0
+        rejected.append(home.ingest("objects", [worlds.write_rows(tmp_path / f"{number}.jsonl", [row])])["rejected"])
+    assert rejected == [0, 0, 0, 1]

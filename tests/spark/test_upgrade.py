@@ -1,14 +1,7 @@
-"""Homes of older formats: refused with the remedy, brought up step by step, and then as good as new ones.
-
-tests/samples/format-N.tar.xz holds `files/` (requests-*, objects-*) and `home/`, as the last version of format N left
-them: all files ingested, the first batch matched, a second plan made, the last file of objects pending. When the
-format goes up, the version before makes the sample: `written(folder, 31, 3)` and `home_for` of tests/killing.py.
-That of format 3 is that of format 2, upgraded.
-"""
+"""Homes of older formats: refused with the remedy, brought up step by step, and then as good as new ones."""
 
 import json
 import shutil
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -16,17 +9,10 @@ import pytest
 from pststream.state.home import FORMAT, OLDEST
 from tests.commands import KILLED, Home, run_here
 from tests.killing import assert_as_the_twin
+from tests.old_homes import unpacked
 from tests.oracles.twin import LogFile
 
 pytestmark = pytest.mark.spark
-
-SAMPLES = Path(__file__).parents[1] / "samples"
-
-
-def unpacked(format: int, folder: Path) -> Home:
-    with tarfile.open(SAMPLES / f"format-{format}.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    return Home(folder / "home")
 
 
 def format_of(home: Home) -> int:

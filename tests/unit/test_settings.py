@@ -29,6 +29,8 @@ def test_argument_over_environment_over_file(tmp_path, monkeypatch):
         ("planner = 'best'", "planner", "unknown"),
         ("planner = 3", "planner", "not a text"),
         ("lateness_seconds = -1", "lateness_seconds", "out of range"),
+        ("lateness_seconds = 100000000000", "lateness_seconds", "out of range"),
+        ("retention_days = 1000000000000", "retention_days", "300 years"),
         ("latenes = 1", "latenes", "unknown key"),
         ("workers = ", FILE, "not readable"),
         ("workers = " + "[" * 5000, FILE, "not readable"),

@@ -31,6 +31,29 @@ def test_duplicates(rows):
     assert found.tolist() == slow_duplicates(known)
 
 
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_objects_of_earlier_ingests_stay_accepted(data):
+    """Whichever of them are read, as long as all are that are not before the horizon of a new file."""
+    rows = data.draw(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9), st.integers(0, 9)), max_size=9))
+    stored = data.draw(st.integers(1, 3))
+    horizons = {file: horizon for file, _, horizon in rows}
+    log = [(file, ts, horizons[file]) for file, ts in sorted((file, ts) for file, ts, _ in rows)]
+    verdicts = slow_duplicates(log)
+    new = [(row, verdict) for row, verdict in zip(log, verdicts, strict=True) if row[0] > stored]
+    least = min((horizon for (_, _, horizon), _ in new), default=0)
+    read = [
+        (file, ts, 2**62)
+        for (file, ts, _), verdict in zip(log, verdicts, strict=True)
+        if file <= stored and not verdict and (ts >= least or data.draw(st.booleans()))
+    ]
+    given_rows = [*read, *(row for row, _ in new)]
+    keys = np.array([(file << BITS) + at for at, (file, _, _) in enumerate(given_rows)], np.int64)
+    ts, horizon = (np.array([row[at] for row in given_rows], np.int64) for at in (1, 2))
+    found = duplicate_objects(np.array([0, len(given_rows)], np.int64), keys, ts, horizon, BITS)
+    assert found.tolist() == [False] * len(read) + [verdict for _, verdict in new]
+
+
 def slow_operations(rows):
     live, outcome = None, []
     for key, (delete, at, expires) in enumerate(rows):

@@ -83,6 +83,16 @@ def test_the_cache_is_bounded(tmp_path):
     assert all(np.array_equal(keys, np.arange(1000)) for keys in kept)
 
 
+def test_what_other_versions_of_the_code_left_counts_too(tmp_path):
+    left = tmp_path / "segments-of-before" / "entry"
+    left.parent.mkdir()
+    left.write_bytes(bytes(100_000))
+    os.utime(left, (1, 1))
+    cache = SegmentCache(str(tmp_path), 100_000)
+    cache.deletions(deletions(tmp_path / "new.parquet", 1_000))
+    assert not left.exists()
+
+
 def test_tasks_may_build_the_same_entry_at_once(tmp_path):
     path = deletions(tmp_path / "d.parquet", 5000)
     found = []

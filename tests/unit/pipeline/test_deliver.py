@@ -12,7 +12,7 @@ import pytest
 from pststream import names
 from pststream.delivery import retry
 from pststream.delivery.contract import Batch, Message, Refusal, SinkDown
-from pststream.errors import UsageError
+from pststream.errors import RetryableError, UsageError
 from pststream.pipeline import courier
 from pststream.pipeline.deliver import deliver, is_well
 from pststream.pipeline.outbox import Limit, Outbox
@@ -180,6 +180,21 @@ def test_an_error_of_ours_stays_with_its_sink(busy_home: Home) -> None:
     assert (outcome["a"]["state"], outcome["a"]["reason"], outcome["b"]["state"]) == ("failed", "ValueError", "ok")
     (row,) = control.read(busy_home, names.DELIVERIES, filters=[("sink", "=", "a")]).to_pylist()
     assert (row["state"], row["reason"]) == ("failed", "ValueError")
+
+
+def test_a_place_that_cannot_be_noted_is_a_failure(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was told until then counts; it is not as if another delivered."""
+
+    def lost(*_: Any) -> None:
+        raise RetryableError("the store does not answer", "run this again")
+
+    memory = Memory()
+    with monkeypatch.context() as patch:
+        patch.setattr(courier, "save_progress", lost)
+        outcome = told(busy_home, {"a": memory})["a"]
+    assert (outcome["state"], outcome["delivered"]) == ("failed", len(memory.bodies))
+    assert memory.bodies and "the store does not answer" in outcome["reason"]
+    assert not is_well({"sinks": {"a": outcome}})
 
 
 def test_a_changed_limit_waits_for_the_next_batch(busy_home: Home) -> None:

@@ -196,6 +196,45 @@ def test_an_answer_that_is_lost_costs_nothing(home: Home, server: BadStore) -> N
     assert terms(home) == ["tea"]
 
 
+def test_a_renewal_whose_answers_are_all_lost_costs_nothing(home: Home, server: BadStore) -> None:
+    """The next one meets what it has written, and goes on from there."""
+    writes = []
+
+    def lose(method: str, target: str) -> str | None:
+        if method == "PUT" and ".lock" in target:
+            writes.append(time.monotonic())
+        return "cut" if writes and ".lock" in target and time.monotonic() < writes[0] + SECONDS / 2 else None
+
+    with home.locked():
+        server.fault = lose
+        time.sleep(1.5 * SECONDS)
+        append(home, "tea")
+    assert len(writes) > 2 and terms(home) == ["tea"]
+
+
+def test_a_lock_that_was_lost_is_told(home: Home, server: BadStore) -> None:
+    with home.locked():
+        home.check_locks()
+        server.fault = lambda method, target: 503 if method == "PUT" and ".lock" in target else None
+        time.sleep(1.5 * SECONDS)
+        with pytest.raises(RetryableError, match="lost its lock"):
+            home.check_locks()
+
+
+def test_a_home_that_was_copied_here_is_written_to(home: Home, server: BadStore) -> None:
+    """Its tables know the numbers of the holders where it was; no lock tells them here."""
+    for _ in range(3):
+        with home.locked():
+            append(home, "tea")
+    files, copy = BucketFiles(home.path), Home(f"{home.path}-copy")
+    for name in files.names("tables"):
+        BucketFiles(copy.path).write(name, files.read(name))
+    with copy.locked():
+        append(copy, "coffee")
+    assert terms(copy) == ["coffee", "tea", "tea", "tea"]
+    assert open_table(copy.table(names.VOCABULARY)).transaction_version(".lock") == 4
+
+
 def test_beside_a_runner_the_home_is_waited_for(home: Home) -> None:
     holding, waited = threading.Event(), threading.Event()
 

@@ -1,0 +1,65 @@
+"""Entries of Delta's logs go when they are old enough, and nothing else does."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from pststream import names
+from pststream.state import control
+from pststream.state.home import LOG_KEPT, Home, log_kept
+from pststream.state.tables import TABLES
+
+COMMITS = 5
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A home with commits in `vocabulary`, two days old."""
+    found = Home(tmp_path / "home")
+    found.init()
+    for number in range(COMMITS):
+        control.append(found, names.VOCABULARY, [{"plan_version": number, "term_id": number, "term": "tea"}])
+    for file in log_of(found):
+        os.utime(file, (time.time() - 2 * 86_400,) * 2)
+    return found
+
+
+def log_of(home: Home) -> list[Path]:
+    return sorted(Path(home.table(names.VOCABULARY), "_delta_log").glob("*.json"))
+
+
+def table_of(home: Home) -> DeltaTable:
+    return DeltaTable(home.table(names.VOCABULARY))
+
+
+def test_old_entries_go(home: Home) -> None:
+    version = control.version(home, names.VOCABULARY)
+    control.trim_log(home, names.VOCABULARY)
+    assert len(log_of(home)) == 1
+    assert control.version(home, names.VOCABULARY) == version
+    assert control.read(home, names.VOCABULARY).num_rows == COMMITS
+
+
+def test_young_entries_stay(home: Home) -> None:
+    for file in log_of(home):
+        os.utime(file)
+    before = log_of(home)
+    control.trim_log(home, names.VOCABULARY)
+    assert log_of(home) == before
+
+
+def test_what_an_older_version_kept_for_longer_is_not(home: Home) -> None:
+    table_of(home).alter.set_table_properties({LOG_KEPT: "interval 7 days"})
+    control.trim_log(home, names.VOCABULARY)
+    assert table_of(home).metadata().configuration[LOG_KEPT] == log_kept(TABLES[names.VOCABULARY])
+
+
+def test_what_a_user_has_set_holds(home: Home) -> None:
+    table_of(home).alter.set_table_properties({LOG_KEPT: "interval 30 days"})
+    before = log_of(home)
+    control.trim_log(home, names.VOCABULARY)
+    assert table_of(home).metadata().configuration[LOG_KEPT] == "interval 30 days"
+    assert log_of(home) == before
