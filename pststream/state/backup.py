@@ -2,8 +2,9 @@
 
 All that a home knows is in the logs of its tables, and each commit is one new file there. So the versions of all tables
 are read again and again until two readings in a row are equal: then nothing was committed between them, and these
-versions are what a process killed at that moment would have left behind, which every command can go on from. Their log
-entries never change, and the data files they name stay for `retention_days` at least, so the copying takes its time.
+versions are what a process killed at that moment would have left behind, which every command can go on from. Where too
+much is committed for that, the home's lock is taken for the reading. The logs are copied at once, as far as these
+versions need them; the data files they name stay for `retention_days` at least, so copying them takes its time.
 """
 
 import time
@@ -22,7 +23,7 @@ from pststream.state.tables import TABLES
 from pststream.storage.addresses import in_bucket, normal
 
 LOG = "_delta_log"
-MOST_READINGS = 1000
+MOST_READINGS = 100
 PAUSE_SECONDS = 0.01
 
 
@@ -30,7 +31,8 @@ def backup(home: Home, out: str) -> dict[str, Any]:
     """Copy a home to the folder `out`, which must not be there; {"out", "tables": versions, "files", "bytes"}.
 
     The copy is a home: its mark is written last. To restore it, copy it to where the home was. Raises RetryableError
-    if the home is written to so quickly that it never stands still, or if it was vacuumed during the copying.
+    if the home never stands still (HomeBusy: and a command that takes long holds it), or if it was vacuumed during the
+    copying.
     """
     home.check()
     if in_bucket(normal(out)):
@@ -42,7 +44,10 @@ def backup(home: Home, out: str) -> dict[str, Any]:
     crash_point("backup.read")
     copy = Home(target)
     for name, version in versions.items():
-        _copy_table(home, copy, name, version)
+        for entry in _needed(_log(home, name), version):
+            _copy(home, entry, target)
+    for name in TABLES:
+        _copy_data(home, copy, name)
     for hold in quarantine.needed(copy):
         _copy(home, hold["copy"], target)
     if home.files.exists(FILE):
@@ -56,6 +61,17 @@ def backup(home: Home, out: str) -> dict[str, Any]:
 
 def _at_one_moment(home: Home) -> dict[str, int]:
     """The version of each table, at a moment between two commits."""
+    found = _at_rest(home)
+    if found is None:
+        with home.locked():
+            found = _at_rest(home)  # places of sinks are noted all the same, once a second each
+    if found is None:
+        raise RetryableError(f"home {home.path}: it never stands still", "run this again when less is written")
+    return found
+
+
+def _at_rest(home: Home) -> dict[str, int] | None:
+    """The version of each table as two readings in a row found it; None if no two were equal."""
     before = _versions(home)
     for _ in range(MOST_READINGS):
         time.sleep(PAUSE_SECONDS)
@@ -63,7 +79,7 @@ def _at_one_moment(home: Home) -> dict[str, int]:
         if now == before:
             return now
         before = now
-    raise RetryableError(f"home {home.path}: it never stands still", "run this again when less is written")
+    return None
 
 
 def _versions(home: Home) -> dict[str, int]:
@@ -79,16 +95,20 @@ def _log(home: Home, table: str) -> list[str]:
     return [name for name in home.files.names(f"tables/{table}/{LOG}") if name.rpartition("/")[2][0].isdigit()]
 
 
+def _needed(log: list[str], version: int) -> list[str]:
+    """The files of a log that tell a version: its last checkpoint, and the commits from there on."""
+    until = [name for name in log if _version_of(name) <= version]
+    start = max((_version_of(name) for name in until if name.endswith(".parquet")), default=0)
+    return [name for name in until if _version_of(name) >= start]
+
+
 def _version_of(name: str) -> int:
     """The version that a file of a log is of: its name begins with it."""
     return int(name.rpartition("/")[2].split(".")[0])
 
 
-def _copy_table(home: Home, copy: Home, table: str, version: int) -> None:
-    """Copy the log up to a version, and the data files that this version names."""
-    for name in _log(home, table):
-        if _version_of(name) <= version:
-            _copy(home, name, Path(copy.path))
+def _copy_data(home: Home, copy: Home, table: str) -> None:
+    """Copy the data files that a log which was copied names."""
     for path in pa.table(open_table(copy.table(table)).get_add_actions(flatten=True)).column("path").to_pylist():
         _copy(home, f"tables/{table}/{path}", Path(copy.path))
 

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from pststream import names
 from pststream.errors import HomeError, RetryableError, UsageError
 from pststream.state import backup as module
-from pststream.state import control, quarantine
+from pststream.state import control, locks, quarantine
 from pststream.state.backup import backup
 from pststream.state.home import Home
 
@@ -83,6 +83,34 @@ def test_the_versions_are_read_until_they_stand_still(
     monkeypatch.setattr(module, "_versions", moving)
     backup(home, str(tmp_path / "copy"))
     assert numbers(Home(tmp_path / "copy").check()) == [1, 2, 3, 4]
+
+
+def test_a_home_that_is_always_written_to_is_held_for_the_reading(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, ahead = module._versions, iter(range(2, 99))
+
+    def moving(home: Home) -> dict[str, int]:
+        found = read(home)
+        if locks.holder(Path(home.path, ".lock")) is None:
+            write(home, next(ahead))
+        return found
+
+    monkeypatch.setattr(module, "_versions", moving)
+    monkeypatch.setattr(module, "MOST_READINGS", 3)
+    backup(home, str(tmp_path / "copy"))
+    assert numbers(Home(tmp_path / "copy").check()) == [1, 2, 3, 4, 5]
+
+
+def test_only_the_end_of_a_log_is_copied(home: Home, tmp_path: Path) -> None:
+    for number in range(2, 6):
+        write(home, number)
+    DeltaTable(home.table(names.VOCABULARY)).create_checkpoint()
+    write(home, 6)
+    backup(home, str(tmp_path / "copy"))
+    copied = sorted(path.name for path in Path(tmp_path, "copy/tables/vocabulary/_delta_log").iterdir())
+    assert [name for name in copied if name.endswith(".json")] == [f"{version:020}.json" for version in (5, 6)]
+    assert numbers(Home(tmp_path / "copy").check()) == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_home_that_never_stands_still(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
