@@ -15,6 +15,9 @@ from pststream.state.home import Home
 
 OK, BEHIND, DOWN = "ok", "behind", "down"
 DEAD, DELIVERED = "dead", "delivered"
+RECENT, WIDER = 1_000, 32
+"""Batches in which a sink's place is looked for first, and how many times as many then."""
+
 COMPACT_FILES = 64
 """As many small files of the table are joined into one."""
 
@@ -41,14 +44,16 @@ class Counts:
 
 
 def progress_of(home: Home, sink: str) -> Progress:
-    """How far a sink was told; nothing of it is known at first."""
-    mine = pds.field("sink") == sink
-    batch = pc.max(control.read(home, names.DELIVERIES, ["batch_id"], mine).column(0)).as_py()
-    if batch is None:
-        return Progress()
+    """How far a sink was told; nothing of it is known at first. Reads the recent end of the table, and more of it only
+    for a sink that was not told anything for long.
+    """
+    mine, newest, span = pds.field("sink") == sink, control.greatest(home, names.DELIVERIES, "batch_id"), RECENT
     columns = ["batch_id", "told", "complete", "limit", "limit_seconds", "state", "at"]
-    rows = control.read(home, names.DELIVERIES, columns, mine & (pds.field("batch_id") == batch))
-    order = [(name, "ascending") for name in ("told", "complete", "at")]
+    while not (rows := control.read(home, names.DELIVERIES, columns, mine & (pds.field("batch_id") > newest - span))):
+        if span > newest:
+            return Progress()
+        span *= WIDER
+    order = [(name, "ascending") for name in ("batch_id", "told", "complete", "at")]
     (last,) = rows.sort_by(order).drop_columns("at").slice(rows.num_rows - 1).to_pylist()
     return Progress(**last)
 

@@ -43,3 +43,16 @@ def test_notes_and_joins_at_the_same_time(tmp_path: Path) -> None:
     assert errors == []
     assert control.read(home, names.DELIVERIES).num_rows == 32
     assert {progress_of(home, sink).batch_id for sink in ("first", "a", "b", "c")} == {7}
+
+
+def test_a_sink_that_was_told_nothing_for_long_is_found(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.init()
+    assert progress_of(home, "late") == Progress()
+    for told in (2, 1):
+        save_progress(home, "late", Progress(3, told, False), Counts(1))
+    for batch in (2, 5_000, 100_000):
+        save_progress(home, "quick", Progress(batch, 0, True), Counts(1))
+    assert progress_of(home, "late") == Progress(3, 2, False)
+    assert progress_of(home, "quick") == Progress(100_000, 0, True)
+    assert progress_of(home, "unheard of") == Progress()
