@@ -29,6 +29,9 @@ from pststream.state.slices import Range, tasks_of
 class Trial:
     """A planner's plan and index of a home's requests, and its newest objects matched by them.
 
+    loads          rows of `unit_loads` of the workers, as the batch was measured
+    build_seconds  CPU seconds to build the segments of the index that was there before the batch
+
     The newest objects and all requests of the log are linked into a scratch home, not copied. The requests that came
     before the first of these objects are indexed before; the batch that is measured is of these objects and of the
     later requests. So the index is there, as in a stream that runs.
@@ -48,10 +51,12 @@ class Trial:
             new_plan(self.scratch, self.settings)
         self.planned = time.perf_counter() - began
         (self.plan_row,), self.plan = plan_rows(self.scratch), load_plan(self.scratch, 1)
+        self.build_seconds = 0.0
         if earlier:
             control.append(self.scratch, names.FILES, earlier)
             match(self.scratch, self.settings)
-            self._found_and_forgotten(slice(1))  # from then on the segments of the index are built
+            reports = self._found_and_forgotten(slice(1))  # from then on the segments of the index are built
+            self.build_seconds = sum(one.index_seconds + sum(one.built_seconds.values()) for one in reports)
         stored = self._stored()
         control.append(self.scratch, names.FILES, measured)
         match(self.scratch, self.settings, max_objects=1 << 40)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pststream.benchmarks import planners, planners_large, planning, scalability
+from pststream.benchmarks import calibrate, planners, planners_large, planning, scalability
 from pststream.benchmarks.registry import run_benchmark
 from pststream.benchmarks.results import render
 from pststream.partitioning.registry import PLANNERS
@@ -50,3 +50,14 @@ def test_plans_are_made_in_time_and_memory_that_is_told(monkeypatch: pytest.Monk
     assert all(figures[f"{name}_seconds"] > 0 for name in PLANNERS)
     assert figures["share_seconds"] < 60 and figures["merge_seconds"] < 60
     assert 0.05 < figures["peak_memory_gb"] < 24
+
+
+def test_constants_of_the_model_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(calibrate.SIZES, "small", (2_000, 2_000))
+    monkeypatch.setattr(calibrate, "PLANS", (("kd_tree", 2), ("grid", 3)))
+    monkeypatch.setattr(calibrate, "ROUNDS", 1)
+    figures = run_benchmark("calibrate", "small", 1, Settings(), lambda _: None)["figures"]
+    assert figures["points"] == 3 * (2 + 3)
+    assert all(figures[f"cost_{name}"] >= 0 for name in ("check", "object", "match"))
+    assert all(0 < figures[f"cost_{name}"] < 1e-2 for name in ("insert", "delete"))
+    assert figures["total_error"] == pytest.approx(abs(figures["total_over_measured"] - 1), abs=1e-4)
