@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pststream.benchmarks.planners import TOLD, WORKLOADS
+from pststream.benchmarks.planners import TOLD
 from pststream.names import PLANNERS
 
 PAGE = "README.md"
+COMPARED = "_hybrid_over_best"
 INTRO = """\
 # Results
 
@@ -75,7 +76,8 @@ def render(documents: list[dict[str, Any]]) -> str:
     """The page of these documents, in the order of their names."""
     parts = [INTRO]
     for document in sorted(documents, key=lambda d: d["name"]):
-        shown = _planners(document) if document["name"] == "planners" else _figures(document)
+        compared = any(name.endswith(COMPARED) for name in document["figures"])
+        shown = _planners(document) if compared else _figures(document)
         parts.append(f"{_head(document)}\n{shown}")
     return "\n".join([*parts, PAPER])
 
@@ -105,13 +107,13 @@ def _figures(document: dict[str, Any]) -> str:
 
 def _planners(document: dict[str, Any]) -> str:
     figures, targets = document["figures"], document["targets"]
-    parts = [
-        f"{figures['subscriptions']:,} subscriptions, {figures['objects']:,} objects, {figures['workers']} workers.\n"
-    ]
-    for workload in WORKLOADS:
+    sizes = [f"{figures[name]:,} {name}" for name in ("subscriptions", "objects", "workers") if name in figures]
+    parts = [f"{', '.join(sizes)}.\n"]
+    for workload in (name.removesuffix(COMPARED) for name in figures if name.endswith(COMPARED)):
         ratio = figures[f"{workload}_hybrid_over_best"]
         rows = [("planner", *(name.replace("_", " ") for name in TOLD)), ("---",) * (len(TOLD) + 1)]
-        ranked = sorted(PLANNERS, key=lambda name: -figures[f"{workload}_{name}_throughput"])
+        there = [name for name in PLANNERS if f"{workload}_{name}_throughput" in figures]
+        ranked = sorted(there, key=lambda name: -figures[f"{workload}_{name}_throughput"])
         rows += [(name, *(_shown(figures[f"{workload}_{name}_{figure}"]) for figure in TOLD)) for name in ranked]
         target = _target(targets.get(f"{workload}_hybrid_over_best"))
         model = [figures.get(f"{workload}_model_{figure}") for figure in ("correlation", "over_measured")]
@@ -122,7 +124,8 @@ def _planners(document: dict[str, Any]) -> str:
             f"Model against measurement, over the workers of all plans: correlation {model[0]}"
             f"{f' (target: {told})' if told else ''}, total {model[1]} of what was measured\n"
         )
-    parts.append(_beside_paper(figures))
+    if document["name"] == "planners":
+        parts.append(_beside_paper(figures))
     return "\n".join(parts)
 
 
