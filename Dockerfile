@@ -28,6 +28,7 @@ FROM ${BASE}
 COPY --from=java /opt/java/openjdk /opt/java/openjdk
 COPY --from=build /usr/bin/tini-static /usr/local/bin/tini
 COPY --from=build /opt/pststream /opt/pststream
+COPY infra/image/entrypoint.sh /entrypoint
 # Its own group is that of root, which owns nothing that it may write but these folders: a platform that gives a
 # container some user of its own gives it this group.
 COPY --from=build --chown=50000:0 /var/cache/pststream /var/cache/pststream

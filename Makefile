@@ -74,9 +74,9 @@ results: setup  ## all benchmarks at full size, and docs/results made anew (an h
 		> /dev/null || exit; done
 	$(BIN)/python -m pststream.benchmarks.results docs/results
 
-clean:  ## remove all that setup, demo and tests made here
+clean:  ## remove all that setup, demo and tests made here; homes stay
 	rm -rf $(VENV) .venv-peers infra/peers/lucene/target build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	rm -rf pststream-home pststream-demo spark-warehouse metastore_db derby.log
+	rm -rf pststream-demo spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The steps of setup; each leaves a stamp.

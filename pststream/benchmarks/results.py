@@ -116,7 +116,7 @@ def _planners(document: dict[str, Any]) -> str:
         ranked = sorted(there, key=lambda name: -figures[f"{workload}_{name}_throughput"])
         rows += [(name, *(_shown(figures[f"{workload}_{name}_{figure}"]) for figure in TOLD)) for name in ranked]
         target = _target(targets.get(f"{workload}_hybrid_over_best"))
-        model = [figures.get(f"{workload}_model_{figure}") for figure in ("correlation", "over_measured")]
+        model = [figures[f"{workload}_model_{figure}"] for figure in ("correlation", "over_measured")]
         told = _target(targets.get(f"{workload}_model_correlation"))
         parts.append(
             f"### {workload}: {figures[f'{workload}_matches_per_object']} matches an object\n\n{_table(rows)}\n"

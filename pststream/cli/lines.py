@@ -11,6 +11,7 @@ import sys
 from contextlib import suppress
 
 from pststream.note import Note
+from pststream.reports.plain import plain
 
 
 class Lines:
@@ -30,9 +31,9 @@ class Lines:
         """The error that ends it."""
         self._write(f"pststream: {message}", Note(message, level="error"))
 
-    def _write(self, plain: str, note: str) -> None:
+    def _write(self, text: str, note: str) -> None:
         with suppress(OSError):  # a disk that is full: what is said must not end what is done
-            sys.stderr.write((self._structured(note) if self._json else str(plain)) + "\n")
+            sys.stderr.write((self._structured(note) if self._json else "\n".join(map(plain, text.split("\n")))) + "\n")
             sys.stderr.flush()
 
     def _structured(self, note: str) -> str:

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pststream.errors import UsageError
+from pststream.reports.plain import plain
 
 if TYPE_CHECKING:
     from pststream.cli.main import Answer, Context
@@ -43,7 +44,7 @@ def rejects(context: "Context", arguments: Any) -> "Answer":
         f"{row['file']}:{row['row']}  {row['field'] or '(row)'}  {row['reason']}: {row['detail']}  {row['raw'] or ''}"
         for row in rows
     ]
-    return _answer({"rejects": rows}, "\n".join(lines) or "no rejects")
+    return _answer({"rejects": rows}, "\n".join(map(plain, lines)) or "no rejects")
 
 
 def quarantine(context: "Context", arguments: Any) -> "Answer":
@@ -53,8 +54,9 @@ def quarantine(context: "Context", arguments: Any) -> "Answer":
     found = [hold for hold in holds(context.home.check()) if arguments.all or hold["status"] == HELD]
     lines = []
     for hold in found:
-        lines.append(f"{hold['hold_id']}  {hold['status']}  {hold['kind']}  {hold['path']}  ({hold['bytes']} bytes)")
-        lines += [f"   {reason}" for reason in hold["reasons"]]
+        path = plain(hold["path"])
+        lines.append(f"{hold['hold_id']}  {hold['status']}  {hold['kind']}  {path}  ({hold['bytes']} bytes)")
+        lines += [f"   {plain(reason)}" for reason in hold["reasons"]]
     return _answer({"quarantine": found}, "\n".join(lines) or "no file is held")
 
 

@@ -24,6 +24,11 @@ MOST_BYTES = 262_144
 _ATTRIBUTE_BYTES = 256
 
 
+def aws_session() -> boto3.session.Session:
+    """A session of its own, since the default one is not for threads; boto3 itself does not read AWS_REGION."""
+    return boto3.session.Session(region_name=os.environ.get("AWS_REGION") or None)
+
+
 class _Requests:
     """Sends messages by requests of ten."""
 
@@ -76,14 +81,12 @@ class _Requests:
         return entry | self._body(message.body.decode("ascii"))
 
     def _service(self, name: str) -> Any:
-        """The client, made when it is first needed: a session of its own, since the default one is not for threads."""
+        """The client, made when it is first needed."""
         if self._client is None:
             config = Config(
                 connect_timeout=self._timeout, read_timeout=self._timeout, retries={"total_max_attempts": 1}
             )
-            # boto3 itself does not read AWS_REGION.
-            session = boto3.session.Session(region_name=os.environ.get("AWS_REGION") or None)
-            self._client = session.client(name, config=config)
+            self._client = aws_session().client(name, config=config)
         return self._client
 
     def _body(self, body: str) -> dict[str, str]:

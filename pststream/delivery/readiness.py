@@ -4,9 +4,10 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import boto3
+from botocore.exceptions import BotoCoreError
 
 from pststream.delivery.addresses import networks_of, resolve
+from pststream.delivery.aws import aws_session
 from pststream.delivery.contract import SinkDown
 from pststream.sink_settings import PREFIX, SinkSettings
 
@@ -37,7 +38,10 @@ def _webhook(sink: SinkSettings) -> str:
 
 
 def _aws() -> str:
-    session = boto3.session.Session()
-    if session.get_credentials() is None:
-        return "no credentials in AWS's standard chain"
-    return "" if session.region_name else "no region: set AWS_DEFAULT_REGION"
+    try:
+        session = aws_session()
+        if session.get_credentials() is None:
+            return "no credentials in AWS's standard chain"
+    except BotoCoreError as error:
+        return str(error)
+    return "" if session.region_name else "no region: set AWS_REGION"

@@ -18,6 +18,9 @@ from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.storage.addresses import in_bucket
 
+NO_BOUND = 2**60
+"""Of the cache: what is evicted would be built again in each round, and measured."""
+
 Progress = Callable[[str], None]
 
 
@@ -33,7 +36,8 @@ def compare(
 
     In each of `rounds` rounds the objects are matched once more under every plan, in turn, and of the seconds of a
     worker the least count: on a machine that others use too, what comes on top for a while is theirs, and it must not
-    fall on one planner alone. The indexes of all planners are kept for that at once; without rounds, one at a time.
+    fall on one planner alone. The indexes of all planners are kept on disk for that at once; without rounds, one at a
+    time.
     Returns {"plans": [figures of each, the best throughput first], "objects", "requests", "matches", "workers"}.
     Raises UsageError for a home without objects or requests, PstError if two planners do not find the same matches.
     """
@@ -68,12 +72,12 @@ def _tried(
 ) -> list[dict[str, Any]]:
     """The figures of each planner."""
 
-    cached = replace(settings, cache_dir=str(root / "cache"))
-
     def tried(planner: str, kept: bool) -> Trial:
         # Python workers live on between planners, and know plans and segments by the paths of their homes.
         folder = Path(tempfile.mkdtemp(dir=root))
-        trial = Trial(home, cached, planner, objects, folder / "home")
+        cache = str((root if kept else folder) / "cache")
+        chosen = replace(settings, cache_dir=cache, cache_bytes=NO_BOUND)
+        trial = Trial(home, chosen, planner, objects, folder / "home")
         if not kept:
             shutil.rmtree(folder)
         return trial

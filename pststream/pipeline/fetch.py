@@ -109,16 +109,15 @@ class Source:
     def _choose(self, folder: str, objects: list[Stored], format: str | None, known: Collection[str]) -> None:
         """What of a folder is ready and what waits; forget objects that are gone, remember manifests that are done."""
         taken = {one.key for one in objects if self._of(one) in known}
+        there = {one.key: one for one in objects}
+        manifests = self._manifests(folder, [one for one in objects if self._of(one) != _DONE])
         if any(self._of(one) not in ("", _DONE) and one.key not in taken for one in objects):
-            # The log is younger than what was learnt: a backup was put in its place.
-            for one in objects:
-                if self._of(one) == _DONE:
-                    del self._learnt[self._bucket.address(one.key)]
-        manifests = self._manifests(folder, objects)
+            # What was copied is not in the log: a backup may be in its place, and a manifest that was done is not.
+            done = self._manifests(folder, [one for one in objects if self._of(one) == _DONE])
+            manifests += [one for one in done if not lacking(one, there)]
         self.skipped = len(taken)
         self._ready, self._waiting = choose(folder, objects, manifests, taken, format)
         self._waiting += [Waiting(key, "its upload is not completed", since) for key, since in self._uploads(folder)]
-        there = {one.key: one for one in objects}
         here, root = self._bucket.address(folder), self._bucket.address("")
         gone = [name for name in self._learnt if name.startswith(here) and name.removeprefix(root) not in there]
         for name in gone:
@@ -139,8 +138,8 @@ class Source:
         self._learnt[self._bucket.address(stored.key)] = (stored.etag, stored.bytes, what)
 
     def _manifests(self, folder: str, objects: list[Stored]) -> list[Manifest]:
-        """The manifests that are not done with."""
-        found = [one for one in objects if is_manifest(folder, one.key) and self._of(one) != _DONE]
+        """The manifests among the objects, read."""
+        found = [one for one in objects if is_manifest(folder, one.key)]
 
         def read(stored: Stored) -> Manifest:
             try:

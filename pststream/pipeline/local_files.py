@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pststream.errors import InputFileError
 from pststream.pipeline.fetch import Offered
-from pststream.quality.files import sha256_of
+from pststream.quality.files import is_utf8_name, sha256_of
 from pststream.state import spool
 from pststream.state.home import Home
 from pststream.storage.addresses import in_bucket
@@ -27,10 +27,13 @@ THREADS = 4
 
 
 def readable(paths: list[str], progress: Callable[[str], None]) -> list[str]:
-    """The paths of files that can be opened now: a link to nowhere, a pipe or a file of another user stops no other."""
-    able = [path for path in paths if os.path.isfile(path) and os.access(path, os.R_OK)]
+    """The paths of files that can be opened now: a link to nowhere, a pipe, a file of another user or one whose name is
+    not UTF-8 stops no other.
+    """
+    able = [path for path in paths if is_utf8_name(path) and os.path.isfile(path) and os.access(path, os.R_OK)]
     for path in sorted(set(paths) - set(able)):
-        progress(f"{path}: passed over, as it is no file that can be read")
+        reason = "it is no file that can be read" if is_utf8_name(path) else "its name is not UTF-8: rename it"
+        progress(f"{path!a}: passed over, as {reason}")
     return able
 
 

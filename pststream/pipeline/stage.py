@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.errors import InputFileError
+from pststream.errors import InputFileError, PstError
 from pststream.pipeline.arrow import micros
 from pststream.quality.objects import ObjectOptions, parse_objects
 from pststream.quality.readers import read_chunks, read_records
@@ -73,7 +73,7 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: dict[str, Any]) ->
     writer = FileWriter(folder, SCHEMAS[kind])
     last_row, greatest, problem, faults = 0, NONE, None, Counter[tuple[str, str]]()
     try:
-        for part in _parts(kind, file, at):
+        for part in _read(file["path"], _parts(kind, file, at)):
             if part.num_rows:
                 rows = _widened(part, SCHEMAS[kind])
                 writer.write(rows)
@@ -93,6 +93,17 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: dict[str, Any]) ->
         faults,
         problem is None or Path(file["path"]).exists(),
     )
+
+
+def _read(path: str, parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The parts; what a reader did not foresee is a fault of this file, which must not stop the others."""
+    try:
+        yield from parts
+    except (PstError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        reason = f"reading it met {type(error).__name__}, which is a fault of this program"
+        raise InputFileError(path, reason, "please report it, with the file") from error
 
 
 def _faults(rows: pa.RecordBatch) -> Counter[tuple[str, str]]:

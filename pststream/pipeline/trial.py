@@ -24,6 +24,7 @@ from pststream.state.index_files import index_files
 from pststream.state.ledger import batches_between, files_where, key
 from pststream.state.plans import load_plan, plan_rows
 from pststream.state.slices import Range, tasks_of
+from pststream.storage.arrow import delete
 
 
 class Trial:
@@ -67,7 +68,7 @@ class Trial:
         self._again: list[np.ndarray] = []
 
     def match_again(self) -> None:
-        """Match the batch's objects once more, against the same index; nothing is written down."""
+        """Match the batch's objects once more, against the same index; what is found is forgotten."""
         seconds = np.zeros(self.settings.workers)
         for report in self._found_and_forgotten(slice(None)):
             seconds[report.worker] = report.tally.cpu_seconds + report.index_seconds
@@ -131,7 +132,10 @@ class Trial:
         work = replace(work_of(self.scratch, self.settings, 1), files=tuple(index_files(self.scratch, 1)))
         tasks = tasks_of(located(self.scratch, names.OBJECTS, data_files(self.scratch, names.OBJECTS)))[part]
         every = Range("object_key", -1, names.NEVER_US)
-        return matched(self.scratch, self.settings, work, [Scan(slices, every, NEW) for slices in tasks], -1)
+        reports = matched(self.scratch, self.settings, work, [Scan(slices, every, NEW) for slices in tasks], -1)
+        root = self.scratch.table(names.MATCHES)
+        delete([f"{root}/{file.path}" for report in reports for file in report.files])
+        return reports
 
 
 def correlation(predicted: np.ndarray, measured: np.ndarray) -> float | None:

@@ -125,13 +125,16 @@ class _Watcher:
             self._pause(max(pause, least, self.arrivals.look_seconds / LOOK_SHARE))
 
     def _try(self) -> float:
-        """A round; returns the seconds to wait before the next at least. Raises RetryableError for a lost lock."""
-        self.home.check_locks()  # that of the runner does not come back by itself
+        """A round; returns the seconds to wait before the next at least. Raises RetryableError once another has the
+        runner's lock, which does not come back by itself.
+        """
+        if self.home.has_lost_a_lock():
+            raise RetryableError("another process has taken over the lock of the runner", "start the watcher again")
         try:
             self._round()
         except HomeBusy as error:
             self._tell("waiting", error=str(error.holder))
-            return self.settings.watch_seconds
+            return min(self.settings.watch_seconds, LEAST_PAUSE)
         except FATAL:
             raise
         except Exception as error:

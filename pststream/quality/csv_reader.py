@@ -72,7 +72,10 @@ class _Records:
             text = self._data[scan.records[0, 0] : scan.records[0, 1]].decode("utf-8")
         except UnicodeDecodeError:
             raise InputFileError(self._path, "not a CSV file in UTF-8: the header is not", "convert it") from None
-        return [name.strip() for name in next(csv.reader(io.StringIO(text, newline="")))]
+        try:
+            return [name.strip() for name in next(csv.reader(io.StringIO(text, newline="")))]
+        except csv.Error as error:
+            raise InputFileError(self._path, f"not a CSV file: its header cannot be read: {error}") from None
 
     def chunks(self, header: list[str], names: list[str]) -> Iterator[Chunk]:
         """The records after the header."""
@@ -136,10 +139,11 @@ class _Records:
         if self._rescues > _MOST_RESCUES:
             reason = f"row {self._row}: a quote opens and is never closed, as in {_MOST_RESCUES} rows before it"
             raise InputFileError(self._path, reason, 'a quote inside a quoted field is written twice: ""')
-        line = self._data.find(b"\n", self._start)
-        end = len(self._data) if line < 0 else line
-        reject = Reject(self._row, "", "unclosed_quote", shown(self._data[self._start : end].rstrip(b"\r")))
-        self._start = min(end + 1, len(self._data))
+        found = (self._data.find(end, self._start) for end in (b"\n", b"\r"))
+        end = min((at for at in found if at >= 0), default=len(self._data))
+        reject = Reject(self._row, "", "unclosed_quote", shown(self._data[self._start : end]))
+        after = end + (2 if self._data[end : end + 2] == b"\r\n" else 1)
+        self._start = min(after, len(self._data))
         empty = pa.RecordBatch.from_arrays([pa.array([], pa.string())] * len(scan.names), names=scan.names)
         return Chunk(self._path, np.zeros(0, np.int64), empty, [reject])
 

@@ -51,7 +51,19 @@ def find_files(patterns: Iterable[str | os.PathLike[str]], format: str | None = 
                 raise InputFileError(pattern, "no input file is in this folder", f"known endings: {known}")
             raise InputFileError(pattern, "no such file", f"a file, a folder or a glob; known endings: {known}")
         found.update(files)
+    for path in sorted(found):
+        if not is_utf8_name(path):
+            raise InputFileError(ascii(path), "its name is not UTF-8", "rename it")
     return sorted(found)
+
+
+def is_utf8_name(path: str) -> bool:
+    """Whether the ledger can hold a path: on Linux a name may be any bytes."""
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def files_below(folder: str | os.PathLike[str]) -> list[str]:

@@ -138,13 +138,14 @@ def _decode(row: int, line: bytes) -> dict[str, Any] | Reject:
         return Reject(row, "", "invalid_utf8", shown(line), detail)
     try:
         found = _DECODER.decode(text)
+        half = "\\u" in text and not _is_unicode(found)
     except json.JSONDecodeError as error:
         return Reject(row, "", "not_json", shown(line), f"at character {error.pos + 1}: {error.msg}")
     except (ValueError, RecursionError) as error:
         return Reject(row, "", "not_json", shown(line), f"not readable: {error}")
     if not isinstance(found, dict):
         return Reject(row, "", "not_an_object", shown(line))
-    if "\\u" in text and not _is_unicode(found):
+    if half:
         return Reject(row, "", "invalid_utf8", shown(line), "an escape stands for half a character (a surrogate)")
     return found
 
@@ -157,6 +158,14 @@ def _is_unicode(found: Any) -> bool:
     return True
 
 
+def _raw(value: Any) -> str:
+    """A list or an object as it was written, unless that takes more stack than to read it."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return "nested too deeply to be shown"
+
+
 def _by_python(path: str, names: list[str], rows: list[int], lines: list[bytes]) -> Chunk:
     """The exact way: every line on its own."""
     chunk = decoded(path, rows, lines)
@@ -167,7 +176,7 @@ def _by_python(path: str, names: list[str], rows: list[int], lines: list[bytes])
         values = [record.get(name) for name in names]
         at = next((i for i, value in enumerate(values) if isinstance(value, bool | list | dict)), None)
         if at is not None:
-            rejected.append(Reject(row, names[at], "not_a_value", json.dumps(values[at], ensure_ascii=False)))
+            rejected.append(Reject(row, names[at], "not_a_value", _raw(values[at])))
             continue
         kept.append(row)
         for column, value in zip(columns, values):

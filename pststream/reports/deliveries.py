@@ -9,19 +9,23 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.reports.ledgers import Ledgers
 from pststream.reports.reading import Reader, iso
+from pststream.settings import load_settings
 
+REMOVED = "removed"
 _ROW = ("sink", "batch_id", "told", "complete", "state", "reason", "at", "delivered", "refused", "failures")
 _COUNTS = ("delivered", "refused", "failures")
 
 
 def deliveries(reader: Reader, ledgers: Ledgers) -> list[dict[str, Any]]:
-    """What is known of each sink that was ever told something, by name."""
+    """What is known of each sink that was ever told something, by name; the state of one that the settings do not name
+    any more is `removed`, and nothing waits for it.
+    """
     rows = reader.read(names.DELIVERIES, _ROW)
     sums = rows.group_by("sink").aggregate([(name, "sum") for name in _COUNTS]).to_pylist()
     order = [(name, "ascending") for name in ("batch_id", "told", "complete", "at")]
     ordered = rows.select(_ROW[:7]).sort_by(order)
     furthest = {row["sink"]: row for sink in sums for row in _last(ordered, sink["sink"])}
-    dead = _dead(reader)
+    dead, configured = _dead(reader), _configured(reader)
     done = ledgers.batches.column("batch_id")
     return [
         {
@@ -31,10 +35,16 @@ def deliveries(reader: Reader, ledgers: Ledgers) -> list[dict[str, Any]]:
             "batches_left": int(pc.sum(pc.greater_equal(done, row["batch_id"] + row["complete"])).as_py() or 0),
             **{name: counted[f"{name}_sum"] for name in _COUNTS},
             "dead": dead[counted["sink"]],
+            **({} if counted["sink"] in configured else {"state": REMOVED, "reason": None, "batches_left": 0}),
         }
         for counted in sorted(sums, key=lambda found: str(found["sink"]))
         for row in [furthest[counted["sink"]]]
     ]
+
+
+def _configured(reader: Reader) -> set[str]:
+    """The sinks that the home's settings name."""
+    return {sink.name for sink in load_settings(reader.home.path).sinks}
 
 
 def _last(rows: pa.Table, sink: str) -> list[dict[str, Any]]:

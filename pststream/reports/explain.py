@@ -8,6 +8,7 @@ from pststream.errors import UsageError
 from pststream.reports.candidates import MOST, lives_of, rejected_rows, things_of, written_pairs
 from pststream.reports.judgement import CONDITIONS, Failure, Life, Thing, first_failure, readable
 from pststream.reports.ledgers import Ledgers
+from pststream.reports.plain import plain
 from pststream.reports.posting import Postings, stored_wrongly
 from pststream.reports.reading import AnyHome, Reader, iso
 
@@ -230,7 +231,7 @@ def render_explain(document: dict[str, Any]) -> str:
         lines.append(f"Only the latest {MOST} of an id are looked at.")
     others = [row for rows in document["rejects"].values() for row in rows]
     if others and document["pairs"]:
-        lines += ["\nrejected rows that tell one of the ids:", *(f"  {_told_reject(row)}" for row in others)]
+        lines += ["\nrejected rows that tell one of the ids:", *(f"  {plain(_told_reject(row))}" for row in others)]
     return "\n".join(lines)
 
 
@@ -247,10 +248,10 @@ def _lines_of(pair: dict[str, Any], brief: bool) -> list[str]:
         serves = "found it" if pair["written_by"] else "serves it"
         unit = f"unit {posting['unit']} of plan {posting['plan_version']}"
         lines.append(f"  served by     worker {posting['worker']} {serves}, {unit}")
-    lines.append(f"  object        {thing['ts']} at {thing['lon']:.9g}, {thing['lat']:.9g}: {thing['text']}")
+    lines.append(f"  object        {thing['ts']} at {thing['lon']:.9g}, {thing['lat']:.9g}: {plain(thing['text'])}")
     until = f"until {life['end_at']} ({life['ended_by']})" if life["end_at"] else "for ever"
     region = f"bbox {life['region']['bbox']}" if "bbox" in life["region"] else _told_circle(life["region"]["circle"])
-    lines.append(f"  subscription  {life['keywords']}; {region}; from {life['created_at']} {until}")
+    lines.append(f"  subscription  {plain(life['keywords'])}; {region}; from {life['created_at']} {until}")
     return lines
 
 

@@ -25,6 +25,7 @@ SECTIONS = [
     ("migrations", "Migrations"), ("rejects", "Rejects"), ("quarantine", "Quarantine"), ("delivery", "Delivery"),
 ]  # fmt: skip
 _HELD = 20
+_TONES = {"ok": "good", "removed": "wait"}
 
 
 def live_page(live: Live) -> str:
@@ -276,7 +277,7 @@ def _delivery(live: Live) -> Markup:
     rows = [
         [
             sink["sink"],
-            element("span", sink["state"], class_=f"state {'good' if sink['state'] == 'ok' else 'bad'}"),
+            element("span", sink["state"], class_=f"state {_TONES.get(sink['state'], 'bad')}"),
             sink["reason"] or "–",
             whole(sink["batches_left"]),
             whole(sink["delivered"]),

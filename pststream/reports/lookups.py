@@ -136,4 +136,7 @@ def _subscriptions_of(reader: Reader, things: list[Thing]) -> tuple[list[Met], i
         for row, key in shown
         if key in known
     ]
-    return met, len(pairs) if count <= MOST_FOUND else count
+    if count <= MOST_FOUND:
+        return met, len(pairs)
+    mine = pds.field("object_key").isin([thing.key for thing in things]) & (pds.field("worker") < 0)
+    return met, count - len(taken_back(reader, only_done(reader) & mine))

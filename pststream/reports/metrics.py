@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from pststream import names
+from pststream.reports.deliveries import REMOVED
 from pststream.reports.reading import AnyHome, Reader
 from pststream.reports.status import status
 
@@ -108,7 +109,9 @@ def _of_plan(document: dict[str, Any]) -> list[Metric]:
     ]  # fmt: skip
 
 
-def _of_sinks(sinks: list[dict[str, Any]]) -> list[Metric]:
+def _of_sinks(told: list[dict[str, Any]]) -> list[Metric]:
+    sinks = [sink for sink in told if sink["state"] != REMOVED]
+
     def of(name: str) -> list[Sample]:
         return [({"sink": sink["sink"]}, sink[name]) for sink in sinks]
 

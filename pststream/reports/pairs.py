@@ -65,6 +65,9 @@ class TakenBack:
             + np.searchsorted(self._subscriptions, subscriptions)
         )
 
+    def __len__(self) -> int:
+        return len(self._pairs)
+
     def touch(self, objects: np.ndarray) -> bool:
         """Whether one of these objects lost a pair."""
         return bool(_found(self._objects, objects)[1].any())

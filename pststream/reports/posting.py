@@ -73,7 +73,8 @@ class Postings:
             return None
         words = {term_id(word): word for clause in parse_keywords(life.keywords) for word in clause}
         clause = rarest_clause(life.clauses, self._frequencies(life))
-        term = next(term for term in clause if term in {term_id(word) for word in tokenize(thing.text)})
+        said = {term_id(word) for word in tokenize(thing.text)}
+        term = next(term for term in clause if term in said)
         cell = cell_of(boxes[0], thing.lon, thing.lat)
         unit = unit_of(self.plan, thing.lon, thing.lat, term)
         return {

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from pststream.errors import RetryableError
+from pststream.errors import PstError
 from pststream.reports.reading import BATCH_ROWS, Reader
 
 T = TypeVar("T")
 
-_FAULTS = (DeltaError, OSError, pa.ArrowException, RetryableError, ValueError, KeyError)
+_FAULTS = (DeltaError, OSError, pa.ArrowException, PstError, ValueError, KeyError)
 
 
 @dataclass

@@ -3,7 +3,8 @@
 All that a home knows is in the logs of its tables, and each commit is one new file there. So the versions of all tables
 are read again and again until two readings in a row are equal: then nothing was committed between them, and these
 versions are what a process killed at that moment would have left behind, which every command can go on from. Where too
-much is committed for that, the home's lock is taken for the reading. The logs are copied at once, as far as these
+much is committed for that, they are read under the home's lock: only sinks commit then, to `deliveries` and before that
+to `dead_letters`, which is read after it. The logs are copied at once, as far as these
 versions need them; the data files they name stay for `retention_days` at least, so copying them takes its time.
 """
 
@@ -31,8 +32,8 @@ def backup(home: Home, out: str) -> dict[str, Any]:
     """Copy a home to the folder `out`, which must not be there; {"out", "tables": versions, "files", "bytes"}.
 
     The copy is a home: its mark is written last. To restore it, copy it to where the home was. Raises RetryableError
-    if the home never stands still (HomeBusy: and a command that takes long holds it), or if it was vacuumed during the
-    copying.
+    if the home does not stand still (HomeBusy: and a command that takes long holds it), or if files were removed during
+    the copying.
     """
     home.check()
     if in_bucket(normal(out)):
@@ -44,7 +45,7 @@ def backup(home: Home, out: str) -> dict[str, Any]:
     crash_point("backup.read")
     copy = Home(target)
     for name, version in versions.items():
-        for entry in _needed(_log(home, name), version):
+        for entry in _needed(home, name, version):
             _copy(home, entry, target)
     for name in TABLES:
         _copy_data(home, copy, name)
@@ -61,17 +62,6 @@ def backup(home: Home, out: str) -> dict[str, Any]:
 
 def _at_one_moment(home: Home) -> dict[str, int]:
     """The version of each table, at a moment between two commits."""
-    found = _at_rest(home)
-    if found is None:
-        with home.locked():
-            found = _at_rest(home)  # places of sinks are noted all the same, once a second each
-    if found is None:
-        raise RetryableError(f"home {home.path}: it never stands still", "run this again when less is written")
-    return found
-
-
-def _at_rest(home: Home) -> dict[str, int] | None:
-    """The version of each table as two readings in a row found it; None if no two were equal."""
     before = _versions(home)
     for _ in range(MOST_READINGS):
         time.sleep(PAUSE_SECONDS)
@@ -79,7 +69,8 @@ def _at_rest(home: Home) -> dict[str, int] | None:
         if now == before:
             return now
         before = now
-    return None
+    with home.locked():
+        return _versions(home)
 
 
 def _versions(home: Home) -> dict[str, int]:
@@ -95,11 +86,14 @@ def _log(home: Home, table: str) -> list[str]:
     return [name for name in home.files.names(f"tables/{table}/{LOG}") if name.rpartition("/")[2][0].isdigit()]
 
 
-def _needed(log: list[str], version: int) -> list[str]:
+def _needed(home: Home, table: str, version: int) -> list[str]:
     """The files of a log that tell a version: its last checkpoint, and the commits from there on."""
-    until = [name for name in log if _version_of(name) <= version]
+    until = [name for name in _log(home, table) if _version_of(name) <= version]
     start = max((_version_of(name) for name in until if name.endswith(".parquet")), default=0)
-    return [name for name in until if _version_of(name) >= start]
+    found = [name for name in until if _version_of(name) >= start]
+    if {_version_of(name) for name in found} != set(range(start, version + 1)):
+        raise RetryableError(f"{home.table(table)}: its log was cut during the backup", "run this again")
+    return found
 
 
 def _version_of(name: str) -> int:

@@ -27,8 +27,8 @@ JOINED_BYTES = 1024 * 1024
 MOST_BYTES = 128 * 1024 * 1024
 """`maintain` joins them into such ones."""
 
-KEPT_BEFORE = (None, "interval 7 days")
-"""How long older versions let the entries of a log be kept; what a user has set is left as it is."""
+KEPT_BEFORE = {"control": "interval 7 days", "spark": None}
+"""How long older versions let the entries of a log be kept, by the table's writer; what a user has set holds."""
 
 ROW_GROUP = 8_192
 """Rows of a row group of such a file: who reads the end of a ledger reads one or two."""
@@ -124,12 +124,14 @@ def _join(home: Home, name: str, most_bytes: int) -> None:
 
 def trim_log(home: Home, name: str) -> None:
     """Remove the entries of a table's log that were kept for long enough."""
-    table, root, kept = open_table(home.table(name)), home.table(name), log_kept(TABLES[name])
-    with store_told(root):
-        if table.metadata().configuration.get(LOG_KEPT) in KEPT_BEFORE:
-            table.alter.set_table_properties({LOG_KEPT: kept}, commit_properties=home.commit_properties(table))
-        table.create_checkpoint()
+    table, declared = open_table(home.table(name)), TABLES[name]
+    with store_told(home.table(name)):
+        if table.metadata().configuration.get(LOG_KEPT) == KEPT_BEFORE[declared.writer]:
+            kept = {LOG_KEPT: log_kept(declared)}
+            table.alter.set_table_properties(kept, commit_properties=home.commit_properties(table))
+        # Entries that the new checkpoint makes needless go the next time: another may be reading them now.
         table.cleanup_metadata()
+        table.create_checkpoint()
 
 
 def vacuum(home: Home, name: str, days: int) -> int:

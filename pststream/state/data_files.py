@@ -16,10 +16,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import Transaction
+from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from pststream.dataset import open_table, store_told
-from pststream.errors import RetryableError
+from pststream.errors import RetryableError, UsageError
 from pststream.state.home import Home
 from pststream.state.tables import TABLES, has_bounds
 from pststream.storage.addresses import in_bucket
@@ -133,8 +134,16 @@ def _whole(value: Any, down: bool) -> int:
 
 
 def data_files(home: Home, name: str, version: int | None = None) -> list[DataFile]:
-    """The files of a table's snapshot, ordered by path."""
-    actions = pa.table(open_table(home.table(name), version).get_add_actions(flatten=True)).to_pylist()
+    """The files of a table's snapshot, ordered by path. Raises UsageError for a version that the log does not tell."""
+    try:
+        table = open_table(home.table(name), version)
+    except DeltaError:
+        if version is None:
+            raise
+        raise UsageError(
+            f"version {version} of {name} is not there, or not any more", "see docs/upkeep.md for how long it is kept"
+        ) from None
+    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     return sorted((_listed(action) for action in actions), key=lambda file: file.path)
 
 

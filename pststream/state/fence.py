@@ -1,6 +1,7 @@
 """What keeps a holder of a lease that has lost it from committing (lease.py): numbers in tables and in commits."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
@@ -33,11 +34,13 @@ def properties(table: DeltaTable, leases: Iterable[Lease], transactions: Sequenc
 
 def fence(tables: Iterable[str], lease: Lease) -> None:
     """Write a lease's number into the tables at these addresses, so that no holder before it commits to them."""
-    for address in _there(tables):
+    for address in tables:
         for left in reversed(range(TRIES)):
             try:
                 table = open_table(address)
                 table.create_write_transaction([], "append", table.schema(), commit_properties=_number(lease))
+                break
+            except TableNotFoundError:  # a home of an older format has not all of them
                 break
             except CommitFailedError:  # the holder before has committed just now, for the last time
                 if not left:
@@ -50,17 +53,11 @@ def greatest_number(tables: Iterable[str], name: str) -> int:
     """The greatest number of this lease that the tables at these addresses know: 0 where it never was held. A home that
     was copied here knows those of where it was.
     """
-    return max((open_table(address).transaction_version(name) or 0 for address in _there(tables)), default=0)
-
-
-def _there(tables: Iterable[str]) -> Iterator[str]:
-    """Those that are there: a home of an older format has not all of them."""
+    greatest = 0
     for address in tables:
-        try:
-            open_table(address)
-        except TableNotFoundError:
-            continue
-        yield address
+        with suppress(TableNotFoundError):
+            greatest = max(greatest, open_table(address).transaction_version(name) or 0)
+    return greatest
 
 
 def _number(lease: Lease) -> CommitProperties:

@@ -185,23 +185,22 @@ class Home:
         except locks.Taken as taken:
             raise busy(self.path, taken.holder) from None
 
-    def check_locks(self) -> None:
-        """Raise RetryableError if this thread has lost a lock that it took: in a bucket that can be."""
-        for owner, held in self._leases:
-            if owner == threading.get_ident():
-                held.check()
+    def has_lost_a_lock(self) -> bool:
+        """Whether another has taken over a lock that this thread took: in a bucket that can be."""
+        return any(held.lost for owner, held in tuple(self._leases) if owner == threading.get_ident())
 
     def commit_properties(self, table: DeltaTable, *transactions: Transaction) -> CommitProperties:
         """What each commit to a table, as it was read just now, has to carry; RetryableError if a lease was lost."""
         thread = threading.get_ident()
-        return fence.properties(table, [held for owner, held in self._leases if owner == thread], transactions)
+        return fence.properties(table, [held for owner, held in tuple(self._leases) if owner == thread], transactions)
 
     @contextmanager
     def _leased(self, part: str, seconds: float) -> Iterator[None]:
         files, name = BucketFiles(self.path), _lock(part)
-        tables, all_tables = ([self.table(table) for table in some] for some in (fence.guarded(part), TABLES))
+        guarded = fence.guarded(part)
+        tables, carry = ([self.table(table) for table in some] for some in (guarded, guarded or TABLES))
         with lease.leased(
-            files, name, seconds, lambda: fence.greatest_number(all_tables, name), lambda one: fence.fence(tables, one)
+            files, name, seconds, lambda: fence.greatest_number(carry, name), lambda one: fence.fence(tables, one)
         ) as one:
             held = (threading.get_ident(), one)
             self._leases.append(held)

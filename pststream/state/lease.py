@@ -33,10 +33,10 @@ POLL_SECONDS = 0.25
 
 
 class Lease:
-    """A lease that is held; `lapsed`: whether the holder before it let it lapse."""
+    """A lease that is held; `lapsed`: whether the holder before it let it lapse; `lost`: whether another has it now."""
 
     def __init__(self, files: BucketFiles, name: str, number: int, lapsed: bool) -> None:
-        self.name, self.number, self.lapsed = name, number, lapsed
+        self.name, self.number, self.lapsed, self.lost = name, number, lapsed, False
         self._files = files
         self._token = uuid.uuid4().hex
         self._told = this_process() | {"number": number, "token": self._token, "place": place()} | _process()
@@ -74,7 +74,7 @@ class Lease:
         while not self._ended.wait(RENEW_SECONDS):
             try:
                 if not self._write(self._etag):
-                    self._until = -1.0
+                    self._until, self.lost = -1.0, True
                     return
             except PstError:
                 continue  # until the lease has lapsed

@@ -115,8 +115,18 @@ def _unix_sockets() -> dict[str, str]:
     if len(tempfile.gettempdir()) > LONGEST_FOLDER:
         return {}
     folder = tempfile.mkdtemp(prefix="pststream-spark-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _made.append(folder)
     return {f"{SOCKETS}.enabled": "true", f"{SOCKETS}.dir": folder}
+
+
+_made: list[str] = []
+
+
+@atexit.register
+def _remove_sockets() -> None:
+    """Remove the folders of sockets that this process has made."""
+    while _made:
+        shutil.rmtree(_made.pop(), ignore_errors=True)
 
 
 def get_session(settings: Settings) -> "SparkSession":
@@ -171,8 +181,6 @@ def stop_spark() -> None:
     from pyspark import SparkContext
 
     if SparkContext._active_spark_context is not None:
-        sockets = SparkContext._active_spark_context.getConf().get(f"{SOCKETS}.dir")
         with suppress(OSError):  # it has died
             SparkContext._active_spark_context.stop()
-        if sockets is not None:
-            shutil.rmtree(sockets, ignore_errors=True)
+    _remove_sockets()

@@ -257,6 +257,13 @@ def test_what_belongs_together_waits_for_its_manifest(store: BadStore, uploader:
         assert run(home)[0]["files_skipped"] == 4
     assert store.read_keys() == [], "a manifest that is done with is not read again"
 
+    uploader.s3.delete_object(Bucket=BUCKET, Key="in/objects/_1/a.jsonl")
+    uploader.put("in/objects/copied.jsonl", json.dumps(row | {"object_id": "copied"}).encode())
+    assert home.crash("fetch.copied", "run", LANDING).code == KILLED
+    time.sleep(1.1)
+    told, _ = run(home)
+    assert (told["files"], told["pending"]) == (1, []), "what it names may be gone by then"
+
 
 def test_a_bucket_that_changes_while_it_is_looked_at(
     store: BadStore, uploader: Uploader, home: Home, landing: Path

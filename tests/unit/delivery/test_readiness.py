@@ -36,8 +36,12 @@ def test_queues(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, CREDENTIALS[name])
     assert "no region" in fault_of(queue)
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-north-1")
-    assert fault_of(queue) == ""
+    for name in ("AWS_DEFAULT_REGION", "AWS_REGION"):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "eu-north-1")
+            assert fault_of(queue) == ""
+    monkeypatch.setenv("AWS_PROFILE", "nobody's")
+    assert "nobody's" in fault_of(queue)
 
 
 def test_doctor_has_a_line_for_each(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from pststream.errors import InputFileError
 from pststream.pipeline import local_files
-from pststream.quality.files import sha256_of
+from pststream.quality.files import files_below, find_files, sha256_of
 from pststream.state import spool
 from pststream.state.home import Home
 
@@ -100,3 +100,14 @@ def test_a_folder_above_a_link_is_that_of_its_target(home: Home, tmp_path: Path,
     (tmp_path / "a").write_text("near")
     (found,) = local_files.hashed(home, [str(tmp_path / "link" / ".." / "a")], tolerant=False)
     assert Path(found.path).read_text() == "far" and found.sha256 == sha256_of(str(tmp_path / "far" / "a"))
+
+
+def test_a_name_that_is_not_utf_8_stops_no_other(tmp_path: Path) -> None:
+    bad = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.csv")
+    for path in (bad, str(tmp_path / "good.csv")):
+        Path(path).write_text("a")
+    said: list[str] = []
+    assert local_files.readable(files_below(tmp_path), said.append) == [str(tmp_path / "good.csv")]
+    assert len(said) == 1 and "not UTF-8" in said[0] and said[0].isprintable()
+    with pytest.raises(InputFileError, match="not UTF-8"):
+        find_files([tmp_path])

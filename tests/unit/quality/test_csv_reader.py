@@ -133,6 +133,18 @@ def test_a_quote_that_is_never_closed_costs_one_row(tmp_path: Path) -> None:
     assert (rejects[2].reason, rejects[2].raw) == ("unclosed_quote", '2,"y')
 
 
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+def test_a_quote_that_is_never_closed_costs_one_row_whatever_ends_lines(tmp_path: Path, end: str) -> None:
+    rows, rejects = read(written(tmp_path, end.join(["a,b", "1,x", '2,"y', "3,z", "4,w", ""])))
+    assert {n: row["b"] for n, row in rows.items()} == {1: "x", 3: "z", 4: "w"}
+    assert (rejects[2].reason, rejects[2].raw) == ("unclosed_quote", '2,"y')
+
+
+def test_a_header_that_the_csv_module_does_not_take(tmp_path: Path) -> None:
+    with pytest.raises(InputFileError, match="header cannot be read"):
+        read(written(tmp_path, f'"a{"x" * 200_000}",b\n1,x\n'))
+
+
 def test_too_many_quotes_that_are_never_closed_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputFileError, match="row 17: a quote opens and is never closed"):
         read(written(tmp_path, "a,b\n" + 'x"y,"z\n' * 100))

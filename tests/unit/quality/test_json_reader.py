@@ -139,6 +139,15 @@ def test_lines_that_are_no_objects(line: bytes, reason: str, detail: str) -> Non
     assert (chunk.rows, chunk.records) == ([4], [{"id": 1}])
 
 
+def test_lines_nested_at_every_depth_are_read_or_rejected(tmp_path: Path) -> None:
+    """Writing a value anew takes more stack than reading it."""
+    nested = ["[" * depth + value + "]" * depth for depth in range(100, 1100) for value in ('"\\u0041"', "1")]
+    path = written(tmp_path, "".join(f'{{"id": {value}, "lon": 0, "text": ""}}\n' for value in nested))
+    chunks = list(read_chunks(path, None, SOURCES))
+    assert sum(len(chunk.rejected) for chunk in chunks) == len(nested)
+    assert {reject.reason for chunk in chunks for reject in chunk.rejected} == {"not_a_value", "not_json"}
+
+
 def test_values_that_are_no_texts_or_numbers(tmp_path: Path) -> None:
     values: list[Any] = [[1], {"a": 1}, True, None, 5, 5.0, 5.5, "x"]
     path = written(tmp_path, "".join(json.dumps({"id": value, "lon": 0, "text": ""}) + "\n" for value in values))

@@ -17,6 +17,7 @@ from tests.unit.reports.commands.homes import (
     add_batch,
     add_file,
     add_plan,
+    add_sinks,
     at,
     halves,
     insertion,
@@ -59,6 +60,7 @@ def test_every_figure(hand_home: Home) -> None:
     )
     add_batch(hand_home, [match_row(taken << 32 | 1, "a", 0, [1, 2])], cpu_seconds=(3.0, 1.5))
     add_file(hand_home, "objects", [thing(1, "c")])
+    add_sinks(hand_home, "hook", "files")
     for sink, state in (("hook", "down"), ("files", "ok")):
         place = Progress(1, 2, state == "ok", state=state)
         deliveries.save_progress(hand_home, sink, place, Counts(2, 1, 4))

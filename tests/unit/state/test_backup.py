@@ -7,7 +7,7 @@ import pytest
 from deltalake import DeltaTable
 
 from pststream import names
-from pststream.errors import HomeError, RetryableError, UsageError
+from pststream.errors import HomeBusy, HomeError, RetryableError, UsageError
 from pststream.state import backup as module
 from pststream.state import control, locks, quarantine
 from pststream.state.backup import backup
@@ -113,13 +113,26 @@ def test_only_the_end_of_a_log_is_copied(home: Home, tmp_path: Path) -> None:
     assert numbers(Home(tmp_path / "copy").check()) == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_home_that_never_stands_still(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_that_another_holds_and_writes_to(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count = iter(range(10_000))
     monkeypatch.setattr(module, "_versions", lambda home: {"t": next(count)})
     monkeypatch.setattr(module, "PAUSE_SECONDS", 0)
-    with pytest.raises(RetryableError, match="stands still"):
+    with home.locked(), pytest.raises(HomeBusy):
         backup(home, str(tmp_path / "copy"))
     assert not (tmp_path / "copy").exists()
+
+
+def test_a_log_that_is_cut_during_the_copying(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = module._versions
+
+    def then_cut(home: Home) -> dict[str, int]:
+        found = read(home)
+        (Path(home.table(names.VOCABULARY)) / "_delta_log" / f"{0:020}.json").unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(module, "_versions", then_cut)
+    with pytest.raises(RetryableError, match="log was cut"):
+        backup(home, str(tmp_path / "copy"))
 
 
 def test_a_file_that_goes_during_the_copying(home: Home, tmp_path: Path) -> None:

@@ -212,13 +212,20 @@ def test_a_renewal_whose_answers_are_all_lost_costs_nothing(home: Home, server: 
     assert len(writes) > 2 and terms(home) == ["tea"]
 
 
-def test_a_lock_that_was_lost_is_told(home: Home, server: BadStore) -> None:
+def test_a_lock_comes_back_unless_another_has_taken_it(home: Home, server: BadStore) -> None:
     with home.locked():
-        home.check_locks()
         server.fault = lambda method, target: 503 if method == "PUT" and ".lock" in target else None
         time.sleep(1.5 * SECONDS)
+        server.well()
+        time.sleep(SECONDS)
+        append(home, "tea")
+        assert not home.has_lost_a_lock()
+        lock = BucketFiles(home.path)
+        lock.write(".lock", lock.read(".lock").replace(b'"token"', b'"another"'))
+        time.sleep(SECONDS)
+        assert home.has_lost_a_lock()
         with pytest.raises(RetryableError, match="lost its lock"):
-            home.check_locks()
+            append(home, "tea")
 
 
 def test_a_home_that_was_copied_here_is_written_to(home: Home, server: BadStore) -> None:

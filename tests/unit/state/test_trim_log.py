@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, Transaction
 
 from pststream import names
 from pststream.state import control
@@ -37,10 +37,18 @@ def table_of(home: Home) -> DeltaTable:
 
 def test_old_entries_go(home: Home) -> None:
     version = control.version(home, names.VOCABULARY)
-    control.trim_log(home, names.VOCABULARY)
+    table = table_of(home)
+    table.create_write_transaction(
+        [], "append", table.schema(), commit_properties=CommitProperties(app_transactions=[Transaction("test", 7)])
+    )
+    for _ in range(2):
+        control.trim_log(home, names.VOCABULARY)
+        for file in log_of(home):
+            os.utime(file, (time.time() - 2 * 86_400,) * 2)
     assert len(log_of(home)) == 1
-    assert control.version(home, names.VOCABULARY) == version
+    assert control.version(home, names.VOCABULARY) == version + 1
     assert control.read(home, names.VOCABULARY).num_rows == COMMITS
+    assert control.last_transaction(home, names.VOCABULARY, "test") == 7
 
 
 def test_young_entries_stay(home: Home) -> None:
@@ -57,9 +65,11 @@ def test_what_an_older_version_kept_for_longer_is_not(home: Home) -> None:
     assert table_of(home).metadata().configuration[LOG_KEPT] == log_kept(TABLES[names.VOCABULARY])
 
 
-def test_what_a_user_has_set_holds(home: Home) -> None:
-    table_of(home).alter.set_table_properties({LOG_KEPT: "interval 30 days"})
+@pytest.mark.parametrize("name", [names.VOCABULARY, names.MATCHES])
+def test_what_a_user_has_set_holds(home: Home, name: str) -> None:
+    kept = "interval 30 days" if name == names.VOCABULARY else "interval 7 days"
+    DeltaTable(home.table(name)).alter.set_table_properties({LOG_KEPT: kept})
     before = log_of(home)
-    control.trim_log(home, names.VOCABULARY)
-    assert table_of(home).metadata().configuration[LOG_KEPT] == "interval 30 days"
+    control.trim_log(home, name)
+    assert DeltaTable(home.table(name)).metadata().configuration[LOG_KEPT] == kept
     assert log_of(home) == before

@@ -23,6 +23,12 @@ START = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 WORLD = (-180.0, -90.0, 180.0, 90.0)
 
 
+def add_sinks(home: Home, *sinks: str) -> None:
+    """Name sinks in the settings of a home."""
+    lines = "".join(f'[sinks.{name}]\nkind = "file"\ntarget = "{name}"\n' for name in sinks)
+    Path(home.path, "pststream.toml").write_text(lines, "utf-8")
+
+
 def at(minutes: float) -> dt.datetime:
     """A time of the tests: minutes after START."""
     return START + dt.timedelta(minutes=minutes)

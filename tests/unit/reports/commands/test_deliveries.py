@@ -3,11 +3,12 @@
 from typing import Any
 
 from pststream import names
+from pststream.reports.metrics import metrics
 from pststream.reports.status import render_status, status
 from pststream.state import control
 from pststream.state.deliveries import Counts, Progress, bury, count_dead, progress_of, raise_letters, save_progress
 from pststream.state.home import Home
-from tests.unit.reports.commands.homes import add_batch
+from tests.unit.reports.commands.homes import add_batch, add_sinks
 
 
 def letter(sink: str, message_id: str) -> dict[str, Any]:
@@ -18,6 +19,7 @@ def letter(sink: str, message_id: str) -> dict[str, Any]:
 
 
 def test_sinks_at_different_places(hand_home: Home) -> None:
+    add_sinks(hand_home, "slow", "well")
     for _ in range(5):
         add_batch(hand_home)
     add_batch(hand_home, done=False)
@@ -44,6 +46,20 @@ def test_the_row_that_is_furthest_counts(hand_home: Home) -> None:
     assert progress_of(hand_home, "a") == Progress(2, 5, True)
     assert progress_of(hand_home, "b") == Progress()
     assert status(hand_home)["deliveries"][0]["batch_id"] == 2
+
+
+def test_a_sink_that_the_settings_name_no_more(hand_home: Home) -> None:
+    """It is not down: nobody wants it to be told."""
+    add_sinks(hand_home, "kept")
+    for _ in range(3):
+        add_batch(hand_home)
+    for sink in ("kept", "given-up"):
+        save_progress(hand_home, sink, Progress(1, 0, True, state="down"), Counts(3), "HTTP status 410")
+    gone, kept = status(hand_home)["deliveries"]
+    assert (gone["sink"], gone["state"], gone["batches_left"], gone["delivered"]) == ("given-up", "removed", 0, 3)
+    assert (kept["state"], kept["batches_left"]) == ("down", 2)
+    text = metrics(hand_home)
+    assert 'sink_up{sink="kept"} 0' in text and "given-up" not in text
 
 
 def test_no_sink(hand_home: Home) -> None:
