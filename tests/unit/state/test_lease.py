@@ -56,6 +56,17 @@ def append(home: Home, text: str) -> None:
     control.append(home, names.VOCABULARY, [{"plan_version": 1, "term_id": 1, "term": text}])
 
 
+def append_soon(home: Home, text: str) -> None:
+    """Append as soon as the lease is back: a renewal may be late on a busy machine."""
+    for _ in range(600):
+        try:
+            append(home, text)
+            return
+        except RetryableError:
+            time.sleep(0.1)
+    raise AssertionError("the lease does not come back")
+
+
 def terms(home: Home) -> list[str]:
     return sorted(control.read(home, names.VOCABULARY).column("term").to_pylist())
 
@@ -208,7 +219,7 @@ def test_a_renewal_whose_answers_are_all_lost_costs_nothing(home: Home, server: 
     with home.locked():
         server.fault = lose
         time.sleep(1.5 * SECONDS)
-        append(home, "tea")
+        append_soon(home, "tea")
     assert len(writes) > 2 and terms(home) == ["tea"]
 
 
@@ -217,13 +228,13 @@ def test_a_lock_comes_back_unless_another_has_taken_it(home: Home, server: BadSt
         server.fault = lambda method, target: 503 if method == "PUT" and ".lock" in target else None
         time.sleep(1.5 * SECONDS)
         server.well()
-        time.sleep(SECONDS)
-        append(home, "tea")
+        append_soon(home, "tea")
         assert not home.has_lost_a_lock()
         lock = BucketFiles(home.path)
         lock.write(".lock", lock.read(".lock").replace(b'"token"', b'"another"'))
-        time.sleep(SECONDS)
-        assert home.has_lost_a_lock()
+        until = time.monotonic() + 60
+        while not home.has_lost_a_lock() and time.monotonic() < until:
+            time.sleep(0.1)
         with pytest.raises(RetryableError, match="lost its lock"):
             append(home, "tea")
 
