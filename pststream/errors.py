@@ -1,5 +1,7 @@
 """Errors with fields, an exit code, and a word on what to do next."""
 
+from pststream.plain import plain
+
 
 class PstError(Exception):
     """Base of all errors that a user should read; `exit_code` is that of the command."""
@@ -70,6 +72,6 @@ class InputFileError(PstError):
     exit_code = 2
 
     def __init__(self, path: str, reason: str, hint: str = "") -> None:
-        super().__init__(f"{path}: {reason}", hint)
+        super().__init__(f"{plain(path)}: {reason}", hint)
         self.path = path
         self.reason = reason

@@ -110,12 +110,12 @@ def _planners(document: dict[str, Any]) -> str:
     sizes = [f"{figures[name]:,} {name}" for name in ("subscriptions", "objects", "workers") if name in figures]
     parts = [f"{', '.join(sizes)}.\n"]
     for workload in (name.removesuffix(COMPARED) for name in figures if name.endswith(COMPARED)):
-        ratio = figures[f"{workload}_hybrid_over_best"]
+        ratio = figures[f"{workload}{COMPARED}"]
         rows = [("planner", *(name.replace("_", " ") for name in TOLD)), ("---",) * (len(TOLD) + 1)]
         there = [name for name in PLANNERS if f"{workload}_{name}_throughput" in figures]
         ranked = sorted(there, key=lambda name: -figures[f"{workload}_{name}_throughput"])
         rows += [(name, *(_shown(figures[f"{workload}_{name}_{figure}"]) for figure in TOLD)) for name in ranked]
-        target = _target(targets.get(f"{workload}_hybrid_over_best"))
+        target = _target(targets.get(f"{workload}{COMPARED}"))
         model = [figures[f"{workload}_model_{figure}"] for figure in ("correlation", "over_measured")]
         told = _target(targets.get(f"{workload}_model_correlation"))
         parts.append(

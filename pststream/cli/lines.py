@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 
 from pststream.note import Note
-from pststream.reports.plain import plain
+from pststream.plain import plain
 
 
 class Lines:

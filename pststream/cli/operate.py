@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from pststream import names
 from pststream.errors import UsageError
+from pststream.plain import plain
 
 if TYPE_CHECKING:
     from pststream.cli.main import Answer, Context
@@ -59,12 +60,13 @@ def _ingested(kind: str, document: dict[str, Any]) -> str:
         reasons = ", ".join(f"{count} {reason}" for reason, count in document["rejects_by_reason"].items())
         text += f", {document['rejected']} rejected: {reasons}\n  see: pststream rejects"
     for hold in document["quarantined"]:
-        text += f"\n  held in quarantine as {hold['hold_id']}: {hold['path']}: {'; '.join(hold['reasons'])}"
+        text += "\n  " + plain(f"held in quarantine as {hold['hold_id']}: {hold['path']}: {'; '.join(hold['reasons'])}")
     if document["quarantined"]:
         text += "\n  see: pststream quarantine list"
     if document["files_pending"]:
         first = document["pending"][0]
-        text += f"\n  {document['files_pending']} files pending, the oldest: {first['path']}: {first['reason']}"
+        oldest = plain(f"{first['path']}: {first['reason']}")
+        text += f"\n  {document['files_pending']} files pending, the oldest: {oldest}"
     return text
 
 
@@ -77,7 +79,8 @@ def quarantine(context: "Context", arguments: Any) -> "Answer":
 
         rows = discard(context.home, arguments.holds)
         gone = [{"hold_id": row["hold_id"], "path": row["path"]} for row in rows]
-        return _answer({"discarded": gone}, "\n".join(f"discarded: {row['path']}" for row in rows) or "nothing to do")
+        lines = [plain(f"discarded: {row['path']}") for row in rows]
+        return _answer({"discarded": gone}, "\n".join(lines) or "nothing to do")
     from pststream.pipeline.ingest import release
 
     document = release(context.home, context.settings, arguments.holds, context.say)

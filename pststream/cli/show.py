@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pststream.errors import UsageError
-from pststream.reports.plain import plain
+from pststream.plain import plain
 
 if TYPE_CHECKING:
     from pststream.cli.main import Answer, Context

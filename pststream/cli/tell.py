@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from pststream.plain import plain
+
 if TYPE_CHECKING:
     from pststream.cli.main import Answer, Context
 
@@ -44,7 +46,7 @@ def _list(context: "Context", arguments: Any) -> "Answer":
         f" {row['reason']}"
         for row in rows
     ]
-    return Answer({"dead_letters": rows}, "\n".join(lines) or "no dead letters")
+    return Answer({"dead_letters": rows}, "\n".join(map(plain, lines)) or "no dead letters")
 
 
 def _replay(context: "Context", arguments: Any) -> "Answer":

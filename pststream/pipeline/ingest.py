@@ -23,6 +23,7 @@ from pststream.pipeline.judge import FIRST, judge
 from pststream.pipeline.local_files import hashed, readable
 from pststream.pipeline.spark_tasks import run_tasks
 from pststream.pipeline.stage import Staged, object_options, stage_file
+from pststream.plain import plain
 from pststream.quality.readers import find_files, sha256_of
 from pststream.settings import Settings
 from pststream.state import control, quarantine, spool
@@ -90,7 +91,7 @@ def ingest(
             spool.tidy(home)
     pending = [one for source in sources for one in source.pending(settings.pending_seconds)]
     for one in pending[:MOST_PENDING]:
-        progress(f"{one['path']}: pending: {one['reason']}")
+        progress(plain(f"{one['path']}: pending: {one['reason']}"))
     return _figures(taking.done, taking.held, taking.skipped, pending)
 
 
@@ -128,9 +129,9 @@ class _Taking:
         staged = _staged(home, settings, files, self._hold_unreadable)
         held, changed = gate(home, settings, files, staged, ledger.watermark())
         for hold in held:
-            self._progress(f"{hold['path']}: held in quarantine: {'; '.join(hold['reasons'])}")
+            self._progress(plain(f"{hold['path']}: held in quarantine: {'; '.join(hold['reasons'])}"))
         for file in changed:
-            self._progress(f"{file['path']}: left for the next time, as it changed while it was read")
+            self._progress(plain(f"{file['path']}: left for the next time, as it changed while it was read"))
         self.held += held
         files, staged = _without([*held, *changed], files, staged)
         if files:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pststream.errors import InputFileError
 from pststream.pipeline.fetch import Offered
+from pststream.plain import plain
 from pststream.quality.files import is_utf8_name, sha256_of
 from pststream.state import spool
 from pststream.state.home import Home
@@ -33,7 +34,7 @@ def readable(paths: list[str], progress: Callable[[str], None]) -> list[str]:
     able = [path for path in paths if is_utf8_name(path) and os.path.isfile(path) and os.access(path, os.R_OK)]
     for path in sorted(set(paths) - set(able)):
         reason = "it is no file that can be read" if is_utf8_name(path) else "its name is not UTF-8: rename it"
-        progress(f"{path!a}: passed over, as {reason}")
+        progress(plain(f"{path}: passed over, as {reason}"))
     return able
 
 

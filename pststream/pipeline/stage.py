@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -102,8 +103,9 @@ def _read(path: str, parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     except (PstError, OSError, MemoryError):
         raise
     except Exception as error:
-        reason = f"reading it met {type(error).__name__}, which is a fault of this program"
-        raise InputFileError(path, reason, "please report it, with the file") from error
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        met = f"{type(error).__name__} in {Path(at.filename).name}:{at.lineno}: {(str(error).splitlines() or [''])[0]}"
+        raise InputFileError(path, f"reading it met what nobody foresaw: {met}", "please report it") from error
 
 
 def _faults(rows: pa.RecordBatch) -> Counter[tuple[str, str]]:

@@ -153,13 +153,13 @@ class _Watcher:
             self._pause(self.settings.watch_seconds)
             found = self.arrivals.look()
         if found:
+            self._pending = True
             self._tell("working")
         for kind, paths in found.items():
             if self.ending.asked:
                 return
             take_in(self.home, self.settings, kind, paths, self.options, self.progress)
             self.arrivals.took(paths)
-            self._pending = True
         if not self.ending.asked and (self._pending or time.monotonic() - self._ledger_at > LEDGER_SECONDS):
             self._match()
 

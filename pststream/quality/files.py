@@ -53,7 +53,7 @@ def find_files(patterns: Iterable[str | os.PathLike[str]], format: str | None = 
         found.update(files)
     for path in sorted(found):
         if not is_utf8_name(path):
-            raise InputFileError(ascii(path), "its name is not UTF-8", "rename it")
+            raise InputFileError(path, "its name is not UTF-8", "rename it")
     return sorted(found)
 
 

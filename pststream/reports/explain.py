@@ -5,10 +5,10 @@ from typing import Any
 from pststream import names
 from pststream.domain.region import Region
 from pststream.errors import UsageError
+from pststream.plain import plain
 from pststream.reports.candidates import MOST, lives_of, rejected_rows, things_of, written_pairs
 from pststream.reports.judgement import CONDITIONS, Failure, Life, Thing, first_failure, readable
 from pststream.reports.ledgers import Ledgers
-from pststream.reports.plain import plain
 from pststream.reports.posting import Postings, stored_wrongly
 from pststream.reports.reading import AnyHome, Reader, iso
 
@@ -221,7 +221,7 @@ def render_explain(document: dict[str, Any]) -> str:
     state, two = document["state"], f"object {document['object_id']!r} and subscription {document['subscription_id']!r}"
     lines = [f"{state.upper()}: {two}"]
     if not document["pairs"]:
-        lines.append(f"  {document['reason']}")
+        lines.append(f"  {plain(document['reason'])}")
     for place, pair in enumerate(document["pairs"]):
         if place == 1:
             total = document["objects"] * document["subscriptions"]

@@ -4,8 +4,8 @@ All that a home knows is in the logs of its tables, and each commit is one new f
 are read again and again until two readings in a row are equal: then nothing was committed between them, and these
 versions are what a process killed at that moment would have left behind, which every command can go on from. Where too
 much is committed for that, they are read under the home's lock: only sinks commit then, to `deliveries` and before that
-to `dead_letters`, which is read after it. The logs are copied at once, as far as these
-versions need them; the data files they name stay for `retention_days` at least, so copying them takes its time.
+to `dead_letters`, which is read after it. The logs are copied at once, as far as these versions need them; the data
+files they name stay for `retention_days` at least, so copying them takes its time.
 """
 
 import time
@@ -44,9 +44,9 @@ def backup(home: Home, out: str) -> dict[str, Any]:
     versions = _at_one_moment(home)
     crash_point("backup.read")
     copy = Home(target)
-    for name, version in versions.items():
-        for entry in _needed(home, name, version):
-            _copy(home, entry, target)
+    logs = [_needed(home, name, version) for name, version in versions.items()]
+    for entry in (entry for log in logs for entry in log):
+        _copy(home, entry, target)
     for name in TABLES:
         _copy_data(home, copy, name)
     for hold in quarantine.needed(copy):

@@ -27,7 +27,7 @@ JOINED_BYTES = 1024 * 1024
 MOST_BYTES = 128 * 1024 * 1024
 """`maintain` joins them into such ones."""
 
-KEPT_BEFORE = {"control": "interval 7 days", "spark": None}
+KEPT_BEFORE = {"control": (None, "interval 7 days"), "spark": (None,)}
 """How long older versions let the entries of a log be kept, by the table's writer; what a user has set holds."""
 
 ROW_GROUP = 8_192
@@ -126,7 +126,7 @@ def trim_log(home: Home, name: str) -> None:
     """Remove the entries of a table's log that were kept for long enough."""
     table, declared = open_table(home.table(name)), TABLES[name]
     with store_told(home.table(name)):
-        if table.metadata().configuration.get(LOG_KEPT) == KEPT_BEFORE[declared.writer]:
+        if table.metadata().configuration.get(LOG_KEPT) in KEPT_BEFORE[declared.writer]:
             kept = {LOG_KEPT: log_kept(declared)}
             table.alter.set_table_properties(kept, commit_properties=home.commit_properties(table))
         # Entries that the new checkpoint makes needless go the next time: another may be reading them now.

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import Transaction
+from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -135,16 +135,22 @@ def _whole(value: Any, down: bool) -> int:
 
 def data_files(home: Home, name: str, version: int | None = None) -> list[DataFile]:
     """The files of a table's snapshot, ordered by path. Raises UsageError for a version that the log does not tell."""
-    try:
-        table = open_table(home.table(name), version)
-    except DeltaError:
-        if version is None:
-            raise
-        raise UsageError(
-            f"version {version} of {name} is not there, or not any more", "see docs/upkeep.md for how long it is kept"
-        ) from None
+    table = open_table(home.table(name))
+    if version is not None:
+        table = _earlier(home, name, version, table.version())
     actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     return sorted((_listed(action) for action in actions), key=lambda file: file.path)
+
+
+def _earlier(home: Home, name: str, version: int, newest: int) -> DeltaTable:
+    """A table as it stood at a version; the newest could be opened just now."""
+    try:
+        if version <= newest:
+            return open_table(home.table(name), version)
+    except (DeltaError, RetryableError):
+        pass
+    hint = "docs/upkeep.md says how long a version can be opened"
+    raise UsageError(f"version {version} of {name} is not there, or not any more; the newest is {newest}", hint)
 
 
 def located(home: Home, name: str, files: Iterable[DataFile]) -> list[tuple[str, int]]:

@@ -37,6 +37,7 @@ def read(kind: str, path: Path, folder: Path, **options: Any) -> Read:
     if staged.problem:
         Path(staged.path).unlink(missing_ok=True)
         assert staged.problem[1], "refused without a reason"
+        assert "nobody foresaw" not in staged.problem[1], staged.problem
         return Read(": ".join(staged.problem[1:2]), [], [])
     rows = pq.read_table(staged.path).to_pylist() if staged.rows else []
     Path(staged.path).unlink(missing_ok=True)

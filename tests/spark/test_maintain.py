@@ -79,6 +79,7 @@ def test_small_files_of_large_tables_are_joined_and_tell_the_same(tmp_path: Path
     assert home.run("check", "--all")["success"]
     # Version 0 of `objects` is before the first of them.
     assert home.run("plan", "--from-version", "0", "--dry-run")
+    assert "not any more; the newest is" in home.run("plan", "--from-version", "99999", "--dry-run", code=2)["error"]
 
 
 def test_what_is_a_duplicate_does_not_depend_on_how_files_are_joined(tmp_path: Path) -> None:

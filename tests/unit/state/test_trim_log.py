@@ -1,6 +1,7 @@
 """Entries of Delta's logs go when they are old enough, and nothing else does."""
 
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -59,8 +60,15 @@ def test_young_entries_stay(home: Home) -> None:
     assert log_of(home) == before
 
 
-def test_what_an_older_version_kept_for_longer_is_not(home: Home) -> None:
-    table_of(home).alter.set_table_properties({LOG_KEPT: "interval 7 days"})
+@pytest.mark.parametrize("before", [None, "interval 7 days"])
+def test_what_an_older_version_kept_for_longer_is_not(home: Home, before: str | None) -> None:
+    if before is None:
+        folder = Path(home.table(names.VOCABULARY))
+        schema = table_of(home).schema()
+        shutil.rmtree(folder)
+        DeltaTable.create(folder, schema)
+    else:
+        table_of(home).alter.set_table_properties({LOG_KEPT: before})
     control.trim_log(home, names.VOCABULARY)
     assert table_of(home).metadata().configuration[LOG_KEPT] == log_kept(TABLES[names.VOCABULARY])
 
