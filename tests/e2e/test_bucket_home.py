@@ -4,6 +4,7 @@ The store is a server process on loopback; all commands run as on a folder.
 """
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from pststream.settings import Settings
 from pststream.state.home import FORMAT, OLDEST
 from pststream.state.session import get_context, stop_spark
 from pststream.storage.files import files_at
-from tests.bad_store import Uploader
+from tests import worlds
+from tests.bad_store import BUCKET, Uploader
 from tests.bucket_home import BucketHome, new_bucket_home, use
 from tests.commands import KILLED, Home, run_here
 from tests.faulty_store import faulty_store
@@ -150,6 +152,27 @@ def test_a_home_of_an_older_format_goes_on(server: str, tmp_path: Path, monkeypa
     sample.match()
     assert home.exported() == sample.exported() != []
     assert home.run("check", "--all")["success"]
+
+
+def test_a_backup_in_its_place_takes_what_landed_since(server: str, home: BucketHome, tmp_path: Path) -> None:
+    """The node remembers which manifests are done; the log that says so is gone."""
+    uploader, landing, backup = Uploader(server), f"{home.path}-landing", tmp_path / "backup"
+    home.run("backup", "--out", backup)
+    folder = f"{landing.removeprefix(f's3://{BUCKET}/')}/objects"
+    content = json.dumps({"object_id": "a", "ts": worlds.moment(1), "lon": 1.0, "lat": 2.0, "text": "tea"}).encode()
+    etag = uploader.put(f"{folder}/_1/a.jsonl", content)
+    told = {"files": [{"key": "_1/a.jsonl", "etag": etag, "size": len(content)}]}
+    uploader.put(f"{folder}/_manifests/1.json", json.dumps(told).encode())
+    time.sleep(1.1)
+    assert home.run("run", landing)["ingest"]["objects"]["files"] == 1
+    assert home.run("run", landing)["ingest"]["objects"]["files_skipped"] == 1
+    files = files_at(home.path)
+    files.delete(files.names())
+    for path in backup.rglob("*"):
+        if path.is_file():
+            files.write(path.relative_to(backup).as_posix(), path.read_bytes())
+    again = home.run("run", landing)["ingest"]["objects"]
+    assert (again["files"], again["pending"]) == (1, [])
 
 
 def test_killed_at_a_step_and_run_again(home: BucketHome, local: Home, world: WrittenWorld) -> None:

@@ -17,10 +17,8 @@ from pststream.cli import doctor
 from pststream.pipeline import fetch
 from pststream.quality import bucket as buckets
 from pststream.storage import aws
-from pststream.storage.files import files_at
 from tests import worlds
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_listing
-from tests.bucket_home import new_bucket_home
 from tests.commands import KILLED, Home, run_here
 from tests.killing import assert_as_the_twin, assert_same_tables, home_for, table_of, written
 from tests.moto_process import CREDENTIALS, free_port, moto_server
@@ -320,28 +318,3 @@ def test_what_cannot_be_had_is_told(
     assert by_job(home, tmp_path)[0] == 1, "Airflow tries again"
     found = doctor.check_landing(LANDING)
     assert not found.ok and found.remedy
-
-
-def test_a_backup_put_in_the_place_of_a_home_in_a_bucket_takes_what_landed_since(
-    store: BadStore, uploader: Uploader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The node remembers which manifests are done; the log that says so is gone."""
-    uploader.new_bucket()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", store.server)  # a proxy in this process could not answer Arrow's writer
-    home = new_bucket_home(f"s3://{BUCKET}/home", tmp_path, planner="grid", workers=1)
-    backup = tmp_path / "backup"
-    home.run("backup", "--out", backup)
-    content = json.dumps({"object_id": "a", "ts": worlds.moment(1), "lon": 1.0, "lat": 2.0, "text": "tea"}).encode()
-    etag = uploader.put("in/objects/_1/a.jsonl", content)
-    told = {"files": [{"key": "_1/a.jsonl", "etag": etag, "size": len(content)}]}
-    uploader.put("in/objects/_manifests/1.json", json.dumps(told).encode())
-    time.sleep(1.1)
-    assert home.run("run", LANDING)["ingest"]["objects"]["files"] == 1
-    assert home.run("run", LANDING)["ingest"]["objects"]["files_skipped"] == 1
-    files = files_at(home.path)
-    files.delete(files.names())
-    for path in backup.rglob("*"):
-        if path.is_file():
-            files.write(path.relative_to(backup).as_posix(), path.read_bytes())
-    again = home.run("run", LANDING)["ingest"]["objects"]
-    assert (again["files"], again["pending"]) == (1, [])
