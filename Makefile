@@ -69,7 +69,7 @@ peers: setup  ## what the benchmark of peers compares with: SedonaDB, and Lucene
 		--requirement infra/peers/requirements.txt
 	cd infra/peers/lucene && mvn --quiet --batch-mode package
 
-results: setup  ## all benchmarks at full size, and docs/results made anew (an hour and a half on 2 cores; `make peers` first)
+results: setup  ## all benchmarks at full size, and docs/results made anew (two hours on 2 cores; `make peers` first)
 	@for name in $(RESULTS); do $(BIN)/pststream bench run $$name --scale full --json --out docs/results/$$name.json \
 		> /dev/null || exit; done
 	$(BIN)/python -m pststream.benchmarks.results docs/results
