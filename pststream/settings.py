@@ -9,6 +9,7 @@ import tomllib
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from pststream import names
 from pststream.errors import SettingError
@@ -213,3 +214,12 @@ def _check(settings: Settings) -> None:
     ):
         if not 0 <= getattr(settings, name) <= LONGEST_SECONDS:
             raise SettingError(name, f"{getattr(settings, name)} is out of range")
+    if settings.cost_match > 1000 * settings.cost_posting:
+        # The sample counts a match as so many postings.
+        raise SettingError("cost_match", f"{settings.cost_match} is more than 1000 times cost_posting")
+    try:
+        ZoneInfo(settings.timezone)
+    except (KeyError, ValueError, OSError):
+        raise SettingError(
+            "timezone", f"{settings.timezone!r} is not a known zone", "an IANA name, such as Europe/Paris"
+        ) from None

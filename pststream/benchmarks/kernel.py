@@ -9,7 +9,7 @@ import numpy as np
 from pststream.benchmarks.arrays import clause_lists, frequencies, index_table, object_batch
 from pststream.benchmarks.targets import at_least
 from pststream.domain.pieces import rarest_clause_first
-from pststream.matching.matcher import match_objects
+from pststream.matching.matcher import match_objects, probe_of
 from pststream.matching.segments import build_segment
 from pststream.settings import Settings
 from pststream.workload.queries import QueryStyle
@@ -46,12 +46,11 @@ def measure(count: int, style: QueryStyle, seed: int, progress: Callable[[str], 
     segment = build_segment(index_table(subscriptions, clauses))
     built = time.process_time() - began
     batch = object_batch(objects)
-    none = np.empty(0, np.int64)
     times = []
     for _ in range(RUNS + 1):
         began = time.process_time()
         object_batch(objects)
-        found = match_objects(batch, [segment], none, none, 1)
+        found = match_objects(batch, [probe_of(segment)], 1)
         times.append(time.process_time() - began)
     seconds = float(np.median(times[1:]))
     progress(f"{count} subscriptions: {OBJECTS / seconds:,.0f} objects/s")

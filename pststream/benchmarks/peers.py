@@ -24,7 +24,7 @@ from pststream.benchmarks.peer_files import write_peer_files
 from pststream.benchmarks.targets import at_least
 from pststream.domain.pieces import rarest_clause_first
 from pststream.errors import PstError
-from pststream.matching.matcher import match_objects
+from pststream.matching.matcher import match_objects, probe_of
 from pststream.matching.segments import build_segment
 from pststream.pipeline.match import match
 from pststream.settings import Settings
@@ -111,12 +111,11 @@ def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], Non
 
 
 def _kernel(objects: SyntheticObjects, segment: Any) -> tuple[Answer, float]:
-    none = np.empty(0, np.int64)
     times = []
     for _ in range(4):
         began = time.perf_counter()
         batch = object_batch(objects)
-        found = match_objects(batch, [segment], none, none, 1)
+        found = match_objects(batch, [probe_of(segment)], 1)
         times.append(time.perf_counter() - began)
     sums = np.concatenate([[0], np.cumsum(found.keys)])
     totals = np.zeros((2, OBJECTS + 1), np.int64)

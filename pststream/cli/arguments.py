@@ -47,14 +47,15 @@ def _add(commands, name, run, text, example, **defaults):  # type: ignore[no-unt
     command.add_argument("--home", help="where the tables live (PSTSTREAM_HOME; default ./pststream-home)")
     command.add_argument("--json", action="store_true", help="one JSON document on standard output")
     command.add_argument("--quiet", action="store_true", help="no progress on standard error")
-    command.set_defaults(command=run, name_of_command=name, **defaults)
+    command.set_defaults(command=run, name_of_command=name, **{"needs_settings": True} | defaults)
     return command
 
 
 def _setup(commands) -> None:  # type: ignore[no-untyped-def]
     _add(commands, "init", operate.init, "make tables and settings; safe to run again", "pststream init --home h")
     _add(commands, "upgrade", operate.upgrade, "bring a home of an older version up to this one", "pststream upgrade")
-    _add(commands, "doctor", show.doctor, "check Java, jars, pins, settings, disk; say the remedy", "pststream doctor")
+    text = "check Java, jars, pins, settings, disk; say the remedy"
+    _add(commands, "doctor", show.doctor, text, "pststream doctor", needs_settings=False)
     demo = _add(
         commands,
         "demo",
@@ -76,7 +77,7 @@ def _flow(commands) -> None:  # type: ignore[no-untyped-def]
     ingest.add_argument("kind", choices=("objects", "requests"))
     ingest.add_argument("paths", nargs="+", metavar="PATH", help="files, folders, globs; s3://bucket/prefix")
     _reader_arguments(ingest)
-    ingest.add_argument("--strict", action="store_true", help="exit with 3 if rows were rejected")
+    ingest.add_argument("--strict", action="store_true", help="exit with 3 if rows were rejected or files held")
     plan = _add(
         commands,
         "plan",
@@ -85,7 +86,7 @@ def _flow(commands) -> None:  # type: ignore[no-untyped-def]
         "pststream plan --planner grid --workers 16",
     )
     plan.add_argument("--planner", choices=names.PLANNERS, help="default: the setting")
-    plan.add_argument("--workers", type=int, help="default: the setting")
+    plan.add_argument("--workers", type=_positive, help="default: the setting")
     plan.add_argument("--from-version", type=int, help="sample objects written after this Delta version of objects")
     plan.add_argument("--to-version", type=int, help="... and up to this one")
     plan.add_argument("--dry-run", action="store_true", help="say what it would be; change nothing")
@@ -106,7 +107,7 @@ def _flow(commands) -> None:  # type: ignore[no-untyped-def]
     run.add_argument("landing", metavar="PATH", help="folder, or s3://bucket/prefix, with objects/ and requests/")
     _reader_arguments(run)
     run.add_argument("--max-objects", type=_positive, help="objects of a batch at most")
-    run.add_argument("--strict", action="store_true", help="exit with 3 if rows were rejected")
+    run.add_argument("--strict", action="store_true", help="exit with 3 if rows were rejected or files held")
     run.add_argument(
         "--watch",
         action="store_true",
@@ -124,7 +125,7 @@ def _delivery(commands) -> None:  # type: ignore[no-untyped-def]
     letters = _add(commands, "dead-letters", tell.dead_letters, text, "pststream dead-letters replay --sink alerts")
     letters.add_argument("what", choices=("list", "replay"))
     letters.add_argument("--sink", metavar="NAME", help="only of this one")
-    letters.add_argument("--limit", type=_positive, default=100, help="of `list`: rows at most (default %(default)s)")
+    letters.add_argument("--limit", type=_positive, help=f"of `list`: rows at most (default {tell.LETTERS})")
 
 
 def _adjustment(commands) -> None:  # type: ignore[no-untyped-def]
@@ -220,7 +221,7 @@ def _reading(commands) -> None:  # type: ignore[no-untyped-def]
     export.add_argument("--out", required=True, metavar="FILE", help=".csv, .jsonl or .parquet")
     export.add_argument("--since", metavar="T", help="objects from this time on (ISO 8601)")
     rejects = _add(commands, "rejects", show.rejects, "rows that were not accepted", "pststream rejects --reason late")
-    rejects.add_argument("--reason", help="only this one")
+    rejects.add_argument("--reason", help="only this one (docs/quality.md lists them)")
     rejects.add_argument("--limit", type=_positive, default=1000, help="rows at most (default %(default)s)")
     _add(commands, "status", show.status, "lag, live subscriptions, plan, balance, last batches", "pststream status")
     metrics = _add(
@@ -278,7 +279,7 @@ def _workloads(commands) -> None:  # type: ignore[no-untyped-def]
     generate.add_argument("--count", type=_positive, required=True)
     generate.add_argument("--out", required=True, metavar="FILE", help=".csv (objects), .jsonl or .parquet")
     generate.add_argument("--kind", choices=("q1", "q2", "q3"), default="q1", help="of the paper (default %(default)s)")
-    generate.add_argument("--seed", type=int, default=1)
+    generate.add_argument("--seed", type=_seed, default=1)
     requests = generate.add_argument_group("requests")
     requests.add_argument("--objects", metavar="FILE", help="draw places and keywords from these (default: made up)")
     requests.add_argument(
@@ -293,12 +294,23 @@ def _workloads(commands) -> None:  # type: ignore[no-untyped-def]
     bench.add_argument("what", choices=("list", "run", "calibrate"), help="calibrate: measure cost_* for this home")
     bench.add_argument("name", nargs="?")
     bench.add_argument("--scale", choices=("small", "full"), default="small")
-    bench.add_argument("--seed", type=int, default=1)
+    bench.add_argument("--seed", type=_seed, default=1)
     bench.add_argument("--out", metavar="FILE", help="write the JSON document here too")
 
 
 def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return _whole(text, 1)
+
+
+def _seed(text: str) -> int:
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if value < least:
+        raise argparse.ArgumentTypeError(f"{text} is less than {least}")
     return value

@@ -7,36 +7,16 @@ rejected rows, under --strict only.
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from pststream.cli.arguments import build_parser
+from pststream.cli.command import BAD_USAGE, DONE, FAILED, Answer, Context
 from pststream.cli.lines import Lines
 from pststream.errors import PstError
 from pststream.settings import Settings, load_settings
 from pststream.state.home import Home
 from pststream.state.session import stop_spark
-
-DONE, FAILED, BAD_USAGE, DONE_WITH_REJECTS = 0, 1, 2, 3
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a command has to say: a document for programs, a text for people, an exit code."""
-
-    document: Any
-    text: str
-    code: int = DONE
-
-
-@dataclass(frozen=True)
-class Context:
-    """What every command is given."""
-
-    home: Home
-    settings: Settings
-    say: Callable[[str], None]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -82,7 +62,7 @@ def _run(arguments: Any) -> Answer:
     home = Home(arguments.home or os.environ.get("PSTSTREAM_HOME") or "pststream-home")
     options = ("planner", "workers", "timezone", "sigma", "repartition_gain")
     changes = {name: getattr(arguments, name, None) for name in options}
-    settings = load_settings(home.path, **changes)
+    settings = load_settings(home.path, **changes) if arguments.needs_settings else Settings()
     return arguments.command(Context(home, settings, _lines(arguments).say), arguments)
 
 

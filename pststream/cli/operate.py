@@ -1,56 +1,50 @@
-"""Commands that change a home or write files."""
+"""Commands that change a home, or run the main job."""
 
 import datetime as dt
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
+from typing import Any
 
 from pststream import names
+from pststream.cli.command import DONE, DONE_WITH_REJECTS, FAILED, Answer, Context, refuse
 from pststream.errors import UsageError
 from pststream.plain import plain
 
-if TYPE_CHECKING:
-    from pststream.cli.main import Answer, Context
 
-
-def _answer(document: Any, text: str, code: int = 0) -> "Answer":
-    from pststream.cli.main import Answer
-
-    return Answer(document, text, code)
-
-
-def init(context: "Context", arguments: Any) -> "Answer":
+def init(context: Context, arguments: Any) -> Answer:
     """Make a home."""
     new = context.home.init()
     text = f"{context.home.path}: " + (
         "ready; settings in pststream.toml" if new else "was there already, and is whole"
     )
-    return _answer({"home": context.home.path, "created": new}, text)
+    return Answer({"home": context.home.path, "created": new}, text)
 
 
-def upgrade(context: "Context", arguments: Any) -> "Answer":
+def upgrade(context: Context, arguments: Any) -> Answer:
     """Bring a home up to this version's format."""
     from pststream.state.upgrade import upgrade as bring_up
 
     document = bring_up(context.home)
     before, now = document["format_before"], document["format"]
-    return _answer(document, f"format {before} -> {now}" if before < now else f"format {now}: nothing to do")
+    return Answer(document, f"format {before} -> {now}" if before < now else f"format {now}: nothing to do")
 
 
-def ingest(context: "Context", arguments: Any) -> "Answer":
+def ingest(context: Context, arguments: Any) -> Answer:
     """Take files into the log."""
     from pststream.pipeline.ingest import ingest as take_in
 
+    if arguments.kind == "requests":
+        refuse("ingest requests", {"--column": arguments.column, "--constant": arguments.constant})
     document = take_in(
         context.home, context.settings, arguments.kind, arguments.paths, reader_options(context, arguments), context.say
     )
-    return _answer(document, _ingested(arguments.kind, document), _strict(arguments, [document]))
+    return Answer(document, _ingested(arguments.kind, document), _strict(arguments, [document]))
 
 
 def _strict(arguments: Any, ingests: list[dict[str, Any]]) -> int:
-    return 3 if arguments.strict and any(one["rejected"] or one["quarantined"] for one in ingests) else 0
+    unclean = any(one["rejected"] or one["quarantined"] for one in ingests)
+    return DONE_WITH_REJECTS if arguments.strict and unclean else DONE
 
 
 def _ingested(kind: str, document: dict[str, Any]) -> str:
@@ -70,7 +64,7 @@ def _ingested(kind: str, document: dict[str, Any]) -> str:
     return text
 
 
-def quarantine(context: "Context", arguments: Any) -> "Answer":
+def quarantine(context: Context, arguments: Any) -> Answer:
     """Take held files in all the same, or give them up."""
     if not arguments.holds:
         raise UsageError(f"quarantine {arguments.what}: of which file?", "give numbers of: pststream quarantine list")
@@ -80,39 +74,38 @@ def quarantine(context: "Context", arguments: Any) -> "Answer":
         rows = discard(context.home, arguments.holds)
         gone = [{"hold_id": row["hold_id"], "path": row["path"]} for row in rows]
         lines = [plain(f"discarded: {row['path']}") for row in rows]
-        return _answer({"discarded": gone}, "\n".join(lines) or "nothing to do")
+        return Answer({"discarded": gone}, "\n".join(lines) or "nothing to do")
     from pststream.pipeline.ingest import release
 
     document = release(context.home, context.settings, arguments.holds, context.say)
-    return _answer(document, _ingested("released", document))
+    return Answer(document, _ingested("released", document))
 
 
-def reader_options(context: "Context", arguments: Any) -> Any:
+def reader_options(context: Context, arguments: Any) -> Any:
     """How files are read, from the arguments; raises UsageError for what makes no sense."""
     from pststream.pipeline.ingest import ReaderOptions
 
-    zone = context.settings.timezone
-    try:
-        ZoneInfo(zone)
-    except (KeyError, ValueError, OSError):
-        raise UsageError(f"timezone {zone!r} is unknown", "give an IANA name, as Europe/Stockholm") from None
     columns = tuple((field, tuple(names.split("+"))) for field, names in _assignments("--column", arguments.column))
     constants = tuple(_assignments("--constant", arguments.constant))
-    return ReaderOptions(arguments.format, columns, constants, zone, context.settings.max_text_bytes)
+    return ReaderOptions(
+        arguments.format, columns, constants, context.settings.timezone, context.settings.max_text_bytes
+    )
 
 
 def _assignments(option: str, texts: list[str]) -> list[tuple[str, str]]:
     fields = ("object_id", "ts", "lon", "lat", "text")
-    pairs = []
+    found: dict[str, str] = {}
     for text in texts:
         field, equals, value = text.partition("=")
         if not equals or not value or field not in fields:
             raise UsageError(f"{option} {text}: not FIELD=VALUE", "fields: " + ", ".join(fields))
-        pairs.append((field, value))
-    return pairs
+        if field in found:
+            raise UsageError(f"{option} {text}: {field} is given twice", "one source a field; text=a+b joins columns")
+        found[field] = value
+    return list(found.items())
 
 
-def plan(context: "Context", arguments: Any) -> "Answer":
+def plan(context: Context, arguments: Any) -> Answer:
     """Make a new plan version."""
     from pststream.pipeline.plan import plan as make
 
@@ -124,38 +117,33 @@ def plan(context: "Context", arguments: Any) -> "Answer":
         f" {document['units']} units: load {document['load_total']:.4g} s in all,"
         f" {document['load_max']:.4g} s the most loaded, imbalance {document['imbalance']:.3g}"
     )
-    return _answer(document, text)
+    return Answer(document, text)
 
 
-def compare_plans(context: "Context", arguments: Any) -> "Answer":
+def compare_plans(context: Context, arguments: Any) -> Answer:
     """Which planner is best for this home, by running each."""
     from pststream.pipeline.compare import compare
     from pststream.reports.comparison import render_comparison, write_comparison
 
-    settings = replace(context.settings, workers=arguments.workers or context.settings.workers)
     planners = arguments.planners.split(",") if arguments.planners else names.PLANNERS
     unknown = [name for name in planners if name not in names.PLANNERS]
     if unknown:
         raise UsageError(f"planner {unknown[0]!r} is unknown", "some of: " + ", ".join(names.PLANNERS))
-    document = compare(context.home, settings, planners, arguments.objects, progress=context.say)
+    document = compare(context.home, context.settings, planners, arguments.objects, progress=context.say)
     if arguments.out:
         write_comparison(document, arguments.out)
         document["out"] = arguments.out
-    return _answer(document, render_comparison(document))
+    return Answer(document, render_comparison(document))
 
 
-def balance(context: "Context", arguments: Any) -> "Answer":
+def balance(context: Context, arguments: Any) -> Answer:
     """Move subscriptions between workers until their loads are balanced, or take that back."""
     from pststream.pipeline.balance import balance as adjust
 
-    for option, kind, given in (
-        ("method", "local", arguments.method),
-        ("sigma", "local", arguments.sigma),
-        ("planner", "global", arguments.planner),
-        ("gain", "global", arguments.repartition_gain),
-    ):
-        if given is not None and arguments.kind != kind:
-            raise UsageError(f"--{option} is of balance {kind}, not of balance {arguments.kind}", "leave it out")
+    if arguments.kind != "local":
+        refuse(f"balance {arguments.kind}", {"--method": arguments.method, "--sigma": arguments.sigma})
+    if arguments.kind != "global":
+        refuse(f"balance {arguments.kind}", {"--planner": arguments.planner, "--gain": arguments.repartition_gain})
     document = adjust(
         context.home,
         context.settings,
@@ -166,20 +154,7 @@ def balance(context: "Context", arguments: Any) -> "Answer":
         page=arguments.page,
         progress=context.say,
     )
-    return _answer(document, _balanced(document))
-
-
-def check_balance(context: "Context", arguments: Any) -> "Answer":
-    """Whether the workers are in balance."""
-    from pststream.pipeline.balance_check import check_balance as check
-
-    document = check(context.home, context.settings)
-    way = "violates" if document["violated"] else "does not violate"
-    text = (
-        f"plan {document['plan_version']}: measured imbalance {document['measured_imbalance']:.3g} over"
-        f" {document['batches']} batches {way} sigma {document['sigma']:g}"
-    )
-    return _answer(document, text if document["plan_version"] else "no plan yet")
+    return Answer(document, _balanced(document))
 
 
 def _balanced(document: dict[str, Any]) -> str:
@@ -200,18 +175,18 @@ def _balanced(document: dict[str, Any]) -> str:
     loads = zip(document["load_before"], document["load_after"])
     lines += [f"{worker:6}  {before:11.4g}  {after:10.4g}" for worker, (before, after) in enumerate(loads)]
     if document["dry_run"]:
-        lines.append(f"to do it: pststream balance {document['kind']} --apply")
+        lines.append("to do it: the same command with --apply")
     return "\n".join(lines)
 
 
-def match(context: "Context", arguments: Any) -> "Answer":
+def match(context: Context, arguments: Any) -> Answer:
     """Run micro-batches."""
     from pststream.pipeline.match import match as run_batches
 
     document = run_batches(
         context.home, context.settings, max_objects=arguments.max_objects, one=arguments.one, progress=context.say
     )
-    return _answer(document, _matched(document))
+    return Answer(document, _matched(document))
 
 
 def _matched(document: dict[str, Any]) -> str:
@@ -220,12 +195,16 @@ def _matched(document: dict[str, Any]) -> str:
     return f"{len(document['batches'])} batches: {document['objects']} objects, {document['matches']} matches"
 
 
-def run(context: "Context", arguments: Any) -> "Answer":
+def run(context: Context, arguments: Any) -> Answer:
     """Ingest, match and deliver what is new in a landing folder."""
     from pststream.cli.tell import delivered
+    from pststream.pipeline.run import check_landing
     from pststream.pipeline.run import run as main_job
 
     options = reader_options(context, arguments)
+    if arguments.watch:
+        refuse("run --watch", {"--strict": arguments.strict})
+    check_landing(arguments.landing)
     context.home.init()
     settings = replace(context.settings, sinks=()) if arguments.no_deliver else context.settings
     if arguments.watch:
@@ -233,21 +212,19 @@ def run(context: "Context", arguments: Any) -> "Answer":
     document = main_job(context.home, settings, arguments.landing, options, arguments.max_objects, context.say)
     lines = [_ingested(kind, figures) for kind, figures in document["ingest"].items()] + [_matched(document["match"])]
     lines += [delivered(document["deliver"])] if settings.sinks else []
-    return _answer(document, "\n".join(lines), _strict(arguments, list(document["ingest"].values())))
+    return Answer(document, "\n".join(lines), _strict(arguments, list(document["ingest"].values())))
 
 
-def _watch(context: "Context", arguments: Any, options: Any) -> "Answer":
+def _watch(context: Context, arguments: Any, options: Any) -> Answer:
     """The main job until SIGTERM or SIGINT."""
     from pststream.pipeline.watch import watch
 
-    if arguments.strict:
-        raise UsageError("--strict is of a run that ends, not of --watch", "leave it out; see: pststream rejects")
     document = watch(context.home, context.settings, arguments.landing, options, arguments.max_objects, context.say)
     text = f"{document['batches']} batches: {document['objects']} objects, {document['matches']} matches"
-    return _answer(document, text)
+    return Answer(document, text)
 
 
-def check(context: "Context", arguments: Any) -> "Answer":
+def check(context: Context, arguments: Any) -> Answer:
     """Check the tables against each other; exit code 1 if something is wrong."""
     from pststream.pipeline.check import check as run_checks
 
@@ -256,28 +233,28 @@ def check(context: "Context", arguments: Any) -> "Answer":
     for one in document["checks"]:
         lines.append(f"{'ok  ' if one['success'] else 'FAIL'}  {one['check']} ({one['seconds']:.1f} s)")
         lines += [f"      {sentence}" for sentence in one["failed"]]
-    return _answer(document, "\n".join(lines), 0 if document["success"] else 1)
+    return Answer(document, "\n".join(lines), DONE if document["success"] else FAILED)
 
 
-def backup(context: "Context", arguments: Any) -> "Answer":
+def backup(context: Context, arguments: Any) -> Answer:
     """Copy a home as it stands at one moment."""
     from pststream.state.backup import backup as copy
 
     document = copy(context.home, arguments.out)
-    return _answer(document, f"{document['out']}: {document['files']} files, {document['bytes']:,} bytes")
+    return Answer(document, f"{document['out']}: {document['files']} files, {document['bytes']:,} bytes")
 
 
-def maintain(context: "Context", arguments: Any) -> "Answer":
+def maintain(context: Context, arguments: Any) -> Answer:
     """Merge small index files, drop what ended."""
     from pststream.pipeline.maintain import maintain as upkeep
 
     document = upkeep(context.home, context.settings)
     files = f"index files {document['files_before']} -> {document['files_after']}"
     text = f"{document['dropped_rows']} ended rows dropped; {files}; {document['files_removed']} old files removed"
-    return _answer(document, text)
+    return Answer(document, text)
 
 
-def generate(context: "Context", arguments: Any) -> "Answer":
+def generate(context: Context, arguments: Any) -> Answer:
     """Write a synthetic workload."""
     from pststream.workload.generator import write_objects, write_requests
     from pststream.workload.object_sample import sample_of_file
@@ -298,10 +275,10 @@ def generate(context: "Context", arguments: Any) -> "Answer":
         )
     seconds = (dt.datetime.now() - began).total_seconds()
     document = {"out": written.path, "rows": written.rows, "bytes": written.bytes, "seconds": seconds}
-    return _answer(document, f"{written.path}: {written.rows} {arguments.what}")
+    return Answer(document, f"{written.path}: {written.rows} {arguments.what}")
 
 
-def demo(context: "Context", arguments: Any) -> "Answer":
+def demo(context: Context, arguments: Any) -> Answer:
     """The main job on data that it makes."""
     from pststream.pipeline.demo import demo as show
 
@@ -311,10 +288,10 @@ def demo(context: "Context", arguments: Any) -> "Answer":
         f" in {document['seconds']:.0f} s\n"
         f"page:   {document['report']}\nhome:   {document['home']}\ntry:    pststream status --home {document['home']}"
     )
-    return _answer(document, text)
+    return Answer(document, text)
 
 
-def bench(context: "Context", arguments: Any) -> "Answer":
+def bench(context: Context, arguments: Any) -> Answer:
     """List the benchmarks, or run one."""
     from pststream.benchmarks.registry import BENCHMARKS, run_benchmark
 
@@ -322,25 +299,26 @@ def bench(context: "Context", arguments: Any) -> "Answer":
         return _calibrate(context, arguments)
     if arguments.what == "list":
         listed = {name: benchmark.meaning for name, benchmark in BENCHMARKS.items()}
-        return _answer(listed, "\n".join(f"{name:14} {meaning}" for name, meaning in listed.items()))
+        return Answer(listed, "\n".join(f"{name:14} {meaning}" for name, meaning in listed.items()))
     if arguments.name not in BENCHMARKS:
         raise UsageError(f"benchmark {arguments.name!r} is unknown", "one of: " + ", ".join(BENCHMARKS))
     document = run_benchmark(arguments.name, arguments.scale, arguments.seed, context.settings, context.say)
     if arguments.out:
         Path(arguments.out).write_text(json.dumps(document, indent=1) + "\n", "utf-8")
-    return _answer(document, json.dumps(document, indent=1))
+    return Answer(document, json.dumps(document, indent=1))
 
 
-def _calibrate(context: "Context", arguments: Any) -> "Answer":
+def _calibrate(context: Context, arguments: Any) -> Answer:
     """Measure the constants of the cost model and write them into the home's settings."""
     from pststream.benchmarks.registry import run_benchmark
     from pststream.settings import write_settings
 
+    refuse("bench calibrate", {"--out": arguments.out})
     home = context.home.check()
     document = run_benchmark("calibrate", arguments.scale, arguments.seed, context.settings, context.say)
     found = {name: value for name, value in document["figures"].items() if name.startswith("cost_")}
     write_settings(home.path, found)
     lines = [f"{name} = {value:.3g}" for name, value in found.items()]
-    return _answer(
+    return Answer(
         document, "\n".join([*lines, f"written to {home.path}/pststream.toml; plans made from now on use them"])
     )

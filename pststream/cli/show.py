@@ -1,28 +1,20 @@
-"""Commands that only read; none starts a JVM."""
+"""Commands that change nothing in a home; none starts a JVM."""
 
 import datetime as dt
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pststream.cli.command import BAD_USAGE, DONE, Answer, Context, refuse
 from pststream.errors import UsageError
 from pststream.plain import plain
 
-if TYPE_CHECKING:
-    from pststream.cli.main import Answer, Context
 
-
-def _answer(document: Any, text: str, code: int = 0) -> "Answer":
-    from pststream.cli.main import Answer
-
-    return Answer(document, text, code)
-
-
-def export(context: "Context", arguments: Any) -> "Answer":
+def export(context: Context, arguments: Any) -> Answer:
     """Write pairs to a file."""
     from pststream.reports.export import export_matches
 
     document = export_matches(context.home.check(), arguments.out, _moment(arguments.since))
-    return _answer(document, f"{document['out']}: {document['rows']} matches")
+    return Answer(document, f"{document['out']}: {document['rows']} matches")
 
 
 def _moment(text: str | None) -> dt.datetime | None:
@@ -35,19 +27,22 @@ def _moment(text: str | None) -> dt.datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
 
 
-def rejects(context: "Context", arguments: Any) -> "Answer":
+def rejects(context: Context, arguments: Any) -> Answer:
     """Rows that were not accepted."""
+    from pststream.quality.reasons import REASONS
     from pststream.reports.rejects import rejects as rows_of
 
+    if arguments.reason is not None and arguments.reason not in REASONS:
+        raise UsageError(f"--reason {arguments.reason}: no such reason", "one of: " + ", ".join(REASONS))
     rows = rows_of(context.home.check(), arguments.reason, arguments.limit)
     lines = [
         f"{row['file']}:{row['row']}  {row['field'] or '(row)'}  {row['reason']}: {row['detail']}  {row['raw'] or ''}"
         for row in rows
     ]
-    return _answer({"rejects": rows}, "\n".join(map(plain, lines)) or "no rejects")
+    return Answer({"rejects": rows}, "\n".join(map(plain, lines)) or "no rejects")
 
 
-def quarantine(context: "Context", arguments: Any) -> "Answer":
+def quarantine(context: Context, arguments: Any) -> Answer:
     """The files that a landing gate holds."""
     from pststream.state.quarantine import HELD, holds
 
@@ -57,70 +52,97 @@ def quarantine(context: "Context", arguments: Any) -> "Answer":
         path = plain(hold["path"])
         lines.append(f"{hold['hold_id']}  {hold['status']}  {hold['kind']}  {path}  ({hold['bytes']} bytes)")
         lines += [f"   {plain(reason)}" for reason in hold["reasons"]]
-    return _answer({"quarantine": found}, "\n".join(lines) or "no file is held")
+    return Answer({"quarantine": found}, "\n".join(lines) or "no file is held")
 
 
-def status(context: "Context", arguments: Any) -> "Answer":
+def status(context: Context, arguments: Any) -> Answer:
     """How it stands."""
     from pststream.reports.status import render_status
     from pststream.reports.status import status as status_of
 
     document = status_of(context.home.check())
-    return _answer(document, render_status(document))
+    return Answer(document, render_status(document))
 
 
-def metrics(context: "Context", arguments: Any) -> "Answer":
+def metrics(context: Context, arguments: Any) -> Answer:
     """The figures of a home for Prometheus."""
     from pststream.reports.metrics import metrics as metrics_of
     from pststream.reports.metrics import write_metrics
 
     text = metrics_of(context.home.check())
     if arguments.out is None:
-        return _answer({"metrics": text}, text.rstrip("\n"))
+        return Answer({"metrics": text}, text.rstrip("\n"))
     write_metrics(text, arguments.out)
-    return _answer({"out": arguments.out, "metrics": text}, f"{arguments.out}: written")
+    return Answer({"out": arguments.out, "metrics": text}, f"{arguments.out}: written")
 
 
-def explain(context: "Context", arguments: Any) -> "Answer":
+def explain(context: Context, arguments: Any) -> Answer:
     """Why an object did or did not reach a subscription."""
     from pststream.reports.explain import explain as explain_pair
     from pststream.reports.explain import render_explain
 
     document = explain_pair(context.home.check(), arguments.object_id, arguments.subscription_id)
-    return _answer(document, render_explain(document))
+    return Answer(document, render_explain(document))
 
 
-def plans(context: "Context", arguments: Any) -> "Answer":
+def plans(context: Context, arguments: Any) -> Answer:
     """List the plans, or show one."""
     from pststream.reports.plans import list_plans, render_plan, render_plans, show_plan
 
+    refuse(f"plans {arguments.what}", {"--out": arguments.out, "--planners": arguments.planners})
     home = context.home.check()
     if arguments.what == "list":
         document: Any = list_plans(home)
-        return _answer({"plans": document}, render_plans(document))
+        return Answer({"plans": document}, render_plans(document))
     document = show_plan(home, arguments.version)
-    return _answer(document, render_plan(document))
+    return Answer(document, render_plan(document))
 
 
-def history(context: "Context", arguments: Any) -> "Answer":
+def check_balance(context: Context, arguments: Any) -> Answer:
+    """Whether the workers are in balance."""
+    from pststream.pipeline.balance_check import check_balance as check
+
+    _only_reads(arguments)
+    document = check(context.home, context.settings)
+    way = "violates" if document["violated"] else "does not violate"
+    text = (
+        f"plan {document['plan_version']}: measured imbalance {document['measured_imbalance']:.3g} over"
+        f" {document['batches']} batches {way} sigma {document['sigma']:g}"
+    )
+    return Answer(document, text if document["plan_version"] else "no plan yet")
+
+
+def _only_reads(arguments: Any) -> None:
+    options = {
+        "--method": arguments.method, "--planner": arguments.planner, "--gain": arguments.repartition_gain,
+        "--proposal": arguments.proposal, "--page": arguments.page, "--apply": arguments.apply,
+        "--dry-run": arguments.dry_run,
+    }  # fmt: skip
+    if arguments.kind != "check":
+        options["--sigma"] = arguments.sigma
+    refuse(f"balance {arguments.kind}", options)
+
+
+def history(context: Context, arguments: Any) -> Answer:
     """What moved when, why, and what it gained."""
     from pststream.reports.history import history as plans_of
     from pststream.reports.history import render_history
 
+    _only_reads(arguments)
     rows = plans_of(context.home.check())
-    return _answer({"plans": rows}, render_history(rows))
+    return Answer({"plans": rows}, render_history(rows))
 
 
-def report(context: "Context", arguments: Any) -> "Answer":
+def report(context: Context, arguments: Any) -> Answer:
     """One self-contained page."""
     from pststream.reports.page import write_report
 
     context.home.check()
     document = write_report(context.home.path, arguments.out)
-    return _answer(document, f"page: {arguments.out}")
+    return Answer(document, f"page: {arguments.out}")
 
 
-def doctor(context: "Context", arguments: Any) -> "Answer":
+def doctor(context: Context, arguments: Any) -> Answer:
     """Check what a run needs."""
     from pststream.cli.doctor import diagnose
 
@@ -130,5 +152,5 @@ def doctor(context: "Context", arguments: Any) -> "Answer":
         lines.append(f"{'ok  ' if check.ok else 'FAIL'}  {check.name}: {check.detail}")
         if not check.ok:
             lines.append(f"      {check.remedy}")
-    code = 0 if all(check.ok for check in checks) else 2
-    return _answer({"checks": [asdict(check) for check in checks]}, "\n".join(lines), code)
+    code = DONE if all(check.ok for check in checks) else BAD_USAGE
+    return Answer({"checks": [asdict(check) for check in checks]}, "\n".join(lines), code)

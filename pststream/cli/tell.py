@@ -1,16 +1,16 @@
 """Commands that tell sinks."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pststream.cli.command import DONE, FAILED, Answer, Context, refuse
 from pststream.plain import plain
 
-if TYPE_CHECKING:
-    from pststream.cli.main import Answer, Context
+LETTERS = 100
+"""Dead letters that are listed unless told otherwise."""
 
 
-def deliver(context: "Context", arguments: Any) -> "Answer":
+def deliver(context: Context, arguments: Any) -> Answer:
     """Tell the sinks what batches have found; 1 if one of them needs attention."""
-    from pststream.cli.main import DONE, FAILED, Answer
     from pststream.pipeline.deliver import deliver as tell
     from pststream.pipeline.deliver import is_well
 
@@ -31,16 +31,15 @@ def delivered(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def dead_letters(context: "Context", arguments: Any) -> "Answer":
+def dead_letters(context: Context, arguments: Any) -> Answer:
     """List the dead letters, or deliver them again."""
     return (_replay if arguments.what == "replay" else _list)(context, arguments)
 
 
-def _list(context: "Context", arguments: Any) -> "Answer":
-    from pststream.cli.main import Answer
+def _list(context: Context, arguments: Any) -> Answer:
     from pststream.pipeline.replay_letters import list_letters
 
-    rows = list_letters(context.home, context.settings, arguments.sink, arguments.limit)
+    rows = list_letters(context.home, context.settings, arguments.sink, arguments.limit or LETTERS)
     lines = [
         f"{row['sink']}  {row['message_id']}  batch {row['batch_id']}  {row['kind']} for {row['subscription_id']}:"
         f" {row['reason']}"
@@ -49,10 +48,10 @@ def _list(context: "Context", arguments: Any) -> "Answer":
     return Answer({"dead_letters": rows}, "\n".join(map(plain, lines)) or "no dead letters")
 
 
-def _replay(context: "Context", arguments: Any) -> "Answer":
-    from pststream.cli.main import DONE, FAILED, Answer
+def _replay(context: Context, arguments: Any) -> Answer:
     from pststream.pipeline.replay_letters import replay_letters
 
+    refuse("dead-letters replay", {"--limit": arguments.limit})
     document = replay_letters(context.home, context.settings, arguments.sink, context.say)
     lines = []
     for name, told in document["sinks"].items():

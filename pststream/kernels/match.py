@@ -106,11 +106,11 @@ def _posting_key(term, spot, cell, cell_buckets, buckets, key_term):
 
 
 @kernel
-def match_segment(objects, segment, deleted, tally, room):
+def match_segment(objects, segment, deleted, tally, room, most):
     """All pairs of `objects` (in Morton order) and the pieces of one segment; adds to `tally`.
 
     Hits are verified when `room` are waiting, at least the length of the longest posting list. Returns object
-    int32[pairs], subscription key int64[pairs], in no order.
+    int32[pairs], subscription key int64[pairs], in no order; with more than `most` pairs, some of them.
     """
     # A field of a tuple costs two atomic operations each time it is read, so the hot loop reads plain names.
     codes, lon, lat, _, offsets, local, spot, mask, unit = objects
@@ -149,6 +149,8 @@ def match_segment(objects, segment, deleted, tally, room):
                         hits, waiting, objects, segment, deleted, tally, stamp, found_object[found:], found_key[found:]
                     )
                     waiting = 0
+                    if found > most:
+                        return found_object[:found], found_key[:found]
                 before = waiting
                 waiting = _near(fine_boxes, first, last, x, y, hit_posting, waiting)
                 candidates[unit[j]] += last - first

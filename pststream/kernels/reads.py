@@ -8,6 +8,9 @@ from pststream.kernels.search import find, gallop
 
 LOOKED_AT = 64
 
+MOST = 2**31 - 1
+"""Reads that are counted of an (object, term)."""
+
 
 @kernel
 def _holding(piece, boxes, first, end, point):
@@ -71,6 +74,6 @@ def count_reads(
                         reads[j] += end - first_posting
                         if match_reads:
                             held = _holding(piece, boxes, first_posting, end, points[order[at]])
-                            reads[j] += np.int32(match_reads * held)
+                            reads[j] = min(reads[j] + match_reads * held, MOST)
             at += 1
     return reads

@@ -10,7 +10,8 @@ def share_parts(start: np.ndarray, loads: np.ndarray, parts: int) -> np.ndarray:
     """How many parts each node is cut into so that the sum of all loads is least: int64[nodes], each at least 1.
 
     start, loads  int64[nodes+1], float64[n]   sum of loads of node i in k parts: loads[start[i] + k - 1]
-    parts         parts in all, at least as many as nodes; fewer are given out where the nodes take no more
+    parts         parts in all, at least as many as nodes; fewer are given out where the nodes take no more, or where
+                  more would add to the sum
     Of equal sums the one with fewer parts for the later nodes is taken.
 
     Source: PS2Stream section IV-B, L[i, j] <- min over k of L[i-1, j-k] + C[i, k]. Here j counts the parts beyond one a

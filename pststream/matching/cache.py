@@ -9,6 +9,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from pststream.matching.deletions import build_deletions
 from pststream.matching.segments import COLUMNS, Segment, build_segment
 from pststream.storage.arrow import located
 
-LAYOUT = 2
+LAYOUT = 3
 """Part of each entry's name: a change of the arrays makes old entries unreachable."""
 
 LOOK_SHARE = 0.01
@@ -78,10 +79,12 @@ class SegmentCache:
             os.utime(entry)
         except (FileNotFoundError, TornFileError):
             began = time.thread_time()
-            write_arrays(entry, build())
+            arrays = build()
+            write_arrays(entry, arrays)
             self._built[paths] = time.thread_time() - began
-            arrays = map_arrays(entry)
-            self._written += entry.stat().st_size
+            with suppress(FileNotFoundError):  # where little is kept, another process may have removed it already
+                arrays = map_arrays(entry)
+            self._written += sum(array.nbytes for array in arrays.values())
             if self._written > self.max_bytes * LOOK_SHARE:
                 self._evict(keep=entry)
                 self._written = 0.0

@@ -14,6 +14,8 @@ COLUMNS = ("subscription_key", "end_at")
 Deletions = tuple[np.ndarray, np.ndarray]
 """Keys int64[n], ascending and distinct, and ends int64[n], microseconds."""
 
+NO_DELETIONS: Deletions = (np.empty(0, np.int64), np.empty(0, np.int64))
+
 
 def build_deletions(rows: pa.Table) -> dict[str, np.ndarray]:
     """Keys int64[n], ascending, and ends int64[n] (microseconds) of the rows of a data file."""
@@ -25,7 +27,7 @@ def build_deletions(rows: pa.Table) -> dict[str, np.ndarray]:
 def merge_deletions(parts: list[dict[str, np.ndarray]]) -> Deletions:
     """Keys and ends of all parts, ascending by key; of a key's several ends, the earliest."""
     if not parts:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
+        return NO_DELETIONS
     keys = np.concatenate([part["keys"] for part in parts])
     ends = np.concatenate([part["ends"] for part in parts])
     order = np.lexsort((ends, keys))
@@ -37,12 +39,12 @@ def merge_deletions(parts: list[dict[str, np.ndarray]]) -> Deletions:
 
 def deleted_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray, after_key: int = -1) -> Deleted:
     """The segment's pieces that the deletions name."""
-    piece_keys = segment.records[:, 0][segment.key_order]
-    if len(piece_keys):
+    if segment.pieces:
         # Most segments are newer than most deletions' subscriptions.
-        first, last = np.searchsorted(keys, piece_keys[0], "left"), np.searchsorted(keys, piece_keys[-1], "right")
+        borders = segment.sorted_keys[[0, -1]]
+        first, last = np.searchsorted(keys, borders[0], "left"), np.searchsorted(keys, borders[1], "right")
         keys, ends = keys[first:last], ends[first:last]
-    places, of = places_of(piece_keys, keys)
+    places, of = places_of(segment.sorted_keys, keys)
     pieces, piece_ends = segment.key_order[places], ends[of]
     order = np.argsort(pieces, kind="stable")
     pieces = pieces[order].astype(np.int64)

@@ -1,17 +1,42 @@
 """Matching the objects of a micro-batch with all the segments of a worker."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from pststream.kernels.match import LocalObjects, Tally, localize, match_segment, place_pairs
-from pststream.matching.deletions import deleted_pieces
+from pststream.kernels.verify import Deleted
+from pststream.matching.deletions import NO_DELETIONS, Deletions, deleted_pieces
 from pststream.matching.objects import ObjectBatch
 from pststream.matching.segments import Segment
 
 HITS = 1 << 14
 """Hits that wait to be verified together: 256 KiB of them."""
+
+
+MOST_PAIRS = 1 << 24
+"""Pairs of one search: about half a gigabyte while they are found."""
+
+
+class TooManyPairs(Exception):
+    """The objects have more pairs than were to be found at once."""
+
+
+class Probe(NamedTuple):
+    """What objects are matched with: a segment, the deletions that it does not know, how many hits may wait."""
+
+    segment: Segment
+    deleted: Deleted
+    room: int
+
+
+def probe_of(segment: Segment, deletions: Deletions = NO_DELETIONS, after_key: int = -1) -> Probe:
+    """A segment to be matched with, but for subscriptions with keys up to `after_key`."""
+    room = max(HITS, int(segment.longest[0]))
+    return Probe(segment, deleted_pieces(segment, *deletions, after_key), room)
 
 
 @dataclass(frozen=True)
@@ -28,25 +53,24 @@ class Found:
     matches: np.ndarray
 
 
-def match_objects(
-    batch: ObjectBatch,
-    segments: list[Segment],
-    deleted_keys: np.ndarray,
-    deleted_ends: np.ndarray,
-    units: int,
-    after_key: int = -1,
-) -> Found:
-    """All pairs of the batch's objects and the segments' subscriptions with a key above `after_key`."""
+def match_objects(batch: ObjectBatch, probes: Sequence[Probe], units: int) -> Found:
+    """All pairs of the batch's objects and the probes' subscriptions.
+
+    Raises TooManyPairs if several objects have more than MOST_PAIRS together.
+    """
+    most, pairs = MOST_PAIRS if batch.objects > 1 else sys.maxsize, 0
     tally = Tally(np.zeros(units, np.int64), np.zeros(units, np.int64), np.zeros(batch.objects, np.int64))
     parts = []
-    for segment in segments:
+    for segment, deleted, room in probes:
         terms = localize(
             batch.term_offsets, batch.terms, batch.units,
             segment.slots, segment.places, segment.bits, segment.levels_of_term,
         )  # fmt: skip
         objects = LocalObjects(batch.codes, batch.lon, batch.lat, batch.ts, *terms)
-        deleted = deleted_pieces(segment, deleted_keys, deleted_ends, after_key)
-        parts.append(match_segment(objects, segment, deleted, tally, max(HITS, segment.longest)))
+        parts.append(match_segment(objects, segment, deleted, tally, room, most - pairs))
+        pairs += len(parts[-1][0])
+        if pairs > most:
+            raise TooManyPairs
     offsets = np.concatenate([[0], np.cumsum(tally.counts)]).astype(np.int64)
     keys = np.empty(offsets[-1], np.int64)
     following = offsets[:-1].copy()

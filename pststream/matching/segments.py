@@ -20,7 +20,9 @@ Arrays of a segment (S pieces, P postings, K keys, C cells, T terms):
     boxes float64[S,4]: looked at only where the 9 mm of `fine_boxes` do not decide
     records int64[S,4]: subscription key, created_at, end_at, row of `circles` or -1
     literal_offsets int32[S+1], literals int32[]: clauses as the kernel reads them
-    circles float64[R,3]; key_order int64[S]: pieces by subscription key
+    circles float64[R,3]
+    sorted_keys int64[S], key_order int32[S]: subscription keys, ascending, and the piece of each
+    longest int64[1]: length of the longest posting list
 """
 
 from typing import NamedTuple
@@ -73,7 +75,9 @@ class Segment(NamedTuple):
     literal_offsets: np.ndarray
     literals: np.ndarray
     circles: np.ndarray
+    sorted_keys: np.ndarray
     key_order: np.ndarray
+    longest: np.ndarray
 
     @property
     def pieces(self) -> int:
@@ -84,11 +88,6 @@ class Segment(NamedTuple):
     def bits(self) -> int:
         """The hash table has 2^bits slots."""
         return int(len(self.slots)).bit_length() - 1
-
-    @property
-    def longest(self) -> int:
-        """Length of the longest posting list."""
-        return int(np.diff(self.key_postings).max(initial=0))
 
     @property
     def nbytes(self) -> int:
@@ -124,6 +123,7 @@ def build_segment(rows: pa.Table) -> Segment:
     starts, buckets = cell_buckets(cell_keys)
     slots, places = hash_table(terms, max(3, (2 * len(terms)).bit_length()))
     records, circles = _records(rows)
+    key_order = np.argsort(records[:, 0], kind="stable")
     segment = Segment(
         terms=terms,
         slots=slots,
@@ -145,7 +145,9 @@ def build_segment(rows: pa.Table) -> Segment:
         literal_offsets=literal_offsets.astype(np.int32),
         literals=literals,
         circles=circles,
-        key_order=np.argsort(records[:, 0], kind="stable"),
+        sorted_keys=records[key_order, 0],
+        key_order=key_order.astype(np.int32),
+        longest=np.diff(key_postings).max(initial=0, keepdims=True).astype(np.int64),
     )
     for array in segment:
         array.setflags(write=False)

@@ -1,6 +1,6 @@
 """The hybrid planner: space and text together, each where it makes the smaller load (PS2Stream's kd-text tree)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +45,8 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     that can be is. And lines 13-27 are run from more than phase one's nodes: with the whole space in N_s, for as many
     nodes as workers and for twice as many. Medians and whole numbers of parts can leave phase one's regions worse
     balanced than a tree that is cut by load from the root; and with two nodes a worker, merging can put many rare terms
-    with few frequent ones. The plan whose most loaded worker is least loaded is taken; where that violates sigma,
+    with few frequent ones. The default of sigma is stricter than that of the setting `sigma`, at which a plan that is
+    in force is adjusted. The plan whose most loaded worker is least loaded is taken; where that violates sigma,
     another that does not, if its greatest load is at most PRICE of the least.
     """
     real = real_numbers("hybrid", options, REAL_DEFAULTS)
@@ -55,10 +56,23 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     workload = Workload(region_counts(sample, grid), postings_of(sample, grid), cost.rates(sample))
     most = max(chosen["theta"], workers)
     starts = _starts(workers, workload, real["delta"], most)
-    found = [one for nodes in starts for one in _balanced(nodes, workers, workload, real["sigma"], most)]
-    least = min(one.load for one in found)
-    taken = min(found, key=lambda one: (not (one.held and one.load <= PRICE * least), one.load))
+    taken = _least_loaded(one for nodes in starts for one in _balanced(nodes, workers, workload, real["sigma"], most))
     return plan_of_nodes(taken.nodes, taken.place, grid, workload.postings.term_ids, workers, told)
+
+
+def _least_loaded(found: Iterable["_Merged"]) -> "_Merged":
+    """The first whose most loaded worker is least loaded; if it violates sigma, the least loaded one that does not, at
+    PRICE at most. No other is kept: with many workers there are as many candidates, each with as many nodes.
+    """
+    least: _Merged | None = None
+    held: _Merged | None = None
+    for one in found:
+        if least is None or one.load < least.load:
+            least = one
+        if one.held and (held is None or one.load < held.load):
+            held = one
+    assert least is not None  # of every start there is one at least
+    return held if held is not None and held.load <= PRICE * least.load else least
 
 
 def _starts(workers: int, workload: Workload, delta: float, most: int) -> Iterator[list[LeafNode]]:
@@ -74,7 +88,7 @@ def _starts(workers: int, workload: Workload, delta: float, most: int) -> Iterat
 
 
 def _enough_nodes(nodes: list[LeafNode], workers: int, workload: Workload) -> list[LeafNode]:
-    """A node for each worker, as far as nodes can be cut (Algorithm 1, lines 13-16)."""
+    """Nodes cut further, for as many as workers at most (Algorithm 1, lines 13-16; `numbers_of_parts`)."""
     if len(nodes) >= workers:
         return nodes
     parts = numbers_of_parts(nodes, workers, workload)

@@ -85,12 +85,14 @@ def _text_nodes(rectangle: Rectangle, parts: list[TextPart] | tuple[TextPart, ..
 
 
 def numbers_of_parts(nodes: list[LeafNode], workers: int, workload: Workload) -> list[int]:
-    """Into how many parts each node is cut so that the sum of loads is least: `workers` in all.
+    """Into how many parts each node is cut so that the sum of loads is least: `workers` in all at most.
 
-    Source: PS2Stream section IV-B, ComputeNumberPartitions. Departures: C[i, k] is expected, not tried: by space as
-    `cuts.expected_load` says, by text from cuts into 2, 4, 8 ... parts and the powers between them; and a node is not
-    offered more than four times its share by the square root of its load, which is where the sums of k parts are least
-    if loads are products. Both keep the table small for thousands of workers.
+    Source: PS2Stream section IV-B, ComputeNumberPartitions. Departures: fewer parts than workers are given where more
+    would only add to the sum, as they do once subscriptions that span the parts cost more than what is shared: nodes
+    are then cut by balancing, the most loaded first, which is what they are cut for; C[i, k] is expected, not tried: by
+    space as `cuts.expected_load` says, by text from cuts into 2, 4, 8 ... parts and the powers between them; and a node
+    is not offered more than four times its share by the square root of its load, which is where the sums of k parts are
+    least if loads are products. Both keep the table small for thousands of workers.
     """
     spare = workers - len(nodes)
     roots = np.sqrt([node.load for node in nodes])

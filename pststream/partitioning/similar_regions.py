@@ -51,9 +51,9 @@ def similar_regions(postings: Postings, counts: RegionCounts, delta: float, most
         cuts = np.array([_medians(node, counts) for node in nodes])
         sides = _similarities(nodes, cuts, postings, by_term)
         open_nodes, similarity = [], np.empty(0)
-        for (node, alike), cut, side in zip(unlike, cuts, sides):
+        for done, ((node, alike), cut, side) in enumerate(zip(unlike, cuts, sides)):
             halves, alphas = _split(node, cut, side, counts)
-            room = len(decided) + len(unlike) + len(open_nodes) < most
+            room = len(decided) + len(open_nodes) + len(unlike) - done < most
             if halves and room and abs(alphas.min() - alike) > CONSISTENT:
                 open_nodes += halves
                 similarity = np.append(similarity, alphas)

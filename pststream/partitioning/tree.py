@@ -76,12 +76,12 @@ def _grow(
 ) -> Node:
     """The tree over a rectangle; `before` is the node in its place in the tree grown last."""
     expected = float(expected_load(counts, rates, workers, *rectangle))
+    if before and before.by_text and by_text and workers > 1 and (parts := by_text(rectangle, workers, np.inf)):
+        return Node(rectangle, workers, None, (), tuple(parts), np.array([part.load for part in parts]), expected)
     if workers == 1 or rectangle.cells == 1:
         load = np.atleast_1d(counts.load(rates, *rectangle))
         leaf = Node(rectangle, workers, None, (), (), load, expected)
         return _or_by_text(leaf, by_text) if workers > 1 and before is None else leaf
-    if before and before.by_text and by_text and (parts := by_text(rectangle, workers, np.inf)):
-        return Node(rectangle, workers, None, (), tuple(parts), np.array([part.load for part in parts]), expected)
     low_before, high_before = before.children if before and before.children else (None, None)
     if before and low_before and high_before and before.axis is not None and can_cut(before.axis, rectangle):
         sizes = (low_before.workers, high_before.workers)

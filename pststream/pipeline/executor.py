@@ -9,6 +9,7 @@ from pststream import names
 from pststream.matching.cache import SegmentCache
 from pststream.matching.deletions import Deletions, merge_deletions
 from pststream.matching.live_filter import LiveFilter
+from pststream.matching.portions import Portions
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
 from pststream.state.home import Home
@@ -52,8 +53,13 @@ def cache_place(settings: Settings) -> tuple[str, int]:
 
 def deletions_of(files: Iterable[IndexFile], folder: str, max_bytes: int) -> Deletions:
     """The deletions among the files of an index."""
+    return _deletions(tuple(file.path for file in files if file.worker == names.EVERY_WORKER), folder, max_bytes)
+
+
+@lru_cache(maxsize=2)
+def _deletions(paths: tuple[str, ...], folder: str, max_bytes: int) -> Deletions:
     cache = segment_cache(folder, max_bytes)
-    return merge_deletions([cache.deletions(file.path) for file in files if file.worker == names.EVERY_WORKER])
+    return merge_deletions([cache.deletions(path) for path in paths])
 
 
 @lru_cache(maxsize=4)
@@ -75,9 +81,15 @@ def ranking(home: str, plan_version: int) -> Ranking:
 
 
 @lru_cache(maxsize=8)
-def live_filter(home: str, index_version: int, age: int, tag: int) -> LiveFilter:
-    """A filter of the live terms of an index, for objects of one tag; the caller brings it up to date.
+def live_filter(home: str, age: int, tag: int) -> LiveFilter:
+    """A filter of the live terms of a home's index, for objects of one tag; the caller brings it up to date.
 
     age: place of the plan among those that serve the index, the oldest first.
     """
     return LiveFilter()
+
+
+@lru_cache(maxsize=64)
+def portions(home: str, worker: int) -> Portions:
+    """How many objects a worker matches at a time."""
+    return Portions()

@@ -10,11 +10,11 @@ import pyarrow as pa
 from pststream import names
 from pststream.kernels.load import count_units
 from pststream.matching.cache import SegmentCache
-from pststream.matching.matcher import match_objects, pairs_of
+from pststream.matching.matcher import Found, Probe, TooManyPairs, match_objects, pairs_of, probe_of
 from pststream.matching.objects import sort_objects
 from pststream.matching.segments import Segment
 from pststream.pipeline.arrow import csr, lists, micros
-from pststream.pipeline.executor import Work, deletions_of, dispatch_index, live_filter, segment_cache
+from pststream.pipeline.executor import Work, deletions_of, dispatch_index, live_filter, portions, segment_cache
 from pststream.pipeline.spark_tasks import Parcel
 from pststream.pipeline.warm_up import load_kernels
 from pststream.routing.dispatch import DispatchIndex
@@ -114,7 +114,7 @@ def route(work: Work, after_key: int, scan: Scan) -> Iterator[Parcel]:
     cache.take_built()
     routes = []
     for age, version in enumerate(work.plans):
-        live = live_filter(work.home, work.index_version, age, scan.tag)
+        live = live_filter(work.home, age, scan.tag)
         live.update(frozenset(segment.paths for segment in held if segment.plan_version == version), cache)
         routes.append((dispatch_index(work.home, version), live))
     built = cache.take_built()
@@ -181,11 +181,14 @@ def match_worker(work: Work, after_key: int, worker: int, parcels: Iterator[tupl
 
 @dataclass
 class _Served:
-    """What a worker serves under one plan: segments, each with its greatest key; and what that took."""
+    """What a worker serves under one plan: segments, each with its greatest key; what that took; and, once asked for,
+    the segments as objects of a tag probe them, by the greatest key that these pass over.
+    """
 
     dispatch: DispatchIndex
     segments: list[tuple[int, Segment]]
     counts: UnitCounts
+    probes: dict[int, list[Probe]] = field(default_factory=dict)
 
 
 class _Matcher:
@@ -206,15 +209,21 @@ class _Matcher:
         self.report.index_seconds = time.thread_time() - began
 
     def match(self, chunk: pa.RecordBatch, tag: int) -> None:
-        """Match a chunk of routed objects and write what was found."""
-        began = time.thread_time()
-        order, offsets, keys = self._find(chunk, self.after_key if tag == LATE else -1)
-        for rows in self._rows(chunk, order, offsets, keys):
-            self.writer.write(rows)
-        tally = self.report.tally
-        tally.cpu_seconds += time.thread_time() - began
-        tally.objects += chunk.num_rows
-        tally.matches += len(keys)
+        """Match a chunk of routed objects and write what was found, a portion at a time."""
+        began, start = time.thread_time(), 0
+        sized = portions(self.work.home, self.worker)
+        while start < chunk.num_rows:
+            portion = chunk.slice(start, sized.objects)
+            try:
+                pairs = self._match(portion, self.after_key if tag == LATE else -1)
+            except TooManyPairs:
+                sized.too_many(portion.num_rows)
+                continue
+            sized.found(portion.num_rows, pairs)
+            self.report.tally.matches += pairs
+            start += portion.num_rows
+        self.report.tally.cpu_seconds += time.thread_time() - began
+        self.report.tally.objects += chunk.num_rows
 
     def finish(self) -> Report:
         """The report, with the files that were written."""
@@ -222,24 +231,37 @@ class _Matcher:
         self.report.files = [file] if file else []
         return self.report
 
+    def _match(self, chunk: pa.RecordBatch, after_key: int) -> int:
+        order, offsets, keys = self._find(chunk, after_key)
+        for rows in self._rows(chunk, order, offsets, keys):
+            self.writer.write(rows)
+        return len(keys)
+
     def _find(self, chunk: pa.RecordBatch, after_key: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows of the chunk in the order of matching, and of each the subscriptions (keys above `after_key`) that it
-        matches: offsets, keys.
+        matches: offsets, keys. Raises TooManyPairs before anything is counted.
         """
         lon, lat, ts = chunk.column("lon").to_numpy(), chunk.column("lat").to_numpy(), micros(chunk.column("ts"))
         offsets, terms = csr(chunk.column("terms"))
-        found = []
+        found, units_of = list[Found](), list[np.ndarray]()
         for served in self.served:
-            segments = [segment for max_key, segment in served.segments if max_key > after_key]
             units = served.dispatch.units_of_objects(lon, lat, offsets, terms)
             units = np.where(served.dispatch.arrays.unit_worker[units] == self.worker, units, np.int32(-1))
             batch = sort_objects(lon, lat, ts, offsets, terms, units)
-            found.append(match_objects(batch, segments, *self.deleted, served.dispatch.plan.units, after_key))
-            if segments:
+            found.append(match_objects(batch, self._probes(served, after_key), served.dispatch.plan.units))
+            units_of.append(units)
+        for served, units, one in zip(self.served, units_of, found):
+            if self._probes(served, after_key):
                 count_units(offsets, units, served.counts.objects)
-            served.counts.candidates += found[-1].candidates
-            served.counts.matches += found[-1].matches
+            served.counts.candidates += one.candidates
+            served.counts.matches += one.matches
         return batch.order, *pairs_of(found)
+
+    def _probes(self, served: "_Served", after_key: int) -> list[Probe]:
+        if after_key not in served.probes:
+            some = [segment for max_key, segment in served.segments if max_key > after_key]
+            served.probes[after_key] = [probe_of(segment, self.deleted, after_key) for segment in some]
+        return served.probes[after_key]
 
     def _rows(
         self, chunk: pa.RecordBatch, order: np.ndarray, offsets: np.ndarray, keys: np.ndarray

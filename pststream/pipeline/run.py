@@ -15,7 +15,7 @@ from pststream.pipeline.arrivals import KINDS
 from pststream.pipeline.deliver import deliver
 from pststream.pipeline.ingest import ReaderOptions, ingest
 from pststream.pipeline.match import match
-from pststream.quality.files import files_below
+from pststream.quality.files import files_below, has_format
 from pststream.settings import Settings
 from pststream.state.home import RUNNER, Home
 
@@ -37,15 +37,14 @@ def run(
     RunnerBusy while another runner, or a watcher, is at work on the home; at the end, RetryableError for a kind
     that could not be read just now.
     """
+    check_landing(landing)
     in_bucket = landing.startswith(names.BUCKETS)
-    if not in_bucket:
-        check_folder(landing)
     taken = {}
     with home.locked(RUNNER, RunnerBusy):
         failures = []
         for kind in KINDS:
             folder = f"{landing.rstrip('/')}/{kind}"
-            if in_bucket or files_below(folder):
+            if in_bucket or any(has_format(path, options.format) for path in files_below(folder)):
                 try:
                     taken[kind] = take_in(home, settings, kind, [folder], options, progress)
                 except RetryableError as error:  # a store that gives none of one kind holds nothing else back
@@ -57,9 +56,9 @@ def run(
         return {"ingest": taken, "match": matched, "deliver": told}
 
 
-def check_folder(landing: str) -> None:
-    """Raise UsageError unless it is a folder."""
-    if not Path(landing).is_dir():
+def check_landing(landing: str) -> None:
+    """Raise UsageError unless it is a folder or may be a place in a bucket."""
+    if not landing.startswith(names.BUCKETS) and not Path(landing).is_dir():
         raise UsageError(f"{landing} is not a folder", "put files into its subfolders objects/ and requests/")
 
 

@@ -12,13 +12,14 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.workload import WorkloadSample
+from pststream.errors import UsageError
 from pststream.pipeline.arrow import csr, whole
 from pststream.pipeline.executor import Work, work_of
 from pststream.pipeline.index import PIECES, REQUEST_COLUMNS, SIDES, pieces_in, stored_pieces
 from pststream.pipeline.spark_tasks import run_tasks
 from pststream.settings import Settings
 from pststream.state import control
-from pststream.state.data_files import data_files, located
+from pststream.state.data_files import DataFile, data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
 from pststream.state.ledger import Ledger
@@ -57,6 +58,9 @@ def draw_sample(
     decides under which clause each is posted; None: as in this one.
     Subscriptions are those of the current plan's index that did not end before any object still to come, and
     the insertions that no batch has applied yet.
+
+    Departure from Definition 1: each subscription counts as an insertion of the period, and deletions do not count;
+    what few requests cost less than many objects, load adjustment weighs itself (`decide`).
     """
     object_rows, object_scale = _objects(home, settings, versions, after_key)
     piece_rows, subscription_scale = _pieces(home, settings)
@@ -93,7 +97,12 @@ def _objects(
         after_key = max([after_key, *before])
     recent = Range("object_key", after_key, names.NEVER_US)
     files = recent.files(files)
-    rows = sum(file.rows for file in files)
+    rows = _rows_within(home, names.OBJECTS, files, recent)
+    if after is not None and not rows:
+        raise UsageError(
+            f"no object was written after version {after} of objects" + (f" up to version {to}" if to else ""),
+            "give versions that objects came between",
+        )
     read = partial(_stored_objects, recent)
     work = partial(_chosen, "object_key", OBJECTS, _share(settings.sample_objects, rows), read)
     return _gathered(run_tasks(get_context(settings), tasks_of(located(home, names.OBJECTS, files)), work), OBJECTS)
@@ -103,10 +112,10 @@ def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
     """Pieces of sampled subscriptions, and the subscriptions that each stands for."""
     version, ledger = current_version(home), Ledger(home)
     held = tuple(index_files(home, version)) if version else ()
-    applied = ledger.requests_applied if held else -1
-    waiting = Range("request_key", applied, names.NEVER_US)
+    waiting = Range("request_key", ledger.requests_applied, names.NEVER_US)
     requests = waiting.files(data_files(home, names.REQUESTS))
-    share = _share(settings.sample_subscriptions, sum(file.rows for file in held) + sum(file.rows for file in requests))
+    rows = sum(file.rows for file in held) + _rows_within(home, names.REQUESTS, requests, waiting)
+    share = _share(settings.sample_subscriptions, rows)
     chosen = partial(_chosen, "subscription_key", PIECES, share)
     context = get_context(settings)
     drawn = run_tasks(
@@ -121,6 +130,14 @@ def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
         bound = control.micros_of(horizon) if horizon else -1
         drawn += run_tasks(context, tasks, partial(chosen, partial(_live_pieces, work, held, bound)))
     return _gathered(drawn, PIECES)
+
+
+def _rows_within(home: Home, name: str, files: list[DataFile], rows: Range) -> int:
+    """How many rows of these files are in the range; only files that it cuts are opened."""
+    cut = [file for file in files if file.may_hold(rows.column, -1, rows.after)]
+    inside = sum(file.rows for file in files) - sum(file.rows for file in cut)
+    slices = [Slice(path, 0, count) for path, count in located(home, name, cut)]
+    return inside + sum(batch.num_rows for batch in read_slices(slices, [rows.column], rows))
 
 
 def _stored_objects(recent: Range, slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,7 @@ from pststream.domain.plan import DispatchGrid, space_plan
 from pststream.kernels.load import count_units
 from pststream.matching.deletions import build_deletions
 from pststream.matching.live_filter import LiveFilter
-from pststream.matching.matcher import match_objects
+from pststream.matching.matcher import match_objects, probe_of
 from pststream.matching.objects import sort_objects
 from pststream.matching.segments import build_segment
 from pststream.routing.dispatch import DispatchIndex
@@ -32,7 +32,7 @@ def load_kernels() -> None:
     count_units(offsets, units, np.zeros(1, np.int64))
     batch = sort_objects(lon, lat, np.zeros(1, np.int64), offsets, terms, units)
     deleted = build_deletions(pa.table({"subscription_key": [5], "end_at": [0]}))
-    match_objects(batch, [build_segment(_row(box))], deleted["keys"], deleted["ends"], 1)
+    match_objects(batch, [probe_of(build_segment(_row(box)), (deleted["keys"], deleted["ends"]))], 1)
 
 
 def _row(box: np.ndarray) -> pa.Table:

@@ -16,7 +16,7 @@ from pststream.pipeline.arrivals import Arrivals
 from pststream.pipeline.ending import Abandoned, Ending
 from pststream.pipeline.ingest import ReaderOptions
 from pststream.pipeline.match import match
-from pststream.pipeline.run import Progress, check_folder, take_in
+from pststream.pipeline.run import Progress, check_landing, take_in
 from pststream.pipeline.sink_loops import SinkLoops
 from pststream.pipeline.spark_tasks import run_tasks
 from pststream.pipeline.warm_up import load_kernels
@@ -65,7 +65,7 @@ def watch(
     home.check()
     if landing.startswith(names.BUCKETS):
         raise UsageError(f"{landing}: a bucket is not watched", "give a folder, or run without --watch, on a schedule")
-    check_folder(landing)
+    check_landing(landing)
     with home.locked(RUNNER, RunnerBusy), Ending(kill_spark) as ending, Heart(home) as heart:
         watcher = _Watcher(
             home, settings, Arrivals(landing, options.format), options, max_objects, progress, heart, ending

@@ -66,7 +66,8 @@ class LoadRates:
     """Seconds of the period for each (sampled object, sampled subscription), object, subscription of a worker, and for
     each sampled posting that a sampled object reads.
 
-    Departure from Definition 1: deletions are not told apart by subscription; each insertion brings its share of them.
+    Departure from Definition 1: deletions are not told apart by subscription; each insertion brings its share of them,
+    if the sample tells how many there were (that of `plan` does not: `pipeline.sample`).
     """
 
     pair: float

@@ -10,7 +10,7 @@ from pststream.kernels.cells import MAX_LEVEL, level_of_box
 from pststream.matching import matcher
 from pststream.matching.deletions import build_deletions, merge_deletions
 from pststream.matching.live_filter import LiveFilter
-from pststream.matching.matcher import match_objects
+from pststream.matching.matcher import match_objects, probe_of
 from pststream.matching.objects import sort_objects
 from pststream.matching.segments import build_segment
 from pststream.names import NEVER_US
@@ -64,7 +64,7 @@ def fast(made: list[dict], segments: list[list[dict]], deletions: list[tuple[int
     batch = sort_objects(lon, lat, ts, offsets, terms, np.zeros(len(terms), np.int32))
     table = pa.table({"subscription_key": [k for k, _ in deletions], "end_at": [e for _, e in deletions]})
     deleted = merge_deletions([build_deletions(table.cast(pa.schema([(n, pa.int64()) for n in table.schema.names])))])
-    found = match_objects(batch, [build_segment(rows_of(part)) for part in segments], *deleted, 1, after_key)
+    found = match_objects(batch, [probe_of(build_segment(rows_of(part)), deleted, after_key) for part in segments], 1)
     owner = batch.order[np.repeat(np.arange(batch.objects), np.diff(found.offsets))]
     assert found.matches.sum() == len(found.keys) <= found.candidates.sum()
     return sorted(zip(owner.tolist(), found.keys.tolist(), strict=True))

@@ -1,0 +1,36 @@
+"""What a command is given, and what it answers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pststream.errors import UsageError
+from pststream.settings import Settings
+from pststream.state.home import Home
+
+DONE, FAILED, BAD_USAGE, DONE_WITH_REJECTS = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command has to say: a document for programs, a text for people, an exit code."""
+
+    document: Any
+    text: str
+    code: int = DONE
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every command is given."""
+
+    home: Home
+    settings: Settings
+    say: Callable[[str], None]
+
+
+def refuse(command: str, options: Mapping[str, Any]) -> None:
+    """Raise UsageError if one of these options was given (is not None, not False, not empty): it would do nothing."""
+    for option, given in options.items():
+        if given is not None and given is not False and given != []:
+            raise UsageError(f"{option} is not of {command}", "leave it out")
