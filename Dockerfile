@@ -23,6 +23,7 @@ COPY infra/image/build.sh infra/image/
 RUN bash infra/image/build.sh packages
 COPY . .
 RUN bash infra/image/build.sh project
+RUN chmod -R g=u /var/cache/pststream
 
 FROM ${BASE}
 COPY --from=java /opt/java/openjdk /opt/java/openjdk

@@ -17,7 +17,8 @@ Drains the landing folder: every new file in `objects/` and `requests/` is inges
 and micro-batches are matched until nothing is left. One run at a time, one Spark session a run.
 
 - **match** is the Spark job (`jobs/micro_batch.py`). Its XCom holds the counts, the plan's version and the version of
-  the table `matches`. Usage, setting and input errors are not tried again; failures are, up to three times.
+  the table `matches`. Usage, setting and input errors are not tried again; failures are, up to three times, and the
+  last try tells what all have done.
 - **publish** writes the asset event that wakes consumers, with the same figures as its extra. Skipped when nothing was
   matched. An event is a wake-up only: read the work from the table's version.
 - **deliver** tells the sinks (`jobs/deliver.py`), outside Spark's pool. It fails if one needs attention; the next run
@@ -46,8 +47,9 @@ def check_balance(summary: dict, inlet_events=None, outlet_events=None) -> None:
     found = summary["balance"]
     if not found or not found["violated"]:
         raise AirflowSkipException(f"no violated balance: {found}")
+    found = found | {"home": summary["home"]}
     last = list(inlet_events[IMBALANCE].ascending(False).limit(1))
-    if last and last[0].extra.get("plan_version") == found["plan_version"]:
+    if last and all(last[0].extra.get(name) == found[name] for name in ("home", "plan_version")):
         raise AirflowSkipException(f"told before, of plan {found['plan_version']}")
     outlet_events[IMBALANCE].extra = found
 
@@ -101,6 +103,7 @@ with DAG(
             "--landing={{ params.landing or var.value.get('pststream_landing', '') }}",
             forms.optional("max_objects"),
             forms.flag("strict"),
+            "--since={{ dag_run.start_date.isoformat() if ti.try_number > 1 else '' }}",
             "--no-deliver",
         ],
         summarize=summarize_batches,

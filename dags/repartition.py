@@ -31,7 +31,7 @@ def no_plan(found: dict) -> str | None:
 
 
 with DAG(
-    **head("repartition", "@daily"),
+    **head("repartition", "30 3 * * *"),
     description="A new plan from the stored streams",
     doc_md=DOC,
     params={

@@ -1,21 +1,26 @@
 """All that is new in a landing folder, ingested, matched and delivered: `pststream run`.
 
     spark-submit jobs/micro_batch.py [--result FILE] [--home DIR] [--landing DIR] [--max-objects N] [--strict]
+                                    [--since TIME]
 
 The landing folder, or `s3://bucket/prefix`, holds `objects/` and `requests/`. Default: `PSTSTREAM_LANDING`, else
-`landing` in the home.
+`landing` in the home. `--since` is for a try after one that failed: what earlier tries took in and matched from this
+time on (ISO 8601) is told too.
 The result is that of `pststream run`, with `table_version`: the version of the table `matches` afterwards, and
-`balance`: what `pststream balance check` says, or null if there was no batch.
+`balance`: what `pststream balance check` says, or null if there was no batch; and `home`.
 """
 
 import argparse
+import datetime as dt
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from jobs import entry
 from pststream import names
+from pststream.pipeline.since import done_since
 from pststream.state.control import version
 from pststream.state.home import Home
 
@@ -28,16 +33,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--result", type=Path, help="file for the outcome, JSON")
     parser.add_argument("--home", help="where the tables are")
     parser.add_argument("--landing", help="where files arrive")
+    parser.add_argument("--since", type=dt.datetime.fromisoformat, help="when the first try began")
     own, rest = parser.parse_known_args(entry.given(sys.argv[1:] if arguments is None else arguments))
     home = own.home or os.environ.get("PSTSTREAM_HOME", "./pststream-home")
     landing = own.landing or os.environ.get("PSTSTREAM_LANDING", f"{Home(home).path}/landing")
     outcome = entry.run("run", [f"--home={home}", *rest, "--", landing])
     if outcome["error"] is None:
+        if own.since is not None:
+            _tell_since(Home(home), own.since, outcome["result"])
         outcome["result"]["table_version"] = version(Home(home), names.MATCHES)
         batches = outcome["result"]["match"]["batches"]
         checked = entry.run("balance", ["check", f"--home={home}"], quiet=True) if batches else {"result": None}
         outcome["result"]["balance"] = checked["result"]
+        outcome["result"]["home"] = Home(home).path
     return entry.report(own.result, outcome)
+
+
+def _tell_since(home: Home, since: dt.datetime, result: dict[str, Any]) -> None:
+    told = done_since(home, since)
+    for kind, figures in told["ingest"].items():
+        result["ingest"][kind] = result["ingest"].get(kind, {}) | figures
+    result["match"] |= told["match"]
 
 
 if __name__ == "__main__":

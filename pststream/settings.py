@@ -18,6 +18,7 @@ from pststream.storage.addresses import normal
 from pststream.storage.files import files_at
 
 FILE = "pststream.toml"
+ENVIRONMENT = "the environment"
 
 LONGEST_SECONDS = 300 * 366 * 86_400
 """300 years: times from 1900 on less so many are times still."""
@@ -142,7 +143,7 @@ def _sources(home: Any, known: dict[str, Any], arguments: dict[str, Any]) -> lis
     environment = {
         name: os.environ[f"PSTSTREAM_{name.upper()}"] for name in known if f"PSTSTREAM_{name.upper()}" in os.environ
     }
-    sources.append(("the environment", environment))
+    sources.append((ENVIRONMENT, environment))
     sources.append(("the arguments", {name: value for name, value in arguments.items() if value is not None}))
     return sources
 
@@ -150,6 +151,8 @@ def _sources(home: Any, known: dict[str, Any], arguments: dict[str, Any]) -> lis
 def _typed(name: str, value: Any, kind: Any, source: str) -> Any:
     kind = {"int": int, "float": float, "str": str}.get(kind, kind)
     if isinstance(value, bool) or (kind is str and not isinstance(value, str)):
+        raise SettingError(name, f"{value!r} in {source} is not {_a(kind)}")
+    if isinstance(value, str) and kind is not str and source != ENVIRONMENT:
         raise SettingError(name, f"{value!r} in {source} is not {_a(kind)}")
     if isinstance(value, float) and kind is int:
         raise SettingError(name, f"{value!r} in {source} is not {_a(kind)}")

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+MOST_BARS = 100
 SUMS = ("objects", "discarded", "requests", "matches", "retractions")
 
 
@@ -20,6 +21,7 @@ def summarize_batches(outcome: dict[str, Any]) -> dict[str, Any]:
     summary["plan_version"] = batches[-1].get("plan_version") if batches else None
     summary["table_version"] = result.get("table_version")
     summary["balance"] = result.get("balance")
+    summary["home"] = result.get("home")
     return summary
 
 
@@ -51,7 +53,10 @@ def moves_table(summary: dict[str, Any]) -> str:
 def _load_bars(before: list[float], after: list[float]) -> list[str]:
     most = max([*before, *after], default=0.0) or 1.0
     lines = [f"imbalance    {_imbalance(before)} before, {_imbalance(after)} after (greatest load over least)"]
-    for worker in range(max(len(before), len(after))):
+    workers = max(len(before), len(after))
+    if workers > MOST_BARS:
+        lines.append(f"the first {MOST_BARS} of {workers} workers; the page shows all")
+    for worker in range(min(workers, MOST_BARS)):
         for when, loads in (("before", before), ("after", after)):
             if worker < len(loads):
                 load = loads[worker]

@@ -64,7 +64,11 @@ BENCHMARKS = {
 
 
 def run_benchmark(name: str, scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Run one; returns what CONTRACT says `bench` prints."""
+    """Run one.
+
+    Returns {"name", "scale", "seed", "machine": as `machine` tells, "seconds", "figures", "floor": figures of the same
+    job without its work, "targets": {figure: as benchmarks.targets makes them}}.
+    """
     began = time.perf_counter()
     result = BENCHMARKS[name].run(scale, seed, settings, progress)
     return {

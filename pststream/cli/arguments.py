@@ -2,9 +2,11 @@
 
 import argparse
 from pathlib import Path
+from typing import NoReturn
 
 from pststream import __version__, names
 from pststream.cli import operate, show, tell
+from pststream.errors import UsageError
 
 EXAMPLES = """\
 examples:
@@ -17,9 +19,17 @@ examples:
 """
 
 
-def build_parser() -> argparse.ArgumentParser:
+class Parser(argparse.ArgumentParser):
+    """Raises UsageError, with the usage, where argparse would leave."""
+
+    def error(self, message: str) -> NoReturn:
+        """`message`: what is wrong with the arguments."""
+        raise UsageError(message, self.format_usage().strip())
+
+
+def build_parser() -> Parser:
     """The parser of the whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="pststream",
         description="Standing spatio-textual questions over a stream, matched exactly once.",
         epilog=EXAMPLES,
@@ -196,7 +206,7 @@ def _upkeep(commands) -> None:  # type: ignore[no-untyped-def]
 
 def _balance(context, arguments):  # type: ignore[no-untyped-def]
     """`check` and `history` only read."""
-    reading = {"check": operate.check_balance, "history": show.history}
+    reading = {"check": show.check_balance, "history": show.history}
     return reading.get(arguments.kind, operate.balance)(context, arguments)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pststream.errors import UsageError
@@ -27,6 +28,17 @@ class Context:
     home: Home
     settings: Settings
     say: Callable[[str], None]
+
+
+def check_out(out: str | Path | None, option: str = "--out", folder_is_made: bool = False) -> None:
+    """Raise UsageError if no file can be written there, before the work of which it is to tell."""
+    if out is None:
+        return
+    path = Path(out)
+    if path.is_dir():
+        raise UsageError(f"{option} {out}: is a folder", "give the name of a file")
+    if not folder_is_made and not path.parent.is_dir():
+        raise UsageError(f"{option} {out}: there is no folder {path.parent}", "make it, or give one that is there")
 
 
 def refuse(command: str, options: Mapping[str, Any]) -> None:

@@ -7,13 +7,14 @@ rejected rows, under --strict only.
 import json
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
 from pststream.cli.arguments import build_parser
 from pststream.cli.command import BAD_USAGE, DONE, FAILED, Answer, Context
 from pststream.cli.lines import Lines
-from pststream.errors import PstError
+from pststream.errors import PstError, UsageError
 from pststream.settings import Settings, load_settings
 from pststream.state.home import Home
 from pststream.state.session import stop_spark
@@ -21,10 +22,14 @@ from pststream.state.session import stop_spark
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code."""
+    given = sys.argv[1:] if argv is None else argv
     try:
-        arguments = build_parser().parse_args(argv)
-    except SystemExit as error:
-        return BAD_USAGE if error.code else DONE
+        arguments = build_parser().parse_args(given)
+    except SystemExit:  # after --help or --version
+        return DONE
+    except UsageError as error:
+        asked = Namespace(json="--json" in given, name_of_command="", quiet=False)
+        return _fail(asked, str(error), BAD_USAGE, type(error).__name__)
     try:
         answer = _run(arguments)
         print(json.dumps(answer.document, default=str) if arguments.json else answer.text, flush=True)

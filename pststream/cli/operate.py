@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream import names
-from pststream.cli.command import DONE, DONE_WITH_REJECTS, FAILED, Answer, Context, refuse
+from pststream.cli.command import DONE, DONE_WITH_REJECTS, FAILED, Answer, Context, check_out, refuse
 from pststream.errors import UsageError
 from pststream.plain import plain
 
@@ -129,6 +129,7 @@ def compare_plans(context: Context, arguments: Any) -> Answer:
     unknown = [name for name in planners if name not in names.PLANNERS]
     if unknown:
         raise UsageError(f"planner {unknown[0]!r} is unknown", "some of: " + ", ".join(names.PLANNERS))
+    check_out(arguments.out)
     document = compare(context.home, context.settings, planners, arguments.objects, progress=context.say)
     if arguments.out:
         write_comparison(document, arguments.out)
@@ -144,6 +145,8 @@ def balance(context: Context, arguments: Any) -> Answer:
         refuse(f"balance {arguments.kind}", {"--method": arguments.method, "--sigma": arguments.sigma})
     if arguments.kind != "global":
         refuse(f"balance {arguments.kind}", {"--planner": arguments.planner, "--gain": arguments.repartition_gain})
+    check_out(arguments.page, "--page", folder_is_made=True)
+    check_out(arguments.proposal, "--proposal", folder_is_made=True)
     document = adjust(
         context.home,
         context.settings,
@@ -302,6 +305,7 @@ def bench(context: Context, arguments: Any) -> Answer:
         return Answer(listed, "\n".join(f"{name:14} {meaning}" for name, meaning in listed.items()))
     if arguments.name not in BENCHMARKS:
         raise UsageError(f"benchmark {arguments.name!r} is unknown", "one of: " + ", ".join(BENCHMARKS))
+    check_out(arguments.out)
     document = run_benchmark(arguments.name, arguments.scale, arguments.seed, context.settings, context.say)
     if arguments.out:
         Path(arguments.out).write_text(json.dumps(document, indent=1) + "\n", "utf-8")

@@ -4,7 +4,7 @@ import datetime as dt
 from dataclasses import asdict
 from typing import Any
 
-from pststream.cli.command import BAD_USAGE, DONE, Answer, Context, refuse
+from pststream.cli.command import BAD_USAGE, DONE, Answer, Context, check_out, refuse
 from pststream.errors import UsageError
 from pststream.plain import plain
 
@@ -69,6 +69,7 @@ def metrics(context: Context, arguments: Any) -> Answer:
     from pststream.reports.metrics import metrics as metrics_of
     from pststream.reports.metrics import write_metrics
 
+    check_out(arguments.out)
     text = metrics_of(context.home.check())
     if arguments.out is None:
         return Answer({"metrics": text}, text.rstrip("\n"))
@@ -137,6 +138,7 @@ def report(context: Context, arguments: Any) -> Answer:
     """One self-contained page."""
     from pststream.reports.page import write_report
 
+    check_out(arguments.out, folder_is_made=True)
     context.home.check()
     document = write_report(context.home.path, arguments.out)
     return Answer(document, f"page: {arguments.out}")

@@ -3,12 +3,16 @@
 import os
 import stat
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from pststream.quality.files import files_below, has_format
 
 KINDS = ("requests", "objects")
 """Subfolders of a landing folder, in the order in which they are read."""
+
+AGAIN_SECONDS = 60.0
+"""After which a file that could not be opened is tried again."""
 
 Stamp = tuple[int, int, int, int, int]
 
@@ -29,6 +33,7 @@ class Arrivals:
         self._seen: dict[str, Stamp] = {}
         self._taken: dict[str, Stamp] = {}
         self._unmatched: dict[str, float] = {}
+        self._passed_over: dict[str, float] = {}
         self._looked_at = time.monotonic()
         self.look_seconds = 0.0
         self.unsure = False
@@ -38,6 +43,9 @@ class Arrivals:
         now = time.monotonic()
         found = {kind: _stamps(self._landing / kind, self._format if kind == "objects" else None) for kind in KINDS}
         stamps = {path: stamp for files in found.values() for path, stamp in files.items()}
+        for path in [path for path, again in self._passed_over.items() if again <= now]:
+            del self._passed_over[path]
+            self._taken.pop(path, None)
         self._taken = {path: stamp for path, stamp in self._taken.items() if path in stamps}
         new = {path for path, stamp in stamps.items() if self._taken.get(path) != stamp}
         gone = [path for path in self._unmatched if path not in new and path not in self._taken]
@@ -53,13 +61,17 @@ class Arrivals:
         self.look_seconds = time.monotonic() - now
         return {kind: paths for kind, paths in ready.items() if paths}
 
-    def took(self, paths: list[str]) -> None:
-        """These were ingested, as they were at the last look."""
+    def took(self, paths: list[str], passed_over: Collection[str] = ()) -> None:
+        """These were ingested, as they were at the last look; but those of `passed_over` (absolute paths) could not be
+        opened: they are told again after a while, and wait until then.
+        """
         self._taken.update({path: self._seen[path] for path in paths})
+        again = time.monotonic() + AGAIN_SECONDS
+        self._passed_over.update({path: again for path in paths if str(Path(path).absolute()) in passed_over})
 
     def matched(self) -> None:
         """All that was ingested is matched."""
-        for path in [path for path in self._unmatched if path in self._taken]:
+        for path in [path for path in self._unmatched if path in self._taken and path not in self._passed_over]:
             del self._unmatched[path]
 
     @property

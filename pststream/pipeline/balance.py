@@ -55,9 +55,11 @@ def balance(
     proposal  a dry run writes here what it would do; without a dry run that is done, and nothing is decided anew
     page      HTML on what moves, written if something does
 
-    Returns what CONTRACT says `balance` prints. A dry run returns the same and changes nothing. Without a violated
-    balance, or without a move that helps, nothing is changed either: `plan_version_after` is then that before, and
-    `reason` says why.
+    Returns {"kind", "dry_run", "plan_version_before", "plan_version_after", "retiring_version", "reason",
+    "measured_imbalance", "moved_subscriptions", "moved_bytes", "load_before", "load_after" (seconds, of each worker),
+    "expected_gain", "moves": [{"origin", "target", "cells", "terms", "reason"}], "seconds"}. A dry run returns the same
+    and changes nothing. Without a violated balance, or without a move that helps, nothing is changed either:
+    `plan_version_after` is then that before, and `reason` says why.
     """
     home.check()
     began = time.perf_counter()

@@ -62,6 +62,10 @@ class Courier:
                 state = BEHIND
         except SinkDown as error:
             state, reason = DOWN, str(error)
+        except Exception:
+            if self.delivered or self.refused:  # else what the sink was told since the last note is told again
+                self._note(self.place.state, None)
+            raise
         self._note(state, reason)
         return state, reason
 

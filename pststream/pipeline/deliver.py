@@ -47,7 +47,10 @@ def deliver(
     chosen = sinks_of(settings, only)
     if not chosen:
         return {"sinks": {}}
-    outbox = Outbox(home)
+    places = [(sink, progress_of(home, sink.name)) for sink in chosen]
+    first = min((max(sink.from_batch, place.batch_id) for sink, place in places), default=0)
+    longest = max((max(sink.limit and sink.limit_seconds, place.limit_seconds) for sink, place in places), default=0)
+    outbox = Outbox(home, first, longest)
     runs = [_Run(sink) for sink in chosen]
     for run in runs:
         work = (home, outbox, settings.delivery_seconds, progress, opener)

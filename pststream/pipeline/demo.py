@@ -12,25 +12,29 @@ from pststream.pipeline.match import match
 from pststream.pipeline.plan import plan
 from pststream.reports.page import write_report
 from pststream.settings import Settings
-from pststream.state.home import MARK, Home
+from pststream.state.home import Home
 from pststream.storage.addresses import in_bucket, normal
 from pststream.workload.demo import write_demo
 
 SEED = 2017
+OURS = ".pststream-demo"
+"""Name of the file that marks a folder as a demo's, to be made anew by the next."""
 
 
 def demo(out: str, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
     """Make data below `out`, run the main job on it, write `out`/report.html.
 
-    A folder that an earlier demo made is made anew; any other that is not empty is refused.
+    A folder that an earlier demo made (OURS is in it) is made anew; any other that is not empty is refused.
     """
     began = time.perf_counter()
     if in_bucket(normal(out)):
         raise UsageError(f"{out}: the demo makes a folder", "give one; a home in a bucket: pststream init, run")
     folder = Path(out)
     landing, home = folder / "landing", Home(folder / "home")
-    if folder.exists() and any(folder.iterdir()) and not (Path(home.path) / MARK).exists():
+    if folder.exists() and any(folder.iterdir()) and not (folder / OURS).exists():
         raise UsageError(f"{out} is a folder with other things in it", "give another folder: pststream demo --out DIR")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / OURS).touch()
     for part in (landing, Path(home.path)):
         shutil.rmtree(part, ignore_errors=True)
     progress("making cities' texts and subscriptions")

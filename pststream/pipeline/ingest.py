@@ -20,7 +20,7 @@ from pststream.pipeline.accept import ROWS_OF, Accepted, Accepting, accept
 from pststream.pipeline.fetch import Offered, Source, copy_again
 from pststream.pipeline.gate import File, gate
 from pststream.pipeline.judge import FIRST, judge
-from pststream.pipeline.local_files import hashed, readable
+from pststream.pipeline.local_files import Stamp, has_changed, hashed, readable, stamps_of
 from pststream.pipeline.spark_tasks import run_tasks
 from pststream.pipeline.stage import Staged, object_options, stage_file
 from pststream.plain import plain
@@ -33,9 +33,12 @@ from pststream.state.home import Home
 from pststream.state.ledger import Ledger, known_hashes
 from pststream.state.session import get_context
 from pststream.storage.addresses import in_bucket
+from pststream.storage.arrow import sizes
 
 Progress = Callable[[str], None]
 STAGING = "staging"
+KEPT = "staged.json"
+_KEPT = ("file_seq", "path", "rows", "last_row", "max_time")
 MOST_PENDING = 100
 """Pending files that are told of one by one."""
 
@@ -60,7 +63,11 @@ def ingest(
     progress: Progress = lambda _: None,
     hold_unreadable: bool = False,
 ) -> dict[str, Any]:
-    """Take in the files of `paths` (files, folders, globs); returns what CONTRACT says `ingest` prints.
+    """Take in the files of `paths` (files, folders, globs).
+
+    Returns {"files", "files_skipped" (known before), "rows", "accepted", "rejected", "rejects_by_reason": {reason: n},
+    "quarantined": [{"hold_id", "path", "reasons"}], "files_pending", "pending": [{"path", "reason", "since"}] (of
+    buckets), "passed_over": [paths that could not be opened]}, what `pststream ingest --json` prints.
 
     A path may be an address in a bucket (docs/s3.md). A file that cannot be read as what it is offered as is held in
     quarantine with `hold_unreadable`, and one that cannot be opened is left for the next time; else each raises
@@ -71,17 +78,19 @@ def ingest(
     addresses = [path for path in dict.fromkeys(paths) if path.startswith(names.BUCKETS)]
     local = [path for path in paths if not path.startswith(names.BUCKETS)]
     found = find_files(local, options.format) if local else []
+    wanted = found
     if hold_unreadable:
         found = readable(found, progress)
     taking = _Taking(home, settings, kind, options, hold_unreadable, progress)
     with home.locked():
         finish(home, settings, progress)
-        offered = hashed(home, found, hold_unreadable) if local else []
+        stamps = stamps_of(found)
+        offered = hashed(home, stamps, hold_unreadable) if local else []
         learnt = spool.read_learnt(home) if addresses else {}
         known = taking.known([what for _, _, what in learnt.values()]) if addresses else set()
         sources = [Source(home, one, options.format, known, learnt, hold_unreadable) for one in addresses]
         if local:
-            taking.take(offered)
+            taking.take(offered, stamps)
         try:
             for source in sources:
                 taking.skipped += source.skipped
@@ -89,10 +98,12 @@ def ingest(
                     taking.take(part)
         finally:
             spool.tidy(home)
+    taken = {one.path for one in offered}
+    passed_over = [path for path in map(str, map(Path.absolute, map(Path, wanted))) if path not in taken]
     pending = [one for source in sources for one in source.pending(settings.pending_seconds)]
     for one in pending[:MOST_PENDING]:
         progress(plain(f"{one['path']}: pending: {one['reason']}"))
-    return _figures(taking.done, taking.held, taking.skipped, pending)
+    return _figures(taking.done, taking.held, taking.skipped, pending, passed_over)
 
 
 class _Taking:
@@ -118,8 +129,10 @@ class _Taking:
         held = {(hold["kind"], hold["sha256"]) for hold in quarantine.holds(self._home)}
         return {sha256 for kind, sha256 in known_hashes(self._home, offered) | held if kind == self._kind}
 
-    def take(self, offered: Sequence[Offered]) -> None:
-        """Take in those that are new, in the order offered; hold those that fail the gate."""
+    def take(self, offered: Sequence[Offered], stamps: dict[str, Stamp] | None = None) -> None:
+        """Take in those that are new, in the order offered; hold those that fail the gate. `stamps`: of local files,
+        before they were hashed; one that is another after it was read is left for the next time.
+        """
         home, settings = self._home, self._settings
         ledger = Ledger(home)
         files = self._new(offered, ledger)
@@ -127,15 +140,23 @@ class _Taking:
         if not files:
             return
         staged = _staged(home, settings, files, self._hold_unreadable)
+        changed = [file for file in files if has_changed(file["path"], stamps or {})]
+        self._leave(changed)
+        files, staged = _without(changed, files, staged)
+        if not files:
+            return
         held, changed = gate(home, settings, files, staged, ledger.watermark())
         for hold in held:
             self._progress(plain(f"{hold['path']}: held in quarantine: {'; '.join(hold['reasons'])}"))
-        for file in changed:
-            self._progress(plain(f"{file['path']}: left for the next time, as it changed while it was read"))
+        self._leave(changed)
         self.held += held
         files, staged = _without([*held, *changed], files, staged)
         if files:
             self.done += _begin(home, settings, files, staged, ledger, self._progress)
+
+    def _leave(self, changed: Sequence[File]) -> None:
+        for file in changed:
+            self._progress(plain(f"{file['path']}: left for the next time, as it changed while it was read"))
 
     def _new(self, offered: Sequence[Offered], ledger: Ledger) -> list[File]:
         """Ledger rows of the files whose content is new."""
@@ -179,7 +200,8 @@ def finish(home: Home, settings: Settings, progress: Progress) -> None:
     if not unfinished:
         return
     progress(f"finishing ingest {unfinished[0]['ingest_id']}, which was left unfinished")
-    for file in unfinished:
+    staged = _kept(home, unfinished)
+    for file in unfinished if staged is None else ():
         if not _is_whole(home, file) and file["path"].startswith(names.BUCKETS):
             copy_again(home, file)
         if not _is_whole(home, file):
@@ -188,7 +210,9 @@ def finish(home: Home, settings: Settings, progress: Progress) -> None:
                 f"ingest {file['ingest_id']} was left unfinished, and {file['path']} is gone or has changed",
                 "put the file back as it was, then run this again",
             )
-    _told(home, settings, unfinished, _staged(home, settings, unfinished), ledger, progress)
+    if staged is None:
+        staged = _staged(home, settings, unfinished)
+    _told(home, settings, unfinished, staged, ledger, progress)
 
 
 def _is_whole(home: Home, file: File) -> bool:
@@ -236,10 +260,31 @@ def _without(out: list[File], files: list[File], staged: list[Staged]) -> tuple[
 def _begin(
     home: Home, settings: Settings, files: list[File], staged: list[Staged], ledger: Ledger, progress: Progress
 ) -> list[dict[str, Any]]:
-    """Write an ingest's files to the ledger, and take them in."""
+    """Write an ingest's files to the ledger, and take them in. From then on its staged files are kept until it is done:
+    it can be finished even if somebody changes the files that they were read from.
+    """
+    files = [file | {"options": _with_lateness(file["options"], settings)} for file in files]
+    kept = [{name: getattr(one, name) for name in _KEPT} for one in staged]
+    home.files.write(f"{STAGING}/{KEPT}", json.dumps({"ingest_id": files[0]["ingest_id"], "staged": kept}).encode())
     control.append(home, names.FILES, files)
     crash_point("ingest.started")
     return _told(home, settings, files, staged, ledger, progress)
+
+
+def _kept(home: Home, files: list[File]) -> list[Staged] | None:
+    """What an ingest that was killed had read, if all of it is there."""
+    try:
+        found = json.loads(home.files.read(f"{STAGING}/{KEPT}"))
+    except FileNotFoundError:
+        return None
+    staged = [Staged(**one) for one in found["staged"]]
+    there = sizes([one.path for one in staged if one.rows])
+    return staged if found["ingest_id"] == files[0]["ingest_id"] and None not in there else None
+
+
+def _with_lateness(options: str, settings: Settings) -> str:
+    """The options of a file with the lateness that it is judged by, should another process finish it."""
+    return json.dumps(json.loads(options) | {"lateness_seconds": settings.lateness_seconds}, sort_keys=True)
 
 
 def _told(
@@ -263,7 +308,8 @@ def _take_in(
     context, folder = get_context(settings), f"{home.path}/{STAGING}"
     kind, ingest_id = files[0]["kind"], files[0]["ingest_id"]
     watermarks = _watermarks(ledger, files, staged)
-    late_by = settings.lateness_seconds * 1_000_000
+    # A file that was begun by an older version has no lateness of its own.
+    late_by = json.loads(files[0]["options"]).get("lateness_seconds", settings.lateness_seconds) * 1_000_000
     horizons = {seq: FIRST if mark is None else mark - late_by for seq, mark in watermarks.items()}
     verdicts = tuple(judge(context, home, settings, kind, staged, horizons, folder))
     of_file = {one.file_seq: one for one in staged}
@@ -335,7 +381,11 @@ def _moment(micros: int | None) -> dt.datetime | None:
 
 
 def _figures(
-    done: list[dict[str, Any]], held: list[dict[str, Any]], skipped: int, pending: list[dict[str, Any]]
+    done: list[dict[str, Any]],
+    held: list[dict[str, Any]],
+    skipped: int,
+    pending: list[dict[str, Any]],
+    passed_over: Sequence[str] = (),
 ) -> dict[str, Any]:
     reasons: dict[str, int] = {}
     for file in done:
@@ -352,4 +402,5 @@ def _figures(
         "quarantined": [{name: hold[name] for name in ("hold_id", "path", "reasons")} for hold in held],
         "files_pending": len(pending),
         "pending": pending[:MOST_PENDING],
+        "passed_over": list(passed_over),
     }

@@ -22,7 +22,7 @@ from pststream.pipeline.executor import cache_place, segment_cache
 from pststream.pipeline.spark_tasks import Parcel, run_shuffled
 from pststream.pipeline.stage import ID_OF, Staged
 from pststream.settings import Settings
-from pststream.state.data_files import FileWriter, data_files, located
+from pststream.state.data_files import DataFile, FileWriter, data_files, located
 from pststream.state.home import Home
 from pststream.state.ledger import key
 from pststream.state.slices import Range, Slice, read_slices, tasks_of
@@ -96,8 +96,10 @@ def judge(
         return []
     first = key(min(s.file_seq for s in staged), 0)
     probe = Probe(tuple(s.path for s in staged if s.rows), *cache_place(settings)) if rows <= PROBE_ROWS else None
-    stored = _stored(home, kind, first, min(horizons.values(), default=FIRST), KEPT_ROWS if probe else names.NEVER_US)
-    parts = max(1, rows // PART_ROWS)
+    files = _stored_files(home, kind, first, min(horizons.values(), default=FIRST))
+    stored = _stored(home, kind, files, first, KEPT_ROWS if probe else names.NEVER_US)
+    # Of stored rows all travel without a probe, else those of new ids, few of which came before.
+    parts = max(1, (rows if probe else rows + sum(file.rows for file in files)) // PART_ROWS)
     receive = {"objects": _judge_objects, "requests": _judge_requests}[kind]
     found = run_shuffled(
         context, [*new, *stored], partial(_sent, kind, probe, parts), parts, partial(_received, receive, first, folder)
@@ -105,15 +107,18 @@ def judge(
     return [path for path in found if path is not None]
 
 
-def _stored(home: Home, kind: str, first: int, horizon: int, kept_rows: int) -> list[Source]:
-    """Stored rows before the key `first` that can matter: of objects, those that are not before the least horizon.
-    Nodes keep files of `kept_rows` and more.
-    """
+def _stored_files(home: Home, kind: str, first: int, horizon: int) -> list[DataFile]:
+    """Files that may hold rows before the key `first` that matter: of objects, those not before the least horizon."""
     files = Range(KEY_OF[kind], FIRST, first - 1).files(data_files(home, kind))
     if kind == "objects":
         if horizon == FIRST:
             return []
         files = [file for file in files if file.may_hold("ts", horizon, names.NEVER_US)]
+    return files
+
+
+def _stored(home: Home, kind: str, files: list[DataFile], first: int, kept_rows: int) -> list[Source]:
+    """The rows of stored files before the key `first`; nodes keep files of `kept_rows` and more."""
     large = tasks_of(located(home, kind, [file for file in files if file.rows >= kept_rows]))
     small = tasks_of(located(home, kind, [file for file in files if file.rows < kept_rows]))
     slices = [part for task in large for part in task]

@@ -26,6 +26,8 @@ SETTLED_SECONDS = 2.0
 
 THREADS = 4
 
+Stamp = tuple[str, int]
+
 
 def readable(paths: list[str], progress: Callable[[str], None]) -> list[str]:
     """The paths of files that can be opened now: a link to nowhere, a pipe, a file of another user or one whose name is
@@ -38,12 +40,16 @@ def readable(paths: list[str], progress: Callable[[str], None]) -> list[str]:
     return able
 
 
-def hashed(home: Home, paths: list[str], tolerant: bool) -> list[Offered]:
-    """Files as they are offered to the log; one that is gone by now is left out if `tolerant`, else InputFileError is
-    raised. The home is locked.
+def stamps_of(paths: list[str]) -> dict[str, Stamp]:
+    """Absolute path of each file -> what changes with its content, and its size; nothing and 0 for one that is gone."""
+    return {str(Path(path).absolute()): _stamp(path) for path in paths}
+
+
+def hashed(home: Home, stamps: dict[str, Stamp], tolerant: bool) -> list[Offered]:
+    """Files, by their stamps, as they are offered to the log; one that is gone by now is left out if `tolerant`, else
+    InputFileError is raised. The home is locked.
     """
     began = time.time()
-    stamps = {str(Path(path).absolute()): _stamp(path) for path in paths}
     many = sum(size for _, size in stamps.values()) > FEW_BYTES
     learnt = spool.read_learnt(home) if many else {}
 
@@ -68,8 +74,12 @@ def hashed(home: Home, paths: list[str], tolerant: bool) -> list[Offered]:
     return files
 
 
-def _stamp(path: str) -> tuple[str, int]:
-    """What changes with a file's content, and its size; nothing and 0 for one that is not there."""
+def has_changed(path: str, stamps: dict[str, Stamp]) -> bool:
+    """Whether a file that has a stamp is another by now."""
+    return path in stamps and stamps[path] != _stamp(path)
+
+
+def _stamp(path: str) -> Stamp:
     try:
         found = os.stat(path)
     except OSError:
@@ -77,7 +87,7 @@ def _stamp(path: str) -> tuple[str, int]:
     return f"{found.st_ino}-{found.st_mtime_ns}-{found.st_ctime_ns}", found.st_size
 
 
-def _is_settled(file: Offered, stamps: dict[str, tuple[str, int]], began: float) -> bool:
+def _is_settled(file: Offered, stamps: dict[str, Stamp], began: float) -> bool:
     """Whether it had not changed for a while when it was first looked at, and has not since."""
     tag, size = stamps[file.path]
     changed = int(tag.rpartition("-")[2] or 0) / 1e9

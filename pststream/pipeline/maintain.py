@@ -7,9 +7,9 @@ from pststream.pipeline.merge import upkeep
 from pststream.settings import Settings
 from pststream.state import control, quarantine
 from pststream.state.home import Home
-from pststream.state.index_files import index_files
+from pststream.state.index_files import forget_older, index_files
 from pststream.state.ledger import Ledger
-from pststream.state.plans import current_version
+from pststream.state.plans import current_version, index_version
 from pststream.state.tables import TABLES
 
 
@@ -25,12 +25,14 @@ def maintain(home: Home, settings: Settings) -> dict[str, Any]:
         version = current_version(home)
         before = len(index_files(home, version))
         idle = Ledger(home).unfinished_batch() is None
+        if idle:
+            forget_older(home, index_version(home, version))
         dropped = upkeep(home, settings, version) if before and idle else 0
         joined = join_files(home, settings)
         for table in TABLES.values():
             if table.writer == "control":
                 control.compact(home, table.name, control.MOST_BYTES)
-            control.trim_log(home, table.name)
+            control.trim_log(home, table.name, settings.retention_days)
         quarantine.tidy(home)
         removed = sum(control.vacuum(home, table.name, settings.retention_days) for table in TABLES.values())
         return {

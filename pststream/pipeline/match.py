@@ -21,9 +21,10 @@ from pststream.pipeline.executor import Work, work_of
 from pststream.pipeline.index import apply_requests
 from pststream.pipeline.match_tasks import LATE, NEW, Report, Scan, UnitCounts, match_worker, route
 from pststream.pipeline.merge import merge_small_files
-from pststream.pipeline.plan import first_plan
+from pststream.pipeline.plan import new_plan
 from pststream.pipeline.retract import retract
 from pststream.pipeline.spark_tasks import run_shuffled
+from pststream.reports.ledgers import step_seconds
 from pststream.settings import Settings
 from pststream.state import control
 from pststream.state.crash import crash_point
@@ -62,7 +63,10 @@ def match(
     one: bool = False,
     progress: Progress = lambda _: None,
 ) -> dict[str, Any]:
-    """Run micro-batches until nothing is pending (or one, with `one`); returns what CONTRACT says `match` prints."""
+    """Run micro-batches until nothing is pending (or one, with `one`).
+
+    Returns {"batches": [as `summary` has them], "objects", "matches"}, what `pststream match --json` prints.
+    """
     home.check()
     batches: list[dict[str, Any]] = []
     with home.locked():
@@ -97,9 +101,11 @@ def _note(batch: dict[str, Any], text: str) -> Note:
 
 
 def summary(row: dict[str, Any]) -> dict[str, Any]:
-    """A ledger row as commands print it."""
+    """A batch of the ledger as commands print it: {"batch_id", "plan_version", "objects", "discarded", "requests",
+    "matches", "retractions", "seconds": {step: seconds}}.
+    """
     kept = ("batch_id", "plan_version", "objects", "discarded", "requests", "matches", "retractions")
-    return {**{name: row[name] for name in kept}, "seconds": json.loads(row["seconds"])}
+    return {**{name: row[name] for name in kept}, "seconds": step_seconds(row["seconds"])}
 
 
 def _next_batch(home: Home, settings: Settings, max_objects: int) -> tuple[dict[str, Any], Ledger] | None:
@@ -114,7 +120,7 @@ def _next_batch(home: Home, settings: Settings, max_objects: int) -> tuple[dict[
     if pending.empty:
         return None
     if current_version(home) == 0:
-        first_plan(home, settings)
+        new_plan(home, settings)
     batch = {
         "batch_id": ledger.next_batch_id,
         "status": "started",

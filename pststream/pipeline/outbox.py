@@ -8,6 +8,7 @@ In memory: the pairs of a batch up to `sorted_rows.RUN_ROWS` (more are sorted on
 WINDOW pairs, and, with a limit, 16 bytes for each subscription that matched within its time.
 """
 
+import datetime as dt
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
@@ -56,17 +58,28 @@ class Limit:
 
 
 class Outbox:
-    """What the batches that were done when it was made have to tell. Safe to be used by several threads."""
+    """What the batches that were done when it was made have to tell. Safe to be used by several threads.
 
-    def __init__(self, home: Home) -> None:
+    first            the first batch that some sink is still to be told of, or an earlier one
+    window_seconds   the longest time over which a sink limits its messages: batches before `first` count in it
+    """
+
+    def __init__(self, home: Home, first: int = 0, window_seconds: int = 0) -> None:
         self._reader = Reader(home)
-        columns = ["batch_id", "started_at", "matches", "retractions"]
-        rows = self._reader.read(names.BATCHES, columns, pds.field("status") == "done").sort_by("batch_id")
+        rows = self._done(pds.field("batch_id") >= first)
+        if first and window_seconds and rows.num_rows:
+            since = pc.min(rows.column("started_at")).as_py() - dt.timedelta(seconds=window_seconds)
+            earlier = self._done((pds.field("batch_id") < first) & (pds.field("started_at") >= since))
+            rows = pa.concat_tables([earlier, rows])
         self.batches: np.ndarray = rows.column("batch_id").to_numpy()
         self._found = rows.column("matches").to_numpy() + rows.column("retractions").to_numpy()
         self._started = rows.column("started_at").cast(pa.int64()).to_numpy() // 1_000_000
         for name in (names.MATCHES, names.OBJECTS, names.REQUESTS):
             self._reader.dataset(name)
+
+    def _done(self, filter: pds.Expression) -> pa.Table:
+        columns = ["batch_id", "started_at", "matches", "retractions"]
+        return self._reader.read(names.BATCHES, columns, (pds.field("status") == "done") & filter).sort_by("batch_id")
 
     def messages(self, batch_id: int, limit: Limit, skip: int = 0) -> Iterator[Message]:
         """The messages of a batch, without the first `skip`."""

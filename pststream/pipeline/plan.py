@@ -16,10 +16,12 @@ from pststream.partitioning.registry import make_plan
 from pststream.pipeline.executor import work_of
 from pststream.pipeline.index import Assignment, rebuild
 from pststream.pipeline.sample import draw_sample
+from pststream.pipeline.words import with_words
 from pststream.settings import Settings
 from pststream.state import control
 from pststream.state.crash import crash_point
 from pststream.state.home import Home
+from pststream.state.index_files import forget_older
 from pststream.state.ledger import Ledger
 from pststream.state.plans import current_version, ranking_of, save_plan, save_units, save_vocabulary
 from pststream.workload.cost import CostModel, worker_loads
@@ -35,15 +37,15 @@ def plan(
     versions: tuple[int | None, int | None] = (None, None),
     progress: Progress = lambda _: None,
 ) -> dict[str, Any]:
-    """Make a plan with `settings.planner` for `settings.workers`; returns what CONTRACT says `plan` prints."""
+    """Make a plan with `settings.planner` for `settings.workers`.
+
+    versions: of the Delta table `objects`; the sample is of what came after the first and up to the second.
+    Returns {"plan_version", "plan_version_before", "planner", "workers", "units", "load_total", "load_max", "load_min",
+    "imbalance", "worker_loads" (seconds), "dry_run", "seconds"}, what `pststream plan --json` prints.
+    """
     home.check()
     with home.locked():
         return new_plan(home, settings, dry_run=dry_run, versions=versions, progress=progress)
-
-
-def first_plan(home: Home, settings: Settings) -> None:
-    """The plan of a home that has none, made by its first batch; the home is locked."""
-    new_plan(home, settings)
 
 
 def new_plan(
@@ -74,7 +76,7 @@ def new_plan(
             made,
             {"load": loads.unit_load, "objects": loads.unit_objects, "subscriptions": loads.unit_subscriptions},
         )
-        save_vocabulary(home, version, vocabulary)
+        save_vocabulary(home, version, with_words(home, vocabulary) if len(made.terms) else vocabulary)
         crash_point("plan.units_written")
         _build_index(home, settings, Assignment(made, ranking_of(vocabulary)), before)
         crash_point("plan.indexed")
@@ -85,8 +87,7 @@ def new_plan(
         }
         save_plan(home, version, made, {**figures, "seconds": time.perf_counter() - began, "options": options})
         crash_point("plan.done")
-        # Delta keeps the files of older plans for readers of old versions.
-        control.delete(home, names.WORKER_INDEX, f"index_version < {version}")
+        forget_older(home, version)
     return {
         "plan_version": version, "planner": made.planner, "workers": made.workers, "units": made.units, **figures,
         "plan_version_before": before, "dry_run": dry_run, "seconds": round(time.perf_counter() - began, 3),

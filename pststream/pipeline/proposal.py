@@ -24,6 +24,8 @@ from pststream.errors import UsageError
 from pststream.workload.cost import WorkerLoads
 
 FORMAT = 2
+ZIP = b"PK"
+"""How the files begin that NumPy writes."""
 BROKEN = (
     *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, MemoryError, SyntaxError),
     *(zlib.error, zipfile.BadZipFile, struct.error),
@@ -51,7 +53,11 @@ class Proposal:
 
 
 def write_proposal(path: Path, proposal: Proposal) -> None:
-    """Write the file whole, or remove it if nothing is to be done."""
+    """Write the file whole, or remove it if nothing is to be done. Raises UsageError if it is no proposal's."""
+    if path.exists():
+        with path.open("rb") as file:
+            if file.read(len(ZIP)) != ZIP:
+                raise UsageError(f"proposal {path}: is a file of another kind", "give another name")
     path.parent.mkdir(parents=True, exist_ok=True)
     found = proposal.decision.adjustment
     if found is None:

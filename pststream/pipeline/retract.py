@@ -24,7 +24,9 @@ from pststream.state.home import Home
 from pststream.state.session import get_context
 from pststream.state.slices import Range, Slice, read_slices, tasks_of
 
-PART_ROWS = 2_000_000
+PART_PAIRS = 2_000_000
+PAIR_BYTES = 4
+"""Of a pair in a file of `matches`, at least about."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def retract(home: Home, settings: Settings, work: Work, last: dt.datetime | None
     earlier = Range("batch_id", -1, work.batch_id - 1)
     found = [f for f in earlier.files(data_files(home, names.MATCHES)) if f.may_hold("ts", first, names.NEVER_US)]
     tasks = tasks_of(located(home, names.MATCHES, found))
-    parts = max(1, sum(file.rows for file in found) // PART_ROWS)
+    parts = max(1, sum(file.bytes for file in found) // (PAIR_BYTES * PART_PAIRS))
     paths = tuple(path for path, _ in located(home, names.WORKER_INDEX, deletions))
     done = run_shuffled(
         get_context(settings),
@@ -80,7 +82,7 @@ def _hit(
     if not len(keys):
         return
     columns = ["object_key", "object_id", "ts", "subscription_keys", "retracted", "batch_id"]
-    for rows in read_slices(slices, columns, earlier):
+    for rows in (part for batch in read_slices(slices, columns, earlier) for part in _cut(batch)):
         offsets, subscriptions = csr(rows.column("subscription_keys"))
         row = np.repeat(np.arange(rows.num_rows), np.diff(offsets))
         place = np.minimum(np.searchsorted(keys, subscriptions), len(keys) - 1)
@@ -92,6 +94,16 @@ def _hit(
         part = pairs.column("object_key").to_numpy() % parts
         for number in range(parts):
             yield number, 0, pairs.filter(pa.array(part == number))
+
+
+def _cut(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows, in slices of about PART_PAIRS pairs."""
+    ends = rows.column("subscription_keys").offsets.to_numpy()
+    start = 0
+    while start < rows.num_rows:
+        stop = max(start + 1, int(np.searchsorted(ends, int(ends[start]) + PART_PAIRS, "right")) - 1)
+        yield rows.slice(start, stop - start)
+        start = stop
 
 
 def _take_back(work: Work, part: int, parcels: Iterator[tuple[int, pa.RecordBatch]]) -> TakenBack:

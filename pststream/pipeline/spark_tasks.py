@@ -28,6 +28,8 @@ Parcel = tuple[int, int, pa.RecordBatch]
 """The part that rows go to, a tag that the receiver tells them by, the rows."""
 
 SLOTS_PER_CORE = 2
+MOST_HELD = 64
+"""Tasks (of `state.slices.SLICE_ROWS` rows, most of them) whose rows may be in the memory of a machine at once."""
 
 _TASKS = count(1)
 """Numbers of the tasks of this process."""
@@ -61,12 +63,13 @@ def run_shuffled(
     """What `receive(part, parcels)` returns for each of `parts` parts that some task sent rows to, in no order.
 
     Few cores do many parts in turn, as a task costs more than a small part; the rows of all parts of a task are then in
-    memory at once, else they are streamed.
+    memory at once, which is for up to MOST_HELD tasks' rows in all, else they are streamed.
     """
     held, code = list(tasks), _code(context)
     if not held:
         return []
-    slots = min(parts, SLOTS_PER_CORE * context.defaultParallelism if _is_alone(context) else MOST_SLOTS)
+    few = SLOTS_PER_CORE * context.defaultParallelism if _is_alone(context) else MOST_SLOTS
+    slots = min(parts, few) if len(held) <= MOST_HELD else parts
 
     def send(numbers: Iterable[int]) -> Iterator[tuple[int, tuple[int, bytes]]]:
         same_code.check(code)

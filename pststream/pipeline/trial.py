@@ -90,7 +90,10 @@ class Trial:
         return least
 
     def figures(self) -> dict[str, Any]:
-        """What CONTRACT says, with loads in CPU seconds as measured; `copies` of an object that was not discarded."""
+        """A plan of what `pststream plans compare --json` prints: loads in CPU seconds as measured, and as the model
+        told them when it planned (`model_*`); `throughput`: tuples over the seconds of the slowest worker; `copies` of
+        an object that was not discarded.
+        """
         batch, measured, predicted = self.batch, self.worker_seconds(), np.array(self.plan_row["worker_loads"])
         tuples = batch["objects"] + batch["requests"]
         kept = batch["objects"] - batch["discarded"]

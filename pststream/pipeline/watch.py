@@ -158,8 +158,8 @@ class _Watcher:
         for kind, paths in found.items():
             if self.ending.asked:
                 return
-            take_in(self.home, self.settings, kind, paths, self.options, self.progress)
-            self.arrivals.took(paths)
+            done = take_in(self.home, self.settings, kind, paths, self.options, self.progress)
+            self.arrivals.took(paths, done["passed_over"])
         if not self.ending.asked and (self._pending or time.monotonic() - self._ledger_at > LEDGER_SECONDS):
             self._match()
 

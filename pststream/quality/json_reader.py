@@ -21,13 +21,13 @@ from pststream.quality.chunks import (
 )
 from pststream.quality.files import ByteStream, check_head
 from pststream.quality.reasons import Reject, shown
-from pststream.quality.values import number_text
+from pststream.quality.values import NotFinite, number_text
 
 _BOM = b"\xef\xbb\xbf"
 _SAMPLE_KEYS = 1_000
 _SAMPLE_TYPES = 100
 _NUMBERS = ("lon", "lat")
-_DECODER = json.JSONDecoder(parse_constant=str)
+_DECODER = json.JSONDecoder(parse_constant=NotFinite)
 
 Lines = tuple[list[int], list[bytes]]
 
@@ -45,7 +45,7 @@ def read_json(path: str, sources: Sources) -> Iterator[Chunk]:
         if first:
             _check_keys(path, sources, lines)
             first = False
-        yield _by_arrow(path, names, numbers, rows, lines) or _by_python(path, names, rows, lines)
+        yield _by_arrow(path, names, numbers, rows, lines) or _by_python(path, names, numbers, rows, lines)
 
 
 def read_json_records(path: str) -> Iterator[RecordChunk]:
@@ -166,8 +166,8 @@ def _raw(value: Any) -> str:
         return "nested too deeply to be shown"
 
 
-def _by_python(path: str, names: list[str], rows: list[int], lines: list[bytes]) -> Chunk:
-    """The exact way: every line on its own."""
+def _by_python(path: str, names: list[str], numbers: set[str], rows: list[int], lines: list[bytes]) -> Chunk:
+    """The exact way: every line on its own. NaN, where no number is wanted, is a value that is missing."""
     chunk = decoded(path, rows, lines)
     columns: list[list[str | None]] = [[] for _ in names]
     kept = []
@@ -179,7 +179,9 @@ def _by_python(path: str, names: list[str], rows: list[int], lines: list[bytes])
             rejected.append(Reject(row, names[at], "not_a_value", _raw(values[at])))
             continue
         kept.append(row)
-        for column, value in zip(columns, values):
+        for name, column, value in zip(names, columns, values):
+            if isinstance(value, NotFinite) and name not in numbers:
+                value = None
             column.append(value if value is None or isinstance(value, str) else number_text(value))
     arrays = [pa.array(column, pa.string()) for column in columns]
     table = pa.RecordBatch.from_arrays(arrays, names=names)

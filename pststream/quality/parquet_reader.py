@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from pststream.errors import InputFileError
 from pststream.quality.chunks import MOST_ROW_BYTES, MOST_ROWS, Chunk, RecordChunk, Sources, check_columns, names_of
 from pststream.quality.files import seekable
+from pststream.quality.reasons import Reject
 from pststream.quality.utf8 import all_utf8, is_text, without_bad_utf8
 
 _FEWEST_ROWS = 64
@@ -35,7 +36,7 @@ def read_parquet_records(path: str, required: Sources) -> Iterator[RecordChunk]:
         hint = "requests take no --column: rename it in the file"
         check_columns(path, {**required, **{name: [name] for name in names}}, names, hint)
         for chunk in _chunks(path, file, names):
-            yield RecordChunk(path, chunk.rows.tolist(), _records(path, chunk.table), chunk.rejected)
+            yield _records(chunk)
 
 
 @contextmanager
@@ -65,13 +66,39 @@ def _chunks(path: str, file: pq.ParquetFile, names: list[str]) -> Iterator[Chunk
         raise InputFileError(path, reason, _DAMAGED)
 
 
-def _records(path: str, table: pa.RecordBatch) -> list[dict[str, Any]]:
-    columns = [_to_microseconds(column) for column in table.columns]
+def _records(chunk: Chunk) -> RecordChunk:
+    """The rows as objects; those with a value that Python has no form for, as times after the year 9999, as rejects."""
+    columns = [_to_microseconds(column) for column in chunk.table.columns]
+    table = pa.RecordBatch.from_arrays(columns, names=chunk.table.schema.names)
     try:
-        rows = pa.RecordBatch.from_arrays(columns, names=table.schema.names).to_pylist()
-    except (ValueError, OverflowError, LookupError) as error:  # such as a time after the year 9999, an unknown zone
-        raise InputFileError(path, f"a value cannot be read: {error}") from None
-    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+        return RecordChunk(chunk.file, chunk.rows.tolist(), _objects(table), chunk.rejected)
+    except (ValueError, OverflowError):
+        pass
+    except LookupError as error:  # a zone that is unknown, of a whole column
+        raise InputFileError(chunk.file, f"a value cannot be read: {error}") from None
+    found = RecordChunk(chunk.file, [], [], list(chunk.rejected))
+    for place, row in enumerate(chunk.rows.tolist()):
+        try:
+            found.records.extend(_objects(table.slice(place, 1)))
+            found.rows.append(row)
+        except (ValueError, OverflowError) as error:
+            found.rejected.append(_unread(table, place, row, str(error)))
+    return found
+
+
+def _objects(table: pa.RecordBatch) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
+
+
+def _unread(table: pa.RecordBatch, place: int, row: int, detail: str) -> Reject:
+    """The reject of a row, for the first of its fields that cannot be read."""
+    for name, column in zip(table.schema.names, table.columns):
+        try:
+            column[place].as_py()
+        except (ValueError, OverflowError) as error:
+            reason = "time_out_of_range" if pa.types.is_temporal(column.type) else "not_a_value"
+            return Reject(row, name, reason, None, str(error))
+    return Reject(row, "", "not_a_value", None, detail)
 
 
 def _batch_rows(metadata: pq.FileMetaData) -> int:

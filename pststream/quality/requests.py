@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
+from math import isfinite
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from pststream.domain.region import Region, RegionError, read_region
 from pststream.quality.chunks import RecordChunk
 from pststream.quality.reasons import Reject, rejected_batch
 from pststream.quality.times import EARLIEST_US, EPOCH, LAST_US, LATEST_US, read_time
-from pststream.quality.values import number_text
+from pststream.quality.values import NotFinite, number_text
 from pststream.text.expression import ExpressionError, parse_keywords
 from pststream.text.tokenizer import term_id
 
@@ -110,8 +111,11 @@ def _request(record: Mapping[str, Any], now: int, timezone: str) -> _Request:
     created_at = _time(record, "created_at", timezone)
     created_at = now if created_at is None else created_at
     expires_at = _time(record, "expires_at", timezone, LAST_US + 1)
-    if expires_at is not None and expires_at <= created_at:
-        raise _Fault("expires_at", "empty_validity", record["expires_at"])
+    if expires_at is not None:
+        if expires_at <= created_at:
+            raise _Fault("expires_at", "empty_validity", record["expires_at"])
+        # Bounds of files are in whole milliseconds: the next one after it must be in the year 9999 too.
+        expires_at = min(expires_at, LAST_US // 1000 * 1000)
     keywords, clauses = _keywords(record)
     region = _region(record)
     west, south, east, north = (list(numbers) for numbers in zip(*region.boxes))
@@ -126,8 +130,10 @@ def _identifier(record: Mapping[str, Any]) -> str:
     value = record.get("subscription_id")
     if value is None or value == "":
         raise _Fault("subscription_id", "missing", record)
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if isinstance(value, bool | NotFinite) or not isinstance(value, str | int | float):
         raise _Fault("subscription_id", "not_a_value", value)
+    if isinstance(value, float) and not isfinite(value):
+        raise _Fault("subscription_id", "not_a_value", str(value))
     return value if isinstance(value, str) else number_text(value)
 
 
@@ -147,7 +153,7 @@ def _keywords(record: Mapping[str, Any]) -> tuple[str, list[list[int]]]:
     keywords = record.get("keywords")
     if keywords is None or keywords == "":
         raise _Fault("keywords", "missing", record)
-    if not isinstance(keywords, str):
+    if not isinstance(keywords, str) or isinstance(keywords, NotFinite):
         raise _Fault("keywords", "not_a_value", keywords)
     clauses = (_clauses if len(keywords) <= _MOST_CACHED else _clauses.__wrapped__)(keywords)
     if isinstance(clauses, str):

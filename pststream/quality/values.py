@@ -1,6 +1,7 @@
 """Columns of raw values to texts and numbers."""
 
 import re
+from math import isfinite
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,10 @@ import pyarrow.compute as pc
 _PLAIN_NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _MOST_WHOLE = 1e15
+
+
+class NotFinite(str):
+    """NaN or an infinity, as some write them in JSON, which knows none."""
 
 
 def is_plain(kind: pa.DataType) -> bool:
@@ -39,9 +44,10 @@ def blank(values: pa.Array) -> np.ndarray:
 
 
 def texts_of(values: pa.Array) -> pa.Array:
-    """Values of a plain type as string; null stays null."""
+    """Values of a plain type as string; null stays null, as does NaN, by which many say that a value is missing."""
     if pa.types.is_floating(values.type):
-        return pa.array([None if v is None else number_text(v) for v in values.to_pylist()], pa.string())
+        finite = [None if v is None or not isfinite(v) else number_text(v) for v in values.to_pylist()]
+        return pa.array(finite, pa.string())
     return values if pa.types.is_string(values.type) else values.cast(pa.string())
 
 

@@ -54,7 +54,7 @@ def verdict(document: Figures) -> str:
         )
         if best[figure] < 0.98 * second[figure]
     ]
-    why = "; ".join(reasons) or "they differ by less than 2% in every figure"
+    why = "; ".join(reasons) or "neither its total nor its copies tell: its most loaded worker has less to do"
     return f"{told}, {100 * ahead:.0f}% ahead of {second['planner']} ({why})."
 
 

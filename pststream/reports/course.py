@@ -1,7 +1,6 @@
 """What the ledgers of files and batches say: totals, lag, and the course of the batches."""
 
 import datetime as dt
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.reports.ledgers import Ledgers
+from pststream.reports.ledgers import Ledgers, step_seconds
 from pststream.reports.tolerant import Tables
 
 LATEST = 60
@@ -100,20 +99,10 @@ def _view(row: dict[str, Any]) -> BatchView:
     return BatchView(
         batch_id=row["batch_id"],
         plan_version=row["plan_version"],
-        seconds=_seconds(row["seconds"]),
+        seconds=step_seconds(row["seconds"]),
         finished_at=row["finished_at"],
         **{name: row[name] or 0 for name in counts},
     )
-
-
-def _seconds(text: str | None) -> dict[str, float]:
-    try:
-        found = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    if not isinstance(found, dict):
-        return {}
-    return {str(step): float(value) for step, value in found.items() if isinstance(value, int | float)}
 
 
 def _sum(rows: pa.Table, column: str) -> int:

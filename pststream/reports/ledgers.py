@@ -3,6 +3,7 @@
 A reader's own view of them, for ledgers of any length; a test holds it against `state.ledger.Ledger`.
 """
 
+import json
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,18 @@ class Ledgers:
         last_keys = files.column("file_seq").to_numpy() << names.ROW_BITS | last_rows
         waiting: list[dict[str, Any]] = files.filter(pa.array(last_keys > taken)).to_pylist()
         return waiting
+
+
+def step_seconds(text: str | None) -> dict[str, float]:
+    """Seconds of each step of a batch, from the column `seconds`, without the CPU seconds that stand there too."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    steps = {str(step): value for step, value in found.items() if not str(step).endswith("_cpu")}
+    return {step: float(value) for step, value in steps.items() if isinstance(value, int | float)}
 
 
 def only_done(reader: Reader) -> pds.Expression:

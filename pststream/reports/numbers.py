@@ -14,6 +14,7 @@ def short(value: float | None) -> str:
     """About three digits: 950, 12.3 k, 4.56 M; a dash for None."""
     if value is None:
         return "–"
+    value = float(f"{value:.3g}")  # 999.7 is 1 k, not 1e+03
     for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{THIN}{unit}"

@@ -112,7 +112,7 @@ def _tiles(report: Report) -> list[Markup]:
     rejected = totals.rejected_objects + totals.rejected_requests
     facts: list[tuple[str, str, str | None]] = [
         ("Objects", _big(totals.objects), newest),
-        ("Subscriptions", _big(totals.insertions), f"{whole(totals.deletions)} of them ended"),
+        ("Subscriptions", _big(totals.insertions), f"{whole(totals.deletions)} of them deleted"),
         ("Matches", _big(totals.matches), f"{whole(totals.retractions)} taken back" if totals.retractions else None),
         (
             "Rejected rows",
@@ -142,7 +142,7 @@ def _big(value: int) -> str:
 
 def _sections(report: Report) -> Markup:
     drawing, projection = draw_map(report.plan, report.loads, report.points, report.matches)
-    total = report.course.totals.matches
+    total = report.course.totals.matches - report.course.totals.retractions
     return joined(
         _section("map", "Map of the plan", map_note(report.plan), _map_card(report, drawing)),
         _section("balance", "Balance of the workers", balance_section(report.plan, report.loads)),

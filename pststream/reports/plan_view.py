@@ -22,6 +22,8 @@ _UNIT_COLUMNS = (
 )  # fmt: skip
 _LOADS = ("objects", "candidates", "matches", "cpu_seconds")
 _SHOWN_TERMS = 12
+_LOOKED_UP = 500
+"""Terms of a unit among which words are looked for."""
 
 
 @dataclass
@@ -126,19 +128,23 @@ def _integers(batch: pa.RecordBatch, name: str) -> np.ndarray:
 def _leaf_words(
     tables: Tables, index_version: int, plan: PartitionPlan, units: pa.Table
 ) -> dict[int, list[tuple[int, int, list[str]]]]:
-    """For each leaf by text: (unit, number of terms, first words); words as the vocabulary shows them."""
+    """For each leaf by text: (unit, number of terms, some words); the words are the most asked for of those that the
+    vocabulary has, of some of the terms.
+    """
     by_text = units.filter(pc.is_in(units.column("leaf"), pa.array(np.flatnonzero(plan.leaf_unit < 0))))
     if not by_text.num_rows:
         return {}
     shown = {
-        row["unit"]: (row["leaf"], len(row["terms"] or ()), (row["terms"] or [])[:_SHOWN_TERMS])
+        row["unit"]: (row["leaf"], len(row["terms"] or ()), (row["terms"] or [])[:_LOOKED_UP])
         for row in by_text.select(["unit", "leaf", "terms"]).to_pylist()
     }
     wanted = pa.array(sorted({term for _, _, terms in shown.values() for term in terms}), pa.int64())
     known = (pc.field("plan_version") == index_version) & pc.field("term_id").isin(wanted)
-    words = {r["term_id"]: r["term"] for r in tables.rows(names.VOCABULARY, ("term_id", "term"), known)}
+    rows = tables.rows(names.VOCABULARY, ("term_id", "term", "subscriptions"), known & pc.field("term").is_valid())
+    words = {row["term_id"]: (-row["subscriptions"], row["term"]) for row in rows}
     leaves: dict[int, list[tuple[int, int, list[str]]]] = {}
     for unit, (leaf, number, terms) in shown.items():
-        found = [word for term in terms if (word := words.get(term))]
+        asked = sorted(words[term] for term in terms if term in words)
+        found = [word for _, word in asked[:_SHOWN_TERMS]]
         leaves.setdefault(leaf, []).append((unit, number, found))
     return leaves

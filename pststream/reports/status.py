@@ -1,7 +1,6 @@
 """How a home stands: what waits, what lives, how even the load is, what was left unfinished."""
 
 import datetime as dt
-import json
 import shlex
 from typing import Any
 
@@ -11,8 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.plain import plain
 from pststream.reports.deliveries import deliveries, lines_of_deliveries
-from pststream.reports.ledgers import Ledgers, log_key
+from pststream.reports.ledgers import Ledgers, log_key, step_seconds
 from pststream.reports.reading import AnyHome, Reader, iso
 from pststream.reports.text_tables import text_table
 from pststream.reports.waiting import held_files, objects_lag, requests_lag, waiting_seconds
@@ -176,7 +176,7 @@ def _last_batches(ledgers: Ledgers) -> list[dict[str, Any]]:
             **{name: row[name] for name in kept},
             "started_at": iso(row["started_at"]),
             "finished_at": iso(row["finished_at"]),
-            "seconds": json.loads(row["seconds"]) if row["seconds"] else None,
+            "seconds": step_seconds(row["seconds"]) if row["seconds"] else None,
         }
         for row in rows
     ]
@@ -245,7 +245,7 @@ def render_status(document: dict[str, Any]) -> str:
         *_lines_of_batches(document["batches"]),
         "versions       " + ", ".join(f"{name} {version}" for name, version in document["versions"].items()),
     ]
-    return "\n".join(parts)
+    return "\n".join(map(plain, parts))
 
 
 def _lines_of_unfinished(unfinished: list[dict[str, Any]]) -> list[str]:

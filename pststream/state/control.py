@@ -27,6 +27,10 @@ JOINED_BYTES = 1024 * 1024
 MOST_BYTES = 128 * 1024 * 1024
 """`maintain` joins them into such ones."""
 
+FILES_KEPT = "delta.deletedFileRetentionDuration"
+USUAL = {FILES_KEPT: "interval 7 days"}
+"""What holds where a table has no such property."""
+
 KEPT_BEFORE = {"control": (None, "interval 7 days"), "spark": (None,)}
 """How long older versions let the entries of a log be kept, by the table's writer; what a user has set holds."""
 
@@ -122,12 +126,18 @@ def _join(home: Home, name: str, most_bytes: int) -> None:
     commit(home, name, added, small, application="join", transaction=last + 1, rows_change=False)
 
 
-def trim_log(home: Home, name: str) -> None:
-    """Remove the entries of a table's log that were kept for long enough."""
+def trim_log(home: Home, name: str, days: int) -> None:
+    """Remove the entries of a table's log that were kept for long enough.
+
+    days: how long `vacuum` keeps files that were removed; a checkpoint that forgot them sooner would have it go by
+    their age instead.
+    """
     table, declared = open_table(home.table(name)), TABLES[name]
     with store_told(home.table(name)):
-        if table.metadata().configuration.get(LOG_KEPT) in KEPT_BEFORE[declared.writer]:
-            kept = {LOG_KEPT: log_kept(declared)}
+        found, kept = table.metadata().configuration, {FILES_KEPT: f"interval {days} days"}
+        if found.get(LOG_KEPT) in KEPT_BEFORE[declared.writer]:
+            kept[LOG_KEPT] = log_kept(declared)
+        if any(found.get(key, USUAL.get(key)) != value for key, value in kept.items()):
             table.alter.set_table_properties(kept, commit_properties=home.commit_properties(table))
         # Entries that the new checkpoint makes needless go the next time: another may be reading them now.
         table.cleanup_metadata()

@@ -10,6 +10,7 @@ from itertools import groupby
 
 from pststream import names
 from pststream.errors import PstError
+from pststream.state import control
 from pststream.state.data_files import DataFile, data_files
 from pststream.state.home import Home
 from pststream.state.plans import Retiring, find_plan_row, retiring_plan
@@ -135,3 +136,12 @@ def _plan_of(file: DataFile, version: int, retiring: Retiring | None) -> int:
         f"index file {file.path} holds subscriptions of plan {version} and of plan {retiring.plan_version}",
         "please report this: it is a fault",
     )
+
+
+def forget_older(home: Home, version: int) -> None:
+    """Take the rows of indexes before this one out of the table; a planner may have been killed before it did.
+
+    Delta keeps their files for readers of old versions.
+    """
+    if any(file.partition["index_version"] < version for file in data_files(home, names.WORKER_INDEX)):
+        control.delete(home, names.WORKER_INDEX, f"index_version < {version}")

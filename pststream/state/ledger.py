@@ -1,6 +1,7 @@
 """The ledgers of files and batches: where the log stands, what is pending, what was left unfinished."""
 
 import datetime as dt
+import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -139,10 +140,13 @@ class Ledger:
         return sum(f["accepted"] for f in self.done("requests") if after < key(f["file_seq"], _MAX_ROW) <= to)
 
     def horizon(self, lateness: dt.timedelta) -> dt.datetime | None:
-        """No object that is still to be matched has a lesser ts; None: no such bound."""
-        waiting = [f["watermark"] for f in self.done("objects") if key(f["file_seq"], f["rows"]) > self.objects_matched]
-        bound = waiting[0] if waiting else self.watermark()
-        return bound - lateness if bound is not None else None
+        """No object that is still to be matched has a lesser ts; None: no such bound. A file that waits was judged by
+        the lateness of its time.
+        """
+        waiting = [f for f in self.done("objects") if key(f["file_seq"], f["rows"]) > self.objects_matched]
+        bound = waiting[0]["watermark"] if waiting else self.watermark()
+        own = [json.loads(f["options"]).get("lateness_seconds", 0) for f in waiting]
+        return bound - max(lateness, dt.timedelta(seconds=max(own, default=0))) if bound is not None else None
 
 
 def files_where(home: Home, filter: pds.Expression | None = None) -> list[dict[str, Any]]:

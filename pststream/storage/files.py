@@ -14,6 +14,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from boto3.exceptions import S3UploadFailedError
 from botocore.exceptions import BotoCoreError, ClientError
 
 from pststream.storage import aws
@@ -155,7 +156,10 @@ class BucketFiles:
     def upload(self, name: str, path: Path) -> None:
         """Make a file of a local one."""
         with self._told(name):
-            self._client.upload_file(os.fspath(path), self._bucket, self._prefix + name)
+            try:
+                self._client.upload_file(os.fspath(path), self._bucket, self._prefix + name)
+            except S3UploadFailedError as error:  # boto3's own word for what S3 answered
+                raise error.__context__ if isinstance(error.__context__, ClientError) else error from None
 
     def download(self, name: str, path: Path) -> None:
         """Copy a file to a local path; raises FileNotFoundError."""

@@ -4,6 +4,8 @@ Source: PS2Stream section VI-C (Q3) and VI-D: "every interval ..., the types of 
 switch".
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 SIDE = 10
@@ -24,9 +26,31 @@ def wide_regions(seed: int, interval: int = 0) -> np.ndarray:
 
     A coin decides in interval 0; with each further interval a tenth of the regions switches.
     """
-    rng = np.random.default_rng([seed, 3])
-    wide = rng.random(REGIONS) < 0.5
-    for _ in range(interval):
-        switched = rng.choice(REGIONS, SWITCHED, replace=False)
-        wide[switched] = ~wide[switched]
-    return wide
+    return _drift(seed).after(interval)
+
+
+class _Drift:
+    """The regions of a seed, interval after interval: asked for in their order, each costs one switch."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._begin()
+
+    def _begin(self) -> None:
+        self._rng = np.random.default_rng([self._seed, 3])
+        self._interval, self._wide = 0, self._rng.random(REGIONS) < 0.5
+
+    def after(self, interval: int) -> np.ndarray:
+        """As they are after so many intervals."""
+        if interval < self._interval:
+            self._begin()
+        while self._interval < interval:
+            switched = self._rng.choice(REGIONS, SWITCHED, replace=False)
+            self._wide[switched] = ~self._wide[switched]
+            self._interval += 1
+        return self._wide.copy()
+
+
+@lru_cache(maxsize=4)
+def _drift(seed: int) -> _Drift:
+    return _Drift(seed)

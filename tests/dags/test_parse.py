@@ -51,7 +51,7 @@ def test_one_run_at_a_time_and_no_catching_up(dagbag: Any) -> None:
         assert dag.max_active_runs == 1
         assert dag.catchup is False
     assert dagbag.dags["micro_batch"].schedule == "* * * * *"
-    assert dagbag.dags["repartition"].schedule == "@daily"
+    assert dagbag.dags["repartition"].schedule == "30 3 * * *"
     assert dagbag.dags["check_tables"].schedule == dagbag.dags["maintain"].schedule == "@daily"
     assert dagbag.dags["quarantine"].schedule is None
     assert dagbag.dags["health"].schedule == "*/5 * * * *"

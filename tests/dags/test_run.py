@@ -128,7 +128,7 @@ def test_a_killed_job_is_tried_again_and_doubles_nothing(
     from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
     from pststream_dags.spark_job import JobLost
 
-    monkeypatch.setenv("PSTSTREAM_CRASH_AT", "match.matched")
+    monkeypatch.setenv("PSTSTREAM_CRASH_AT", "match.done")
     dag = dagbag.dags["micro_batch"]
     job = dag.get_task("match")
     job.retry_policy = ExceptionRetryPolicy([RetryRule(JobLost, RetryAction.RETRY, timedelta(seconds=1))])
@@ -136,5 +136,7 @@ def test_a_killed_job_is_tried_again_and_doubles_nothing(
     ran = Ran(dag, form(place, home=str(place / "other")))
     assert ran.state == "success"
     assert ran.tries["match"] == 2
-    assert ran.xcom("match")["batches"] == 1
+    told = ran.xcom("match")
+    assert (told["batches"], told["files"]) == (1, 2), "the try that was killed did all, and the other tells it"
+    assert ran.states["publish"] == "success"
     assert pairs(place / "other") == PAIRS

@@ -207,6 +207,7 @@ def test_killed_at_a_step(store: BadStore, uploader: Uploader, home: Home, undis
     assert len(copies(home)) == FILES
     assert home.crash("ingest.started", "run", LANDING).code == KILLED
     shutil.rmtree(home.path / "spool")
+    shutil.rmtree(home.path / "staging")
     first = paths_of(home, "files")[0].removeprefix(f"s3://{BUCKET}/")
     content = (landing / first.removeprefix("in/")).read_bytes()
     uploader.put(first, b"something else")

@@ -104,3 +104,22 @@ def test_upkeep_between_a_killed_ingest_and_the_next(tmp_path: Path) -> None:
     assert_same_tables(home, undisturbed)
     assert_as_the_twin(home, world.log, world.lateness_seconds)
     assert home.run("check", "--all")["success"]
+
+
+@pytest.mark.parametrize("step", ["started", "objects_written"])
+def test_a_killed_ingest_is_finished_as_it_was_begun(tmp_path: Path, step: str) -> None:
+    """Its file may be gone by then, and the settings others."""
+    world = written(tmp_path / "files", 26, 3)
+    home = home_for(tmp_path / "home", world)
+    home.ingest("requests", world.requests)
+    home.ingest("objects", world.objects[:2])
+    landed = tmp_path / f"landed{world.objects[2].suffix}"
+    landed.write_bytes(world.objects[2].read_bytes())
+    assert home.crash(f"ingest.{step}", "ingest", "objects", landed).code == KILLED
+    landed.unlink()
+    home.set(lateness_seconds=1)
+    assert home.ingest("objects", world.objects[:2])["files_skipped"] == 2
+    home.match()
+    assert_as_the_twin(home, world.log, world.lateness_seconds)
+    home.set(lateness_seconds=world.lateness_seconds)
+    assert home.run("check", "--all")["success"]

@@ -3,7 +3,7 @@
 It reads the input files itself, makes words with `unicodedata`, evaluates a keyword expression as a tree, compares
 coordinates plainly, and tries every object with every subscription.
 
-What it holds to (CONTRACT "Input", DESIGN section 3):
+What it holds to (docs/architecture.md):
 
 - The log is the sequence of ingested files, objects and requests; a call is given them in that order. A file whose
   content was taken before for the same kind is skipped.
@@ -523,7 +523,7 @@ def all_matches(objects: list[PublishedObject], lives: list[Incarnation]) -> set
 
 
 def matches(thing: PublishedObject, subscription: Incarnation) -> bool:
-    """The promise of DESIGN section 3."""
+    """What a home promises (docs/architecture.md)."""
     if thing.ts < subscription.created_at or (subscription.end is not None and thing.ts >= subscription.end):
         return False
     return in_region(thing, subscription) and holds(subscription.tree, thing.words)

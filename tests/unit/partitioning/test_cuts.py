@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.workload import WorkloadSample
 from pststream.partitioning.cuts import COLUMNS_APART, ROWS_APART, Rectangle, best_cut, expected_load
+from pststream.partitioning.text_split import TextPart
+from pststream.partitioning.tree import best_tree
 from pststream.workload.cost import CostModel
 from pststream.workload.counts import RegionCounts, region_counts
 from tests.plans import make_sample, samples
@@ -65,3 +67,18 @@ def test_an_odd_worker_goes_where_the_load_is() -> None:
     cut = best_cut(WHOLE, 3, counts, CostModel(0.0, 1.0, 0.0, 0.0).rates(sample))
     assert sorted([cut.low_workers, cut.high_workers]) == [1, 2]
     assert np.isclose(cut.load, len(points) / 3, rtol=0.15)
+
+
+def test_a_tree_that_is_grown_again_keeps_what_is_by_text() -> None:
+    """A cell that cannot be cut, parted by text: in all of the trees, not in the first alone."""
+    sample = make_sample([(0.5, 0.5)] * 40, [[1], [2]] * 20, [(0.1, 0.1, 0.9, 0.9)] * 20, [[1], [2]] * 10)
+    counts, cell = region_counts(sample, DispatchGrid(0.0, 0.0, 8.0, 8.0, 1, 1)), Rectangle(0, 0, 0, 0)
+    bounds = []
+
+    def by_text(rectangle: Rectangle, workers: int, bound: float) -> list[TextPart]:
+        bounds.append(bound)
+        return [TextPart(np.array([n], np.int32), 10, 5, 0, 10.0) for n in range(workers)]
+
+    tree = best_tree(cell, 4, counts, CostModel(0.0, 1.0, 0.0, 0.0).rates(sample), by_text)
+    assert [part.load for part in tree.by_text] == tree.loads.tolist() == [10.0] * 4
+    assert bounds == [40.0, np.inf, np.inf, np.inf]

@@ -91,3 +91,20 @@ def test_memory_is_that_of_the_folder(landing: Path) -> None:
         file.unlink()
     arrivals.look()
     assert not any(vars(arrivals)[name] for name in ("_seen", "_taken", "_unmatched"))
+
+
+def test_what_could_not_be_opened_waits_and_is_told_again(landing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        (landing / "objects" / f"{name}.csv").write_text("object_id")
+    monkeypatch.setattr("pststream.pipeline.arrivals.AGAIN_SECONDS", 0.2)
+    arrivals = Arrivals(str(landing))
+    arrivals.look()
+    paths = arrivals.look()["objects"]
+    arrivals.took(paths, [paths[1]])
+    arrivals.matched()
+    assert (arrivals.look(), arrivals.waiting) == ({}, 1)
+    time.sleep(0.25)
+    assert arrivals.look() == {"objects": [paths[1]]}
+    arrivals.took(paths[1:])
+    arrivals.matched()
+    assert (arrivals.look(), arrivals.waiting) == ({}, 0)

@@ -182,6 +182,30 @@ def test_an_error_of_ours_stays_with_its_sink(busy_home: Home) -> None:
     assert (row["state"], row["reason"]) == ("failed", "ValueError")
 
 
+def test_what_was_told_before_a_fault_is_not_told_again(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two notes of a place, a fault that is not the sink's ends the run."""
+    letters: list[Any] = []
+
+    def breaks(home: Home, rows: list[dict[str, Any]]) -> None:
+        letters.append(rows)
+        raise RetryableError("the store does not answer", "run this again")
+
+    class Refusing(Memory):
+        def deliver(self, batch: Batch) -> list[Refusal]:
+            found = super().deliver(batch)
+            return [Refusal(batch.messages[0], "no")] if len(self.batches) == 3 else found
+
+    monkeypatch.setattr("pststream.pipeline.courier.bury", breaks)
+    sink = Refusing(most_messages=1)
+    assert told(busy_home, {"a": sink})["a"]["state"] == "failed"
+    assert (len(sink.batches), len(letters)) == (3, 1)
+    monkeypatch.undo()
+    again = Memory()
+    told(busy_home, {"a": again})
+    first = {body["id"] for body in sink.bodies[:2]}
+    assert len(first) == 2 and not first & {body["id"] for body in again.bodies}
+
+
 def test_a_place_that_cannot_be_noted_is_a_failure(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was told until then counts; it is not as if another delivered."""
 

@@ -40,7 +40,7 @@ def landed(folder: Path, **files: str) -> list[str]:
 
 
 def assert_right(home: Home, paths: list[str]) -> None:
-    found = local_files.hashed(home, paths, tolerant=False)
+    found = local_files.hashed(home, local_files.stamps_of(paths), tolerant=False)
     assert [(one.path, one.sha256, one.bytes) for one in found] == [
         (path, sha256_of(path), Path(path).stat().st_size) for path in paths
     ]
@@ -87,8 +87,8 @@ def test_what_is_gone_is_forgotten(home: Home, tmp_path: Path, read: list[str]) 
     assert_right(home, paths)
     Path(paths[0]).unlink()
     with pytest.raises(InputFileError):
-        local_files.hashed(home, paths, tolerant=False)
-    assert [one.path for one in local_files.hashed(home, paths, tolerant=True)] == paths[1:]
+        local_files.hashed(home, local_files.stamps_of(paths), tolerant=False)
+    assert [one.path for one in local_files.hashed(home, local_files.stamps_of(paths), tolerant=True)] == paths[1:]
     assert_right(home, paths[1:])
     assert set(spool.read_learnt(home)) == {paths[1], "s3://bucket/key"}
 
@@ -98,7 +98,7 @@ def test_a_folder_above_a_link_is_that_of_its_target(home: Home, tmp_path: Path,
     (tmp_path / "far" / "a").write_text("far")
     (tmp_path / "link").symlink_to(tmp_path / "far" / "below")
     (tmp_path / "a").write_text("near")
-    (found,) = local_files.hashed(home, [str(tmp_path / "link" / ".." / "a")], tolerant=False)
+    (found,) = local_files.hashed(home, local_files.stamps_of([str(tmp_path / "link" / ".." / "a")]), tolerant=False)
     assert Path(found.path).read_text() == "far" and found.sha256 == sha256_of(str(tmp_path / "far" / "a"))
 
 

@@ -109,3 +109,16 @@ def test_temporary_files_are_gone(busy_home: Home, monkeypatch: pytest.MonkeyPat
     assert np.any([path.suffix == ".npy" for path in folder.rglob("*")])
     begun.close()
     assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+@pytest.mark.parametrize("seconds", [1, 60, 86_400])
+def test_what_sinks_were_told_long_ago_is_not_read(busy_home: Home, limit: int, seconds: int) -> None:
+    whole = Outbox(busy_home)
+    for first in whole.batches.tolist():
+        late = Outbox(busy_home, first, seconds)
+        assert late.batches.tolist()[-1] == whole.batches.tolist()[-1]
+        for batch in whole.batches[whole.batches >= first].tolist():
+            told = [[m.body for m in box.messages(batch, Limit(limit, seconds))] for box in (late, whole)]
+            assert told[0] == told[1]
+    assert len(Outbox(busy_home, int(whole.batches[-1]), 1).batches) == 1

@@ -64,7 +64,7 @@ def test_the_fast_way_gives_up_or_agrees_with_the_exact_one(lines: list[str]) ->
     content = [line.encode() for line in lines]
     rows = list(range(1, len(lines) + 1))
     fast = json_reader._by_arrow("x", NAMES, {"lon"}, rows, content)
-    exact = json_reader._by_python("x", NAMES, rows, content)
+    exact = json_reader._by_python("x", NAMES, {"lon"}, rows, content)
     if fast is not None:
         assert not exact.rejected
         assert as_texts(fast) == as_texts(exact)
@@ -105,7 +105,7 @@ class Stream:
 def test_an_odd_line_after_the_sample_of_types(line: str, usual: str) -> None:
     lines = [*[usual.encode()] * 101, line.encode()]
     fast = json_reader._by_arrow("x", NAMES, {"lon"}, list(range(102)), lines)
-    exact = json_reader._by_python("x", NAMES, list(range(102)), lines)
+    exact = json_reader._by_python("x", NAMES, {"lon"}, list(range(102)), lines)
     assert fast is None or (not exact.rejected and as_texts(fast) == as_texts(exact))
 
 
@@ -206,3 +206,9 @@ def test_a_field_that_is_missing_here_and_there_is_null(tmp_path: Path) -> None:
     (chunk,) = read_chunks(path, None, SOURCES)
     assert as_texts(chunk) == {1: ["1", "2", None], 3: ["2", None, "tea"]}
     assert [reject.row for reject in chunk.rejected] == [2]
+
+
+def test_nan_is_no_id_and_no_text() -> None:
+    lines = [b'{"id": NaN, "lon": NaN, "text": -Infinity}', b'{"id": "NaN", "lon": 1, "text": "Infinity"}']
+    chunk = json_reader._by_python("x", ["id", "lon", "text"], {"lon"}, [1, 2], lines)
+    assert chunk.table.to_pydict() == {"id": [None, "NaN"], "lon": ["NaN", "1"], "text": [None, "Infinity"]}

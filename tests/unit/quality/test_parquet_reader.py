@@ -156,3 +156,17 @@ def test_nanoseconds_of_requests(tmp_path: Path) -> None:
     (records,) = read_records(f"{tmp_path}/x.parquet", None)
     assert [record["at"].year for record in records.records] == [1677, 1970]
     assert records.records[1]["at"].microsecond == 1
+
+
+def test_a_value_beyond_the_calendar_costs_its_row(tmp_path: Path) -> None:
+    times = pa.array([0, 2**62 // 1000, None], pa.timestamp("ms"))
+    nested = pa.array([[1], [2], [3]], pa.list_(pa.timestamp("ns")))
+    table = pa.table({"subscription_id": ["a", "b", "c"], "created_at": times, "seen": nested})
+    pq.write_table(table, tmp_path / "x.parquet", version="2.6")
+    (chunk,) = parquet_reader.read_parquet_records(f"{tmp_path}/x.parquet", {})
+    found = {(reject.row, reject.field, reject.reason) for reject in chunk.rejected}
+    assert (2, "created_at", "time_out_of_range") in found
+    assert [record["subscription_id"] for record in chunk.records] == [
+        "abc"[row - 1] for row in chunk.rows if row not in {row for row, *_ in found}
+    ]
+    assert sorted([*chunk.rows, *(row for row, *_ in found)]) == [1, 2, 3]

@@ -9,10 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pststream import names
 from pststream.quality.chunks import RecordChunk
 from pststream.quality.readers import read_records
 from pststream.quality.reasons import REASONS, REJECTED, Reject
 from pststream.quality.requests import REQUESTS, parse_requests
+from pststream.quality.values import NotFinite
+from pststream.state.data_files import FileWriter, commit, data_files
+from pststream.state.home import Home
+from pststream.state.tables import TABLES
 from tests.oracles.text import term_id
 
 NOW = datetime(2026, 5, 1, 12, 30, 0, 5, tzinfo=UTC)
@@ -87,6 +92,24 @@ def test_an_end_that_means_never() -> None:
     assert found["expires_at"].year == 9999
 
 
+@pytest.mark.parametrize("end", ["9999-12-31T23:59:59.9999999Z", "9999-12-31T23:59:59.999001Z"])
+def test_the_last_moment_of_all_can_be_stored(tmp_path: Path, end: str) -> None:
+    """Bounds of files are rounded up to milliseconds, and the calendar ends with the year 9999."""
+    home = Home(str(tmp_path / "home"))
+    home.init()
+    ((found,), _) = parse([INSERT | {"expires_at": end}])
+    schema = TABLES[names.REQUESTS].schema
+    row = {name: found.get(name) for name in schema.names} | {"request_key": 1, "subscription_key": 1}
+    filled = {f.name: 0 if row[f.name] is None and pa.types.is_integer(f.type) else row[f.name] for f in schema}
+    writer = FileWriter(home.table(names.REQUESTS), schema)
+    writer.write(pa.RecordBatch.from_pylist([filled], schema=schema))
+    file = writer.close()
+    assert file is not None
+    commit(home, names.REQUESTS, [file], application="test", transaction=1)
+    (stored,) = data_files(home, names.REQUESTS)
+    assert stored.high["expires_at"] >= int(found["expires_at"].timestamp() * 1000) * 1000
+
+
 @pytest.mark.parametrize(
     ("changes", "field", "reason", "detail"),
     [
@@ -97,6 +120,9 @@ def test_an_end_that_means_never() -> None:
         ({"subscription_id": ""}, "subscription_id", "missing", ""),
         ({"subscription_id": True}, "subscription_id", "not_a_value", ""),
         ({"subscription_id": ["s"]}, "subscription_id", "not_a_value", ""),
+        ({"subscription_id": float("nan")}, "subscription_id", "not_a_value", ""),
+        ({"subscription_id": NotFinite("NaN")}, "subscription_id", "not_a_value", ""),
+        ({"keywords": NotFinite("NaN")}, "keywords", "not_a_value", ""),
         ({"keywords": None}, "keywords", "missing", ""),
         ({"keywords": ""}, "keywords", "missing", ""),
         ({"keywords": ["tea"]}, "keywords", "not_a_value", ""),

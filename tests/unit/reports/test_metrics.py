@@ -100,5 +100,5 @@ def test_the_command(hand_home: Home, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("argument", ["--out=/nowhere/at/all.prom"])
-def test_a_file_that_cannot_be_written_is_a_failure(hand_home: Home, argument: str) -> None:
-    assert run_here("metrics", "--home", hand_home.path, argument).code == 1
+def test_a_file_that_cannot_be_written_is_bad_usage(hand_home: Home, argument: str) -> None:
+    assert run_here("metrics", "--home", hand_home.path, argument).code == 2

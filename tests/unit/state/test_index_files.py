@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from pststream import names
 from pststream.domain.plan import DispatchGrid, space_plan
 from pststream.errors import PstError
-from pststream.state.data_files import DataFile, commit
+from pststream.state import control
+from pststream.state.data_files import DataFile, commit, data_files
 from pststream.state.home import Home
-from pststream.state.index_files import SMALL_BYTES, IndexFile, index_files, segment_files
+from pststream.state.index_files import SMALL_BYTES, IndexFile, forget_older, index_files, segment_files
 from pststream.state.plans import Retiring, save_plan
 
 PLAN = space_plan("grid", DispatchGrid(0.0, 0.0, 1.0, 1.0, 1, 1), np.zeros(1), np.zeros(1), 1)
@@ -48,6 +49,17 @@ def test_files_by_plan(tmp_path: Path) -> None:
     assert plans_of_files(home, 3)["both"] == 3
     with pytest.raises(PstError, match="both"):
         index_files(home, 2)
+
+
+def test_what_a_killed_planner_did_not_take_out_is(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.init()
+    held = [file(home, name, 0, 1, 1, index) for name, index in (("old", 1), ("now", 3), ("next", 4))]
+    commit(home, names.WORKER_INDEX, held, application="test", transaction=1)
+    for _ in range(2):
+        forget_older(home, 3)
+        assert sorted(f.path for f in data_files(home, names.WORKER_INDEX)) == ["next", "now"]
+    assert control.version(home, names.WORKER_INDEX) == 2, "the second time there was nothing to do"
 
 
 def small(worker: int, key: int, plan: int = 1, size: int = 1, rows: int = 1) -> IndexFile:

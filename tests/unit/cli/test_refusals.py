@@ -1,0 +1,81 @@
+"""What is given and would do nothing is refused, before anything is done; what is bad is told as JSON too."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pststream.reports.ledgers import step_seconds
+from tests.commands import new_home, run_here
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("dead-letters replay --limit 10", "--limit is not of dead-letters replay"),
+        ("plans list --out x.html", "--out is not of plans list"),
+        ("plans show --planners grid", "--planners is not of plans show"),
+        ("balance check --apply", "--apply is not of balance check"),
+        ("balance history --page x.html", "--page is not of balance history"),
+        ("balance retire --sigma 2", "--sigma is not of balance retire"),
+        ("ingest requests x.jsonl --column lon=x", "--column is not of ingest requests"),
+        ("ingest objects x.csv --column text=a --column text=b", "text is given twice"),
+        ("ingest objects x.csv --constant object_id=x", "one id cannot be that of all rows"),
+        ("run landing --watch --strict", "--strict is not of run --watch"),
+        ("rejects --reason lat", "no such reason"),
+        ("metrics --out .", "is a folder"),
+        ("report --out .", "is a folder"),
+        ("plans compare --out nowhere/x.html", "there is no folder nowhere"),
+        ("match --max-objects abc", "'abc' is not a whole number"),
+        ("generate objects --count 1 --out x.csv --seed -1", "-1 is less than 0"),
+        ("plan --timezone", "unrecognized arguments"),
+    ],
+)
+def test_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, told: str) -> None:
+    new_home(tmp_path / "home")
+    (tmp_path / "landing").mkdir()
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    result = run_here(*command.split(), "--home", "home", "--json")
+    assert result.code == 2
+    assert told in json.loads(result.out)["error"]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_landing_folder_that_is_not_there_makes_no_home(tmp_path: Path) -> None:
+    assert run_here("run", tmp_path / "typo", "--home", tmp_path / "home").code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_demo_takes_no_home_for_its_own(tmp_path: Path) -> None:
+    new_home(tmp_path / "home")
+    (tmp_path / "landing").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    result = run_here("demo", "--out", tmp_path)
+    assert (result.code, "with other things in it" in result.err) == (2, True)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_doctor_tells_of_settings_that_stop_every_other_command(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home")
+    for content, key in (("workers = 0", "workers"), ('timezone = "Nope"', "timezone"), ('sigma = "2"', "sigma")):
+        (home.path / "pststream.toml").write_text(content + "\n")
+        checks = {check["name"]: check for check in home.run("doctor", code=2)["checks"]}
+        assert not checks["settings"]["ok"] and key in checks["settings"]["detail"]
+        assert run_here("status", "--home", home.path).code == 2
+
+
+def test_a_dry_run_replaces_no_other_file(tmp_path: Path) -> None:
+    from pststream.errors import UsageError
+    from pststream.pipeline.proposal import Decision, Proposal, write_proposal
+
+    (tmp_path / "posts.csv").write_text("object_id")
+    with pytest.raises(UsageError, match="of another kind"):
+        write_proposal(tmp_path / "posts.csv", Proposal("local", 1, "", Decision("", 1.0)))
+    assert (tmp_path / "posts.csv").read_text() == "object_id"
+
+
+def test_cpu_seconds_are_no_step() -> None:
+    told = json.dumps({"match": 1.5, "save": 0.5, "dispatch_cpu": 7.0, "index_cpu": 1.0, "odd": None})
+    assert step_seconds(told) == {"match": 1.5, "save": 0.5}
+    assert step_seconds(None) == step_seconds("[1") == step_seconds("[1]") == {}
