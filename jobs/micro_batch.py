@@ -50,10 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tell_since(home: Home, since: dt.datetime, result: dict[str, Any]) -> None:
-    told = done_since(home, since)
+    told, own = done_since(home, since), result["match"]
     for kind, figures in told["ingest"].items():
         result["ingest"][kind] = result["ingest"].get(kind, {}) | figures
-    result["match"] |= told["match"]
+    mine = {batch["batch_id"] for batch in own["batches"]}  # whatever the clocks say, they are of this run
+    own["batches"] = [batch for batch in told["batches"] if batch["batch_id"] not in mine] + own["batches"]
 
 
 if __name__ == "__main__":

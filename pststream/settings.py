@@ -18,7 +18,6 @@ from pststream.storage.addresses import normal
 from pststream.storage.files import files_at
 
 FILE = "pststream.toml"
-ENVIRONMENT = "the environment"
 
 LONGEST_SECONDS = 300 * 366 * 86_400
 """300 years: times from 1900 on less so many are times still."""
@@ -143,7 +142,7 @@ def _sources(home: Any, known: dict[str, Any], arguments: dict[str, Any]) -> lis
     environment = {
         name: os.environ[f"PSTSTREAM_{name.upper()}"] for name in known if f"PSTSTREAM_{name.upper()}" in os.environ
     }
-    sources.append((ENVIRONMENT, environment))
+    sources.append(("the environment", environment))
     sources.append(("the arguments", {name: value for name, value in arguments.items() if value is not None}))
     return sources
 
@@ -151,8 +150,6 @@ def _sources(home: Any, known: dict[str, Any], arguments: dict[str, Any]) -> lis
 def _typed(name: str, value: Any, kind: Any, source: str) -> Any:
     kind = {"int": int, "float": float, "str": str}.get(kind, kind)
     if isinstance(value, bool) or (kind is str and not isinstance(value, str)):
-        raise SettingError(name, f"{value!r} in {source} is not {_a(kind)}")
-    if isinstance(value, str) and kind is not str and source != ENVIRONMENT:
         raise SettingError(name, f"{value!r} in {source} is not {_a(kind)}")
     if isinstance(value, float) and kind is int:
         raise SettingError(name, f"{value!r} in {source} is not {_a(kind)}")
@@ -217,7 +214,7 @@ def _check(settings: Settings) -> None:
     ):
         if not 0 <= getattr(settings, name) <= LONGEST_SECONDS:
             raise SettingError(name, f"{getattr(settings, name)} is out of range")
-    if settings.cost_match > 1000 * settings.cost_posting:
+    if settings.cost_match > 1000 * settings.cost_posting > 0:
         # The sample counts a match as so many postings.
         raise SettingError("cost_match", f"{settings.cost_match} is more than 1000 times cost_posting")
     try:

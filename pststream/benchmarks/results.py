@@ -59,15 +59,16 @@ nodes where that evens their loads. On evenly mixed synthetic cities that is wor
 is not there to be had with such an index. What is left between planners that divide space is how well the model tells
 a worker's load (within 3% to 5%, when nothing else runs): they change places from one size to the next.
 
-Of the run of `planners-large` shown here, `q1_5m`, `q2_5m` and `q2_10m` are left out: other work ran on the machine
-meanwhile (a little beside `q3_5m` too). An earlier run, one planner after the other, gave `hybrid` 1.032 and 1.035 of
-the best other planner on Q1 and Q2 at 5,000,000. `planners` and `scalability` were run before the constants of the
-model were measured anew. A correlation over plans that all balance well says little: their workers hardly differ.
+Two runs of `planners-large` on one machine differ by up to a tenth in these ratios, though each takes the least of four
+interleaved rounds: the one before this gave `hybrid` 0.994 of the best other planner on Q1 and 1.143 on Q3 at
+10,000,000. So 2% is less than what can be told here. A correlation over plans that all balance well says little: their
+workers hardly differ.
 
 Where load is crowded, `hybrid` gains. On real places (295,969 businesses of the USA from SimpleGeo, with holes in the
-map, one word in 59% of the rows; not shipped, measured by hand with the functions of `planners-large`, 5,000,000
-subscriptions at a `frequent_share` of 0.05, 8 workers, the least of three rounds) it does **1.27** of the best other
-planner on Q1 (315,036 against 248,873 objects/s, 425 matches each), 1.02 on Q2 and 0.98 on Q3.
+map, one word in 59% of the rows; not shipped, measured by hand with the functions of `planners-large`, at a
+`frequent_share` of 0.05, 8 workers, the least of three rounds) it does **1.16** of the best other planner on Q1 at
+10,000,000 subscriptions, **1.10** on Q2 and **1.11** on Q3, at some 850 matches an object; at 5,000,000, with the
+model's constants of before, 1.27 on Q1, 1.02 on Q2 and 0.98 on Q3.
 
 The same holds for adjustment. In `drift` the plan that is never adjusted loses at most what `fixed_gain_if_even`
 says, so the paper's gain of 26% cannot be had there: tastes change what a region costs by too little. And in

@@ -99,6 +99,8 @@ def _assignments(option: str, texts: list[str]) -> list[tuple[str, str]]:
         field, equals, value = text.partition("=")
         if not equals or not value or field not in fields:
             raise UsageError(f"{option} {text}: not FIELD=VALUE", "fields: " + ", ".join(fields))
+        if (option, field) == ("--constant", "object_id"):
+            raise UsageError(f"{option} {text}: one id cannot be that of all rows", "--column object_id=@row")
         if field in found:
             raise UsageError(f"{option} {text}: {field} is given twice", "one source a field; text=a+b joins columns")
         found[field] = value

@@ -62,12 +62,15 @@ class Arrivals:
         return {kind: paths for kind, paths in ready.items() if paths}
 
     def took(self, paths: list[str], passed_over: Collection[str] = ()) -> None:
-        """These were ingested, as they were at the last look; but those of `passed_over` (absolute paths) could not be
-        opened: they are told again after a while, and wait until then.
+        """These were ingested, as they were at the last look; but those of `passed_over` (absolute paths) could not
+        be opened or changed meanwhile: they are told again after a while, or when they change, and wait until then.
         """
         self._taken.update({path: self._seen[path] for path in paths})
         again = time.monotonic() + AGAIN_SECONDS
-        self._passed_over.update({path: again for path in paths if str(Path(path).absolute()) in passed_over})
+        for path in paths:
+            self._passed_over.pop(path, None)
+            if str(Path(path).absolute()) in passed_over:
+                self._passed_over[path] = again
 
     def matched(self) -> None:
         """All that was ingested is matched."""

@@ -98,7 +98,7 @@ def ingest(
                     taking.take(part)
         finally:
             spool.tidy(home)
-    taken = {one.path for one in offered}
+    taken = {one.path for one in offered} - set(taking.left)
     passed_over = [path for path in map(str, map(Path.absolute, map(Path, wanted))) if path not in taken]
     pending = [one for source in sources for one in source.pending(settings.pending_seconds)]
     for one in pending[:MOST_PENDING]:
@@ -122,6 +122,7 @@ class _Taking:
         self._hold_unreadable, self._progress = hold_unreadable, progress
         self.done: list[dict[str, Any]] = []
         self.held: list[dict[str, Any]] = []
+        self.left: list[str] = []
         self.skipped = 0
 
     def known(self, offered: Collection[str]) -> set[str]:
@@ -141,22 +142,27 @@ class _Taking:
             return
         staged = _staged(home, settings, files, self._hold_unreadable)
         changed = [file for file in files if has_changed(file["path"], stamps or {})]
-        self._leave(changed)
+        self._leave(changed, offered)
         files, staged = _without(changed, files, staged)
         if not files:
             return
         held, changed = gate(home, settings, files, staged, ledger.watermark())
         for hold in held:
             self._progress(plain(f"{hold['path']}: held in quarantine: {'; '.join(hold['reasons'])}"))
-        self._leave(changed)
+        self._leave(changed, offered)
         self.held += held
         files, staged = _without([*held, *changed], files, staged)
         if files:
             self.done += _begin(home, settings, files, staged, ledger, self._progress)
 
-    def _leave(self, changed: Sequence[File]) -> None:
+    def _leave(self, changed: Sequence[File], offered: Sequence[Offered]) -> None:
+        """Leave files, and others that were as these were, for the next time."""
         for file in changed:
-            self._progress(plain(f"{file['path']}: left for the next time, as it changed while it was read"))
+            reason = "it changed while it was read"
+            if not self._hold_unreadable:
+                raise RetryableError(f"{file['path']}: {reason}", "run this again when nobody writes to it")
+            self._progress(plain(f"{file['path']}: left for the next time, as {reason}"))
+            self.left += [one.path for one in offered if one.sha256 == file["sha256"]]
 
     def _new(self, offered: Sequence[Offered], ledger: Ledger) -> list[File]:
         """Ledger rows of the files whose content is new."""
@@ -265,21 +271,26 @@ def _begin(
     """
     files = [file | {"options": _with_lateness(file["options"], settings)} for file in files]
     kept = [{name: getattr(one, name) for name in _KEPT} for one in staged]
-    home.files.write(f"{STAGING}/{KEPT}", json.dumps({"ingest_id": files[0]["ingest_id"], "staged": kept}).encode())
+    held = {"of": [file["sha256"] for file in files], "staged": kept, "bytes": _bytes(staged)}
+    home.files.write(f"{STAGING}/{KEPT}", json.dumps(held).encode())
     control.append(home, names.FILES, files)
     crash_point("ingest.started")
     return _told(home, settings, files, staged, ledger, progress)
 
 
 def _kept(home: Home, files: list[File]) -> list[Staged] | None:
-    """What an ingest that was killed had read, if all of it is there."""
+    """What an ingest of these files that was killed had read, if all of it is there, byte for byte as many."""
     try:
         found = json.loads(home.files.read(f"{STAGING}/{KEPT}"))
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):
         return None
     staged = [Staged(**one) for one in found["staged"]]
-    there = sizes([one.path for one in staged if one.rows])
-    return staged if found["ingest_id"] == files[0]["ingest_id"] and None not in there else None
+    same = found["of"] == [file["sha256"] for file in files]
+    return staged if same and _bytes(staged) == found["bytes"] else None
+
+
+def _bytes(staged: list[Staged]) -> list[int | None]:
+    return sizes([one.path for one in staged if one.rows])
 
 
 def _with_lateness(options: str, settings: Settings) -> str:

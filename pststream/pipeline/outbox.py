@@ -38,6 +38,7 @@ from pststream.errors import PstError
 from pststream.pipeline.sorted_rows import SortedRows
 from pststream.reports.pairs import opened
 from pststream.reports.reading import Reader, iso
+from pststream.settings import LONGEST_SECONDS
 from pststream.state.home import Home
 
 WINDOW = 65_536
@@ -68,7 +69,8 @@ class Outbox:
         self._reader = Reader(home)
         rows = self._done(pds.field("batch_id") >= first)
         if first and window_seconds and rows.num_rows:
-            since = pc.min(rows.column("started_at")).as_py() - dt.timedelta(seconds=window_seconds)
+            window = dt.timedelta(seconds=min(window_seconds, LONGEST_SECONDS))
+            since = pc.min(rows.column("started_at")).as_py() - window
             earlier = self._done((pds.field("batch_id") < first) & (pds.field("started_at") >= since))
             rows = pa.concat_tables([earlier, rows])
         self.batches: np.ndarray = rows.column("batch_id").to_numpy()

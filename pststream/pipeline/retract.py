@@ -25,6 +25,7 @@ from pststream.state.session import get_context
 from pststream.state.slices import Range, Slice, read_slices, tasks_of
 
 PART_PAIRS = 2_000_000
+MOST_PARTS = 1_000
 PAIR_BYTES = 4
 """Of a pair in a file of `matches`, at least about."""
 
@@ -54,7 +55,7 @@ def retract(home: Home, settings: Settings, work: Work, last: dt.datetime | None
     earlier = Range("batch_id", -1, work.batch_id - 1)
     found = [f for f in earlier.files(data_files(home, names.MATCHES)) if f.may_hold("ts", first, names.NEVER_US)]
     tasks = tasks_of(located(home, names.MATCHES, found))
-    parts = max(1, sum(file.bytes for file in found) // (PAIR_BYTES * PART_PAIRS))
+    parts = min(max(1, sum(file.bytes for file in found) // (PAIR_BYTES * PART_PAIRS)), MOST_PARTS)
     paths = tuple(path for path, _ in located(home, names.WORKER_INDEX, deletions))
     done = run_shuffled(
         get_context(settings),
@@ -92,7 +93,7 @@ def _hit(
         pairs = rows.select(["object_key", "object_id", "ts", "retracted"]).take(pa.array(row[hit]))
         pairs = pairs.append_column("subscription_key", pa.array(subscriptions[hit]))
         part = pairs.column("object_key").to_numpy() % parts
-        for number in range(parts):
+        for number in np.unique(part).tolist():
             yield number, 0, pairs.filter(pa.array(part == number))
 
 

@@ -44,7 +44,8 @@ def run(
         failures = []
         for kind in KINDS:
             folder = f"{landing.rstrip('/')}/{kind}"
-            if in_bucket or any(has_format(path, options.format) for path in files_below(folder)):
+            format = options.format if kind == "objects" else None
+            if in_bucket or any(has_format(path, format) for path in files_below(folder)):
                 try:
                     taken[kind] = take_in(home, settings, kind, [folder], options, progress)
                 except RetryableError as error:  # a store that gives none of one kind holds nothing else back

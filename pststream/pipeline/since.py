@@ -20,14 +20,14 @@ from pststream.state.ledger import files_where, settled
 def done_since(home: Home, since: dt.datetime) -> dict[str, Any]:
     """The batches that were done at `since` or later, and the files that were taken in, in the words of `run`.
 
-    Returns {"ingest": {kind: {"files", "rows", "accepted", "rejected", "rejects_by_reason"}}, "match": {"batches",
-    "objects", "matches"}}; a kind without such files is left out.
+    Returns {"ingest": {kind: {"files", "rows", "accepted", "rejected", "rejects_by_reason"}},
+    "batches": as `match` has them}; a kind without such files is left out.
     """
     batches = settled(home, names.BATCHES, "batch_id", filter=pds.field("finished_at") >= since).to_pylist()
     done = [summary(batch) for batch in batches if batch["status"] == "done"]
     files = [file for file in files_where(home, pds.field("at") >= since) if file["status"] == "done"]
     ingest = {kind: _ingested(home, mine) for kind in KINDS if (mine := [f for f in files if f["kind"] == kind])}
-    return {"ingest": ingest, "match": {"batches": done} | {n: sum(b[n] for b in done) for n in ("objects", "matches")}}
+    return {"ingest": ingest, "batches": done}
 
 
 def _ingested(home: Home, files: list[dict[str, Any]]) -> dict[str, Any]:

@@ -79,8 +79,6 @@ class ObjectOptions:
             number = numbers_of(pa.array([value]))[0]
             if not abs(number) <= _RANGES[name]:
                 raise UsageError(f"constant {name}={value}: not a number within ±{_RANGES[name]:g}")
-        if name == "object_id":
-            raise UsageError("one id cannot be that of all rows", f"--column object_id={ROW} numbers them")
         if name == "ts":
             time = read_time(value, self.timezone)
             if time is None or not EARLIEST_US <= time < LATEST_US:

@@ -140,12 +140,12 @@ class Ledger:
         return sum(f["accepted"] for f in self.done("requests") if after < key(f["file_seq"], _MAX_ROW) <= to)
 
     def horizon(self, lateness: dt.timedelta) -> dt.datetime | None:
-        """No object that is still to be matched has a lesser ts; None: no such bound. A file that waits was judged by
-        the lateness of its time.
+        """No object that is still to be matched has a lesser ts; None: no such bound. A file that waits, or that an
+        ingest has begun with, is judged by the lateness of its time.
         """
         waiting = [f for f in self.done("objects") if key(f["file_seq"], f["rows"]) > self.objects_matched]
         bound = waiting[0]["watermark"] if waiting else self.watermark()
-        own = [json.loads(f["options"]).get("lateness_seconds", 0) for f in waiting]
+        own = [json.loads(f["options"]).get("lateness_seconds", 0) for f in [*waiting, *self.unfinished_ingest()]]
         return bound - max(lateness, dt.timedelta(seconds=max(own, default=0))) if bound is not None else None
 
 

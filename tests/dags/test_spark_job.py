@@ -112,11 +112,12 @@ def test_counts_of_a_run_are_summed() -> None:
         },
         "table_version": 12,
         "balance": {"violated": False},
+        "home": "/h",
     }
     summary = summarize_batches({"exit_code": 3, "result": result})
     assert summary == {
         "batches": 2, "batch_id": 2, "plan_version": 3, "table_version": 12, "seconds": 4.0,
-        "balance": {"violated": False},
+        "balance": {"violated": False}, "home": "/h",
         "objects": 10, "discarded": 2, "requests": 4, "matches": 8, "retractions": 0,
         "files": 2, "files_pending": 6, "accepted": 12, "rejected": 6, "rejects_by_reason": {"late": 5, "duplicate": 1},
     }  # fmt: skip

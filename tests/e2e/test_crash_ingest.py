@@ -113,11 +113,12 @@ def test_a_killed_ingest_is_finished_as_it_was_begun(tmp_path: Path, step: str) 
     home = home_for(tmp_path / "home", world)
     home.ingest("requests", world.requests)
     home.ingest("objects", world.objects[:2])
-    landed = tmp_path / f"landed{world.objects[2].suffix}"
+    landed = tmp_path / f"landed{''.join(world.objects[2].suffixes)}"
     landed.write_bytes(world.objects[2].read_bytes())
     assert home.crash(f"ingest.{step}", "ingest", "objects", landed).code == KILLED
     landed.unlink()
     home.set(lateness_seconds=1)
+    home.run("maintain")
     assert home.ingest("objects", world.objects[:2])["files_skipped"] == 2
     home.match()
     assert_as_the_twin(home, world.log, world.lateness_seconds)

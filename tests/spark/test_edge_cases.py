@@ -8,7 +8,7 @@ import pytest
 from tests.commands import Home, new_home
 from tests.oracles import twin
 from tests.oracles.twin import LogFile
-from tests.worlds import write_rows
+from tests.worlds import moment, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -230,3 +230,20 @@ def _assert_as_by_hand(home: Home) -> None:
     pairs = [(object_id, subscription_id) for object_id, _, subscription_id in home.exported()]
     assert len(pairs) == len(set(pairs))
     assert found_by(pairs) == expected()
+
+
+def test_a_format_of_run_is_that_of_the_objects(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home", planner="grid", workers=2, lateness_seconds=60)
+    landing = tmp_path / "landing"
+    for kind in ("objects", "requests"):
+        (landing / kind).mkdir(parents=True)
+    asked = {"op": "insert", "subscription_id": "s", "keywords": "tea", "bbox": [0, 0, 9, 9]}
+    asked |= {"created_at": moment(-1)}
+    write_rows(landing / "requests" / "r.jsonl", [asked])
+    row = {"ts": moment(0), "lon": 1.0, "lat": 1.0, "text": "tea"}
+    write_rows(landing / "objects" / "left.jsonl", [row | {"object_id": "left"}])
+    assert set(home.run("run", landing, "--format", "csv")["ingest"]) == {"requests"}
+    write_rows(landing / "objects" / "taken.csv", [row | {"object_id": "taken"}])
+    told = home.run("run", landing, "--format", "csv")
+    assert (told["ingest"]["objects"]["files"], told["match"]["matches"]) == (1, 1)
+    assert [one for one, *_ in home.exported()] == ["taken"]

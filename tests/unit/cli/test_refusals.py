@@ -58,7 +58,7 @@ def test_a_demo_takes_no_home_for_its_own(tmp_path: Path) -> None:
 
 def test_doctor_tells_of_settings_that_stop_every_other_command(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home")
-    for content, key in (("workers = 0", "workers"), ('timezone = "Nope"', "timezone"), ('sigma = "2"', "sigma")):
+    for content, key in (("workers = 0", "workers"), ('timezone = "Nope"', "timezone"), ('sigma = "two"', "sigma")):
         (home.path / "pststream.toml").write_text(content + "\n")
         checks = {check["name"]: check for check in home.run("doctor", code=2)["checks"]}
         assert not checks["settings"]["ok"] and key in checks["settings"]["detail"]

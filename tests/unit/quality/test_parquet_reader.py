@@ -160,13 +160,8 @@ def test_nanoseconds_of_requests(tmp_path: Path) -> None:
 
 def test_a_value_beyond_the_calendar_costs_its_row(tmp_path: Path) -> None:
     times = pa.array([0, 2**62 // 1000, None], pa.timestamp("ms"))
-    nested = pa.array([[1], [2], [3]], pa.list_(pa.timestamp("ns")))
-    table = pa.table({"subscription_id": ["a", "b", "c"], "created_at": times, "seen": nested})
+    table = pa.table({"subscription_id": ["a", "b", "c"], "created_at": times})
     pq.write_table(table, tmp_path / "x.parquet", version="2.6")
     (chunk,) = parquet_reader.read_parquet_records(f"{tmp_path}/x.parquet", {})
-    found = {(reject.row, reject.field, reject.reason) for reject in chunk.rejected}
-    assert (2, "created_at", "time_out_of_range") in found
-    assert [record["subscription_id"] for record in chunk.records] == [
-        "abc"[row - 1] for row in chunk.rows if row not in {row for row, *_ in found}
-    ]
-    assert sorted([*chunk.rows, *(row for row, *_ in found)]) == [1, 2, 3]
+    assert [(one.row, one.field, one.reason) for one in chunk.rejected] == [(2, "created_at", "time_out_of_range")]
+    assert (chunk.rows, [record["subscription_id"] for record in chunk.records]) == ([1, 3], ["a", "c"])
