@@ -3,7 +3,7 @@
 Files are read into staged files before anything is written, so a file that cannot be read changes nothing. The landing
 gate holds the files that fail as wholes. Then the ledger gets a row for each other file (`started`), the log judges the
 rows, the tables get them, and the ledger another row for each file (`done`). An ingest that was left unfinished is
-finished first, from the same files.
+finished first: from what it had read, or from the same files if that is not there any more.
 """
 
 import datetime as dt
