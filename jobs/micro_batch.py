@@ -55,6 +55,7 @@ def _tell_since(home: Home, since: dt.datetime, result: dict[str, Any]) -> None:
         result["ingest"][kind] = result["ingest"].get(kind, {}) | figures
     mine = {batch["batch_id"] for batch in own["batches"]}  # whatever the clocks say, they are of this run
     own["batches"] = [batch for batch in told["batches"] if batch["batch_id"] not in mine] + own["batches"]
+    own |= {name: sum(batch[name] for batch in own["batches"]) for name in ("objects", "matches")}
 
 
 if __name__ == "__main__":

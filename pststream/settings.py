@@ -9,7 +9,7 @@ import tomllib
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pststream import names
 from pststream.errors import SettingError
@@ -217,9 +217,12 @@ def _check(settings: Settings) -> None:
     if settings.cost_match > 1000 * settings.cost_posting > 0:
         # The sample counts a match as so many postings.
         raise SettingError("cost_match", f"{settings.cost_match} is more than 1000 times cost_posting")
+    check_zone(settings.timezone)
+
+
+def check_zone(name: str) -> ZoneInfo:
+    """The zone of an IANA name; raises SettingError."""
     try:
-        ZoneInfo(settings.timezone)
-    except (KeyError, ValueError, OSError):
-        raise SettingError(
-            "timezone", f"{settings.timezone!r} is not a known zone", "an IANA name, such as Europe/Paris"
-        ) from None
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise SettingError("timezone", f"{name!r} is not a known zone", "an IANA name, such as Europe/Paris") from None

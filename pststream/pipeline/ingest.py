@@ -16,6 +16,7 @@ from typing import Any
 
 from pststream import lineage, names
 from pststream.errors import HomeError, InputFileError, RetryableError
+from pststream.pipeline import staging
 from pststream.pipeline.accept import ROWS_OF, Accepted, Accepting, accept
 from pststream.pipeline.fetch import Offered, Source, copy_again
 from pststream.pipeline.gate import File, gate
@@ -33,12 +34,8 @@ from pststream.state.home import Home
 from pststream.state.ledger import Ledger, known_hashes
 from pststream.state.session import get_context
 from pststream.storage.addresses import in_bucket
-from pststream.storage.arrow import sizes
 
 Progress = Callable[[str], None]
-STAGING = "staging"
-KEPT = "staged.json"
-_KEPT = ("file_seq", "path", "rows", "last_row", "max_time")
 MOST_PENDING = 100
 """Pending files that are told of one by one."""
 
@@ -99,7 +96,7 @@ def ingest(
         finally:
             spool.tidy(home)
     taken = {one.path for one in offered} - set(taking.left)
-    passed_over = [path for path in map(str, map(Path.absolute, map(Path, wanted))) if path not in taken]
+    passed_over = [path for path in (str(Path(one).absolute()) for one in wanted) if path not in taken]
     pending = [one for source in sources for one in source.pending(settings.pending_seconds)]
     for one in pending[:MOST_PENDING]:
         progress(plain(f"{one['path']}: pending: {one['reason']}"))
@@ -206,7 +203,7 @@ def finish(home: Home, settings: Settings, progress: Progress) -> None:
     if not unfinished:
         return
     progress(f"finishing ingest {unfinished[0]['ingest_id']}, which was left unfinished")
-    staged = _kept(home, unfinished)
+    staged = staging.kept(home, unfinished)
     for file in unfinished if staged is None else ():
         if not _is_whole(home, file) and file["path"].startswith(names.BUCKETS):
             copy_again(home, file)
@@ -236,8 +233,8 @@ def _numbered(ledger: Ledger, files: list[File]) -> list[File]:
 
 def _staged(home: Home, settings: Settings, files: list[File], hold_unreadable: bool = False) -> list[Staged]:
     """Read the files of one kind into staged files, in their order."""
-    folder = f"{home.path}/{STAGING}"
-    _clear(home)
+    folder = staging.folder_of(home)
+    staging.clear(home)
     read = partial(stage_file, files[0]["kind"], folder, files[0]["at"])
     told = [file | {"path": spool.local_path(home, file)} for file in files]
     staged = sorted(run_tasks(get_context(settings), told, read), key=lambda one: one.file_seq)
@@ -248,11 +245,6 @@ def _staged(home: Home, settings: Settings, files: list[File], hold_unreadable: 
             raise InputFileError(file["path"], *one.problem[1:])
     crash_point("ingest.parsed")
     return staged
-
-
-def _clear(home: Home) -> None:
-    """Remove staged files."""
-    home.files.delete(home.files.names(STAGING))
 
 
 def _without(out: list[File], files: list[File], staged: list[Staged]) -> tuple[list[File], list[Staged]]:
@@ -266,31 +258,12 @@ def _without(out: list[File], files: list[File], staged: list[Staged]) -> tuple[
 def _begin(
     home: Home, settings: Settings, files: list[File], staged: list[Staged], ledger: Ledger, progress: Progress
 ) -> list[dict[str, Any]]:
-    """Write an ingest's files to the ledger, and take them in. From then on its staged files are kept until it is done:
-    it can be finished even if somebody changes the files that they were read from.
-    """
+    """Write an ingest's files to the ledger, and take them in; what was read of them is kept until they are done."""
     files = [file | {"options": _with_lateness(file["options"], settings)} for file in files]
-    kept = [{name: getattr(one, name) for name in _KEPT} for one in staged]
-    held = {"of": [file["sha256"] for file in files], "staged": kept, "bytes": _bytes(staged)}
-    home.files.write(f"{STAGING}/{KEPT}", json.dumps(held).encode())
+    staging.keep(home, files, staged)
     control.append(home, names.FILES, files)
     crash_point("ingest.started")
     return _told(home, settings, files, staged, ledger, progress)
-
-
-def _kept(home: Home, files: list[File]) -> list[Staged] | None:
-    """What an ingest of these files that was killed had read, if all of it is there, byte for byte as many."""
-    try:
-        found = json.loads(home.files.read(f"{STAGING}/{KEPT}"))
-    except (FileNotFoundError, ValueError):
-        return None
-    staged = [Staged(**one) for one in found["staged"]]
-    same = found["of"] == [file["sha256"] for file in files]
-    return staged if same and _bytes(staged) == found["bytes"] else None
-
-
-def _bytes(staged: list[Staged]) -> list[int | None]:
-    return sizes([one.path for one in staged if one.rows])
 
 
 def _with_lateness(options: str, settings: Settings) -> str:
@@ -316,7 +289,7 @@ def _take_in(
     """Judge and write the rows of the files of one ingest; returns their ledger rows, done. `ledger`: as it was before
     these files were done.
     """
-    context, folder = get_context(settings), f"{home.path}/{STAGING}"
+    context, folder = get_context(settings), staging.folder_of(home)
     kind, ingest_id = files[0]["kind"], files[0]["ingest_id"]
     watermarks = _watermarks(ledger, files, staged)
     # A file that was begun by an older version has no lateness of its own.
@@ -339,7 +312,7 @@ def _take_in(
     done = _done(files, of_file, {one.file_seq: one for one in accepted}, watermarks)
     control.append(home, names.FILES, [{k: v for k, v in f.items() if k != "reasons"} for f in done])
     crash_point("ingest.done")
-    _clear(home)
+    staging.clear(home)
     for file in done:
         progress(f"{file['path']}: {file['accepted']} accepted, {file['rejected']} rejected")
     return done

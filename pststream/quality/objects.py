@@ -12,8 +12,9 @@ from pststream.errors import UsageError
 from pststream.quality.chunks import Chunk
 from pststream.quality.faults import Faults
 from pststream.quality.reasons import rejected_batch
-from pststream.quality.times import EARLIEST_US, LATEST_US, check_zone, read_time, times_of
+from pststream.quality.times import EARLIEST_US, LATEST_US, read_time, times_of
 from pststream.quality.values import blank, is_plain, numbers_of, texts_of
+from pststream.settings import check_zone
 from pststream.text.tokenizer import terms_of
 
 FIELDS = ("object_id", "ts", "lon", "lat", "text")

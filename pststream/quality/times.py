@@ -2,13 +2,12 @@
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.errors import SettingError
 from pststream.kernels.times import NAIVE, UNREAD, ZONED, read_times
 from pststream.text.buffers import utf8_of
 
@@ -27,14 +26,6 @@ FAR_US = 2**62
 
 _MOST_MS = LAST_US // 1000
 _DAY_US = 86_400_000_000
-
-
-def check_zone(name: str) -> ZoneInfo:
-    """The zone of an IANA name; raises SettingError."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise SettingError("timezone", f"{name!r} is not a known zone", "an IANA name, such as Europe/Paris") from None
 
 
 def read_time(value: Any, zone: str = "UTC") -> int | None:

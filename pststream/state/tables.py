@@ -295,12 +295,7 @@ _TABLES = (
             Column("requests", pa.int64(), "requests in the range", True),
             Column("matches", pa.int64(), "pairs written", True),
             Column("retractions", pa.int64(), "pairs taken back", True),
-            Column(
-                "seconds",
-                pa.string(),
-                "JSON: seconds of each step; *_cpu: CPU seconds within them",
-                True,
-            ),
+            Column("seconds", pa.string(), "JSON: seconds of each step; *_cpu: CPU seconds within them", True),
             Column("started_at", TIME, "when it started"),
             Column("finished_at", TIME, "when it was done", True),
         ),

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pststream.errors import SettingError
-from pststream.quality.times import EARLIEST_US, EPOCH, FAR_US, LAST_US, check_zone, read_time, times_of
+from pststream.quality.times import EARLIEST_US, EPOCH, FAR_US, LAST_US, read_time, times_of
+from pststream.settings import check_zone
 from tests.oracles import rows as slow
 
 ZONES = st.one_of(

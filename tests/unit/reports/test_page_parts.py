@@ -119,6 +119,7 @@ def test_words_are_marked(text: str, keywords: str, marked: list[str]) -> None:
 
 def test_numbers_read_well() -> None:
     assert [short(v) for v in (None, 0, 950, 12_300, 4.56e6)] == ["–", "0", "950", "12.3\u202fk", "4.56\u202fM"]
+    assert [short(v) for v in (999.7, 999_700)] == ["1\u202fk", "1\u202fM"]
     assert [seconds(v) for v in (0.5, 12.34, 130, 7_260)] == [
         "0.50\u202fs",
         "12.3\u202fs",

@@ -128,6 +128,7 @@ def test_keywords_are_distinct_and_rare_ones_come_when_asked() -> None:
 
 def test_tastes_drift_by_a_tenth() -> None:
     tastes = [wide_regions(1, interval) for interval in range(4)]
+    assert all(np.array_equal(wide_regions(1, interval), tastes[interval]) for interval in (3, 1, 2, 0, 3))
     assert 25 < tastes[0].sum() < 75
     assert [(a != b).sum() for a, b in zip(tastes, tastes[1:])] == [10, 10, 10]
     lon, lat = np.random.default_rng(1).uniform(0, 10, (2, 5_000))
