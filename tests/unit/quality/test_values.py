@@ -62,3 +62,7 @@ def test_values_that_are_neither(values: Any) -> None:
 def test_blank_values() -> None:
     assert blank(pa.array(["", " \t", None, "x", "0"])).tolist() == [True, True, True, False, False]
     assert blank(pa.array([None, 0])).tolist() == [True, False]
+
+
+def test_nan_and_infinities_are_no_texts() -> None:
+    assert texts_of(pa.array([1.0, math.nan, math.inf, -math.inf, None])).to_pylist() == ["1", None, None, None, None]
