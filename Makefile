@@ -72,7 +72,7 @@ peers: setup  ## what the benchmark of peers compares with: SedonaDB, and Lucene
 results: setup  ## all benchmarks at full size, and docs/results made anew (two hours on 2 cores; `make peers` first)
 	@for name in $(RESULTS); do $(BIN)/pststream bench run $$name --scale full --json --out docs/results/$$name.json \
 		> /dev/null || exit; done
-	$(BIN)/python -m pststream.benchmarks.results docs/results
+	$(BIN)/python -m pststream.benchmarks.results_page docs/results
 
 clean:  ## remove all that setup, demo and tests made here; homes stay
 	rm -rf $(VENV) .venv-peers infra/peers/lucene/target build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
@@ -104,7 +104,7 @@ $(DONE)/jars: infra/jars.sha256 infra/fetch_jars.py $(DONE)/packages
 	$(BIN)/python infra/fetch_jars.py
 	@touch $@
 
-$(DONE)/kernels: $(wildcard pststream/kernels/*.py) $(DONE)/project $(DONE)/jars
+$(DONE)/kernels: $(shell find pststream/kernels -name "*.py") $(DONE)/project $(DONE)/jars
 	$(BIN)/python -m compileall -q pststream
-	$(BIN)/python -m pststream.benchmarks.warm
+	$(BIN)/python -m pststream.benchmarks.compile_kernels
 	@touch $@

@@ -20,9 +20,9 @@ from typing import Any
 
 from jobs import entry
 from pststream import names
-from pststream.pipeline.since import done_since
-from pststream.state.control import version
+from pststream.pipeline.main_job.run_summary import done_since
 from pststream.state.home import Home
+from pststream.state.ledger_tables import version
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

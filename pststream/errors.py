@@ -1,6 +1,6 @@
 """Errors with fields, an exit code, and a word on what to do next."""
 
-from pststream.plain import plain
+from pststream.escape_text import plain
 
 
 class PstError(Exception):

@@ -2,7 +2,8 @@
 
 PLANNERS = ("hybrid", "grid", "kd_tree", "r_tree", "frequency", "hypergraph", "metric")
 MAPPINGS = ("hungarian", "greedy")
-"""How the parts of a new partitioning are given to workers; the others of balancing/mapping.py are to compare with."""
+"""How the parts of a new partitioning are given to workers; the others of balancing/worker_mapping.py are to compare
+with."""
 
 OBJECTS = "objects"
 REJECTS = "rejects"

@@ -15,7 +15,7 @@ from pststream import names
 from pststream.errors import SettingError
 from pststream.sink_settings import SinkSettings, read_sinks, sink_keys
 from pststream.storage.addresses import normal
-from pststream.storage.files import files_at
+from pststream.storage.small_files import files_at
 
 FILE = "pststream.toml"
 

@@ -11,14 +11,15 @@ import sys
 
 from pststream import names
 from pststream.errors import PstError
-from pststream.state import control, fence, lease
+from pststream.state import ledger_tables
 from pststream.state.home import RUNNER, Home
+from pststream.state.locking import fencing, lease
 
 
 def main(address: str, point: str, seconds: str) -> None:
     """Hold, wait, append."""
     lease.LEASE_SECONDS, lease.RENEW_SECONDS = float(seconds), float(seconds) / 4
-    home, properties = Home(address), fence.properties
+    home, properties = Home(address), fencing.properties
 
     def checked(*arguments: object) -> object:
         found = properties(*arguments)  # type: ignore[arg-type]
@@ -26,14 +27,14 @@ def main(address: str, point: str, seconds: str) -> None:
         return found
 
     if point == "checked":
-        fence.properties = checked  # type: ignore[assignment]
+        fencing.properties = checked  # type: ignore[assignment]
     if point == "blind":
         lease._clock = lambda: 0.0
     try:
         with home.locked(RUNNER if point == "runner" else ""):
             if point != "checked":
                 wait(point)
-            control.append(home, names.VOCABULARY, [{"plan_version": 1, "term_id": 1, "term": "of the first"}])
+            ledger_tables.append(home, names.VOCABULARY, [{"plan_version": 1, "term_id": 1, "term": "of the first"}])
         print("committed", flush=True)
     except PstError as error:
         print(f"{type(error).__name__}: {error.args[0]}", flush=True)

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
-from pststream.domain.workload import WorkloadSample
-from pststream.workload.reads import sample_with_reads
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.samples.posting_reads import sample_with_reads
 
 TERMS = (-(2**63), -7, -1, 0, 1, 2, 3, 10, 2**40, 2**63 - 2, 2**63 - 1)
 """Ids use all 64 bits, the sign included."""

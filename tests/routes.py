@@ -3,7 +3,7 @@
 import numpy as np
 
 from pststream.domain.plan import PartitionPlan
-from pststream.domain.workload import WorkloadSample
+from pststream.domain.planner_sample import WorkloadSample
 from pststream.routing.dispatch import DispatchIndex
 from tests.plans import unpack
 

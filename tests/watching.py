@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream.names import HEARTBEAT
-from pststream.storage.files import files_at
+from pststream.storage.small_files import files_at
 from tests.commands import ENTRY, ROOT, Home
 
 SECONDS = 400.0

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from pststream.benchmarks.arrays import clause_lists, frequencies
+from pststream.benchmarks.support.arrays import clause_lists, frequencies
 from pststream.domain.pieces import rarest_clause_first
-from pststream.domain.workload import WorkloadSample
-from pststream.workload.places import USA_BOUNDS, city_places
-from pststream.workload.queries import QueryStyle
-from pststream.workload.reads import sample_with_reads
-from pststream.workload.regions import region_of, wide_regions
-from pststream.workload.synthetic import SyntheticObjects, synthetic_objects, synthetic_subscriptions, term_ids
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.places import USA_BOUNDS, city_places
+from pststream.generator.regional_tastes import region_of, wide_regions
+from pststream.generator.synthetic_arrays import SyntheticObjects, synthetic_objects, synthetic_subscriptions, term_ids
+from pststream.samples.posting_reads import sample_with_reads
 from tests.plans import pack, unpack
 
 Posted = tuple[np.ndarray, list[list[int]]]

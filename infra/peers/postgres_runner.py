@@ -1,4 +1,5 @@
-"""PostgreSQL as a peer: `python postgres_runner.py FOLDER COUNT` (see pststream/benchmarks/peers.py for the contract).
+"""PostgreSQL as a peer: `python postgres_runner.py FOLDER COUNT` (see pststream/benchmarks/scenarios/peers.py for
+the contract).
 
 A server of its own in a scratch folder, on a Unix socket only. One GiST index over (rarest keyword, rectangle): each
 keyword of an object is looked up in it together with the point, and the candidates' other keywords are tested after.

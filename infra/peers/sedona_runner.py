@@ -1,4 +1,5 @@
-"""SedonaDB as a peer: `python sedona_runner.py FOLDER COUNT` (see pststream/benchmarks/peers.py for the contract).
+"""SedonaDB as a peer: `python sedona_runner.py FOLDER COUNT` (see pststream/benchmarks/scenarios/peers.py for the
+contract).
 
 Two plans that a user would try: a join on the rarest keyword with the rectangle as a filter, and a spatial join with
 the keywords as a filter. Both are tried on the first fiftieth of the objects, and must agree; the faster one then does

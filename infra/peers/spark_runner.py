@@ -1,4 +1,5 @@
-"""Spark SQL as a peer: `python spark_runner.py FOLDER COUNT` (see pststream/benchmarks/peers.py for the contract).
+"""Spark SQL as a peer: `python spark_runner.py FOLDER COUNT` (see pststream/benchmarks/scenarios/peers.py for the
+contract).
 
 What one would write without an index: each object's keywords joined with the subscriptions on the rarest keyword, the
 rectangle and the other keywords as filters. The JVM has all its compilers here.

@@ -1,1 +1,1 @@
-"""Named scenarios and the harness that runs them."""
+"""Named benchmarks and the harness that runs them."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pststream.benchmarks import (
+from pststream.benchmarks.scenarios import (
     balance,
     calibrate,
     drift,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from pststream import __version__, names
-from pststream.cli import operate, show, tell
+from pststream.cli import delivery_commands, reading_commands, writing_commands
 from pststream.errors import UsageError
 
 EXAMPLES = """\
@@ -62,14 +62,26 @@ def _add(commands, name, run, text, example, **defaults):  # type: ignore[no-unt
 
 
 def _setup(commands) -> None:  # type: ignore[no-untyped-def]
-    _add(commands, "init", operate.init, "make tables and settings; safe to run again", "pststream init --home h")
-    _add(commands, "upgrade", operate.upgrade, "bring a home of an older version up to this one", "pststream upgrade")
+    _add(
+        commands,
+        "init",
+        writing_commands.init,
+        "make tables and settings; safe to run again",
+        "pststream init --home h",
+    )
+    _add(
+        commands,
+        "upgrade",
+        writing_commands.upgrade,
+        "bring a home of an older version up to this one",
+        "pststream upgrade",
+    )
     text = "check Java, jars, pins, settings, disk; say the remedy"
-    _add(commands, "doctor", show.doctor, text, "pststream doctor", needs_settings=False)
+    _add(commands, "doctor", reading_commands.doctor, text, "pststream doctor", needs_settings=False)
     demo = _add(
         commands,
         "demo",
-        operate.demo,
+        writing_commands.demo,
         "run the main job on data that it makes, ending with a page",
         "pststream demo --out d",
     )
@@ -80,7 +92,7 @@ def _flow(commands) -> None:  # type: ignore[no-untyped-def]
     ingest = _add(
         commands,
         "ingest",
-        operate.ingest,
+        writing_commands.ingest,
         "take files into the log",
         "pststream ingest objects posts.csv --column lon=longitude",
     )
@@ -91,7 +103,7 @@ def _flow(commands) -> None:  # type: ignore[no-untyped-def]
     plan = _add(
         commands,
         "plan",
-        operate.plan,
+        writing_commands.plan,
         "make a new plan version from the stored sample",
         "pststream plan --planner grid --workers 16",
     )
@@ -101,7 +113,11 @@ def _flow(commands) -> None:  # type: ignore[no-untyped-def]
     plan.add_argument("--to-version", type=int, help="... and up to this one")
     plan.add_argument("--dry-run", action="store_true", help="say what it would be; change nothing")
     match = _add(
-        commands, "match", operate.match, "run micro-batches, each exactly once", "pststream match --max-objects 100000"
+        commands,
+        "match",
+        writing_commands.match,
+        "run micro-batches, each exactly once",
+        "pststream match --max-objects 100000",
     )
     match.add_argument("--max-objects", type=_positive, help="objects of a batch at most (default: the setting)")
     how = match.add_mutually_exclusive_group()
@@ -110,7 +126,7 @@ def _flow(commands) -> None:  # type: ignore[no-untyped-def]
     run = _add(
         commands,
         "run",
-        operate.run,
+        writing_commands.run,
         "ingest, match and deliver what is new in a landing folder",
         "pststream run landing --home h",
     )
@@ -129,13 +145,17 @@ def _flow(commands) -> None:  # type: ignore[no-untyped-def]
 
 def _delivery(commands) -> None:  # type: ignore[no-untyped-def]
     text = "tell the sinks what batches have found"
-    deliver = _add(commands, "deliver", tell.deliver, text, "pststream deliver --home h")
+    deliver = _add(commands, "deliver", delivery_commands.deliver, text, "pststream deliver --home h")
     deliver.add_argument("--sink", metavar="NAME", help="only this one")
     text = "list what sinks refused for good, or deliver it again"
-    letters = _add(commands, "dead-letters", tell.dead_letters, text, "pststream dead-letters replay --sink alerts")
+    letters = _add(
+        commands, "dead-letters", delivery_commands.dead_letters, text, "pststream dead-letters replay --sink alerts"
+    )
     letters.add_argument("what", choices=("list", "replay"))
     letters.add_argument("--sink", metavar="NAME", help="only of this one")
-    letters.add_argument("--limit", type=_positive, help=f"of `list`: rows at most (default {tell.LETTERS})")
+    letters.add_argument(
+        "--limit", type=_positive, help=f"of `list`: rows at most (default {delivery_commands.LETTERS})"
+    )
 
 
 def _adjustment(commands) -> None:  # type: ignore[no-untyped-def]
@@ -182,7 +202,7 @@ def _upkeep(commands) -> None:  # type: ignore[no-untyped-def]
     check = _add(
         commands,
         "check",
-        operate.check,
+        writing_commands.check,
         "check the tables: ledgers, the worker index against plan and requests, matches; exit code 1 if one fails",
         "pststream check",
     )
@@ -190,7 +210,7 @@ def _upkeep(commands) -> None:  # type: ignore[no-untyped-def]
     backup = _add(
         commands,
         "backup",
-        operate.backup,
+        writing_commands.backup,
         "copy a home as it stands at one moment, while others write to it",
         "pststream backup --out backups/monday",
     )
@@ -198,7 +218,7 @@ def _upkeep(commands) -> None:  # type: ignore[no-untyped-def]
     _add(
         commands,
         "maintain",
-        operate.maintain,
+        writing_commands.maintain,
         "merge small index files, drop what ended",
         "pststream maintain --home h",
     )
@@ -206,8 +226,8 @@ def _upkeep(commands) -> None:  # type: ignore[no-untyped-def]
 
 def _balance(context, arguments):  # type: ignore[no-untyped-def]
     """`check` and `history` only read."""
-    reading = {"check": show.check_balance, "history": show.history}
-    return reading.get(arguments.kind, operate.balance)(context, arguments)
+    reading = {"check": reading_commands.check_balance, "history": reading_commands.history}
+    return reading.get(arguments.kind, writing_commands.balance)(context, arguments)
 
 
 def _reader_arguments(command: argparse.ArgumentParser) -> None:
@@ -226,18 +246,28 @@ def _reader_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _reading(commands) -> None:  # type: ignore[no-untyped-def]
-    export = _add(commands, "export", show.export, "write pairs to a file", "pststream export matches --out m.csv")
+    export = _add(
+        commands, "export", reading_commands.export, "write pairs to a file", "pststream export matches --out m.csv"
+    )
     export.add_argument("what", choices=("matches",))
     export.add_argument("--out", required=True, metavar="FILE", help=".csv, .jsonl or .parquet")
     export.add_argument("--since", metavar="T", help="objects from this time on (ISO 8601)")
-    rejects = _add(commands, "rejects", show.rejects, "rows that were not accepted", "pststream rejects --reason late")
+    rejects = _add(
+        commands, "rejects", reading_commands.rejects, "rows that were not accepted", "pststream rejects --reason late"
+    )
     rejects.add_argument("--reason", help="only this one (docs/quality.md lists them)")
     rejects.add_argument("--limit", type=_positive, default=1000, help="rows at most (default %(default)s)")
-    _add(commands, "status", show.status, "lag, live subscriptions, plan, balance, last batches", "pststream status")
+    _add(
+        commands,
+        "status",
+        reading_commands.status,
+        "lag, live subscriptions, plan, balance, last batches",
+        "pststream status",
+    )
     metrics = _add(
         commands,
         "metrics",
-        show.metrics,
+        reading_commands.metrics,
         "the same figures, as Prometheus reads them",
         "pststream metrics --out /var/lib/node_exporter/pststream.prom",
     )
@@ -245,7 +275,7 @@ def _reading(commands) -> None:  # type: ignore[no-untyped-def]
     explain = _add(
         commands,
         "explain",
-        show.explain,
+        reading_commands.explain,
         "why an object did or did not reach a subscription",
         "pststream explain o1 s1",
     )
@@ -266,23 +296,29 @@ def _reading(commands) -> None:  # type: ignore[no-untyped-def]
         "--objects", type=_positive, default=1_000_000, help="of `compare`: so many of the newest (default %(default)s)"
     )
     plans.add_argument("--out", metavar="FILE.html", help="of `compare`: write a page with plots here")
-    report = _add(commands, "report", show.report, "one self-contained page", "pststream report --out report.html")
+    report = _add(
+        commands, "report", reading_commands.report, "one self-contained page", "pststream report --out report.html"
+    )
     report.add_argument("--out", required=True, metavar="FILE.html")
 
 
 def _plans(context, arguments):  # type: ignore[no-untyped-def]
     """`compare` runs the main job; `list` and `show` only read."""
-    return (operate.compare_plans if arguments.what == "compare" else show.plans)(context, arguments)
+    return (writing_commands.compare_plans if arguments.what == "compare" else reading_commands.plans)(
+        context, arguments
+    )
 
 
 def _quarantine(context, arguments):  # type: ignore[no-untyped-def]
     """`release` and `discard` change the home; `list` only reads."""
-    return (show.quarantine if arguments.what == "list" else operate.quarantine)(context, arguments)
+    return (reading_commands.quarantine if arguments.what == "list" else writing_commands.quarantine)(
+        context, arguments
+    )
 
 
 def _workloads(commands) -> None:  # type: ignore[no-untyped-def]
     generate = _add(
-        commands, "generate", operate.generate, "write a synthetic workload, seeded",
+        commands, "generate", writing_commands.generate, "write a synthetic workload, seeded",
         "pststream generate requests --kind q3 --count 100000 --lifetime 20000 --out requests.jsonl",
     )  # fmt: skip
     generate.add_argument("what", choices=("objects", "requests"))
@@ -299,7 +335,11 @@ def _workloads(commands) -> None:  # type: ignore[no-untyped-def]
         "--drift-every", type=_positive, metavar="N", help="q3: switch a tenth of the regions after N insertions"
     )
     bench = _add(
-        commands, "bench", operate.bench, "list the benchmarks, or run one", "pststream bench run kernel --scale small"
+        commands,
+        "bench",
+        writing_commands.bench,
+        "list the benchmarks, or run one",
+        "pststream bench run kernel --scale small",
     )
     bench.add_argument("what", choices=("list", "run", "calibrate"), help="calibrate: measure cost_* for this home")
     bench.add_argument("name", nargs="?")

@@ -13,11 +13,11 @@ from typing import Any
 
 from pststream.cli.arguments import build_parser
 from pststream.cli.command import BAD_USAGE, DONE, FAILED, Answer, Context
-from pststream.cli.lines import Lines
+from pststream.cli.stderr_lines import Lines
 from pststream.errors import PstError, UsageError
+from pststream.pipeline.engine.spark_session import stop_spark
 from pststream.settings import Settings, load_settings
 from pststream.state.home import Home
-from pststream.state.session import stop_spark
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from pststream.delivery.addresses import Network, is_named, resolve
+from pststream.delivery.allowed_addresses import Network, is_named, resolve
 from pststream.delivery.contract import SinkDown
 
 MOST_ANSWER = 65_536

@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError
 
-from pststream.delivery.addresses import networks_of, resolve
-from pststream.delivery.aws import aws_session
+from pststream.delivery.allowed_addresses import networks_of, resolve
 from pststream.delivery.contract import SinkDown
+from pststream.delivery.sqs_sns import aws_session
 from pststream.sink_settings import PREFIX, SinkSettings
 
 

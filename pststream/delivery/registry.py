@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from pststream.delivery.aws import Queue, Topic
 from pststream.delivery.contract import Sink
-from pststream.delivery.file import FileSink
+from pststream.delivery.file_sink import FileSink
 from pststream.delivery.lanes import Lanes
+from pststream.delivery.sqs_sns import Queue, Topic
 from pststream.delivery.webhook import Webhook
 from pststream.errors import SettingError
 from pststream.sink_settings import PREFIX, SinkSettings

@@ -16,7 +16,7 @@ from hashlib import sha256
 from http import HTTPStatus
 
 from pststream import __version__
-from pststream.delivery.addresses import networks_of
+from pststream.delivery.allowed_addresses import networks_of
 from pststream.delivery.contract import Batch, Refusal, SinkDown
 from pststream.delivery.http_post import post
 from pststream.delivery.signature import HEADER, sign

@@ -1,1 +1,1 @@
-"""Array kernels: numba, arrays in, arrays out; no Spark, no files."""
+"""Numba kernels: arrays in, arrays out; no Spark, no files."""

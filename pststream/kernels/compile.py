@@ -21,7 +21,7 @@ def node_folder() -> Path:
 def cache_folder() -> Path:
     """Folder of compiled kernels."""
     digest = hashlib.sha256(numba.__version__.encode())
-    for file in sorted(Path(__file__).parent.glob("*.py")):
+    for file in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(file.read_bytes())
     return node_folder() / "numba" / digest.hexdigest()[:16]
 

@@ -6,8 +6,8 @@ They are kept beside the segments, and looked up only for pieces that they name.
 import numpy as np
 import pyarrow as pa
 
+from pststream.kernels.matching.verify import Deleted, mark_bits
 from pststream.kernels.search import places_of
-from pststream.kernels.verify import Deleted, mark_bits
 from pststream.matching.segments import Segment
 
 COLUMNS = ("subscription_key", "end_at")

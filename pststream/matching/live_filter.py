@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pststream.kernels.live import LIVE_LEVEL, add_keys, live_terms
-from pststream.matching.cache import Paths, SegmentCache
+from pststream.kernels.matching.bloom_filter import LIVE_LEVEL, add_keys, live_terms
+from pststream.matching.segment_cache import Paths, SegmentCache
 
 BITS_PER_KEY = 16
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.kernels.match import LocalObjects, Tally, localize, match_segment, place_pairs
-from pststream.kernels.verify import Deleted
+from pststream.kernels.matching.match_segment import LocalObjects, Tally, localize, match_segment, place_pairs
+from pststream.kernels.matching.verify import Deleted
 from pststream.matching.deletions import NO_DELETIONS, Deletions, deleted_pieces
-from pststream.matching.objects import ObjectBatch
+from pststream.matching.object_batch import ObjectBatch
 from pststream.matching.segments import Segment
 
 HITS = 1 << 14

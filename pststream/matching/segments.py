@@ -30,8 +30,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pststream.kernels.cells import MAX_LEVEL
-from pststream.kernels.segment import (
+from pststream.kernels.matching.build_segment import (
     TERM_BITS,
     cell_buckets,
     count_postings,
@@ -43,6 +42,7 @@ from pststream.kernels.segment import (
     hash_table,
     term_levels,
 )
+from pststream.kernels.matching.index_cells import MAX_LEVEL
 
 COLUMNS = (
     "subscription_key", "west", "south", "east", "north", "circle", "clauses", "created_at", "end_at",

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+from pststream.cost.load_model import CostModel
 from pststream.domain.plan import PartitionPlan
-from pststream.domain.workload import WorkloadSample
+from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
-from pststream.workload.cost import CostModel
 
 Options = Mapping[str, object]
 

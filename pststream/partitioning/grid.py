@@ -2,16 +2,16 @@
 
 import numpy as np
 
+from pststream.cost.load_model import CostModel
+from pststream.cost.region_counts import region_counts
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
-from pststream.domain.workload import WorkloadSample
-from pststream.kernels.curve import curve_entries
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.kernels.planning.cut_curve import curve_entries
+from pststream.partitioning.contiguous_runs import deal_runs
 from pststream.partitioning.contract import Options, whole_numbers
-from pststream.partitioning.runs import deal_runs
-from pststream.space.bounds import COLUMNS, ROWS, bounds_of
-from pststream.space.curves import hilbert_walk
-from pststream.workload.cost import CostModel
-from pststream.workload.counts import region_counts
-from pststream.workload.ranges import cell_ranges
+from pststream.samples.raster_ranges import cell_ranges
+from pststream.space.hilbert import hilbert_walk
+from pststream.space.plan_raster import COLUMNS, ROWS, bounds_of
 
 DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "blocks": 64}
 

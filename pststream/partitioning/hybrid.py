@@ -5,11 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pststream.cost.load_model import CostModel
+from pststream.cost.region_counts import region_counts
 from pststream.domain.plan import PartitionPlan
-from pststream.domain.workload import WorkloadSample
+from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.contract import Options, real_numbers, whole_numbers
-from pststream.partitioning.cuts import Rectangle
-from pststream.partitioning.nodes import (
+from pststream.partitioning.rectangle_cuts import Rectangle
+from pststream.partitioning.similar_regions import similar_regions
+from pststream.partitioning.tree_nodes import (
     LeafNode,
     Workload,
     merge,
@@ -18,11 +21,8 @@ from pststream.partitioning.nodes import (
     plan_of_nodes,
     whole_node,
 )
-from pststream.partitioning.similar_regions import similar_regions
-from pststream.space.bounds import COLUMNS, ROWS, bounds_of
-from pststream.workload.cost import CostModel
-from pststream.workload.counts import region_counts
-from pststream.workload.postings import postings_of
+from pststream.samples.sorted_sample import postings_of
+from pststream.space.plan_raster import COLUMNS, ROWS, bounds_of
 
 DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "theta": 128}
 REAL_DEFAULTS = {"delta": (0.15, 0.0), "sigma": (1.1, 1.0)}

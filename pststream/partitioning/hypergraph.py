@@ -6,14 +6,14 @@ from functools import lru_cache
 import mtkahypar
 import numpy as np
 
+from pststream.cost.load_model import CostModel, LoadRates
+from pststream.domain.mixing import mix
 from pststream.domain.plan import PartitionPlan, text_plan
-from pststream.domain.workload import WorkloadSample
+from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.contract import Options, whole_numbers
 from pststream.partitioning.metric import deal_terms
-from pststream.space.bounds import COLUMNS, ROWS, bounds_of
-from pststream.workload.cost import CostModel, LoadRates
-from pststream.workload.mixing import mix
-from pststream.workload.terms import TermUse, term_use
+from pststream.samples.sample_terms import TermUse, term_use
+from pststream.space.plan_raster import COLUMNS, ROWS, bounds_of
 
 DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "seed": 1}
 

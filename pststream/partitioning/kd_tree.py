@@ -2,14 +2,14 @@
 
 import numpy as np
 
+from pststream.cost.load_model import CostModel
+from pststream.cost.region_counts import region_counts
 from pststream.domain.plan import PartitionPlan, space_plan
-from pststream.domain.workload import WorkloadSample
+from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.contract import Options, whole_numbers
-from pststream.partitioning.cuts import Rectangle
-from pststream.partitioning.tree import best_tree
-from pststream.space.bounds import COLUMNS, ROWS, bounds_of
-from pststream.workload.cost import CostModel
-from pststream.workload.counts import region_counts
+from pststream.partitioning.grow_tree import best_tree
+from pststream.partitioning.rectangle_cuts import Rectangle
+from pststream.space.plan_raster import COLUMNS, ROWS, bounds_of
 
 DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
+from pststream.cost.load_model import CostModel, LoadRates
 from pststream.domain.plan import PartitionPlan, text_plan
-from pststream.domain.workload import WorkloadSample
-from pststream.kernels.deal import deal_by_spread
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.kernels.planning.deal_terms import deal_by_spread
 from pststream.partitioning.contract import Options, whole_numbers
-from pststream.space.bounds import COLUMNS, ROWS, bounds_of
-from pststream.workload.cost import CostModel, LoadRates
-from pststream.workload.terms import TermUse, term_use
+from pststream.samples.sample_terms import TermUse, term_use
+from pststream.space.plan_raster import COLUMNS, ROWS, bounds_of
 
 DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
 

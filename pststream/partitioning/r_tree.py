@@ -2,17 +2,17 @@
 
 import numpy as np
 
+from pststream.cost.load_model import CostModel
+from pststream.cost.region_counts import RegionCounts, region_counts
 from pststream.domain.plan import PartitionPlan, space_plan
-from pststream.domain.workload import WorkloadSample
-from pststream.kernels.curve import leaf_entries
-from pststream.kernels.pyramid import build_pyramid
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.kernels.planning.cut_curve import leaf_entries
+from pststream.kernels.routing.pyramid import build_pyramid
+from pststream.partitioning.contiguous_runs import deal_runs
 from pststream.partitioning.contract import Options, whole_numbers
-from pststream.partitioning.runs import deal_runs
-from pststream.space.bounds import COLUMNS, ROWS, bounds_of
-from pststream.space.curves import hilbert_rank
-from pststream.workload.cost import CostModel
-from pststream.workload.counts import RegionCounts, region_counts
-from pststream.workload.ranges import cell_ranges
+from pststream.samples.raster_ranges import cell_ranges
+from pststream.space.hilbert import hilbert_rank
+from pststream.space.plan_raster import COLUMNS, ROWS, bounds_of
 
 DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "leaves": 1024}
 

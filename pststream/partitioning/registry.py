@@ -1,12 +1,12 @@
 """The planners by name."""
 
+from pststream.cost.load_model import CostModel
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import validate
-from pststream.domain.workload import WorkloadSample
+from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
 from pststream.partitioning import frequency, grid, hybrid, hypergraph, kd_tree, metric, r_tree
 from pststream.partitioning.contract import Options, Planner
-from pststream.workload.cost import CostModel
 
 PLANNERS: dict[str, Planner] = {
     "hybrid": hybrid.plan,

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pststream.kernels.pyramid import build_pyramid
-from pststream.kernels.similarity import SIDES, pieces_of_nodes, side_similarities
-from pststream.partitioning.cuts import Rectangle
-from pststream.workload.counts import RegionCounts
-from pststream.workload.postings import Postings
+from pststream.cost.region_counts import RegionCounts
+from pststream.kernels.planning.similarity import SIDES, pieces_of_nodes, side_similarities
+from pststream.kernels.routing.pyramid import build_pyramid
+from pststream.partitioning.rectangle_cuts import Rectangle
+from pststream.samples.sorted_sample import Postings
 
 CONSISTENT = 0.02
 """Similarities that differ by less are equal (the paper's `is about 0`)."""

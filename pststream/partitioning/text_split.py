@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pststream.kernels.term_runs import (
+from pststream.cost.load_model import LoadRates
+from pststream.kernels.planning.term_runs import (
     add_terms,
     count_terms,
     cut_terms,
@@ -12,9 +13,8 @@ from pststream.kernels.term_runs import (
     objects_inside,
     pieces_touching,
 )
-from pststream.partitioning.cuts import Rectangle
-from pststream.workload.cost import LoadRates
-from pststream.workload.postings import Postings
+from pststream.partitioning.rectangle_cuts import Rectangle
+from pststream.samples.sorted_sample import Postings
 
 LEAST = 500
 """Objects, and boxes, of a region below which N_s nodes are not tried by text: too few tell which terms go together."""

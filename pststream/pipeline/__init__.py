@@ -1,1 +1,1 @@
-"""One file a step; the only room that joins Spark and algorithms."""
+"""The steps of the pipeline, one sub-package per flow; the only package that joins Spark and the algorithms."""

@@ -8,18 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.errors import InputFileError
-from pststream.kernels.csv_records import gather_fields, scan_records
-from pststream.quality.chunks import (
-    BLOCK_BYTES,
-    MOST_ROW_BYTES,
-    MOST_ROWS,
-    Chunk,
-    Sources,
-    check_columns,
-    names_of,
-)
-from pststream.quality.files import ByteStream, check_head
-from pststream.quality.reasons import Reject, shown
+from pststream.kernels.parsing.csv_records import gather_fields, scan_records
+from pststream.quality.input_files import ByteStream, check_head
+from pststream.quality.reject_reasons import Reject, shown
+from pststream.quality.row_chunks import BLOCK_BYTES, MOST_ROW_BYTES, MOST_ROWS, Chunk, Sources, check_columns, names_of
 from pststream.quality.utf8 import is_utf8, without_bad_utf8
 
 _BOM = b"\xef\xbb\xbf"

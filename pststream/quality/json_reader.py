@@ -9,7 +9,10 @@ import pyarrow as pa
 import pyarrow.json
 
 from pststream.errors import InputFileError
-from pststream.quality.chunks import (
+from pststream.quality.input_files import ByteStream, check_head
+from pststream.quality.raw_values import NotFinite, number_text
+from pststream.quality.reject_reasons import Reject, shown
+from pststream.quality.row_chunks import (
     BLOCK_BYTES,
     MOST_ROW_BYTES,
     MOST_ROWS,
@@ -19,9 +22,6 @@ from pststream.quality.chunks import (
     check_columns,
     names_of,
 )
-from pststream.quality.files import ByteStream, check_head
-from pststream.quality.reasons import Reject, shown
-from pststream.quality.values import NotFinite, number_text
 
 _BOM = b"\xef\xbb\xbf"
 _SAMPLE_KEYS = 1_000

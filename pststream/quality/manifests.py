@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pststream.quality.bucket import Stored
-from pststream.quality.files import has_format, is_left_out
+from pststream.quality.input_files import has_format, is_left_out
 
 FOLDER = "_manifests/"
 MOST_BYTES = 16 << 20

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pststream.errors import InputFileError
-from pststream.quality.chunks import MOST_ROW_BYTES, MOST_ROWS, Chunk, RecordChunk, Sources, check_columns, names_of
-from pststream.quality.files import seekable
-from pststream.quality.reasons import Reject
+from pststream.quality.input_files import seekable
+from pststream.quality.reject_reasons import Reject
+from pststream.quality.row_chunks import MOST_ROW_BYTES, MOST_ROWS, Chunk, RecordChunk, Sources, check_columns, names_of
 from pststream.quality.utf8 import all_utf8, is_text, without_bad_utf8
 
 _FEWEST_ROWS = 64

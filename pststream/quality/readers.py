@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from pststream.errors import InputFileError
-from pststream.quality.chunks import Chunk, RecordChunk, Sources
 from pststream.quality.csv_reader import read_csv
-from pststream.quality.files import find_files, format_of, sha256_of
+from pststream.quality.input_files import find_files, format_of, sha256_of
 from pststream.quality.json_reader import read_json, read_json_records
 from pststream.quality.parquet_reader import read_parquet, read_parquet_records
+from pststream.quality.row_chunks import Chunk, RecordChunk, Sources
 
 __all__ = ["Chunk", "RecordChunk", "find_files", "format_of", "read_chunks", "read_records", "sha256_of"]
 

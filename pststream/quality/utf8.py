@@ -3,8 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from pststream.quality.chunks import Chunk
-from pststream.quality.reasons import Reject, shown
+from pststream.quality.reject_reasons import Reject, shown
+from pststream.quality.row_chunks import Chunk
 
 
 def is_utf8(data: bytes) -> bool:

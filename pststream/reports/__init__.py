@@ -1,1 +1,1 @@
-"""Pages for people."""
+"""Read-only answers for people: command output, HTML pages, plots."""

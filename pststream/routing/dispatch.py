@@ -7,9 +7,9 @@ from functools import cached_property
 import numpy as np
 
 from pststream.domain.plan import PartitionPlan
-from pststream.kernels.dispatch import PlanArrays, owner_units, piece_workers, route, serving_codes
-from pststream.kernels.pyramid import Pyramid, build_pyramid
-from pststream.workload.ranges import cell_ranges
+from pststream.kernels.routing.dispatch import PlanArrays, owner_units, piece_workers, route, serving_codes
+from pststream.kernels.routing.pyramid import Pyramid, build_pyramid
+from pststream.samples.raster_ranges import cell_ranges
 
 
 @dataclass(frozen=True)

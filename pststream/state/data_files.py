@@ -19,13 +19,13 @@ from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
-from pststream.dataset import open_table, store_told
+from pststream.delta_tables import open_table, store_told
 from pststream.errors import RetryableError, UsageError
 from pststream.state.home import Home
 from pststream.state.tables import TABLES, has_bounds
 from pststream.storage.addresses import in_bucket
-from pststream.storage.arrow import delete, sizes
-from pststream.storage.arrow import located as place_of
+from pststream.storage.arrow_files import delete, sizes
+from pststream.storage.arrow_files import located as place_of
 
 ROW_GROUP = 131_072
 """Rows of a row group: the least that a task can read."""

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.dataset import open_dataset, open_table
-from pststream.state import control
+from pststream.delta_tables import open_dataset, open_table
+from pststream.state import ledger_tables
 from pststream.state.home import Home
 
 OK, BEHIND, DOWN = "ok", "behind", "down"
@@ -47,9 +47,11 @@ def progress_of(home: Home, sink: str) -> Progress:
     """How far a sink was told; nothing of it is known at first. Reads the recent end of the table, and more of it only
     for a sink that was not told anything for long.
     """
-    mine, newest, span = pds.field("sink") == sink, control.greatest(home, names.DELIVERIES, "batch_id"), RECENT
+    mine, newest, span = pds.field("sink") == sink, ledger_tables.greatest(home, names.DELIVERIES, "batch_id"), RECENT
     columns = ["batch_id", "told", "complete", "limit", "limit_seconds", "state", "at"]
-    while not (rows := control.read(home, names.DELIVERIES, columns, mine & (pds.field("batch_id") > newest - span))):
+    while not (
+        rows := ledger_tables.read(home, names.DELIVERIES, columns, mine & (pds.field("batch_id") > newest - span))
+    ):
         if span > newest:
             return Progress()
         span *= WIDER
@@ -60,27 +62,27 @@ def progress_of(home: Home, sink: str) -> Progress:
 
 def save_progress(home: Home, sink: str, progress: Progress, counts: Counts, reason: str | None = None) -> None:
     """Note how far a sink was told."""
-    row = {"sink": sink, **vars(progress), **vars(counts), "reason": reason, "at": control.now()}
-    control.append(home, names.DELIVERIES, [row])
+    row = {"sink": sink, **vars(progress), **vars(counts), "reason": reason, "at": ledger_tables.now()}
+    ledger_tables.append(home, names.DELIVERIES, [row])
 
 
 def compact_progress(home: Home) -> None:
     """Join the table's small files when there are many."""
     sizes = pa.table(open_table(home.table(names.DELIVERIES)).get_add_actions()).column("size_bytes")
-    if (pc.sum(pc.less(sizes, control.JOINED_BYTES)).as_py() or 0) > COMPACT_FILES:
-        control.compact(home, names.DELIVERIES)
+    if (pc.sum(pc.less(sizes, ledger_tables.JOINED_BYTES)).as_py() or 0) > COMPACT_FILES:
+        ledger_tables.compact(home, names.DELIVERIES)
 
 
 def bury(home: Home, letters: Sequence[dict[str, Any]]) -> None:
     """Keep messages that a sink refused: rows without `status` and `at`."""
-    now = control.now()
-    control.append(home, names.DEAD_LETTERS, [{**row, "status": DEAD, "at": now} for row in letters])
+    now = ledger_tables.now()
+    ledger_tables.append(home, names.DEAD_LETTERS, [{**row, "status": DEAD, "at": now} for row in letters])
 
 
 def raise_letters(home: Home, letters: Sequence[dict[str, Any]]) -> None:
     """Note that dead letters were delivered after all."""
-    changes = {"status": DELIVERED, "message": None, "reason": None, "at": control.now()}
-    control.append(home, names.DEAD_LETTERS, [row | changes for row in letters])
+    changes = {"status": DELIVERED, "message": None, "reason": None, "at": ledger_tables.now()}
+    ledger_tables.append(home, names.DEAD_LETTERS, [row | changes for row in letters])
 
 
 def dead_letters(home: Home, sink: str, rows: int = 1_000) -> Iterator[list[dict[str, Any]]]:
@@ -102,7 +104,7 @@ def dead_letters(home: Home, sink: str, rows: int = 1_000) -> Iterator[list[dict
 
 def count_dead(home: Home, sink: str) -> int:
     """How many messages are still dead."""
-    rows = control.read(home, names.DEAD_LETTERS, ["message_id", "status"], pds.field("sink") == sink)
+    rows = ledger_tables.read(home, names.DEAD_LETTERS, ["message_id", "status"], pds.field("sink") == sink)
     ids = rows.column("message_id")
     done = ids.filter(pc.equal(rows.column("status"), DELIVERED)).combine_chunks()
     return int(pc.count_distinct(ids.filter(pc.invert(pc.is_in(ids, value_set=pa.array(done, pa.string()))))).as_py())

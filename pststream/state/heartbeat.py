@@ -9,7 +9,7 @@ from typing import Any
 
 from pststream.errors import PstError
 from pststream.names import HEARTBEAT
-from pststream.state import control
+from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.storage.addresses import in_bucket
 
@@ -79,4 +79,4 @@ class Heart:
 
 
 def _now() -> str:
-    return control.now().replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    return ledger_tables.now().replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

@@ -11,13 +11,13 @@ from typing import Any
 
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from pststream.dataset import storage_options, store_told
+from pststream.delta_tables import storage_options, store_told
 from pststream.errors import HomeBusy, HomeError
 from pststream.settings import FILE, default_file
-from pststream.state import fence, lease, locks
+from pststream.state.locking import fencing, file_lock, lease
 from pststream.state.tables import TABLES, Table, has_bounds
 from pststream.storage.addresses import in_bucket, normal
-from pststream.storage.files import BucketFiles, Files, files_at
+from pststream.storage.small_files import BucketFiles, Files, files_at
 from pststream.text.words import TOKENIZER
 
 FORMAT = 5
@@ -180,9 +180,9 @@ class Home:
                 with self._leased(part, seconds):
                     yield
             else:
-                with locks.locked(Path(self.path, _lock(part)), seconds):
+                with file_lock.locked(Path(self.path, _lock(part)), seconds):
                     yield
-        except locks.Taken as taken:
+        except file_lock.Taken as taken:
             raise busy(self.path, taken.holder) from None
 
     def has_lost_a_lock(self) -> bool:
@@ -192,15 +192,15 @@ class Home:
     def commit_properties(self, table: DeltaTable, *transactions: Transaction) -> CommitProperties:
         """What each commit to a table, as it was read just now, has to carry; RetryableError if a lease was lost."""
         thread = threading.get_ident()
-        return fence.properties(table, [held for owner, held in tuple(self._leases) if owner == thread], transactions)
+        return fencing.properties(table, [held for owner, held in tuple(self._leases) if owner == thread], transactions)
 
     @contextmanager
     def _leased(self, part: str, seconds: float) -> Iterator[None]:
         files, name = BucketFiles(self.path), _lock(part)
-        guarded = fence.guarded(part)
+        guarded = fencing.guarded(part)
         tables, carry = ([self.table(table) for table in some] for some in (guarded, guarded or TABLES))
         with lease.leased(
-            files, name, seconds, lambda: fence.greatest_number(carry, name), lambda one: fence.fence(tables, one)
+            files, name, seconds, lambda: fencing.greatest_number(carry, name), lambda one: fencing.fence(tables, one)
         ) as one:
             held = (threading.get_ident(), one)
             self._leases.append(held)
@@ -212,7 +212,7 @@ class Home:
     def _beside_a_runner(self) -> bool:
         if in_bucket(self.path):
             return lease.held_by_another(BucketFiles(self.path), _lock(RUNNER))
-        return locks.holder(Path(self.path, _lock(RUNNER))) not in (None, os.getpid())
+        return file_lock.holder(Path(self.path, _lock(RUNNER))) not in (None, os.getpid())
 
 
 def _lock(part: str) -> str:

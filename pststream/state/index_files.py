@@ -10,7 +10,7 @@ from itertools import groupby
 
 from pststream import names
 from pststream.errors import PstError
-from pststream.state import control
+from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, data_files
 from pststream.state.home import Home
 from pststream.state.plans import Retiring, find_plan_row, retiring_plan
@@ -144,4 +144,4 @@ def forget_older(home: Home, version: int) -> None:
     Delta keeps their files for readers of old versions.
     """
     if any(file.partition["index_version"] < version for file in data_files(home, names.WORKER_INDEX)):
-        control.delete(home, names.WORKER_INDEX, f"index_version < {version}")
+        ledger_tables.delete(home, names.WORKER_INDEX, f"index_version < {version}")

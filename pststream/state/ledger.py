@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.state import control
+from pststream.state import ledger_tables
 from pststream.state.home import Home
 
 _MAX_ROW = (1 << names.ROW_BITS) - 1
@@ -48,7 +48,7 @@ class Ledger:
     """
 
     def __init__(self, home: Home) -> None:
-        last = control.greatest(home, names.BATCHES, "batch_id")
+        last = ledger_tables.greatest(home, names.BATCHES, "batch_id")
         self.last_batch = next(iter(batches_between(home, last - 1)), None) if last else None
         begun = self.last_batch or {"objects_after": 0, "requests_after": 0}
         first = {log: begun[f"{log}_after"] >> names.ROW_BITS for log in (names.OBJECTS, names.REQUESTS)}
@@ -168,7 +168,7 @@ def settled(
     `columns`: these alone; None: all.
     """
     read = None if columns is None else [number, "status", *columns]
-    rows = control.read(home, name, read, filter)
+    rows = ledger_tables.read(home, name, read, filter)
     numbers = rows.column(number).to_numpy()
     order = np.lexsort((pc.equal(rows.column("status"), "done").to_numpy(), numbers))
     last = np.append(numbers[order][1:] != numbers[order][:-1], True)[: len(order)]
@@ -180,14 +180,14 @@ def known_hashes(home: Home, offered: Collection[str]) -> set[tuple[str, str]]:
     if not offered:
         return set()
     wanted = pds.field("sha256").isin(pa.array(offered, pa.string()))
-    rows = control.read(home, names.FILES, ["kind", "sha256"], wanted).to_pylist()
+    rows = ledger_tables.read(home, names.FILES, ["kind", "sha256"], wanted).to_pylist()
     return {(row["kind"], row["sha256"]) for row in rows}
 
 
 def recent_rows(home: Home, kind: str, most: int) -> list[int]:
     """Rows of the last files of a kind whose ingest is done, in the order of the log, of `most` at most."""
     done = (pds.field("kind") == kind) & (pds.field("status") == "done")
-    rows = control.read(home, names.FILES, ["file_seq", "rows"], done).sort_by("file_seq")
+    rows = ledger_tables.read(home, names.FILES, ["file_seq", "rows"], done).sort_by("file_seq")
     found: list[int] = rows.column("rows").slice(max(0, rows.num_rows - most)).to_pylist()
     return found
 

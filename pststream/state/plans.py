@@ -11,7 +11,7 @@ import pyarrow as pa
 from pststream import names
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows, unit_rows
-from pststream.state import control
+from pststream.state import ledger_tables
 from pststream.state.home import Home
 
 
@@ -46,24 +46,26 @@ class Retiring:
 
 def plan_rows(home: Home) -> list[dict[str, Any]]:
     """Rows of `plans`, oldest first."""
-    return sorted(control.read(home, names.PLANS).to_pylist(), key=lambda row: row["plan_version"])
+    return sorted(ledger_tables.read(home, names.PLANS).to_pylist(), key=lambda row: row["plan_version"])
 
 
 def current_version(home: Home) -> int:
     """Version of the current plan; 0 if there is none."""
-    versions = control.read(home, names.PLANS, ["plan_version"]).column(0).to_pylist()
+    versions = ledger_tables.read(home, names.PLANS, ["plan_version"]).column(0).to_pylist()
     return max(versions, default=0)
 
 
 def index_version(home: Home, version: int) -> int:
     """The version of the index and of the vocabulary that a plan is served from; that of a plan yet to be: its own."""
-    found = control.read(home, names.PLANS, ["index_version"], [("plan_version", "=", version)]).column(0).to_pylist()
+    found = (
+        ledger_tables.read(home, names.PLANS, ["index_version"], [("plan_version", "=", version)]).column(0).to_pylist()
+    )
     return int(found[0]) if found else version
 
 
 def find_plan_row(home: Home, version: int) -> dict[str, Any] | None:
     """The row of a plan, if there is such a plan."""
-    return next(iter(control.read(home, names.PLANS, filters=[("plan_version", "=", version)]).to_pylist()), None)
+    return next(iter(ledger_tables.read(home, names.PLANS, filters=[("plan_version", "=", version)]).to_pylist()), None)
 
 
 def plan_row(home: Home, version: int) -> dict[str, Any]:
@@ -80,14 +82,14 @@ def retiring_plan(row: Mapping[str, Any]) -> Retiring | None:
 def load_plan(home: Home, version: int) -> PartitionPlan:
     """A plan's arrays."""
     row = plan_row(home, version)
-    units = control.read(home, names.PLAN_UNITS, filters=[("plan_version", "=", version)]).sort_by("unit")
+    units = ledger_tables.read(home, names.PLAN_UNITS, filters=[("plan_version", "=", version)]).sort_by("unit")
     return plan_from_rows(row, units)
 
 
 def load_ranking(home: Home, version: int) -> Ranking:
     """Term frequencies of the sample behind a plan's index."""
     filters = [("plan_version", "=", index_version(home, version))]
-    return ranking_of(control.read(home, names.VOCABULARY, ["term_id", "objects"], filters))
+    return ranking_of(ledger_tables.read(home, names.VOCABULARY, ["term_id", "objects"], filters))
 
 
 def ranking_of(vocabulary: pa.Table) -> Ranking:
@@ -102,12 +104,12 @@ def save_units(home: Home, version: int, plan: PartitionPlan, loads: dict[str, n
     rows = rows.append_column("plan_version", pa.array(np.full(plan.units, version)))
     for name in ("load", "objects", "subscriptions"):
         rows = rows.append_column(name, pa.array(np.asarray(loads[name], dtype=np.float64)))
-    control.append(home, names.PLAN_UNITS, rows)
+    ledger_tables.append(home, names.PLAN_UNITS, rows)
 
 
 def save_vocabulary(home: Home, version: int, rows: pa.Table) -> None:
     """Write the plan's `vocabulary` (term_id, term, objects, subscriptions)."""
-    control.append(
+    ledger_tables.append(
         home, names.VOCABULARY, rows.append_column("plan_version", pa.array(np.full(rows.num_rows, version)))
     )
 
@@ -125,7 +127,7 @@ def save_plan(
     index: if it serves from another's; retiring: the plan that goes on serving older subscriptions.
     """
     grid = plan.grid
-    control.append(
+    ledger_tables.append(
         home,
         names.PLANS,
         [
@@ -135,7 +137,7 @@ def save_plan(
                 "retiring_to": retiring.to if retiring else None,
                 "planner": plan.planner, "workers": plan.workers, "units": plan.units,
                 "west": grid.west, "south": grid.south, "east": grid.east, "north": grid.north,
-                "columns": grid.columns, "rows": grid.rows, "created_at": control.now(),
+                "columns": grid.columns, "rows": grid.rows, "created_at": ledger_tables.now(),
                 **figures, "options": json.dumps({**plan.options, **figures["options"]}, sort_keys=True),
             }
         ],

@@ -13,11 +13,11 @@ from typing import Any
 
 from pststream import names
 from pststream.errors import UsageError
-from pststream.state import control
-from pststream.state.crash import crash_point
+from pststream.state import ledger_tables
+from pststream.state.crash_points import crash_point
+from pststream.state.fetched_files import local_path
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger, known_hashes
-from pststream.state.spool import local_path
 
 FOLDER = "quarantine"
 HELD, RELEASED, DISCARDED = "held", "released", "discarded"
@@ -25,7 +25,7 @@ HELD, RELEASED, DISCARDED = "held", "released", "discarded"
 
 def holds(home: Home) -> list[dict[str, Any]]:
     """Every hold, oldest first: the columns of `quarantine`, with the status held, released or discarded."""
-    rows = control.read(home, names.QUARANTINE).sort_by("at").to_pylist()
+    rows = ledger_tables.read(home, names.QUARANTINE).sort_by("at").to_pylist()
     taken = known_hashes(home, {row["sha256"] for row in rows})
     found: dict[int, dict[str, Any]] = {}
     for row in rows:
@@ -64,10 +64,12 @@ def hold(home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], first: i
         if not _copied(home, local_path(home, file), file["sha256"], copy):
             continue
         kept = {name: file[name] for name in ("kind", "path", "sha256", "bytes", "options")}
-        rows.append(kept | {"hold_id": number, "copy": copy, "reasons": reasons, "status": HELD, "at": control.now()})
+        rows.append(
+            kept | {"hold_id": number, "copy": copy, "reasons": reasons, "status": HELD, "at": ledger_tables.now()}
+        )
     crash_point("quarantine.copied")
     if rows:
-        control.append(home, names.QUARANTINE, rows)
+        ledger_tables.append(home, names.QUARANTINE, rows)
     return rows
 
 
@@ -94,9 +96,9 @@ def discard(home: Home, numbers: Sequence[int]) -> list[dict[str, Any]]:
     """Give held files up: their copies go, their holds stay known; returns the holds."""
     home.check()
     with home.locked():
-        rows = [row | {"status": DISCARDED, "at": control.now()} for row in held(home, numbers, DISCARDED)]
+        rows = [row | {"status": DISCARDED, "at": ledger_tables.now()} for row in held(home, numbers, DISCARDED)]
         if rows:
-            control.append(home, names.QUARANTINE, rows)
+            ledger_tables.append(home, names.QUARANTINE, rows)
         crash_point("quarantine.discarded")
         tidy(home)
     return rows

@@ -13,8 +13,8 @@ from deltalake import Field
 from deltalake.schema import PrimitiveType
 
 from pststream import names
-from pststream.dataset import open_table
-from pststream.state.crash import crash_point
+from pststream.delta_tables import open_table
+from pststream.state.crash_points import crash_point
 from pststream.state.home import FORMAT, MARK, OLDEST, Home
 
 

@@ -7,7 +7,7 @@
 Words side by side mean AND; AND binds more tightly than OR. A word that the tokenizer cuts in two means both.
 
 An expression is read as a shape, in which numbers stand for its distinct words; few shapes are in use, so the clauses
-of a shape are remembered (text/shape.py).
+of a shape are remembered (text/expression_parser.py).
 """
 
 import re
@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from pststream.errors import UsageError
-from pststream.text.shape import SYMBOLS, Shape, ShapeError, clauses_of_shape
+from pststream.text.expression_parser import SYMBOLS, Shape, ShapeError, clauses_of_shape
 from pststream.text.words import tokenize
 
 MAX_CHARACTERS = 100_000

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.kernels.tokens import FOLDED, distinct_terms, hash_word
+from pststream.kernels.parsing.tokens import FOLDED, distinct_terms, hash_word
 from pststream.text.buffers import utf8_of
 from pststream.text.words import tokenize
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from pststream.state.home import Home as Tables
-from pststream.state.locks import holder
+from pststream.state.locking.file_lock import holder
 from tests.bad_store import BUCKET, is_body
 from tests.chaos.place import Place, put_back
 from tests.chaos.plan import Episode

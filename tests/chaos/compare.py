@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 from pststream import names
-from pststream.state import control
+from pststream.state import ledger_tables
 from pststream.state.home import Home as Tables
 from tests.chaos.place import Place, told
 from tests.oracles import twin_fast
@@ -22,7 +22,7 @@ def compare(place: Place) -> dict[str, Any]:
     The log is the order in which files were taken in, as the ledger tells it; what follows from it the twin says.
     """
     tables = Tables(place.home.path)
-    rows = [row for row in control.read(tables, names.FILES).to_pylist() if row["status"] == "done"]
+    rows = [row for row in ledger_tables.read(tables, names.FILES).to_pylist() if row["status"] == "done"]
     # Empty files of both kinds have the same bytes.
     taken = [(row["kind"], row["sha256"]) for row in sorted(rows, key=lambda row: row["file_seq"])]
     landed = {(kind, hashlib.sha256(path.read_bytes()).hexdigest()): path for kind, path in place.given}

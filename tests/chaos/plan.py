@@ -11,7 +11,7 @@ STEPS = (
     *("ingest.rejects_written", "ingest.done", "match.started", "match.indexed", "match.matched"),
     *("match.loads_written", "match.done", "deliver.sent", "deliver.noted"),
 )
-"""Steps at which a watcher kills itself (pststream/state/crash.py)."""
+"""Steps at which a watcher kills itself (pststream/state/crash_points.py)."""
 
 COMMAND_STEPS = (
     *("plan.units_written", "plan.indexed", "plan.done", "balance.indexed", "balance.units_written", "balance.done"),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pststream.state.session import stop_spark
+from pststream.pipeline.engine.spark_session import stop_spark
 from tests.chaos.cold import LANDING, bad_answers, corrupted, killed_command, killed_job
 from tests.chaos.compare import compare, is_right
 from tests.chaos.place import Place, made_place

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pststream.cost.load_model import CostModel, worker_loads
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows, plan_row, unit_rows, validate
-from pststream.domain.workload import WorkloadSample
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.generator.power_law import PowerLaw
 from pststream.partitioning import similar_regions, text_split
 from pststream.partitioning.registry import PLANNERS, make_plan
-from pststream.workload.cost import CostModel, worker_loads
-from pststream.workload.power_law import PowerLaw
 from tests.plans import TERMS, make_sample, pack, same_plan, samples, unpack
 from tests.routes import check_meetings
 

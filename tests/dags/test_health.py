@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pststream import names
-from pststream.pipeline.deliver import deliver
+from pststream.pipeline.delivery.deliver import deliver
 from pststream.settings import load_settings
-from pststream.state import control, quarantine
+from pststream.state import ledger_tables, quarantine
 from pststream.state.heartbeat import Heart
 from pststream.state.home import Home
 from tests.dags.ran import Ran
@@ -34,9 +34,9 @@ def ingested_now(home: Home, accepted: int, rejected: int) -> None:
     """A file of objects that was taken in just now."""
     rows = [thing(row, f"n{row}", 200) for row in range(1, accepted + 1)]
     seq = add_file(home, "objects", rows, [reject(accepted + row, "missing") for row in range(1, rejected + 1)])
-    rows = control.read(home, names.FILES, filters=[("file_seq", "=", seq), ("status", "=", "done")]).to_pylist()
-    control.delete(home, names.FILES, f"file_seq = {seq}")
-    control.append(home, names.FILES, [row | {"at": control.now()} for row in rows])
+    rows = ledger_tables.read(home, names.FILES, filters=[("file_seq", "=", seq), ("status", "=", "done")]).to_pylist()
+    ledger_tables.delete(home, names.FILES, f"file_seq = {seq}")
+    ledger_tables.append(home, names.FILES, [row | {"at": ledger_tables.now()} for row in rows])
 
 
 def broken_watcher(home: Home) -> None:
@@ -76,7 +76,7 @@ def broken_sinks(home: Home) -> None:
 
 
 def sha256(path: Path) -> str:
-    from pststream.quality.files import sha256_of
+    from pststream.quality.input_files import sha256_of
 
     return sha256_of(str(path))
 
@@ -125,11 +125,11 @@ def test_one_alert_for_each_trouble(dagbag: Any, home: Home, caplog: Any, monkey
 def test_a_watcher_that_was_asked_to_end_is_missed_only_where_one_is_expected(airflow_home: Path, home: Home) -> None:
     from pststream_dags.health import WatcherDown, check_watcher
 
-    from pststream.reports.watcher import watcher
+    from pststream.reports.reading.watcher_status import watcher
 
     with Heart(home):
         pass
-    ended = watcher(home, control.now())
+    ended = watcher(home, ledger_tables.now())
     assert "stopped" in check_watcher(ended, expected=False)
     for found in (ended, None):
         with pytest.raises(WatcherDown):

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from pststream.pipeline.engine.spark_session import spark_conf
 from pststream.settings import Settings
-from pststream.state.session import spark_conf
 
 pytestmark = pytest.mark.spark
 
 SCRIPT = """
 import json, os, sys
 from pststream.settings import Settings
-from pststream.state.session import get_session, kill_spark
+from pststream.pipeline.engine.spark_session import get_session, kill_spark
 session = get_session(Settings())
 heap = session._jvm.java.lang.Runtime.getRuntime().maxMemory()
 conf = session.sparkContext.getConf()

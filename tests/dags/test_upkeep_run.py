@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pststream.state import control
+from pststream.state import ledger_tables
 from pststream.state.home import Home as Tables
 from tests.commands import Home, new_home
 from tests.dags.landing import fill
@@ -43,8 +43,8 @@ def test_release_maintain_and_check(dagbag: Any, tmp_path: Path, monkeypatch: py
 
 
 def assert_a_broken_table_fails_once(dagbag: Any, home: Home, where: dict[str, str]) -> None:
-    control.delete(Tables(home.path), "worker_index", "worker = 0")
-    control.delete(Tables(home.path), "worker_index", "worker = 1")
+    ledger_tables.delete(Tables(home.path), "worker_index", "worker = 0")
+    ledger_tables.delete(Tables(home.path), "worker_index", "worker = 1")
     bad = Ran(dagbag.dags["check_tables"], where)
     assert bad.states == {"check": "success", "verdict": "failed"}
     assert bad.tries["verdict"] == 1

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from pststream.benchmarks.results import PAGE, render
+from pststream.benchmarks.results_page import PAGE, render
 
 FOLDER = Path(__file__).parents[2] / "docs" / "results"
 
@@ -12,7 +12,7 @@ def test_the_page_is_that_of_its_documents() -> None:
     documents = [json.loads(path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.json"))]
     assert documents
     assert (FOLDER / PAGE).read_text("utf-8") == render(documents), (
-        "run: python -m pststream.benchmarks.results docs/results"
+        "run: python -m pststream.benchmarks.results_page docs/results"
     )
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from pststream.pipeline.engine.spark_session import get_context, stop_spark
 from pststream.settings import Settings
 from pststream.state.home import FORMAT, OLDEST
-from pststream.state.session import get_context, stop_spark
-from pststream.storage.files import files_at
+from pststream.storage.small_files import files_at
 from tests import worlds
 from tests.bad_store import BUCKET, Uploader
 from tests.bucket_home import BucketHome, new_bucket_home, use

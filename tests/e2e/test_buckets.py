@@ -14,7 +14,7 @@ import pytest
 
 from jobs import micro_batch
 from pststream.cli import doctor
-from pststream.pipeline import fetch
+from pststream.pipeline.ingest import fetch_objects
 from pststream.quality import bucket as buckets
 from pststream.storage import aws
 from tests import worlds
@@ -176,7 +176,7 @@ def test_faults_are_outlasted(
     draw = random.Random(5)
     monkeypatch.setattr(aws, "READ_SECONDS", 2)
     monkeypatch.setattr(store, "seconds", 3.0)
-    monkeypatch.setattr(fetch, "PART_BYTES", sum(path.stat().st_size for path in world.objects) // 2)
+    monkeypatch.setattr(fetch_objects, "PART_BYTES", sum(path.stat().st_size for path in world.objects) // 2)
     monkeypatch.setattr(buckets, "BODY_TRIES", 1)
     store.page = 1000
     faults, codes = Counter[int | str | None](), Counter[int]()

@@ -15,9 +15,9 @@ import boto3
 import pytest
 
 from pststream import names
-from pststream.pipeline.deliver import deliver as tell
+from pststream.pipeline.delivery.deliver import deliver as tell
 from pststream.settings import load_settings
-from pststream.state import control
+from pststream.state import ledger_tables
 from pststream.state.home import Home
 from tests.commands import ENTRY, KILLED, ROOT, Result, run_apart
 from tests.matched_homes import add_matched_batch, add_subscriptions, taken_back_of
@@ -83,7 +83,7 @@ def test_killed_at_a_step(home: Home, step: str) -> None:
     assert written(home) == expected, "the folder has each message once"
     taken = [message for message in expected if message["id"] not in receiver.refuses]
     assert first_told(receiver.taken) == taken
-    letters = control.read(home, names.DEAD_LETTERS).to_pylist()
+    letters = ledger_tables.read(home, names.DEAD_LETTERS).to_pylist()
     assert {row["message_id"] for row in letters} == receiver.refuses
     receiver.refuses.clear()
 
@@ -170,7 +170,7 @@ def test_dead_for_an_hour_of_the_stream(tmp_path: Path, monkeypatch: pytest.Monk
         told = first_told(receiver.taken)
     expected = expected_messages(home)
     assert by_subscription(told) == by_subscription(expected) and len(told) == len(expected)
-    assert not control.read(home, names.DEAD_LETTERS).num_rows
+    assert not ledger_tables.read(home, names.DEAD_LETTERS).num_rows
 
 
 def test_queues_and_topics(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,5 +225,5 @@ def test_no_secret_is_told(home: Home, behaviour: dict[str, Any]) -> None:
 def told_by(home: Home) -> str:
     """All bytes of a home's files, Parquet unpacked."""
     files = [path for path in Path(home.path).rglob("*") if path.is_file() and path.suffix != ".parquet"]
-    tables = [control.read(home, name).to_pylist() for name in (names.DELIVERIES, names.DEAD_LETTERS)]
+    tables = [ledger_tables.read(home, name).to_pylist() for name in (names.DELIVERIES, names.DEAD_LETTERS)]
     return "".join(path.read_text("utf-8", "replace") for path in files) + json.dumps(tables, default=str)

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pststream.pipeline.ending import STOP_SECONDS
+from pststream.pipeline.main_job.shutdown import STOP_SECONDS
 from tests import worlds
 from tests.commands import KILLED, ROOT, Home, run_here
 from tests.killing import assert_as_the_twin, home_for, written
@@ -148,7 +148,7 @@ ABANDONING = """
 import os, signal, threading, time
 from pststream.pipeline import ending, spark_tasks
 from pststream.settings import Settings
-from pststream.state.session import get_context, kill_spark, stop_spark
+from pststream.pipeline.engine.spark_session import get_context, kill_spark, stop_spark
 
 ending.STOP_SECONDS = 1.0
 with ending.Ending(kill_spark) as asking:

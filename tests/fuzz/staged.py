@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from pststream.pipeline.stage import Staged, stage_file
-from pststream.quality.reasons import REASONS
-from pststream.quality.times import EARLIEST_US, LATEST_US
+from pststream.pipeline.ingest.stage_files import Staged, stage_file
+from pststream.quality.parse_times import EARLIEST_US, LATEST_US
+from pststream.quality.reject_reasons import REASONS
 
 NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 

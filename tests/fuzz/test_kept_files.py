@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from pststream.balancing.local import Adjustment
-from pststream.domain.moves import Move
+from pststream.balancing.local_adjustment import Adjustment
+from pststream.cost.load_model import WorkerLoads
 from pststream.domain.plan import DispatchGrid, space_plan
+from pststream.domain.plan_moves import Move
 from pststream.errors import UsageError
-from pststream.matching.arrays_file import TornFileError, map_arrays, write_arrays
-from pststream.pipeline.proposal import Decision, Proposal, read_proposal, write_proposal
-from pststream.reports.watcher import lines_of_watcher, watcher
-from pststream.state import spool
+from pststream.matching.mapped_arrays import TornFileError, map_arrays, write_arrays
+from pststream.pipeline.adjusting.proposal import Decision, Proposal, read_proposal, write_proposal
+from pststream.reports.reading.watcher_status import lines_of_watcher, watcher
+from pststream.state import fetched_files
 from pststream.state.home import Home
-from pststream.workload.cost import WorkerLoads
 from tests.fuzz.cases import cases, trying
 from tests.fuzz.mutations import mutated
 from tests.fuzz.values import any_value
@@ -43,13 +43,13 @@ def test_proposals(tmp_path: Path) -> None:
 
 def test_what_was_learnt(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    spool.write_learnt(home, {"s3://bucket/a": ("etag", 3, "hash"), "/in/b": ("1-2-3", 4, "hash")})
+    fetched_files.write_learnt(home, {"s3://bucket/a": ("etag", 3, "hash"), "/in/b": ("1-2-3", 4, "hash")})
     path = home.work / "spool" / "learnt.json"
     whole = path.read_bytes()
     for number, rnd in cases("learnt", 400):
         path.write_bytes(changed_json(rnd, whole))
         with trying(("learnt", number)):
-            for address, (tag, size, what) in spool.read_learnt(home).items():
+            for address, (tag, size, what) in fetched_files.read_learnt(home).items():
                 assert isinstance(address + tag + what, str) and isinstance(size, int)
 
 

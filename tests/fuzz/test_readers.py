@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from pststream.quality import csv_reader, files, json_reader, parquet_reader
+from pststream.quality import csv_reader, input_files, json_reader, parquet_reader
 from tests import worlds
 from tests.fuzz.cases import cases, trying
 from tests.fuzz.mutations import mutated
@@ -38,7 +38,7 @@ def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "MOST_ROWS", 7)
     monkeypatch.setattr(parquet_reader, "MOST_ROWS", 7)
     monkeypatch.setattr(parquet_reader, "_FEWEST_ROWS", 3)
-    monkeypatch.setattr(files, "ALWAYS_ALLOWED", 200_000)
+    monkeypatch.setattr(input_files, "ALWAYS_ALLOWED", 200_000)
 
 
 @pytest.mark.parametrize("kind", ["objects", "requests"])

@@ -10,17 +10,17 @@ from collections import Counter
 from typing import Any
 
 from pststream import names
-from pststream.state import control
+from pststream.state import ledger_tables
 from pststream.state.home import Home
 from tests.oracles.text import words
 
 
 def expected_messages(home: Home, limit: int = 0, seconds: int = 1) -> list[dict[str, Any]]:
     """What a sink is told, in order, if nothing goes wrong."""
-    batches = [row for row in control.read(home, names.BATCHES).to_pylist() if row["status"] == "done"]
-    things = {row["object_key"]: row for row in control.read(home, names.OBJECTS).to_pylist()}
-    asked = {row["request_key"]: row for row in control.read(home, names.REQUESTS).to_pylist()}
-    rows = control.read(home, names.MATCHES).to_pylist()
+    batches = [row for row in ledger_tables.read(home, names.BATCHES).to_pylist() if row["status"] == "done"]
+    things = {row["object_key"]: row for row in ledger_tables.read(home, names.OBJECTS).to_pylist()}
+    asked = {row["request_key"]: row for row in ledger_tables.read(home, names.REQUESTS).to_pylist()}
+    rows = ledger_tables.read(home, names.MATCHES).to_pylist()
     told: list[dict[str, Any]] = []
     counts: Counter[tuple[int, int]] = Counter()
     for batch in sorted(batches, key=lambda row: row["batch_id"]):

@@ -3,7 +3,7 @@
 from math import floor
 
 from pststream.domain.plan import DispatchGrid, PartitionPlan
-from pststream.domain.workload import WorkloadSample
+from pststream.domain.planner_sample import WorkloadSample
 
 Box = tuple[float, float, float, float]
 

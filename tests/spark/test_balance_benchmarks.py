@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from pststream.benchmarks import balance, mapping, migration
 from pststream.benchmarks.registry import run_benchmark
+from pststream.benchmarks.scenarios import balance, mapping, migration
 from pststream.settings import Settings
 
 

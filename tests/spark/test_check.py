@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pststream import names
-from pststream.pipeline.check_ledger import ledger_figures
-from pststream.state import control
+from pststream.pipeline.upkeep.check_ledgers import ledger_figures
+from pststream.state import ledger_tables
 from pststream.state.home import Home as Tables
 from tests.commands import KILLED, Home, run_here
 from tests.killing import home_for, table_of, written
@@ -64,8 +64,8 @@ def rows(home: Home, table: str) -> list[dict[str, Any]]:
 
 
 def replaced(home: Home, table: str, predicate: str, old: dict[str, Any], **changes: Any) -> None:
-    control.delete(Tables(home.path), table, predicate)
-    control.append(Tables(home.path), table, [old | changes])
+    ledger_tables.delete(Tables(home.path), table, predicate)
+    ledger_tables.append(Tables(home.path), table, [old | changes])
 
 
 def live_row(home: Home) -> dict[str, Any]:
@@ -125,8 +125,8 @@ def test_results_are_kept_and_matches_that_passed_are_not_read_again(home: Home)
     last = max(row["batch_id"] for row in rows(home, "batches"))
     assert {(row["suite"], row["batch_id"]) for row in kept[:3]} == {("tables", last)}
     old = next(row for row in rows(home, "matches") if row["subscription_keys"])
-    control.append(Tables(home.path), "matches", [old | {"batch_id": last + 9}])
-    control.append(Tables(home.path), "matches", [old])
+    ledger_tables.append(Tables(home.path), "matches", [old | {"batch_id": last + 9}])
+    ledger_tables.append(Tables(home.path), "matches", [old])
     assert off(home) == set(), "batches that passed are not read again"
     assert off(home, "--all") == {"pairs_off"}
 
@@ -147,20 +147,20 @@ REMOVED: dict[str, tuple[str, str, set[str]]] = {
 @pytest.mark.parametrize("what", list(REMOVED))
 def test_what_is_removed_is_missed(home: Home, what: str) -> None:
     table, predicate, wanted = REMOVED[what]
-    control.delete(Tables(home.path), table, predicate.format(first=first_object(home)))
+    ledger_tables.delete(Tables(home.path), table, predicate.format(first=first_object(home)))
     # What follows from it may show elsewhere too: rows of the index without the requests of a file, and so on.
     assert off(home, "--all") >= wanted
 
 
 def test_a_batch_that_was_done_twice(home: Home) -> None:
     done = next(row for row in rows(home, "batches") if row["status"] == "done")
-    control.append(Tables(home.path), "batches", [done])
+    ledger_tables.append(Tables(home.path), "batches", [done])
     assert off(home, "--all") == {"missing_batches"}
 
 
 def test_a_unit_that_is_missed(home: Home) -> None:
     """The figure alone: without the unit the plan cannot be loaded at all."""
-    control.delete(Tables(home.path), "plan_units", "unit = 0")
+    ledger_tables.delete(Tables(home.path), "plan_units", "unit = 0")
     found = ledger_figures(Tables(home.path))
     assert {figure for figure, value in found.items() if value} == {"units_off"}
 
@@ -177,38 +177,38 @@ def test_index_that_is_broken(home: Home) -> None:
     place = Tables(home.path)
     key = str(row["subscription_key"])
 
-    control.append(place, "worker_index", [row])
+    ledger_tables.append(place, "worker_index", [row])
     assert off(home) == {"doubled"}
     replaced(home, "worker_index", of_row(row), row)
     assert off(home) == set()
 
-    control.delete(place, "worker_index", of_row(row))
+    ledger_tables.delete(place, "worker_index", of_row(row))
     assert off(home) == {"missing"}
     assert key in checked(home)["placement"]["failed"][0]
     other = (row["worker"] + 1) % 3
     holders = {r["worker"] for r in rows(home, "worker_index") if r["subscription_key"] == row["subscription_key"]}
     if other not in holders:
-        control.append(place, "worker_index", [row | {"worker": other}])
+        ledger_tables.append(place, "worker_index", [row | {"worker": other}])
         assert off(home) == {"missing", "stray"}
-        control.delete(place, "worker_index", of_row(row | {"worker": other}))
-    control.append(place, "worker_index", [row])
+        ledger_tables.delete(place, "worker_index", of_row(row | {"worker": other}))
+    ledger_tables.append(place, "worker_index", [row])
 
     for change in ({"east": row["east"] - 0.25}, {"created_at": 7}, {"end_at": 2**60}, {"clauses": [[1, 2]]}):
         replaced(home, "worker_index", of_row(row), row, **change)
         assert "altered" in off(home), change
     replaced(home, "worker_index", of_row(row), row)
 
-    control.append(place, "worker_index", [row | {"subscription_key": 1}])
+    ledger_tables.append(place, "worker_index", [row | {"subscription_key": 1}])
     assert "orphans" in off(home)
-    control.delete(place, "worker_index", "subscription_key = 1")
+    ledger_tables.delete(place, "worker_index", "subscription_key = 1")
     ended = dict.fromkeys(row) | {field: row[field] for field in ("index_version", "batch_id", "subscription_key")}
-    control.append(place, "worker_index", [ended | {"worker": names.EVERY_WORKER, "end_at": 5}])
+    ledger_tables.append(place, "worker_index", [ended | {"worker": names.EVERY_WORKER, "end_at": 5}])
     assert off(home) == {"orphans"}, "a deletion that nobody asked for"
 
 
 def test_a_deletion_that_the_index_forgot(home: Home) -> None:
     assert [row for row in rows(home, "worker_index") if row["worker"] == names.EVERY_WORKER]
-    control.delete(Tables(home.path), "worker_index", f"worker = {names.EVERY_WORKER}")
+    ledger_tables.delete(Tables(home.path), "worker_index", f"worker = {names.EVERY_WORKER}")
     assert off(home) == {"lost_deletions"}
 
 
@@ -219,21 +219,21 @@ def test_matches_that_are_broken(home: Home) -> None:
     row = min(found, key=lambda row: row["batch_id"])
     last = batches[max(batches)]
 
-    control.delete(place, "batches", f"batch_id = {row['batch_id']}")
+    ledger_tables.delete(place, "batches", f"batch_id = {row['batch_id']}")
     assert "unknown_batches" in off(home, "--all")
-    control.append(place, "batches", [batches[row["batch_id"]]])
+    ledger_tables.append(place, "batches", [batches[row["batch_id"]]])
     assert off(home, "--all") == set()
 
     too_new = row | {"object_key": last["objects_to"] + 1}
-    control.append(place, "matches", [too_new])
+    ledger_tables.append(place, "matches", [too_new])
     assert off(home, "--all") == {"out_of_range", "pairs_off"}
-    control.delete(place, "matches", f"object_key = {too_new['object_key']}")
+    ledger_tables.delete(place, "matches", f"object_key = {too_new['object_key']}")
     known_before = row | {"batch_id": max(batches)}
-    control.append(place, "matches", [known_before])
+    ledger_tables.append(place, "matches", [known_before])
     assert off(home, "--all") == {"out_of_range", "pairs_off"}, "a pair that an earlier batch was to find"
-    control.delete(place, "matches", f"batch_id = {max(batches)} AND object_key = {row['object_key']}")
+    ledger_tables.delete(place, "matches", f"batch_id = {max(batches)} AND object_key = {row['object_key']}")
 
-    control.delete(place, "matches", f"object_key = {row['object_key']} AND batch_id = {row['batch_id']}")
+    ledger_tables.delete(place, "matches", f"object_key = {row['object_key']} AND batch_id = {row['batch_id']}")
     assert off(home, "--all") == {"pairs_off"}
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream.pipeline import judge
+from pststream.pipeline.ingest import deduplicate
 from tests import worlds
 from tests.commands import new_home
 from tests.oracles import twin
@@ -14,12 +14,14 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize(
-    ("probe", "kept"), [(0, 1), (judge.PROBE_ROWS, 1), (judge.PROBE_ROWS, judge.KEPT_ROWS)], ids=["all", "kept", "read"]
+    ("probe", "kept"),
+    [(0, 1), (deduplicate.PROBE_ROWS, 1), (deduplicate.PROBE_ROWS, deduplicate.KEPT_ROWS)],
+    ids=["all", "kept", "read"],
 )
 def test_parts_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, probe: int, kept: int) -> None:
-    monkeypatch.setattr(judge, "PART_ROWS", 10)
-    monkeypatch.setattr(judge, "PROBE_ROWS", probe)
-    monkeypatch.setattr(judge, "KEPT_ROWS", kept)
+    monkeypatch.setattr(deduplicate, "PART_ROWS", 10)
+    monkeypatch.setattr(deduplicate, "PROBE_ROWS", probe)
+    monkeypatch.setattr(deduplicate, "KEPT_ROWS", kept)
     world = worlds.write_world(tmp_path, worlds.random_world(41, objects=150, requests=150, files=3), 41)
     home = new_home(tmp_path / "home", planner="grid", workers=2, lateness_seconds=world.lateness_seconds)
     for kind, files in (("objects", world.objects), ("requests", world.requests)):

@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.reports.export import export_matches
+from pststream.pipeline.engine.pairs_view import pairs
+from pststream.pipeline.engine.spark_session import get_session
+from pststream.reports.commands.export import export_matches
 from pststream.settings import load_settings
 from pststream.state.home import Home
-from pststream.state.matches import pairs
-from pststream.state.session import get_session
 from tests.unit.reports.commands.test_export import filled
 
 pytestmark = pytest.mark.spark

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pststream.benchmarks import calibrate, planners, planners_large, planning, scalability
 from pststream.benchmarks.registry import run_benchmark
-from pststream.benchmarks.results import render
+from pststream.benchmarks.results_page import render
+from pststream.benchmarks.scenarios import calibrate, planners, planners_large, planning, scalability
 from pststream.partitioning.registry import PLANNERS
 from pststream.settings import Settings
 

@@ -8,9 +8,9 @@ import pytest
 
 from pststream import names
 from pststream.matching import matcher
-from pststream.pipeline import executor
-from pststream.pipeline.executor import work_of
-from pststream.pipeline.match_tasks import NEW, Report, Scan, match_worker, route
+from pststream.pipeline.batch.match_tasks import NEW, Report, Scan, match_worker, route
+from pststream.pipeline.engine import task_context
+from pststream.pipeline.engine.task_context import work_of
 from pststream.settings import load_settings
 from pststream.state.data_files import data_files, located
 from pststream.state.home import Home
@@ -52,9 +52,9 @@ def test_portions_tell_what_one_search_tells(tmp_path: Path, monkeypatch: pytest
         searches.append(batch.objects)
         return matcher.match_objects(batch, *rest)
 
-    executor.portions.cache_clear()
-    monkeypatch.setattr("pststream.pipeline.match_tasks.match_objects", counted)
+    task_context.portions.cache_clear()
+    monkeypatch.setattr("pststream.pipeline.batch.match_tasks.match_objects", counted)
     monkeypatch.setattr(matcher, "MOST_PAIRS", 10)
     assert told(home) == whole
     assert min(searches) < max(searches) // 4
-    executor.portions.cache_clear()
+    task_context.portions.cache_clear()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pststream.benchmarks import freshness, soak, year
 from pststream.benchmarks.registry import run_benchmark
+from pststream.benchmarks.scenarios import freshness, soak, year
 from pststream.settings import Settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -32,17 +32,19 @@ app = FastAPI(dependencies=[Depends(get_user)], openapi_url=None)
 @app.get("/")
 def overview() -> HTMLResponse:
     """How the home stands."""
-    from pststream.reports import site  # here, since all of Airflow loads plugins, and the API server alone makes pages
+    from pststream.reports.pages import (
+        airflow_site,  # here, since all of Airflow loads plugins, and the API server alone makes pages
+    )
 
-    return _html(site.overview(_home()))
+    return _html(airflow_site.overview(_home()))
 
 
 @app.get("/subscription")
 def subscription(id: str = Query(min_length=1, max_length=1_000)) -> HTMLResponse:
     """One subscription."""
-    from pststream.reports import site
+    from pststream.reports.pages import airflow_site
 
-    return _html(site.subscription(_home(), id))
+    return _html(airflow_site.subscription(_home(), id))
 
 
 @app.get("/object")
@@ -50,9 +52,9 @@ def one_object(
     id: str = Query(min_length=1, max_length=1_000), subscription: str = Query(default="", max_length=1_000)
 ) -> HTMLResponse:
     """One object, and why it matched a subscription, or not."""
-    from pststream.reports import site
+    from pststream.reports.pages import airflow_site
 
-    return _html(site.thing(_home(), id, subscription))
+    return _html(airflow_site.thing(_home(), id, subscription))
 
 
 @app.get("/pages/{name}")

@@ -8,7 +8,7 @@ import pytest
 
 from pststream.delivery.contract import Batch, Message, Refusal, SinkDown, lane_of
 from pststream.delivery.lanes import Lanes
-from pststream.pipeline.courier import portions
+from pststream.pipeline.delivery.courier import portions
 from tests.sinks import Memory
 
 

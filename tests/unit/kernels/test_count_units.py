@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.kernels.load import count_units
+from pststream.kernels.planning.count_loads import count_units
 
 
 @settings(max_examples=100, deadline=None)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.kernels.cells import MAX_LEVEL, level_of_box
+from pststream.kernels.matching.index_cells import MAX_LEVEL, level_of_box
 from pststream.matching import matcher
 from pststream.matching.deletions import build_deletions, merge_deletions
 from pststream.matching.live_filter import LiveFilter
 from pststream.matching.matcher import match_objects, probe_of
-from pststream.matching.objects import sort_objects
+from pststream.matching.object_batch import sort_objects
 from pststream.matching.segments import build_segment
 from pststream.names import NEVER_US
 from tests.oracles.matching import matches_of

@@ -5,20 +5,20 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from pststream.domain.workload import WorkloadSample
-from pststream.partitioning.registry import make_plan
-from pststream.workload.cost import CostModel, WorkerLoads, worker_loads
-from pststream.workload.places import city_places
-from pststream.workload.power_law import PowerLaw
-from pststream.workload.queries import QueryStyle
-from pststream.workload.reads import sample_with_reads
-from pststream.workload.synthetic import (
+from pststream.cost.load_model import CostModel, WorkerLoads, worker_loads
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.places import city_places
+from pststream.generator.power_law import PowerLaw
+from pststream.generator.synthetic_arrays import (
     SyntheticObjects,
     SyntheticSubscriptions,
     synthetic_objects,
     synthetic_subscriptions,
     term_ids,
 )
+from pststream.partitioning.registry import make_plan
+from pststream.samples.posting_reads import sample_with_reads
 from tests.plans import pack, unpack
 
 COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.kernels.curve import Walk, curve_entries, cut_walk, run_load
-from pststream.space.curves import hilbert_walk
+from pststream.kernels.planning.cut_curve import Walk, curve_entries, cut_walk, run_load
+from pststream.space.hilbert import hilbert_walk
 
 PAIR, OBJECT, SUBSCRIPTION = 0.5, 2.0, 3.0
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from pststream.domain.workload import WorkloadSample
-from pststream.partitioning.cuts import Rectangle
-from pststream.partitioning.nodes import Workload, numbers_of_parts, partition_node, plan_of_nodes, whole_node
+from pststream.cost.load_model import CostModel, WorkerLoads, worker_loads
+from pststream.cost.region_counts import region_counts
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.partitioning.rectangle_cuts import Rectangle
 from pststream.partitioning.registry import make_plan
-from pststream.space.bounds import bounds_of
-from pststream.workload.cost import CostModel, WorkerLoads, worker_loads
-from pststream.workload.counts import region_counts
-from pststream.workload.postings import postings_of
+from pststream.partitioning.tree_nodes import Workload, numbers_of_parts, partition_node, plan_of_nodes, whole_node
+from pststream.samples.sorted_sample import postings_of
+from pststream.space.plan_raster import bounds_of
 from tests.plans import make_sample
 from tests.workloads import paper_sample
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.kernels.merge import level_parts, merge_nodes
-from pststream.kernels.shares import share_parts
+from pststream.kernels.planning.assign_nodes import level_parts, merge_nodes
+from pststream.kernels.planning.shares import share_parts
 
 RATES = (0.5, 2.0, 3.0)
 

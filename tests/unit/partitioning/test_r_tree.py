@@ -4,12 +4,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.domain.workload import WorkloadSample
-from pststream.kernels.curve import curve_entries, leaf_entries
-from pststream.kernels.pyramid import build_pyramid
+from pststream.cost.load_model import CostModel
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.kernels.planning.cut_curve import curve_entries, leaf_entries
+from pststream.kernels.routing.pyramid import build_pyramid
 from pststream.partitioning.registry import make_plan
-from pststream.space.curves import hilbert_walk
-from pststream.workload.cost import CostModel
+from pststream.space.hilbert import hilbert_walk
 from tests.plans import make_sample, samples
 
 COST = CostModel(5e-9, 4e-6, 1e-5, 5e-6)

@@ -3,9 +3,9 @@
 import pytest
 
 from pststream import names
+from pststream.cost.load_model import CostModel
 from pststream.errors import UsageError
 from pststream.partitioning.registry import PLANNERS, make_plan
-from pststream.workload.cost import CostModel
 from tests.plans import make_sample
 
 COST = CostModel(1.0, 1.0, 1.0, 1.0)

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pststream.cost.load_model import CostModel, LoadRates
+from pststream.cost.region_counts import region_counts
 from pststream.domain.plan import DispatchGrid
-from pststream.domain.workload import WorkloadSample
+from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning import similar_regions as phase_one
-from pststream.partitioning.cuts import Rectangle
+from pststream.partitioning.rectangle_cuts import Rectangle
 from pststream.partitioning.text_split import TextNode, TextPart
-from pststream.workload.cost import CostModel, LoadRates
-from pststream.workload.counts import region_counts
-from pststream.workload.postings import postings_of
-from pststream.workload.ranges import cell_ranges
+from pststream.samples.raster_ranges import cell_ranges
+from pststream.samples.sorted_sample import postings_of
 from tests.plans import make_sample, samples, unpack
 
 GRID = DispatchGrid(-10.0, 30.0, 30.0, 60.0, 7, 5)

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.domain.workload import WorkloadSample
-from pststream.kernels.deal import deal_by_frequency, deal_by_spread, transpose
+from pststream.cost.load_model import CostModel, worker_loads
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.kernels.planning.deal_terms import deal_by_frequency, deal_by_spread, transpose
 from pststream.partitioning import hypergraph
 from pststream.partitioning.registry import make_plan
-from pststream.workload.cost import CostModel, worker_loads
-from pststream.workload.terms import TermUse, term_use
+from pststream.samples.sample_terms import TermUse, term_use
 from tests.plans import TERMS, make_sample, pack, same_plan, samples, unpack
 
 RATES = (0.5, 2.0, 3.0)

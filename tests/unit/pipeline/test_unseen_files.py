@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pststream.errors import InputFileError, RetryableError
-from pststream.pipeline import ingest
+from pststream.pipeline.ingest import ingest
 from pststream.settings import Settings
 from pststream.state.home import Home
 

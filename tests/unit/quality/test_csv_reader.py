@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from pststream.errors import InputFileError
 from pststream.quality import csv_reader
-from pststream.quality.chunks import Chunk
 from pststream.quality.readers import read_chunks
-from pststream.quality.reasons import Reject
+from pststream.quality.reject_reasons import Reject
+from pststream.quality.row_chunks import Chunk
 from tests.oracles import rows as slow
 
 SOURCES = {"text": ["b"], "object_id": ["a"]}

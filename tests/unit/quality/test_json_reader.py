@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from pststream.errors import InputFileError
 from pststream.quality import json_reader
-from pststream.quality.chunks import Chunk
 from pststream.quality.json_reader import decoded
 from pststream.quality.readers import read_chunks, read_records
+from pststream.quality.row_chunks import Chunk
 from tests.oracles import rows as slow
 
 SOURCES = {"object_id": ["id"], "lon": ["lon"], "text": ["text"]}

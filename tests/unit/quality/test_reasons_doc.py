@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pststream.quality.reasons import REASONS
+from pststream.quality.reject_reasons import REASONS
 
 PAGE = Path(__file__).parents[3] / "docs" / "quality.md"
 

@@ -9,6 +9,8 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from pststream import names
+from pststream.demo_data.demo_requests import first_requests
+from pststream.demo_data.demo_texts import demo_objects
 from pststream.domain.plan import DispatchGrid, PartitionPlan
 from pststream.domain.plan_rows import plan_row, unit_rows
 from pststream.domain.region import contains, read_region
@@ -16,8 +18,6 @@ from pststream.state.tables import TABLES
 from pststream.text.expression import evaluate, parse_keywords
 from pststream.text.tokenizer import term_id
 from pststream.text.words import tokenize
-from pststream.workload.demo_requests import first_requests
-from pststream.workload.demo_texts import demo_objects
 
 HOSTILE = "<script>alert('text')</script><img src=x onerror=alert(1)> coffee"
 HOSTILE_TITLE = "</td><script>alert('title')</script>"

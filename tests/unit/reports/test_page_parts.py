@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pststream.domain.plan import DispatchGrid, space_plan
-from pststream.reports.html import Markup, element, escape, joined
-from pststream.reports.leaves import rectangles
-from pststream.reports.matches import mark_words
-from pststream.reports.numbers import counted, percent, seconds, short, whole
-from pststream.reports.plan_map import draw_map, region_path
-from pststream.reports.plan_view import PlanView
-from pststream.reports.projection import WIDTH, view_of
-from pststream.reports.samples import MatchView
+from pststream.reports.pages.matches_section import mark_words
+from pststream.reports.plots.format_values import counted, percent, seconds, short, whole
+from pststream.reports.plots.html import Markup, element, escape, joined
+from pststream.reports.plots.leaf_rectangles import rectangles
+from pststream.reports.plots.plan_map import draw_map, region_path
+from pststream.reports.plots.projection import WIDTH, view_of
+from pststream.reports.reading.plan_view import PlanView
+from pststream.reports.reading.samples import MatchView
 
 
 @given(st.text())

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
-from pststream.domain.workload import WorkloadSample
+from pststream.domain.planner_sample import WorkloadSample
 from pststream.routing.dispatch import DispatchIndex
 from tests.oracles import dispatch as slow
 from tests.plans import TERMS, make_sample, pack, plans, quarters, samples, unpack

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pststream import names
-from pststream.state import control
+from pststream.state import ledger_tables
 from pststream.state.deliveries import Counts, Progress, progress_of, save_progress
 from pststream.state.home import Home
 
@@ -34,14 +34,14 @@ def test_notes_and_joins_at_the_same_time(tmp_path: Path) -> None:
 
     def join() -> None:
         for _ in range(4):
-            control.compact(home, names.DELIVERIES)
+            ledger_tables.compact(home, names.DELIVERIES)
 
     threads = [started(lambda sink=sink: note(sink)) for sink in "abc"]  # type: ignore[misc]
     threads += [started(join) for _ in range(3)]
     for thread in threads:
         thread.join()
     assert errors == []
-    assert control.read(home, names.DELIVERIES).num_rows == 32
+    assert ledger_tables.read(home, names.DELIVERIES).num_rows == 32
     assert {progress_of(home, sink).batch_id for sink in ("first", "a", "b", "c")} == {7}
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from pststream import names
 from pststream.errors import HomeBusy, RunnerBusy
-from pststream.reports.watcher import GONE_SECONDS, lines_of_watcher, watcher
+from pststream.reports.reading.watcher_status import GONE_SECONDS, lines_of_watcher, watcher
 from pststream.state import heartbeat, home
 from pststream.state.heartbeat import Heart
 from pststream.state.home import RUNNER, Home

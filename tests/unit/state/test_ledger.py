@@ -8,7 +8,7 @@ import pytest
 
 from pststream.errors import HomeError, RetryableError
 from pststream.names import BATCHES, FILES
-from pststream.state import control
+from pststream.state import ledger_tables
 from pststream.state.home import FORMAT, MARK, Home
 from pststream.state.ledger import Ledger, key, known_hashes, recent_rows
 
@@ -45,39 +45,43 @@ def test_an_empty_home_has_nothing_pending(home):
 
 
 def test_a_cut_walks_through_files(home):
-    control.append(home, FILES, [file(1, "objects", 10, 1), file(2, "requests", 5, 0), file(3, "objects", 7, 2, 1)])
+    ledger_tables.append(
+        home, FILES, [file(1, "objects", 10, 1), file(2, "requests", 5, 0), file(3, "objects", 7, 2, 1)]
+    )
     ledger = Ledger(home)
     assert ledger.pending(4).objects_to == key(1, 4)
     assert ledger.pending(10).objects_to == key(1, 10)
     assert ledger.pending(12).objects_to == key(3, 2)
     assert ledger.pending(99).objects_to == key(3, 7)
-    control.append(home, BATCHES, [batch(1, key(1, 8), ledger.pending(1).requests_to)])
+    ledger_tables.append(home, BATCHES, [batch(1, key(1, 8), ledger.pending(1).requests_to)])
     later = Ledger(home)
     assert later.pending(3).objects_to == key(3, 1)
     assert later.pending(3).requests_after == later.pending(3).requests_to
 
 
 def test_files_count_when_they_are_done(home):
-    control.append(home, FILES, [file(1, "objects", 10, 1, status="started")])
+    ledger_tables.append(home, FILES, [file(1, "objects", 10, 1, status="started")])
     ledger = Ledger(home)
     assert ledger.pending(10).empty and len(ledger.unfinished_ingest()) == 1
-    control.append(home, FILES, [file(1, "objects", 10, 1)])
+    ledger_tables.append(home, FILES, [file(1, "objects", 10, 1)])
     assert not Ledger(home).pending(10).empty and not Ledger(home).unfinished_ingest()
 
 
 def test_the_horizon_waits_for_what_is_unmatched(home):
-    control.append(home, FILES, [file(1, "objects", 10, 1), file(2, "objects", 10, 8, 1), file(3, "objects", 10, 9, 8)])
+    ledger_tables.append(
+        home, FILES, [file(1, "objects", 10, 1), file(2, "objects", 10, 8, 1), file(3, "objects", 10, 9, 8)]
+    )
     assert Ledger(home).horizon(HOUR) is None
-    control.append(home, BATCHES, [batch(1, key(1, 10), 0)])
+    ledger_tables.append(home, BATCHES, [batch(1, key(1, 10), 0)])
     assert Ledger(home).horizon(HOUR) == T0
-    control.append(home, BATCHES, [batch(2, key(3, 10), 0)])
+    ledger_tables.append(home, BATCHES, [batch(2, key(3, 10), 0)])
     assert Ledger(home).horizon(HOUR) == T0 + 8 * HOUR
 
 
 def test_a_batch_that_started_is_unfinished(home):
-    control.append(home, BATCHES, [batch(1, 5, 5, "started")])
+    ledger_tables.append(home, BATCHES, [batch(1, 5, 5, "started")])
     assert Ledger(home).unfinished_batch()["batch_id"] == 1
-    control.append(home, BATCHES, [batch(1, 5, 5)])
+    ledger_tables.append(home, BATCHES, [batch(1, 5, 5)])
     assert Ledger(home).unfinished_batch() is None and Ledger(home).next_batch_id == 2
 
 
@@ -91,11 +95,11 @@ class WholeLedger:
         self.home, self.files, self.batches = home, {}, {}
 
     def file(self, row):
-        control.append(self.home, FILES, [row])
+        ledger_tables.append(self.home, FILES, [row])
         self.files[row["file_seq"]] = row
 
     def batch(self, row):
-        control.append(self.home, BATCHES, [row])
+        ledger_tables.append(self.home, BATCHES, [row])
         self.batches[row["batch_id"]] = row
 
     def objects(self, before=2**63):
@@ -187,17 +191,17 @@ def test_the_end_of_a_ledger_tells_what_the_whole_does(home, seed):
                 assert told(home) == whole.answers()
                 whole.batch(done)
         if rng.random() < 0.2:
-            control.compact(home, FILES, 4096)
-            control.compact(home, BATCHES, 4096)
+            ledger_tables.compact(home, FILES, 4096)
+            ledger_tables.compact(home, BATCHES, 4096)
         assert told(home) == whole.answers()
 
 
 def test_the_last_files_of_a_kind_and_known_hashes(home):
     rows = [file(seq, "requests" if seq % 3 == 0 else "objects", seq, seq, seq - 1) for seq in range(1, 10)]
-    control.append(home, FILES, [row | {"status": "started"} for row in rows])
+    ledger_tables.append(home, FILES, [row | {"status": "started"} for row in rows])
     assert recent_rows(home, "objects", 2) == []
-    control.append(home, FILES, rows[4:])
-    control.append(home, FILES, rows[:4])
+    ledger_tables.append(home, FILES, rows[4:])
+    ledger_tables.append(home, FILES, rows[:4])
     assert recent_rows(home, "objects", 3) == [5, 7, 8]
     assert recent_rows(home, "requests", 9) == [3, 6, 9]
     assert known_hashes(home, ["1", "3", "8", "77"]) == {("objects", "1"), ("requests", "3"), ("objects", "8")}

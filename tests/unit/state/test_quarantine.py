@@ -8,7 +8,7 @@ import pytest
 
 from pststream import names
 from pststream.errors import UsageError
-from pststream.state import control, quarantine
+from pststream.state import ledger_tables, quarantine
 from pststream.state.home import Home
 from pststream.state.quarantine import DISCARDED, HELD, RELEASED, held, holds
 
@@ -35,7 +35,9 @@ def copies(home: Home) -> list[str]:
 def begin(home: Home, hold: dict[str, Any], status: str) -> None:
     """What an ingest of the copy leaves in the ledger."""
     row = {name: hold[name] for name in ("kind", "sha256", "bytes", "options")}
-    control.append(home, names.FILES, [row | {"file_seq": 1, "ingest_id": 1, "path": hold["copy"], "status": status}])
+    ledger_tables.append(
+        home, names.FILES, [row | {"file_seq": 1, "ingest_id": 1, "path": hold["copy"], "status": status}]
+    )
 
 
 def test_a_held_file_is_copied_and_known(home: Home, tmp_path: Path) -> None:

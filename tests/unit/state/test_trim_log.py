@@ -9,7 +9,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from pststream import names
-from pststream.state import control
+from pststream.state import ledger_tables
 from pststream.state.home import LOG_KEPT, Home, log_kept
 from pststream.state.tables import TABLES
 
@@ -22,7 +22,7 @@ def home(tmp_path: Path) -> Home:
     found = Home(tmp_path / "home")
     found.init()
     for number in range(COMMITS):
-        control.append(found, names.VOCABULARY, [{"plan_version": number, "term_id": number, "term": "tea"}])
+        ledger_tables.append(found, names.VOCABULARY, [{"plan_version": number, "term_id": number, "term": "tea"}])
     for file in log_of(found):
         os.utime(file, (time.time() - 2 * 86_400,) * 2)
     return found
@@ -37,26 +37,26 @@ def table_of(home: Home) -> DeltaTable:
 
 
 def test_old_entries_go(home: Home) -> None:
-    version = control.version(home, names.VOCABULARY)
+    version = ledger_tables.version(home, names.VOCABULARY)
     table = table_of(home)
     table.create_write_transaction(
         [], "append", table.schema(), commit_properties=CommitProperties(app_transactions=[Transaction("test", 7)])
     )
     for _ in range(2):
-        control.trim_log(home, names.VOCABULARY, 7)
+        ledger_tables.trim_log(home, names.VOCABULARY, 7)
         for file in log_of(home):
             os.utime(file, (time.time() - 2 * 86_400,) * 2)
     assert len(log_of(home)) == 1
-    assert control.version(home, names.VOCABULARY) == version + 1
-    assert control.read(home, names.VOCABULARY).num_rows == COMMITS
-    assert control.last_transaction(home, names.VOCABULARY, "test") == 7
+    assert ledger_tables.version(home, names.VOCABULARY) == version + 1
+    assert ledger_tables.read(home, names.VOCABULARY).num_rows == COMMITS
+    assert ledger_tables.last_transaction(home, names.VOCABULARY, "test") == 7
 
 
 def test_young_entries_stay(home: Home) -> None:
     for file in log_of(home):
         os.utime(file)
     before = log_of(home)
-    control.trim_log(home, names.VOCABULARY, 7)
+    ledger_tables.trim_log(home, names.VOCABULARY, 7)
     assert log_of(home) == before
 
 
@@ -69,7 +69,7 @@ def test_what_an_older_version_kept_for_longer_is_not(home: Home, before: str | 
         DeltaTable.create(folder, schema)
     else:
         table_of(home).alter.set_table_properties({LOG_KEPT: before})
-    control.trim_log(home, names.VOCABULARY, 7)
+    ledger_tables.trim_log(home, names.VOCABULARY, 7)
     assert table_of(home).metadata().configuration[LOG_KEPT] == log_kept(TABLES[names.VOCABULARY])
 
 
@@ -78,13 +78,13 @@ def test_what_a_user_has_set_holds(home: Home, name: str) -> None:
     kept = "interval 30 days" if name == names.VOCABULARY else "interval 7 days"
     DeltaTable(home.table(name)).alter.set_table_properties({LOG_KEPT: kept})
     before = log_of(home)
-    control.trim_log(home, name, 7)
+    ledger_tables.trim_log(home, name, 7)
     assert DeltaTable(home.table(name)).metadata().configuration[LOG_KEPT] == kept
     assert log_of(home) == before
 
 
 def test_removed_files_are_remembered_for_as_long_as_they_are_kept(home: Home) -> None:
     for days in (30, 30, 3):
-        control.trim_log(home, names.VOCABULARY, days)
-        assert table_of(home).metadata().configuration[control.FILES_KEPT] == f"interval {days} days"
-    assert control.version(home, names.VOCABULARY) == COMMITS + 2
+        ledger_tables.trim_log(home, names.VOCABULARY, days)
+        assert table_of(home).metadata().configuration[ledger_tables.FILES_KEPT] == f"interval {days} days"
+    assert ledger_tables.version(home, names.VOCABULARY) == COMMITS + 2

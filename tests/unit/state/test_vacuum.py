@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from pststream import names
-from pststream.state import control
+from pststream.state import ledger_tables
 from pststream.state.home import Home
 
 DAY = 86_400
@@ -19,8 +19,8 @@ DAY = 86_400
 def home(tmp_path: Path) -> Home:
     made = Home(tmp_path / "home")
     made.init()
-    control.append(made, names.VOCABULARY, [{"plan_version": n, "term_id": n, "term": str(n)} for n in (1, 2)])
-    control.delete(made, names.VOCABULARY, "plan_version = 1")
+    ledger_tables.append(made, names.VOCABULARY, [{"plan_version": n, "term_id": n, "term": str(n)} for n in (1, 2)])
+    ledger_tables.delete(made, names.VOCABULARY, "plan_version = 1")
     return made
 
 
@@ -45,30 +45,30 @@ def test_removed_files_stay_for_readers_of_recent_versions(home: Home) -> None:
     before = files(home)
     assert len(before) == 2
     aged(home, 6)
-    assert control.vacuum(home, names.VOCABULARY, 7) == 0
+    assert ledger_tables.vacuum(home, names.VOCABULARY, 7) == 0
     assert files(home) == before
     assert DeltaTable(home.table(names.VOCABULARY), version=1).to_pyarrow_table().num_rows == 2
 
 
 def test_removed_files_go_when_they_are_old(home: Home) -> None:
     aged(home, 8)
-    assert control.vacuum(home, names.VOCABULARY, 7) == 1
-    assert control.read(home, names.VOCABULARY).column("term_id").to_pylist() == [2]
+    assert ledger_tables.vacuum(home, names.VOCABULARY, 7) == 1
+    assert ledger_tables.read(home, names.VOCABULARY).column("term_id").to_pylist() == [2]
     aged(home, 8)
-    assert control.vacuum(home, names.VOCABULARY, 7) == 0, "once"
+    assert ledger_tables.vacuum(home, names.VOCABULARY, 7) == 0, "once"
 
 
 def test_what_a_killed_task_has_left_goes_when_it_is_old(home: Home) -> None:
     left = Path(home.table(names.VOCABULARY)) / "part-left.parquet"
     left.write_bytes(b"half")
     DeltaTable(home.table(names.VOCABULARY)).create_checkpoint()
-    assert control.vacuum(home, names.VOCABULARY, 1) == 0, "it may still be written"
+    assert ledger_tables.vacuum(home, names.VOCABULARY, 1) == 0, "it may still be written"
     old = time.time() - 2 * DAY
     os.utime(left, (old, old))
-    assert control.vacuum(home, names.VOCABULARY, 1) == 1
+    assert ledger_tables.vacuum(home, names.VOCABULARY, 1) == 1
     assert not left.exists()
 
 
 def test_a_shorter_retention_is_taken_at_its_word(home: Home) -> None:
     aged(home, 2)
-    assert control.vacuum(home, names.VOCABULARY, 1) == 1
+    assert ledger_tables.vacuum(home, names.VOCABULARY, 1) == 1

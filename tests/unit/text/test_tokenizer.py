@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.kernels.tokens import hash_word
+from pststream.kernels.parsing.tokens import hash_word
 from pststream.text.tokenizer import term_id, terms_of, tokenize
 from pststream.text.words import TOKENIZER
 from tests.oracles import text as slow

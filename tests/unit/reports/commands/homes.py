@@ -12,7 +12,7 @@ import pyarrow as pa
 from pststream import names
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.domain.region import read_region
-from pststream.state import control
+from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger, key
 from pststream.state.plans import Retiring, save_plan, save_units, save_vocabulary
@@ -79,10 +79,10 @@ def add_file(
         "file_seq": seq, "ingest_id": ingest_id, "kind": kind, "path": path, "sha256": f"{seq:064}", "bytes": 1,
         "options": "{}", "status": "started", "at": at(0),
     }  # fmt: skip
-    control.append(home, names.FILES, [started])
+    ledger_tables.append(home, names.FILES, [started])
     write = _write_objects if kind == "objects" else _write_requests
     write(home, seq, ingest_id, rows)
-    control.append(
+    ledger_tables.append(
         home, names.REJECTS, [{**row, "kind": kind, "file": path, "ingest_id": ingest_id} for row in rejects]
     )
     if done:
@@ -92,7 +92,7 @@ def add_file(
             "rejected": len(rejects), "watermark": None, "min_ts": min(moments, default=None),
             "max_ts": max(moments, default=None),
         }  # fmt: skip
-        control.append(home, names.FILES, [started | finished])
+        ledger_tables.append(home, names.FILES, [started | finished])
     return seq
 
 
@@ -104,7 +104,7 @@ def _write_objects(home: Home, seq: int, ingest_id: int, rows: Iterable[dict[str
         }
         for row in rows
     ]  # fmt: skip
-    control.append(home, names.OBJECTS, told)
+    ledger_tables.append(home, names.OBJECTS, told)
 
 
 def _write_requests(home: Home, seq: int, ingest_id: int, rows: Iterable[dict[str, Any]]) -> None:
@@ -117,7 +117,7 @@ def _write_requests(home: Home, seq: int, ingest_id: int, rows: Iterable[dict[st
             base["clauses"] = [sorted({term_id(w) for w in clause}) for clause in parse_keywords(row["keywords"])]
             base["circle"] = list(region.circle) if region.circle else None
         told.append({**row, **base} | ({"circle": base.get("circle")}) | _own_key(row))
-    control.append(home, names.REQUESTS, told)
+    ledger_tables.append(home, names.REQUESTS, told)
 
 
 def _own_key(row: dict[str, Any]) -> dict[str, Any]:
@@ -153,9 +153,9 @@ def add_batch(
         "requests_after": pending.requests_after, "requests_to": pending.requests_to, "objects_version": 0,
         "requests_version": 0, "started_at": at(minutes),
     }  # fmt: skip
-    control.append(home, names.BATCHES, [started])
+    ledger_tables.append(home, names.BATCHES, [started])
     same = {"batch_id": batch_id, "plan_version": plan_version}
-    control.append(home, names.MATCHES, [{**row, **same} for row in matches])
+    ledger_tables.append(home, names.MATCHES, [{**row, **same} for row in matches])
     loads = [
         {
             **same, "worker": worker, "unit": -1, "objects": 10, "subscriptions": 5, "candidates": 7, "matches": 1,
@@ -163,7 +163,7 @@ def add_batch(
         }
         for worker, seconds in enumerate(cpu_seconds)
     ]  # fmt: skip
-    control.append(home, names.UNIT_LOADS, loads)
+    ledger_tables.append(home, names.UNIT_LOADS, loads)
     if done:
         count = {
             taken: sum(len(r["subscription_keys"]) for r in matches if r["retracted"] is taken)
@@ -173,7 +173,7 @@ def add_batch(
             "status": "done", "objects": 3, "discarded": 1, "requests": 2, "matches": count[False],
             "retractions": count[True], "seconds": '{"match": 1.5, "index": 0.5}', "finished_at": at(101),
         }  # fmt: skip
-        control.append(home, names.BATCHES, [started | finished])
+        ledger_tables.append(home, names.BATCHES, [started | finished])
     return batch_id
 
 

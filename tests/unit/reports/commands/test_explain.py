@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pststream.reports.explain import explain, render_explain
+from pststream.reports.commands.explain import explain, render_explain
 from pststream.state.home import Home
 from pststream.state.ledger import key
 from pststream.text.tokenizer import term_id

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream.errors import PstError, UsageError
-from pststream.reports import pairs as pairs_module
-from pststream.reports.export import export_matches
+from pststream.reports.commands.export import export_matches
+from pststream.reports.reading import pairs as pairs_module
 from pststream.state.home import Home
 from pststream.state.ledger import key
 from tests.unit.reports.commands.homes import add_batch, add_file, at, insertion, match_row, thing

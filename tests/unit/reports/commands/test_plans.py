@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pststream.errors import UsageError
-from pststream.reports import plans as plans_module
-from pststream.reports.plans import list_plans, render_plan, render_plans, show_plan, text_map
+from pststream.reports.commands import plans as plans_module
+from pststream.reports.commands.plans import list_plans, render_plan, render_plans, show_plan, text_map
 from pststream.state.home import Home
 from pststream.state.plans import Retiring
 from tests.unit.reports.commands.homes import add_plan, halves

@@ -1,6 +1,6 @@
 """Rejects: newest ingest first, in an ingest by file and row."""
 
-from pststream.reports.rejects import rejects
+from pststream.reports.commands.rejects import rejects
 from pststream.state.home import Home
 from tests.unit.reports.commands.homes import add_file, reject
 

@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from pststream.reports.ledgers import Ledgers
-from pststream.reports.reading import Reader
-from pststream.reports.status import TABLES, render_status, status
+from pststream.reports.commands.status import TABLES, render_status, status
+from pststream.reports.reading.ledgers import Ledgers
+from pststream.reports.reading.table_reader import Reader
 from pststream.state import tables
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger, key

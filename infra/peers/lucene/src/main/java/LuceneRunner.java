@@ -27,7 +27,7 @@ import org.apache.lucene.search.TermQuery;
 import org.apache.lucene.util.Version;
 
 /**
- * Lucene Monitor as a peer: {@code LuceneRunner FOLDER COUNT} (see pststream/benchmarks/peers.py for the contract).
+ * Lucene Monitor as a peer: {@code LuceneRunner FOLDER COUNT} (see pststream/benchmarks/scenarios/peers.py for the contract).
  *
  * A subscription is a conjunction of its keywords, of the grid cells that its rectangle covers (any of them), and of
  * exact ranges. The presearcher takes the rarest keyword in its first pass, and in its second the next keyword or the

@@ -1,0 +1,144 @@
+"""Selecting cells for migration: how long it takes, and what the four methods' choices cost on the same cells."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pststream.balancing.cell_selection import METHODS, select_cells
+from pststream.benchmarks.support.arrays import clause_lists, frequencies
+from pststream.benchmarks.support.targets import at_least, at_most
+from pststream.cost.block_loads import BlockLoads, block_loads
+from pststream.cost.cell_loads import CellLoads, cell_loads
+from pststream.cost.load_model import CostModel
+from pststream.domain.pieces import rarest_clause_first
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.errors import UsageError
+from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.synthetic_arrays import synthetic_objects, synthetic_subscriptions, term_ids
+from pststream.partitioning.registry import make_plan
+from pststream.samples.posting_reads import sample_with_reads
+from pststream.settings import Settings
+
+CELLS = {"small": (1_000, 10_000), "full": (1_000, 10_000, 100_000, 1_000_000)}
+SIZES = {"small": (20_000, 50_000), "full": (200_000, 1_000_000)}
+STYLES = {"q1": QueryStyle("q1", frequent_share=0.3), "q3": QueryStyle("q3", frequent_share=0.3)}
+PARTS = 400
+"""Blocks of cells of each worker."""
+
+PARTED = ("cells", "cells_by_pairs", "blocks")
+
+SHARES = (0.02, 0.1)
+"""Parts of a worker's load that are to be moved."""
+
+RANDOM_TRIALS = 300
+
+
+def run_select(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Milliseconds to select a fifth of the load, by number of cells; None where a method refuses."""
+    rng = np.random.default_rng([seed, 5])
+    figures: dict[str, Any] = {}
+    for method in METHODS:  # a kernel is loaded at its first call
+        select_cells(method, np.arange(1.0, 9.0), np.arange(1, 9), 5.0)
+    for count in CELLS[scale]:
+        loads, sizes = rng.lognormal(0.0, 1.5, count), np.ceil(rng.lognormal(3.0, 1.5, count)).astype(np.int64)
+        for method in METHODS:
+            figures[f"{method}_ms_at_{count}"] = _milliseconds(method, loads, sizes)
+            progress(f"{method} over {count} cells: {figures[f'{method}_ms_at_{count}']} ms")
+    targets = {"gr_ms_at_100000": at_most(figures["gr_ms_at_100000"], 50.0)} if scale == "full" else {}
+    return {"figures": figures, "floor": {}, "targets": targets}
+
+
+def _milliseconds(method: str, loads: np.ndarray, sizes: np.ndarray) -> float | None:
+    times = []
+    for _ in range(1 if method == "dp" else 6):
+        began = time.perf_counter()
+        try:
+            select_cells(method, loads, sizes, 0.2 * loads.sum())
+        except UsageError:
+            return None
+        times.append(time.perf_counter() - began)
+    return round(float(np.median(times[1:] or times)) * 1e3, 3)
+
+
+def run_cost(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Subscriptions that each method moves, over what DP moves, on the cells of workers (by what they cost, and by the
+    paper's Definition 3, pairs), on the blocks of cells that adjustment moves, and on random ones.
+    """
+    figures: dict[str, float] = {}
+    targets = {}
+    for name, style in STYLES.items():
+        for parts, costs in _costs_of_workers(scale, seed, style, settings).items():
+            found = f"{name}_{parts}"
+            if not len(costs["dp"]):
+                targets[f"{found}_gr_over_dp"] = at_most(float("inf"), 1.01)
+                continue
+            figures |= {f"{found}_{method}_over_dp": value for method, value in _over_dp(costs).items()}
+            figures[f"{found}_gr_under_si"] = round(float(1 - costs["gr"].sum() / costs["si"].sum()), 4)
+            figures[f"{found}_gr_under_ra"] = round(float(1 - costs["gr"].sum() / costs["ra"].sum()), 4)
+            progress(f"{name}, {parts}: " + ", ".join(f"{m} {c.sum():,.0f}" for m, c in costs.items()))
+            if scale == "full":
+                targets[f"{found}_gr_over_dp"] = at_most(figures[f"{found}_gr_over_dp"], 1.01)
+                for other in (f"{found}_gr_under_si", f"{found}_gr_under_ra"):
+                    targets[other] = at_least(figures[other], 0.3)
+    figures["random_gr_worst_over_dp"] = _worst_of_random(seed)
+    return {"figures": figures, "floor": {}, "targets": targets}
+
+
+def _over_dp(costs: dict[str, np.ndarray]) -> dict[str, float]:
+    return {method: round(float(costs[method].sum() / costs["dp"].sum()), 4) for method in ("gr", "si", "ra")}
+
+
+def _costs_of_workers(scale: str, seed: int, style: QueryStyle, settings: Settings) -> dict[str, dict[str, np.ndarray]]:
+    """What each method moves of each worker of a kd-tree, for each of SHARES, by PARTED."""
+    sample = sample_of(*SIZES[scale], seed, style)
+    cost = CostModel.of(settings)
+    plan = make_plan("kd_tree", sample, settings.workers, cost)
+    moved: dict[str, dict[str, list[float]]] = {parts: {m: [] for m in METHODS} for parts in PARTED}
+    for worker in range(settings.workers):
+        cells = cell_loads(sample, plan, cost.rates(sample), worker)
+        pairs = replace(cells, loads=cells.objects.astype(np.float64) * cells.subscriptions)
+        blocks = block_loads(sample, plan, cost.rates(sample), worker, PARTS)
+        parted: tuple[CellLoads | BlockLoads, ...] = (cells, pairs, blocks)
+        for parts, found in zip(PARTED, parted):
+            for share in SHARES:
+                wanted = share * found.loads.sum()
+                try:
+                    chosen = {m: select_cells(m, found.loads, found.subscriptions, wanted, seed) for m in METHODS}
+                except UsageError:  # too many cells for DP: nothing to compare with
+                    continue
+                for method in METHODS:
+                    moved[parts][method].append(float(found.subscriptions[chosen[method]].sum()))
+    return {parts: {m: np.array(costs) for m, costs in of.items()} for parts, of in moved.items()}
+
+
+def _worst_of_random(seed: int) -> float:
+    """The greatest cost of GR over that of DP, on small random cells of wide spread, where greed errs most."""
+    rng = np.random.default_rng([seed, 6])
+    worst = 1.0
+    for _ in range(RANDOM_TRIALS):
+        count = int(rng.integers(2, 30))
+        loads, sizes = rng.lognormal(0.0, 2.0, count), rng.integers(1, 10_000, count)
+        wanted = rng.uniform(0.05, 0.95) * loads.sum()
+        greedy, least = (sizes[select_cells(method, loads, sizes, wanted)].sum() for method in ("gr", "dp"))
+        worst = max(worst, float(greedy / least))
+    return round(worst, 4)
+
+
+def sample_of(objects: int, subscriptions: int, seed: int, style: QueryStyle) -> WorkloadSample:
+    """A synthetic workload as planners see one."""
+    things = synthetic_objects(objects, seed)
+    asked = synthetic_subscriptions(subscriptions, seed, things, style)
+    _, post_offsets, post_terms = rarest_clause_first(clause_lists(asked), frequencies(things).of)
+    return sample_with_reads(
+        lon=things.lon,
+        lat=things.lat,
+        term_offsets=things.term_offsets,
+        terms=term_ids(things.terms),
+        boxes=asked.boxes,
+        piece_key=np.arange(len(asked.boxes)),
+        post_offsets=post_offsets,
+        post_terms=post_terms,
+    )

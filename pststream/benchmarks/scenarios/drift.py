@@ -1,0 +1,116 @@
+"""Drift: the tastes of a tenth of the regions switch every interval (Q3); with load adjustment and without it."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pststream import names
+from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.targets import at_least, at_most
+from pststream.errors import PstError
+from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.pipeline.adjusting.balance import balance
+from pststream.pipeline.batch.micro_batch import match
+from pststream.pipeline.upkeep.maintain import maintain
+from pststream.settings import Settings
+from pststream.state import ledger_tables
+
+SIZES = {"small": (20_000, 2), "full": (500_000, 8)}
+"""Live subscriptions, and intervals."""
+
+PARTS = 5
+"""Batches of an interval. It renews all subscriptions and brings five objects for each, as in the paper."""
+
+STYLE = QueryStyle("q3")
+LATENESS_SECONDS = 600
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Throughput of all workers (tuples over the slowest one's CPU seconds) and imbalance, over the whole run; and
+    of each course `gain_if_even`, what would be gained if no worker ever had more to do than another.
+
+    A worker's seconds are summed over each interval: those of a batch are so few that two runs of the same one differ
+    by up to a half, which no plan can change. `by_batch` takes the slowest worker of each batch all the same.
+
+    After each interval the index is maintained; in the one course, load is adjusted before.
+
+    Source: PS2Stream, section VI-D. Departures: it has intervals of 10 million queries; and it does not say when load
+    is adjusted.
+    """
+    chosen = replace(settings, planner="hybrid", balance_batches=PARTS, lateness_seconds=LATENESS_SECONDS)
+    figures: dict[str, Any] = {}
+    found = {}
+    for name in ("fixed", "adjusted"):
+        with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
+            bench = BenchHome(f"{folder}/home", seed, progress)
+            found[name] = _course(
+                bench, replace(chosen, cache_dir=f"{folder}/cache"), scale, name == "adjusted", progress
+            )
+        figures |= {f"{name}_{figure}": value for figure, value in found[name].items()}
+    if found["fixed"]["matches"] != found["adjusted"]["matches"]:
+        raise PstError(f"adjustment changed the matches: {found}", "please report this fault")
+    gain = found["adjusted"]["throughput"] / found["fixed"]["throughput"] - 1
+    figures["gain"] = round(gain, 4)
+    figures["gain_by_batch"] = round(
+        found["adjusted"]["throughput_by_batch"] / found["fixed"]["throughput_by_batch"] - 1, 4
+    )
+    targets = {}
+    if scale == "full":
+        over = figures["adjusted_intervals_over_sigma"]
+        targets = {"gain": at_least(gain, 0.26), "adjusted_intervals_over_sigma": at_most(over, 1 / SIZES[scale][1])}
+    return {"figures": figures, "floor": {}, "targets": targets}
+
+
+def _course(
+    bench: BenchHome, settings: Settings, scale: str, adjust: bool, progress: Callable[[str], None]
+) -> dict[str, Any]:
+    subscriptions, intervals = SIZES[scale]
+    bench.add_subscriptions(subscriptions, STYLE)
+    bench.add_objects(subscriptions)
+    # The plan is for batches to come, which insert and delete a part of what the first one inserts.
+    part = replace(settings, cost_insert=settings.cost_insert / PARTS, cost_delete=settings.cost_delete / PARTS)
+    match(bench.home, part, max_objects=1 << 40, one=True)
+    loads: list[np.ndarray] = []
+    seconds: list[float] = []
+    tuples, matches, moved = 0, 0, 0
+    for interval in range(1, intervals + 1):
+        for _ in range(PARTS):
+            renewed = subscriptions // PARTS
+            bench.add_subscriptions(renewed, STYLE, delete=renewed, interval=interval)
+            bench.add_objects(subscriptions)
+            (batch,) = match(bench.home, settings, max_objects=1 << 40, one=True)["batches"]
+            loads.append(_loads(bench, batch["batch_id"]))
+            tuples += batch["objects"] + batch["requests"]
+            matches += batch["matches"]
+        if adjust:
+            done = balance(bench.home, settings, "local")
+            moved += done["moved_subscriptions"]
+            seconds.append(done["seconds"])
+        maintain(bench.home, settings)
+        told = ", ".join(f"{load.max() / load.mean():.2f}" for load in loads[-PARTS:])
+        progress(f"interval {interval}: greatest load over mean {told}; {moved} subscriptions moved so far")
+    by_batch = np.array(loads)
+    by_interval = by_batch.reshape(intervals, PARTS, -1).sum(axis=1)
+    slowest = float(by_interval.max(axis=1).sum())
+    imbalances = by_interval.max(axis=1) / by_interval.min(axis=1)
+    return {
+        "throughput": round(tuples / slowest),
+        "throughput_by_batch": round(tuples / float(by_batch.max(axis=1).sum())),
+        "load_total": round(float(by_batch.sum()), 2),
+        "gain_if_even": round(slowest / float(by_interval.mean(axis=1).sum()) - 1, 4),
+        "imbalance_median": round(float(np.median(imbalances)), 3),
+        "imbalance_max": round(float(imbalances.max()), 3),
+        "intervals_over_sigma": round(float((imbalances > settings.sigma).mean()), 3),
+        "matches": matches,
+        "moved_subscriptions": moved,
+        "adjustment_seconds_median": round(float(np.median(seconds)), 2) if seconds else 0.0,
+    }
+
+
+def _loads(bench: BenchHome, batch: int) -> np.ndarray:
+    """CPU seconds of each worker in a batch."""
+    rows = ledger_tables.read(bench.home, names.UNIT_LOADS, filters=[("batch_id", "=", batch), ("unit", "=", -1)])
+    return np.asarray(rows.sort_by("worker").column("cpu_seconds").to_numpy())

@@ -1,0 +1,100 @@
+"""The whole batch: Delta in, route, one shuffle, match, Delta out; beside it the same job without the kernel."""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pststream.benchmarks.support.baseline_jobs import run_floor, run_spark_floor
+from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.memory import MemoryWatch
+from pststream.benchmarks.support.targets import at_least, at_most
+from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.pipeline.batch.micro_batch import match
+from pststream.settings import Settings
+from pststream.state.index_files import index_files
+from pststream.state.plans import current_version
+
+SIZES = {"small": (100_000, 50_000), "full": (5_000_000, 1_000_000)}
+RUNS = 3
+STYLES = {"few": QueryStyle(frequent_share=0.06), "many": QueryStyle(frequent_share=0.45)}
+"""The paper's Q1 with fewer frequent keywords, for about 10 and about 100 matches an object at full size."""
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Objects/s of warm batches, and their time over that of the floor; for few and many matches an object."""
+    figures: dict[str, float] = {}
+    floor: dict[str, float] = {}
+    targets: dict[str, Any] = {}
+    with MemoryWatch() as watch:
+        results = {name: _measure(style, scale, seed, settings, progress) for name, style in STYLES.items()}
+    for name, (measured, floors) in results.items():
+        figures.update({f"{name}_{k}": v for k, v in measured.items()})
+        floor.update({f"{name}_{k}": v for k, v in floors.items()})
+        if scale == "full":
+            targets[f"{name}_over_floor"] = at_most(measured["over_floor"], 1.3)
+            targets[f"{name}_over_spark_floor"] = at_most(measured["over_spark_floor"], 1.3)
+    figures.update(watch.peaks)
+    if scale == "full":
+        targets["few_objects_per_second"] = at_least(figures["few_objects_per_second"], 160_659)
+        targets["jvm_peak_mb"] = at_most(figures["jvm_peak_mb"], 4096)
+        targets["python_worker_peak_mb"] = at_most(figures["python_worker_peak_mb"], 3072)
+    return {"figures": figures, "floor": floor, "targets": targets}
+
+
+def _measure(
+    style: QueryStyle, scale: str, seed: int, settings: Settings, progress: Callable[[str], None]
+) -> tuple[dict[str, float], dict[str, float]]:
+    with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
+        return _measure_in(folder, style, scale, seed, settings, progress)
+
+
+def _measure_in(
+    folder: str, style: QueryStyle, scale: str, seed: int, settings: Settings, progress: Callable[[str], None]
+) -> tuple[dict[str, float], dict[str, float]]:
+    subscriptions, objects = SIZES[scale]
+    bench = BenchHome(f"{folder}/home", seed, progress)
+    bench.add_subscriptions(subscriptions, style)
+    bench.add_objects(min(objects, 100_000))
+    began = time.perf_counter()
+    match(bench.home, settings, progress=progress)
+    first = time.perf_counter() - began
+    times: list[float] = []
+    floors: list[float] = []
+    empty: list[float] = []
+    plain: list[float] = []
+    matches = 0
+    for number in range(RUNS):
+        after, to = bench.add_objects(objects)
+        began = time.perf_counter()
+        done = match(bench.home, settings, progress=progress)
+        times.append(time.perf_counter() - began)
+        matches = done["matches"]
+        pairs = round(matches / objects)
+        jobs = ((run_floor, pairs, floors), (run_floor, 0, empty), (run_spark_floor, pairs, plain))
+        for place, (job, count, kept) in enumerate(jobs):
+            began = time.perf_counter()
+            job(bench.home, settings, after, to, count, f"{folder}/floor{number}-{place}")
+            kept.append(time.perf_counter() - began)
+        progress(
+            f"run {number + 1}: {times[-1]:.1f} s, floor {floors[-1]:.1f} s, without matches {empty[-1]:.1f} s,"
+            f" by Spark's own means {plain[-1]:.1f} s"
+        )
+    seconds, base = statistics.median(times), statistics.median(floors)
+    files = index_files(bench.home, current_version(bench.home))
+    return {
+        "subscriptions": subscriptions,
+        "objects": objects,
+        "matches_per_object": round(matches / objects, 2),
+        "first_batch_seconds": round(first, 2),
+        "seconds": round(seconds, 2),
+        "objects_per_second": round(objects / seconds),
+        "over_floor": round(seconds / base, 3),
+        "over_spark_floor": round(seconds / statistics.median(plain), 3),
+        "index_bytes_per_subscription": round(sum(file.bytes for file in files) / subscriptions, 1),
+    }, {
+        "seconds": round(base, 2),
+        "seconds_without_matches": round(statistics.median(empty), 2),
+        "seconds_of_spark": round(statistics.median(plain), 2),
+    }

@@ -1,0 +1,171 @@
+"""From a file's landing to its matches being readable, while `run --watch` serves many subscriptions.
+
+The watcher is a process of its own, as a user starts it; small files of objects land at an even rate. A file is matched
+when the batch that took its last row is done in the ledger, which is after its matches are committed.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pststream.benchmarks.support.targets import at_most
+from pststream.errors import PstError
+from pststream.generator.generate_files import write_objects, write_requests
+from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.names import HEARTBEAT
+from pststream.pipeline.batch.micro_batch import match
+from pststream.pipeline.engine.spark_session import stop_spark
+from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
+from pststream.reports.pages import airflow_site
+from pststream.settings import Settings
+from pststream.state.home import Home
+from pststream.state.ledger import Ledger, batches_between, files_where, key
+
+SIZES = {"small": (20_000, 20), "full": (5_000_000, 240)}
+"""Subscriptions, and files that land."""
+
+OBJECTS, SECONDS = 500, 0.5
+"""Objects of a file, and seconds from one file to the next: 1,000 objects/s."""
+
+STYLE = QueryStyle(frequent_share=0.12)
+WARM_FILES = 10
+"""The first files to land are not counted."""
+
+PATIENCE = 900.0
+WATCHER = "from pststream.cli.main import entry; entry()"
+
+Progress = Callable[[str], None]
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
+    """Seconds from landing to match over the files, how many batches it took; and to make the page on the home."""
+    subscriptions, files = SIZES[scale]
+    with tempfile.TemporaryDirectory(prefix="pststream-bench-") as name:
+        folder, home = Path(name), Home(f"{name}/home")
+        _fill(home, settings, folder, subscriptions, seed, progress)
+        stop_spark()
+        parts = _parts(folder, files, seed)
+        (folder / "landing" / "objects").mkdir(parents=True)
+        before = Ledger(home).next_batch_id - 1
+        watcher = _watcher(home, settings, folder)
+        try:
+            _wait(watcher, lambda: _pulse(home).get("state") == "idle", "the watcher does not come to rest")
+            progress("files land")
+            landed = _land(parts, folder / "landing" / "objects")
+            _wait(watcher, lambda: len(_matched(home)) >= files + 1, "not all files are matched")
+            watcher.send_signal(signal.SIGTERM)
+            watcher.wait(PATIENCE)
+        finally:
+            watcher.kill()
+            watcher.wait()
+        page_seconds = _page_seconds(home)
+        matched = _matched(home)
+        waits = np.array([matched[path] - at for path, at in landed.items()])[WARM_FILES:]
+        done = batches_between(home, before)
+    figures = {
+        "subscriptions": subscriptions,
+        "objects_per_second": round(OBJECTS / SECONDS),
+        "files": len(waits),
+        "batches": len(done),
+        "matches_per_object": round(sum(b["matches"] for b in done) / max(sum(b["objects"] for b in done), 1), 2),
+        "median_seconds": round(float(np.median(waits)), 3),
+        "p99_seconds": round(float(np.quantile(waits, 0.99)), 3),
+        "max_seconds": round(float(waits.max()), 3),
+        "page_seconds": round(page_seconds, 3),
+    }
+    targets = {}
+    if scale == "full":
+        targets = {"p99_seconds": at_most(figures["p99_seconds"], 5.0), "page_seconds": at_most(page_seconds, 2.0)}
+    return {"figures": figures, "floor": {}, "targets": targets}
+
+
+def _page_seconds(home: Home) -> float:
+    """Until the page in Airflow is made anew: the greatest of a few times."""
+    seconds = []
+    for _ in range(5):
+        began = time.perf_counter()
+        page = airflow_site.overview(home.path)
+        seconds.append(time.perf_counter() - began)
+        if page.status != 200:
+            raise PstError(f"the page says {page.status}", "look at what it says: pststream report")
+    return max(seconds)
+
+
+def _fill(home: Home, settings: Settings, folder: Path, subscriptions: int, seed: int, progress: Progress) -> None:
+    """A home with the subscriptions indexed, by way of files as anybody's."""
+    home.init()
+    progress(f"{subscriptions} subscriptions are written, read and indexed")
+    write_requests(folder / "requests.parquet", subscriptions, seed, style=STYLE)
+    write_objects(folder / "first.parquet", 20_000, seed, id_prefix="first")
+    for kind, file in (("requests", "requests"), ("objects", "first")):
+        ingest(home, settings, kind, [f"{folder}/{file}.parquet"], ReaderOptions())
+    match(home, settings)
+
+
+def _parts(folder: Path, files: int, seed: int) -> list[Path]:
+    """Files of objects, ready to be renamed into the landing folder; their times come after those of the first ones."""
+    write_objects(
+        folder / "all.jsonl", files * OBJECTS, seed + 1, start="2026-01-02T00:00:00Z", seconds_per_object=0.001
+    )
+    parts = []
+    with open(folder / "all.jsonl", encoding="utf-8") as lines:
+        for number in range(files):
+            part = folder / f"part-{number:05}.jsonl"
+            part.write_text("".join(next(lines) for _ in range(OBJECTS)), "utf-8")
+            parts.append(part)
+    return parts
+
+
+def _watcher(home: Home, settings: Settings, folder: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", WATCHER, "run", f"{folder}/landing", "--watch", "--quiet", "--home", home.path]
+    environment = os.environ | {"PSTSTREAM_SPARK_MASTER": settings.spark_master}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+
+
+def _land(parts: list[Path], landing: Path) -> dict[str, float]:
+    """Rename one file after the other into the folder, at an even rate; the time of each."""
+    landed, began = {}, time.monotonic()
+    for number, part in enumerate(parts):
+        time.sleep(max(0.0, began + number * SECONDS - time.monotonic()))
+        part.rename(landing / part.name)
+        landed[part.name] = time.time()
+    return landed
+
+
+def _wait(watcher: subprocess.Popen[bytes], holds: Callable[[], bool], else_told: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        if watcher.poll() is not None or time.monotonic() > deadline:
+            raise PstError(else_told, "run `pststream run LANDING --watch` by itself, and look what it says")
+        time.sleep(1.0)
+
+
+def _pulse(home: Home) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(Path(home.path, HEARTBEAT).read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    return found
+
+
+def _matched(home: Home) -> dict[str, float]:
+    """When the batch with the last row of each file of objects was done (seconds since 1970), by the file's name."""
+    done = [b for b in batches_between(home) if b["status"] == "done"]
+    ends = np.array([b["objects_to"] for b in done])
+    found = {}
+    for file in files_where(home):
+        if (file["kind"], file["status"]) != ("objects", "done"):
+            continue
+        batch = int(np.searchsorted(ends, key(file["file_seq"], file["rows"])))
+        if batch < len(done):
+            found[Path(file["path"]).name] = done[batch]["finished_at"].timestamp()
+    return found

@@ -1,0 +1,49 @@
+"""How time and memory grow with the number of subscriptions, at an even number of matches an object."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from pststream.benchmarks.scenarios.kernel import measure
+from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.settings import Settings
+
+FULL = (500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000)
+SMALL = (50_000, 100_000, 200_000)
+FIRST_SHARE = 0.5
+"""Share of frequent keywords at the first size."""
+
+RARE, FREQUENT = 0.32, 35.4
+"""Matches an object that a million subscriptions of rare keywords give, and further ones if all are frequent."""
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Microseconds an object and bytes a subscription at each size, and beside them the growth of the logarithm."""
+    sizes = FULL if scale == "full" else SMALL
+    figures: dict[str, float] = {}
+    for size in sizes:
+        # The share falls so that the matches stay even.
+        share = (RARE + FREQUENT * FIRST_SHARE) * sizes[0] / size - RARE
+        measured = measure(size, QueryStyle(frequent_share=share / FREQUENT), seed, progress)
+        for name in (
+            "microseconds_per_object",
+            "bytes_per_subscription",
+            "matches_per_object",
+            "candidates_per_object",
+        ):
+            figures[f"{name}_at_{size}"] = measured[name]
+    first, last = sizes[0], sizes[-1]
+    time_growth = figures[f"microseconds_per_object_at_{last}"] / figures[f"microseconds_per_object_at_{first}"]
+    figures["time_growth"] = round(time_growth, 3)
+    figures["size_growth"] = last / first
+    figures["logarithm_growth"] = round(math.log(last) / math.log(first), 3)
+    figures["exponent"] = round(math.log(time_growth) / math.log(last / first), 3)
+    bytes_growth = figures[f"bytes_per_subscription_at_{last}"] / figures[f"bytes_per_subscription_at_{first}"]
+    figures["bytes_growth"] = round(bytes_growth, 3)
+    return {
+        "figures": figures,
+        "floor": {},
+        "targets": {
+            "time_growth": {"target": figures["logarithm_growth"], "met": time_growth <= figures["logarithm_growth"]}
+        },
+    }

@@ -1,0 +1,66 @@
+"""The matching kernel alone, on one core: arrays in, arrays out."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pststream.benchmarks.support.arrays import clause_lists, frequencies, index_table, object_batch
+from pststream.benchmarks.support.targets import at_least
+from pststream.domain.pieces import rarest_clause_first
+from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.synthetic_arrays import synthetic_objects, synthetic_subscriptions
+from pststream.matching.matcher import match_objects, probe_of
+from pststream.matching.segments import build_segment
+from pststream.settings import Settings
+
+OBJECTS = 200_000
+RUNS = 5
+CASES = {
+    "and": (1_000_000, QueryStyle(connective="and", frequent_share=0.5), 500_000),
+    "cnf": (5_000_000, QueryStyle(connective="both", frequent_share=0.37), 150_000),
+}
+"""Subscriptions, how they are drawn, and the target in objects/s."""
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Objects/s of AND subscriptions, and of AND/OR ones in CNF; `small` has a tenth of the subscriptions."""
+    figures: dict[str, float] = {}
+    targets = {}
+    for name, (count, style, target) in CASES.items():
+        count = count if scale == "full" else count // 10
+        measured = measure(count, style, seed, progress)
+        figures.update({f"{name}_{key}": value for key, value in measured.items()})
+        if scale == "full":
+            targets[f"{name}_objects_per_second"] = at_least(measured["objects_per_second"], target)
+    return {"figures": figures, "floor": {}, "targets": targets}
+
+
+def measure(count: int, style: QueryStyle, seed: int, progress: Callable[[str], None]) -> dict[str, float]:
+    """Figures for `count` subscriptions and OBJECTS objects in one segment; the median of RUNS, by CPU time."""
+    objects = synthetic_objects(OBJECTS, seed)
+    subscriptions = synthetic_subscriptions(count, seed, objects, style)
+    clauses, _, _ = rarest_clause_first(clause_lists(subscriptions), frequencies(objects).of)
+    began = time.process_time()
+    segment = build_segment(index_table(subscriptions, clauses))
+    built = time.process_time() - began
+    batch = object_batch(objects)
+    times = []
+    for _ in range(RUNS + 1):
+        began = time.process_time()
+        object_batch(objects)
+        found = match_objects(batch, [probe_of(segment)], 1)
+        times.append(time.process_time() - began)
+    seconds = float(np.median(times[1:]))
+    progress(f"{count} subscriptions: {OBJECTS / seconds:,.0f} objects/s")
+    return {
+        "subscriptions": count,
+        "postings": len(segment.posting_piece),
+        "objects_per_second": round(OBJECTS / seconds),
+        "microseconds_per_object": round(seconds / OBJECTS * 1e6, 3),
+        "matches_per_object": round(len(found.keys) / OBJECTS, 2),
+        "candidates_per_object": round(float(found.candidates.sum()) / OBJECTS, 2),
+        "bytes_per_subscription": round(segment.nbytes / count, 1),
+        "build_seconds": round(built, 2),
+    }

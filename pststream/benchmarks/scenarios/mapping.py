@@ -1,0 +1,62 @@
+"""Which worker takes over which part of a new plan: what moves by each mapping, on the same repartition."""
+
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pststream import names
+from pststream.balancing.worker_mapping import MAPPINGS, map_workers, shared_pieces
+from pststream.benchmarks.scenarios.balance import sample_of
+from pststream.benchmarks.support.arrays import clause_lists, frequencies, index_table
+from pststream.cost.load_model import CostModel
+from pststream.domain.pieces import rarest_clause_first
+from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.synthetic_arrays import synthetic_objects, synthetic_subscriptions
+from pststream.matching.segments import COLUMNS
+from pststream.partitioning.registry import make_plan
+from pststream.settings import Settings
+from pststream.state.data_files import FileWriter
+
+SIZES = {"small": (20_000, 50_000), "full": (200_000, 1_000_000)}
+PLANNERS = ("kd_tree", "hypergraph")
+BEFORE, AFTER = QueryStyle("q1", frequent_share=0.3), QueryStyle("q2", frequent_share=0.3)
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Bytes of `worker_index` that move when the plan for Q1 gives way to one for Q2, by each mapping and planner.
+
+    The subscriptions are those of Q2: the ones that are there when the new plan is made. A piece moves to each worker
+    that is to hold it and does not.
+    """
+    objects, subscriptions = SIZES[scale]
+    cost = CostModel.of(settings)
+    first, second = (sample_of(objects, subscriptions, seed, style) for style in (BEFORE, AFTER))
+    row_bytes = _row_bytes(seed)
+    figures: dict[str, Any] = {"subscriptions": subscriptions, "row_bytes": round(row_bytes, 1)}
+    for planner in PLANNERS:
+        before, after = (make_plan(planner, sample, settings.workers, cost) for sample in (first, second))
+        shared = shared_pieces(second, before, after)
+        held = int(shared_pieces(second, after, after).diagonal().sum())
+        for method in MAPPINGS:
+            label = map_workers(shared, method, seed)
+            kept = int(shared[label, np.arange(len(label))].sum())
+            figures[f"{planner}_{method}_moved_bytes"] = round((held - kept) * row_bytes)
+            figures[f"{planner}_{method}_moved_share"] = round(1 - kept / held, 4)
+            progress(f"{planner}, {method}: {1 - kept / held:.1%} of the pieces move")
+    return {"figures": figures, "floor": {}, "targets": {}}
+
+
+def _row_bytes(seed: int) -> float:
+    """Bytes of a row of `worker_index` in its data file."""
+    objects = synthetic_objects(20_000, seed)
+    drawn = synthetic_subscriptions(100_000, seed, objects, AFTER)
+    clauses, _, _ = rarest_clause_first(clause_lists(drawn), frequencies(objects).of)
+    table = index_table(drawn, clauses).select(COLUMNS)
+    with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
+        writer = FileWriter(f"{folder}/{names.WORKER_INDEX}", table.schema)
+        for rows in table.to_batches():
+            writer.write(rows)
+        file = writer.close()
+    return file.bytes / file.rows if file else 0.0

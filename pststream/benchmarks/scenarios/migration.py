@@ -1,0 +1,95 @@
+"""Carrying migrations out: time by the part of the subscriptions that moves, and the batches before and after."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pststream.balancing.local_adjustment import Adjustment
+from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.targets import at_most
+from pststream.cost.load_model import CostModel, worker_loads
+from pststream.domain.plan import DispatchGrid
+from pststream.domain.plan_moves import Move, moved
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.pipeline.adjusting.balance import balance
+from pststream.pipeline.adjusting.proposal import Decision, Proposal, digest_of, write_proposal
+from pststream.pipeline.batch.micro_batch import match
+from pststream.pipeline.planning.draw_sample import draw_sample
+from pststream.pipeline.planning.plan import plan
+from pststream.samples.raster_ranges import cell_ranges
+from pststream.settings import Settings
+from pststream.state.plans import current_version, load_plan
+
+SIZES = {"small": (50_000, 20_000), "full": (5_000_000, 200_000)}
+SHARES = (0.01, 0.02, 0.04)
+BATCHES = 3
+"""Batches measured before and after each migration."""
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Seconds to move about 1%, then 2%, then 4% of the subscriptions from worker 0 to 1, and of batches around it."""
+    subscriptions, objects = SIZES[scale]
+    figures: dict[str, Any] = {"subscriptions": subscriptions}
+    with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
+        bench = BenchHome(f"{folder}/home", seed, progress)
+        chosen = replace(settings, planner="kd_tree", cache_dir=f"{folder}/cache")
+        bench.add_subscriptions(subscriptions, QueryStyle("q1", frequent_share=0.3))
+        bench.add_objects(objects)
+        plan(bench.home, chosen)
+        match(bench.home, chosen, one=True)
+        for share in SHARES:
+            name = f"{share:.0%}".replace("%", "_percent")
+            before = [_batch(bench, chosen, objects) for _ in range(BATCHES)]
+            proposal = Path(folder) / "proposal.npz"
+            write_proposal(proposal, _proposed(bench, chosen, share))
+            done = balance(bench.home, chosen, "local", proposal=proposal)
+            after = [_batch(bench, chosen, objects) for _ in range(BATCHES)]
+            figures |= {
+                f"{name}_moved": done["moved_subscriptions"],
+                f"{name}_moved_bytes": done["moved_bytes"],
+                f"{name}_seconds": done["seconds"],
+                f"{name}_batch_before": round(float(np.median(before)), 3),
+                f"{name}_next_batch": round(after[0], 3),
+                f"{name}_batch_after": round(float(np.median(after)), 3),
+            }
+            progress(
+                f"{done['moved_subscriptions']} subscriptions in {done['seconds']} s, then a batch {after[0]:.2f} s"
+            )
+    ratio = figures["1_percent_next_batch"] / figures["1_percent_batch_before"]
+    figures["next_batch_over_before"] = round(ratio, 3)
+    return {"figures": figures, "floor": {}, "targets": {"next_batch_over_before": at_most(ratio, 1.2)}}
+
+
+def _batch(bench: BenchHome, settings: Settings, objects: int) -> float:
+    """Seconds of a batch of objects."""
+    bench.add_objects(objects)
+    (batch,) = match(bench.home, settings, one=True)["batches"]
+    return float(sum(batch["seconds"].values()))
+
+
+def _proposed(bench: BenchHome, settings: Settings, share: float) -> Proposal:
+    """To move cells of worker 0, column by column, to worker 1: with about this share of all subscriptions."""
+    version = current_version(bench.home)
+    sample, _ = draw_sample(bench.home, settings)
+    before, cost = load_plan(bench.home, version), CostModel.of(settings)
+    move = Move(0, 1, _cells(sample, before.unit_worker[before.leaf_unit[before.cell_leaf]] == 0, before.grid, share))
+    after = moved(before, move)
+    loads = [worker_loads(sample, one, cost) for one in (before, after)]
+    return Proposal(
+        "local", version, digest_of(before), Decision("benchmark", 1.0, Adjustment(after, [move], ["gr"], *loads))
+    )
+
+
+def _cells(sample: WorkloadSample, mine: np.ndarray, grid: DispatchGrid, share: float) -> np.ndarray:
+    """The first columns of the cells of `mine` (bool[cells]) that boxes of about this share of the sample touch."""
+    x0, y0, x1, y1 = cell_ranges(grid, sample.boxes).T
+    row, column = np.divmod(np.arange(grid.cells), grid.columns)
+    first, low, high = column[mine].min(), row[mine].min(), row[mine].max()
+    touched = np.sort(np.maximum(x0, first)[(y1 >= low) & (y0 <= high) & (x1 >= first)])
+    last = touched[min(int(share * sample.pieces), len(touched) - 1)]
+    return np.flatnonzero(mine & (column <= last))

@@ -1,0 +1,38 @@
+"""The planners that divide space on workloads like Q1 to Q3 with as many subscriptions as the paper has, and twice.
+
+The planners that divide by text are left to the benchmark `planners`, where they are several times slower.
+"""
+
+import tempfile
+from typing import Any
+
+from pststream.benchmarks.scenarios.planners import ROUNDS, WORKERS, WORKLOADS, Progress, measured
+from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.targets import at_least
+from pststream.settings import Settings
+
+SIZES = {"small": ((50_000,), 50_000), "full": ((5_000_000, 10_000_000), 1_000_000)}
+"""Numbers of subscriptions, and objects."""
+
+PLANNERS = ("hybrid", "kd_tree", "r_tree")
+WANTED = {"q1": 0.98, "q2": 0.98, "q3": 1.3}
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
+    """Figures of each planner on each workload (`q1_5m`: of 5,000,000), and hybrid's throughput over the best other."""
+    sizes, objects = SIZES[scale]
+    figures: dict[str, Any] = {"objects": objects, "workers": WORKERS}
+    targets = {}
+    for subscriptions in sizes:
+        for kind, wanted in WANTED.items():
+            name = f"{kind}_{subscriptions / 1e6:g}m"
+            with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
+                bench = BenchHome(f"{folder}/home", seed, progress)
+                bench.add_subscriptions(subscriptions, WORKLOADS[kind])
+                bench.add_objects(objects)
+                progress(f"workload {name}")
+                figures |= measured(name, bench, settings, PLANNERS, ROUNDS[scale], progress)
+            if scale == "full":
+                ratio = f"{name}_hybrid_over_best"
+                targets[ratio] = at_least(figures[ratio], wanted)
+    return {"figures": figures, "floor": {}, "targets": targets}

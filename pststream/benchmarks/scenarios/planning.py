@@ -1,0 +1,83 @@
+"""Making plans: seconds and memory of each planner on a sample, and of the hybrid's two steps over many nodes."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pststream.benchmarks.scenarios.balance import sample_of
+from pststream.benchmarks.support.targets import at_most
+from pststream.cost.load_model import CostModel, LoadRates
+from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.kernels.planning.shares import share_parts
+from pststream.partitioning.rectangle_cuts import Rectangle
+from pststream.partitioning.registry import PLANNERS, make_plan
+from pststream.partitioning.tree_nodes import LeafNode, merge
+from pststream.settings import Settings
+
+SIZES = {"small": (5_000, 5_000, 1_000), "full": (1_000_000, 1_000_000, 10_000)}
+"""Sampled objects, sampled subscriptions, nodes."""
+
+STYLE = QueryStyle("q3", frequent_share=0.3)
+WORKERS = 8
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Seconds of each planner, this process's greatest memory, and seconds of the dynamic programme and the merge."""
+    objects, subscriptions, nodes = SIZES[scale]
+    sample, cost = sample_of(objects, subscriptions, seed, STYLE), CostModel.of(settings)
+    figures: dict[str, float] = {"objects": objects, "subscriptions": subscriptions, "nodes": nodes}
+    warm = sample_of(1_000, 1_000, seed, STYLE)
+    _forget_peak()
+    for name in PLANNERS:
+        make_plan(name, warm, WORKERS, cost)
+        figures[f"{name}_seconds"] = _seconds(partial(make_plan, name, sample, WORKERS, cost))
+        progress(f"{name}: {figures[f'{name}_seconds']} s")
+    figures["peak_memory_gb"] = _peak_gb()
+    for count in (10, nodes):
+        figures |= _steps(np.random.default_rng([seed, 7]), count)
+    progress(f"{nodes} nodes: shared in {figures['share_seconds']} s, merged in {figures['merge_seconds']} s")
+    targets = {}
+    if scale == "full":
+        targets = {f"{name}_seconds": at_most(figures[f"{name}_seconds"], 20.0) for name in PLANNERS}
+        targets["peak_memory_gb"] = at_most(figures["peak_memory_gb"], 3.0)
+        targets |= {step: at_most(figures[step], 1.0) for step in ("share_seconds", "merge_seconds")}
+    return {"figures": figures, "floor": {}, "targets": targets}
+
+
+def _steps(rng: np.random.Generator, nodes: int) -> dict[str, float]:
+    """Seconds to share a fifth more parts out than there are nodes, at most three for each, and to merge the nodes."""
+    sums = np.sort(rng.lognormal(0.0, 1.0, (nodes, 3)), axis=1)[:, ::-1].ravel()
+    made, rates = _nodes(rng, nodes), LoadRates(2e-12, 2e-6, 2e-6)
+    return {
+        "share_seconds": _seconds(lambda: share_parts(np.arange(nodes + 1) * 3, sums, nodes * 6 // 5)),
+        "merge_seconds": _seconds(lambda: merge(made, WORKERS, rates)),
+    }
+
+
+def _nodes(rng: np.random.Generator, count: int) -> list[LeafNode]:
+    """Nodes of wide spread."""
+    objects, subscriptions = (rng.lognormal(4.0, 1.5, count).astype(np.int64) + 1 for _ in range(2))
+    place = Rectangle(0, 0, 0, 0)
+    figures = zip(objects.tolist(), subscriptions.tolist())
+    return [LeafNode(place, False, None, o, s, 0, 2e-12 * o * s + 2e-6 * (o + s)) for o, s in figures]
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    work()
+    return round(time.perf_counter() - began, 3)
+
+
+def _forget_peak() -> None:
+    """Begin anew with the greatest resident memory that the kernel keeps of this process."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak_gb() -> float:
+    """Greatest resident memory of this process, the sample included."""
+    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return round(int(fields["VmHWM"].split()[0]) / 1024**2, 2)

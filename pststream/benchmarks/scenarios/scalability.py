@@ -1,0 +1,35 @@
+"""Throughput by the number of workers (PS2Stream, figure 11): hybrid and the kd-tree, measured by the real job."""
+
+import tempfile
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pststream.benchmarks.scenarios.planners import ROUNDS, SIZES, WORKLOADS, Progress
+from pststream.benchmarks.support.homes import BenchHome
+from pststream.pipeline.comparing.compare_planners import compare
+from pststream.settings import Settings
+
+WORKLOAD = "q3"
+NUMBERS = (4, 8, 16, 32)
+PLANNERS = ("hybrid", "kd_tree")
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
+    """Objects a second of all workers together, and the greatest load over the mean, by planner and workers."""
+    subscriptions, objects = SIZES[scale]
+    figures: dict[str, Any] = {"subscriptions": subscriptions, "objects": objects, "workload": WORKLOAD}
+    with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
+        bench = BenchHome(f"{folder}/home", seed, progress)
+        bench.add_subscriptions(subscriptions, WORKLOADS[WORKLOAD])
+        bench.add_objects(objects)
+        for workers in NUMBERS:
+            progress(f"{workers} workers")
+            chosen = replace(settings, workers=workers)
+            for found in compare(bench.home, chosen, PLANNERS, rounds=ROUNDS[scale], progress=progress)["plans"]:
+                name = f"{found['planner']}_{workers}_workers"
+                figures[f"{name}_throughput"] = found["throughput"]
+                seconds = np.array(found["worker_seconds"])
+                figures[f"{name}_max_over_mean"] = round(float(seconds.max() / seconds.mean()), 3)
+    return {"figures": figures, "floor": {}, "targets": {}}

@@ -1,0 +1,99 @@
+"""Hundreds of small batches with upkeep in between: whether time, files, memory and logs stay flat."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pststream import names
+from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.memory import resident_mb
+from pststream.benchmarks.support.targets import at_most
+from pststream.delta_tables import open_table
+from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.pipeline.batch.micro_batch import match
+from pststream.pipeline.upkeep.maintain import maintain
+from pststream.settings import Settings
+from pststream.state.data_files import data_files
+from pststream.state.home import LOG_KEPT, Home
+from pststream.state.index_files import index_files
+from pststream.state.plans import current_version
+from pststream.state.tables import TABLES
+
+SIZES = {"small": (5_000, 20), "full": (200_000, 500)}
+"""Live subscriptions, and batches."""
+
+OBJECTS, INSERTIONS, DELETIONS = 2_000, 400, 400
+LATENESS_SECONDS = 30
+"""Objects are a millisecond apart, so what ended so long ago is dropped after 15 batches."""
+
+PARTS = 10
+"""The run in parts, each ended by upkeep."""
+
+FLAT = 1.2
+"""What the last fifth of the run may be over the fifth in its middle."""
+
+LOGS_KEPT = "interval 1 minutes"
+"""Entries of Delta's logs, which a home keeps for an hour or a day: longer than the run."""
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Of the middle fifth and of the last: seconds a batch, and at their ends memory, files and bytes."""
+    subscriptions, batches = SIZES[scale]
+    chosen = replace(settings, lateness_seconds=LATENESS_SECONDS, retention_days=0)
+    style = QueryStyle(frequent_share=0.3)
+    seconds, parts = [], []
+    with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
+        bench = BenchHome(f"{folder}/home", seed, progress)
+        chosen = replace(chosen, cache_dir=f"{folder}/cache")
+        for name in TABLES:
+            open_table(bench.home.table(name)).alter.set_table_properties({LOG_KEPT: LOGS_KEPT})
+        bench.add_subscriptions(subscriptions, style)
+        bench.add_objects(OBJECTS)
+        match(bench.home, chosen)
+        for part in range(PARTS):
+            for _ in range(batches // PARTS):
+                bench.add_subscriptions(INSERTIONS, style, DELETIONS)
+                bench.add_objects(OBJECTS)
+                began = time.perf_counter()
+                match(bench.home, chosen, one=True)
+                seconds.append(time.perf_counter() - began)
+            began = time.perf_counter()
+            maintain(bench.home, chosen)
+            parts.append(_sizes(bench.home) | {"upkeep_seconds": time.perf_counter() - began} | resident_mb())
+            progress(f"part {part + 1} of {PARTS}: {_median(seconds[-(batches // PARTS) :]):.2f} s a batch")
+    figures: dict[str, Any] = {"subscriptions": subscriptions, "batches": batches}
+    targets = {}
+    middle, last = slice(PARTS * 2 // 5, PARTS * 3 // 5), slice(PARTS * 4 // 5, PARTS)
+    by_part = np.array(seconds).reshape(PARTS, -1)
+    measured = {"batch_seconds": [float(np.median(part)) for part in by_part]}
+    measured |= {name: [part[name] for part in parts] for name in parts[0]}
+    for name, values in measured.items():
+        before, after = _median(values[middle]), _median(values[last])
+        figures |= {f"{name}_middle": round(before, 3), f"{name}_last": round(after, 3)}
+        if scale == "full":
+            figures[f"{name}_last_over_middle"] = round(after / before, 3) if before else 1.0
+            targets[f"{name}_last_over_middle"] = at_most(figures[f"{name}_last_over_middle"], FLAT)
+    return {"figures": figures, "floor": {}, "targets": targets}
+
+
+def _sizes(home: Home) -> dict[str, float]:
+    """Files of the index and of the ledgers, files on disk that no table names, bytes of Delta's logs."""
+    tables = list(Path(home.path, "tables").iterdir())
+    named = sum(len(data_files(home, table.name)) for table in tables)
+    stored = sum(1 for table in tables for file in table.rglob("*.parquet") if "_delta_log" not in file.parts)
+    logs = sum(file.stat().st_size for table in tables for file in (table / "_delta_log").iterdir())
+    return {
+        "index_files": len(index_files(home, current_version(home))),
+        "control_files": sum(len(data_files(home, name)) for name in (names.FILES, names.BATCHES, names.UNIT_LOADS)),
+        "unnamed_files": stored - named,
+        "log_mb": logs / 1e6,
+    }
+
+
+def _median(values: list[float]) -> float:
+    return float(np.median(values))

@@ -1,0 +1,155 @@
+"""A small batch, and what looks at a home, in a new home and in one whose ledgers hold a year of batches a minute.
+
+The year is written into the ledgers alone: that its objects, requests and matches are many files, as long as nobody
+joins them, and that ingest compares ids with stored ones, is not measured.
+"""
+
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pststream import names
+from pststream.benchmarks.support.homes import START, BenchHome
+from pststream.benchmarks.support.targets import at_most
+from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.names import ROW_BITS
+from pststream.pipeline.batch.micro_batch import match
+from pststream.reports.commands.status import status
+from pststream.reports.pages.airflow_data import read_live
+from pststream.settings import Settings
+from pststream.state import ledger_tables
+from pststream.state.deliveries import progress_of
+from pststream.state.ledger import Ledger
+from pststream.state.tables import TABLES
+
+SIZES = {"small": (5_000, 1_000), "full": (200_000, 525_600)}
+"""Subscriptions, and batches that were: each took one file of objects."""
+
+OBJECTS, INSERTIONS = 2_000, 400
+BATCHES = 9
+CHUNK = 20_000
+SINK = "year"
+SLOWER = 1.2
+LOOK_SECONDS = 2.0
+"""What a batch may take of that in a young home, and what the page's reading of the home may take."""
+
+Progress = Callable[[str], None]
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
+    """Median seconds of a batch, of the ledger's reading and of what looks at the home, in both homes."""
+    subscriptions, batches = SIZES[scale]
+    figures: dict[str, Any] = {"subscriptions": subscriptions, "batches": batches}
+    for age, past in (("young", 0), ("old", batches)):
+        with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
+            bench = BenchHome(f"{folder}/home", seed, progress)
+            _write_past(bench, past, progress)
+            chosen = replace(settings, cache_dir=f"{folder}/cache")
+            bench.add_subscriptions(subscriptions, QueryStyle(frequent_share=0.3))
+            figures |= {f"{age}_{name}": round(value, 4) for name, value in _measured(bench, chosen).items()}
+        progress(f"{age}: {figures[f'{age}_batch_seconds']:.2f} s a batch")
+    figures["batch_old_over_young"] = round(figures["old_batch_seconds"] / figures["young_batch_seconds"], 3)
+    targets = {
+        "batch_old_over_young": at_most(figures["batch_old_over_young"], SLOWER),
+        "old_page_seconds": at_most(figures["old_page_seconds"], LOOK_SECONDS),
+    }
+    return {"figures": figures, "floor": {}, "targets": targets if scale == "full" else {}}
+
+
+def _measured(bench: BenchHome, settings: Settings) -> dict[str, float]:
+    def batch() -> None:
+        match(bench.home, settings, one=True)
+
+    seconds = []
+    for number in range(BATCHES):
+        if number:
+            bench.add_subscriptions(INSERTIONS, QueryStyle(frequent_share=0.3))
+        bench.add_objects(OBJECTS)
+        seconds.append(_seconds(batch))
+    looks: dict[str, Callable[[], Any]] = {
+        "ledger": lambda: Ledger(bench.home),
+        "sink": lambda: progress_of(bench.home, SINK),
+        "page": lambda: read_live(bench.home.path),
+        "status": lambda: status(bench.home),
+    }
+    told = {f"{name}_seconds": float(np.median([_seconds(look) for _ in range(3)])) for name, look in looks.items()}
+    return {"batch_seconds": float(np.median(seconds[1:]))} | told
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def _write_past(bench: BenchHome, batches: int, progress: Progress) -> None:
+    """The ledgers of so many batches, a minute each, as if they had been joined by `maintain`."""
+    workers = Settings().workers
+    for first in range(1, batches + 1, CHUNK):
+        number = np.arange(first, min(first + CHUNK, batches + 1))
+        at = ledger_tables.micros_of(START) + (number - batches - 1) * 60_000_000
+        for name, columns in (
+            (names.FILES, _files(number, at)),
+            (names.BATCHES, _batches(number, at)),
+            (names.UNIT_LOADS, _unit_loads(number, workers)),
+            (names.DELIVERIES, _deliveries(number, at)),
+        ):
+            ledger_tables.append(bench.home, name, _table(name, columns))
+        progress(f"{number[-1]} of {batches} batches in the ledgers")
+    for name in (names.FILES, names.BATCHES, names.UNIT_LOADS, names.DELIVERIES):
+        ledger_tables.compact(bench.home, name, ledger_tables.MOST_BYTES)
+
+
+def _files(number: np.ndarray, at: np.ndarray) -> dict[str, Any]:
+    return {
+        "file_seq": number, "ingest_id": number, "kind": "objects", "sha256": [f"{n:064x}" for n in number.tolist()],
+        "path": [f"/landing/objects/{n:09}.parquet" for n in number.tolist()], "bytes": 100_000, "options": "{}",
+        "status": "done", "rows": OBJECTS, "accepted": OBJECTS, "rejected": 0, "watermark": at - 60_000_000,
+        "min_ts": at, "max_ts": at, "at": at,
+    }  # fmt: skip
+
+
+def _batches(number: np.ndarray, at: np.ndarray) -> dict[str, Any]:
+    return {
+        "batch_id": number, "status": "done", "plan_version": 1,
+        "objects_after": np.where(number > 1, (number - 1 << ROW_BITS) + OBJECTS, 0),
+        "objects_to": (number << ROW_BITS) + OBJECTS, "requests_after": 0, "requests_to": 0, "objects_version": number,
+        "requests_version": 1, "objects": OBJECTS, "discarded": 0, "requests": 0, "matches": OBJECTS, "retractions": 0,
+        "seconds": json.dumps({"index": 0.1, "match": 0.5, "retract": 0.01, "save": 0.05}), "started_at": at,
+        "finished_at": at + 1_000_000,
+    }  # fmt: skip
+
+
+def _unit_loads(number: np.ndarray, workers: int) -> dict[str, Any]:
+    return {
+        "batch_id": np.repeat(number, workers), "plan_version": 1, "worker": np.tile(np.arange(workers), len(number)),
+        "unit": -1, "objects": OBJECTS // workers, "subscriptions": 1000, "candidates": 1000, "matches": 1000,
+        "cpu_seconds": 0.1,
+    }  # fmt: skip
+
+
+def _deliveries(number: np.ndarray, at: np.ndarray) -> dict[str, Any]:
+    return {
+        "sink": SINK, "batch_id": number, "told": OBJECTS, "complete": True, "limit": 0, "limit_seconds": 1,
+        "state": "ok", "delivered": OBJECTS, "refused": 0, "failures": 0, "at": at,
+    }  # fmt: skip
+
+
+def _table(name: str, columns: dict[str, Any]) -> pa.Table:
+    """Rows of a table: values of each row, or one for all; columns that are not given are null."""
+    rows = max(len(value) for value in columns.values() if isinstance(value, np.ndarray))
+    schema = TABLES[name].schema
+
+    def column(field: pa.Field) -> pa.Array:
+        value = columns.get(field.name)
+        if isinstance(value, np.ndarray | list):
+            return pa.array(value).cast(field.type)
+        return pa.repeat(pa.scalar(value, field.type), rows)
+
+    return pa.Table.from_arrays([column(field) for field in schema], schema=schema)

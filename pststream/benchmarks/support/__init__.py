@@ -1,0 +1,1 @@
+"""What benchmarks share: homes, arrays, memory figures, baseline jobs, targets."""

@@ -1,0 +1,71 @@
+"""The floors of a micro-batch, for benchmarks to compare with: the same job without the kernel.
+
+`run_floor` is our own job: routed, shuffled and written by tasks. `run_spark_floor` is the job that one would write
+with Spark's Delta reader, one shuffle, an Arrow function and Spark's Delta writer.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from pststream import names
+from pststream.pipeline.batch.match_tasks import COUNTED, MATCHES, NEW, Scan, match_rows, route
+from pststream.pipeline.engine.arrow_columns import lists
+from pststream.pipeline.engine.spark_session import get_context, get_session
+from pststream.pipeline.engine.spark_tasks import run_shuffled
+from pststream.pipeline.engine.task_context import Work, work_of
+from pststream.settings import Settings
+from pststream.state.data_files import DataFile, FileWriter, data_files, located
+from pststream.state.home import Home
+from pststream.state.index_files import index_files
+from pststream.state.plans import current_version
+from pststream.state.slices import Range, tasks_of
+
+
+def run_floor(home: Home, settings: Settings, after: int, to: int, pairs: int, out: str) -> int:
+    """Route the objects with keys in (after, to], and write `pairs` made-up keys for each below `out`; rows written."""
+    version = current_version(home)
+    work = replace(work_of(home, settings, version), files=tuple(index_files(home, version)))
+    rows = Range("object_key", after, to)
+    held = rows.files(data_files(home, names.OBJECTS))
+    scans = [Scan(slices, rows, NEW) for slices in tasks_of(located(home, names.OBJECTS, held))]
+    made_up = partial(_made_up, work, pairs, out)
+    written = run_shuffled(get_context(settings), scans, partial(route, work, -1), work.workers, made_up)
+    return sum(file.rows for file in written if file)
+
+
+def run_spark_floor(home: Home, settings: Settings, after: int, to: int, pairs: int, out: str) -> None:
+    """As `run_floor`, by Spark's own means: every object goes to one of as many partitions by its key."""
+    spark, work = get_session(settings), work_of(home, settings, current_version(home))
+    objects = (
+        spark.read.format("delta").load(home.table(names.OBJECTS)).where(f"object_key > {after} AND object_key <= {to}")
+    )
+    columns = ("object_key", "object_id", "ts", "lon", "lat", "terms")
+    sent = objects.select(*columns).repartition(work.workers, "object_key")
+    schema = spark.read.format("delta").load(home.table(names.MATCHES)).schema
+    sent.mapInArrow(partial(_made_up_rows, work, pairs), schema).write.format("delta").mode("overwrite").save(out)
+
+
+def _made_up_rows(work: Work, pairs: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rng = np.random.default_rng(1)
+    for rows in batches:
+        yield match_rows(rows, _keys(rng, rows.num_rows, pairs), work, 0)
+
+
+def _keys(rng: np.random.Generator, rows: int, pairs: int) -> pa.ListArray:
+    offsets = np.arange(rows + 1) * pairs
+    return lists(offsets, rng.integers(0, 2**40, rows * pairs))
+
+
+def _made_up(
+    work: Work, pairs: int, out: str, worker: int, parcels: Iterator[tuple[int, pa.RecordBatch]]
+) -> DataFile | None:
+    rng = np.random.default_rng(1)
+    writer = FileWriter(out, MATCHES)
+    for tag, rows in parcels:
+        if tag != COUNTED:
+            writer.write(match_rows(rows, _keys(rng, rows.num_rows, pairs), work, worker))
+    return writer.close()

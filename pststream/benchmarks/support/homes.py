@@ -1,0 +1,155 @@
+"""Homes filled with synthetic logs, written straight into the tables as ingest would leave them."""
+
+import datetime as dt
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pststream import names
+from pststream.benchmarks.support.arrays import clause_lists
+from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.synthetic_arrays import (
+    SyntheticObjects,
+    SyntheticSubscriptions,
+    synthetic_objects,
+    synthetic_subscriptions,
+    term_ids,
+)
+from pststream.state import ledger_tables
+from pststream.state.data_files import ROW_GROUP, FileWriter, commit
+from pststream.state.home import Home
+from pststream.state.ledger import Ledger, key
+from pststream.state.tables import TABLES
+
+START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+CHUNK = 500_000
+
+
+class BenchHome:
+    """A home whose logs grow by synthetic files; object times rise by a millisecond each."""
+
+    def __init__(self, path: str, seed: int, progress: Callable[[str], None]) -> None:
+        self.home = Home(path)
+        self.home.init()
+        self.seed = seed
+        self.progress = progress
+        self.clock = START
+        self.commits = 0
+        self.source = synthetic_objects(200_000, seed)
+        self.live = np.empty(0, np.int64)
+
+    def add_subscriptions(self, count: int, style: QueryStyle, delete: int = 0, interval: int = 0) -> None:
+        """Files of insertions, and of deletions of the oldest live ones after them; Q3 in an interval of its drift."""
+        done = 0
+        while done < count:
+            size = min(CHUNK, count - done)
+            last = done + size >= count
+            seed = self.seed * 1000 + Ledger(self.home).next_file_seq
+            drawn = synthetic_subscriptions(size, seed, self.source, style, interval=interval, tastes=self.seed)
+            self.add_drawn_subscriptions(drawn, delete if last else 0)
+            done += size
+            self.progress(f"{done} of {count} subscriptions in the log")
+
+    def add_objects(self, count: int) -> tuple[int, int]:
+        """A file of objects; returns the key range (after, to]."""
+        seq = Ledger(self.home).next_file_seq
+        starts = range(0, count, CHUNK)
+        drawn = (synthetic_objects(min(CHUNK, count - at), self.seed * 1000 + seq + at) for at in starts)
+        return self.add_drawn_objects(drawn)
+
+    def add_drawn_objects(self, parts: Iterable[SyntheticObjects]) -> tuple[int, int]:
+        """The parts as one file of objects; returns the key range (after, to]."""
+        seq, count = Ledger(self.home).next_file_seq, 0
+        for drawn in parts:
+            self._append(names.OBJECTS, self._object_rows(drawn, seq, count))
+            count += len(drawn.lon)
+        after = self.clock
+        self.clock += dt.timedelta(milliseconds=count)
+        self._file("objects", seq, count, after, self.clock)
+        return key(seq, 0), key(seq, count)
+
+    def add_drawn_subscriptions(self, drawn: SyntheticSubscriptions, delete: int = 0) -> None:
+        """A file of insertions, and of deletions of the oldest live ones after them."""
+        seq, count = Ledger(self.home).next_file_seq, len(drawn.boxes)
+        numbers = key(seq, 0) + np.arange(1, count + 1)
+        lists = {
+            side: pa.ListArray.from_arrays(
+                pa.array(np.arange(count + 1, dtype=np.int32)), pa.array(drawn.boxes[:, place])
+            )
+            for place, side in enumerate(("west", "south", "east", "north"))
+        }
+        at = pa.scalar(self.clock, pa.timestamp("us", tz="UTC"))
+        rows = {
+            "request_key": pa.array(numbers),
+            "op": pa.repeat("insert", count),
+            "subscription_id": pa.array(numbers).cast(pa.string()),
+            "subscription_key": pa.array(numbers),
+            "at": pa.repeat(at, count),
+            "keywords": pa.repeat("", count),
+            "clauses": clause_lists(drawn),
+            **lists,
+            "ingest_id": pa.array(np.full(count, seq)),
+        }
+        table = _complete(pa.table(rows), names.REQUESTS)
+        gone, self.live = self.live[:delete], np.append(self.live[delete:], numbers)
+        if len(gone):
+            places = key(seq, count) + np.arange(1, len(gone) + 1)
+            deletions = {
+                "request_key": pa.array(places),
+                "op": pa.repeat("delete", len(gone)),
+                "subscription_id": pa.array(gone).cast(pa.string()),
+                "subscription_key": pa.array(gone),
+                "at": pa.repeat(at, len(gone)),
+                "ingest_id": pa.array(np.full(len(gone), seq)),
+            }
+            table = pa.concat_tables([table, _complete(pa.table(deletions), names.REQUESTS)])
+        self._append(names.REQUESTS, table)
+        self._file("requests", seq, count + len(gone), self.clock, self.clock)
+
+    def _object_rows(self, drawn: SyntheticObjects, seq: int, offset: int) -> pa.Table:
+        count = len(drawn.lon)
+        numbers = np.arange(offset + 1, offset + count + 1)
+        times = ledger_tables.micros_of(self.clock) + numbers * 1000
+        terms = pa.ListArray.from_arrays(pa.array(drawn.term_offsets.astype(np.int32)), pa.array(term_ids(drawn.terms)))
+        return pa.table(
+            {
+                "object_key": key(seq, 0) + numbers,
+                "object_id": pa.array(numbers).cast(pa.string()),
+                "ts": pa.array(times).cast(pa.timestamp("us", tz="UTC")),
+                "lon": drawn.lon,
+                "lat": drawn.lat,
+                "text": pa.repeat("", count),
+                "terms": terms,
+                "ingest_id": np.full(count, seq),
+            }
+        )
+
+    def _append(self, name: str, rows: pa.Table) -> None:
+        self.commits += 1
+        writer = FileWriter(self.home.table(name), TABLES[name].schema)
+        for batch in rows.to_batches(ROW_GROUP):
+            writer.write(batch)
+        written = writer.close()
+        commit(self.home, name, [written] if written else [], application="bench", transaction=self.commits)
+
+    def _file(self, kind: str, seq: int, rows: int, first: dt.datetime, last: dt.datetime) -> None:
+        row: dict[str, Any] = {
+            "file_seq": seq, "ingest_id": seq, "kind": kind, "path": f"synthetic-{seq}", "sha256": str(seq), "bytes": 0,
+            "options": "{}", "status": "done", "rows": rows, "accepted": rows, "rejected": 0, "watermark": first,
+            "min_ts": first, "max_ts": last, "at": first,
+        }  # fmt: skip
+        ledger_tables.append(self.home, names.FILES, [row])
+
+
+def _complete(rows: pa.Table, name: str) -> pa.Table:
+    """The rows with the table's other columns, null."""
+    schema = TABLES[name].schema
+    columns = [
+        rows.column(field.name).cast(field.type)
+        if field.name in rows.column_names
+        else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -1,0 +1,68 @@
+"""What the peers read: one workload as Parquet and as text, so that all of them start from the same numbers.
+
+    objects.parquet        id int64 from 0, lon, lat float64, terms list<int64>
+    subscriptions.parquet  key int64 from 0, west, south, east, north float64, rarest int64, terms list<int64>
+
+and the same columns as tab-separated text (`objects.tsv`, `subscriptions.tsv`), lists as {1,2}. A subscription asks for
+all of its terms; `rarest` is the one that the fewest objects have.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pc_csv
+import pyarrow.parquet as pq
+
+from pststream.benchmarks.support.arrays import frequencies
+from pststream.generator.synthetic_arrays import SyntheticObjects, SyntheticSubscriptions, term_ids
+
+SIDES = ("west", "south", "east", "north")
+
+
+def write_peer_files(folder: Path, objects: SyntheticObjects, subscriptions: SyntheticSubscriptions) -> None:
+    """Write the four files into `folder`."""
+    ids = term_ids(subscriptions.terms)
+    offsets = subscriptions.term_offsets[subscriptions.clause_offsets]  # AND: a clause a term
+    things = pa.table(
+        {
+            "id": np.arange(len(objects.lon)),
+            "lon": objects.lon,
+            "lat": objects.lat,
+            "terms": _lists(objects.term_offsets, term_ids(objects.terms)),
+        }
+    )
+    asked = pa.table(
+        {
+            "key": np.arange(len(subscriptions.boxes)),
+            **{side: subscriptions.boxes[:, place] for place, side in enumerate(SIDES)},
+            "rarest": _rarest(ids, offsets, frequencies(objects).of(ids)),
+            "terms": _lists(offsets, ids),
+        }
+    )
+    for name, rows in (("objects", things), ("subscriptions", asked)):
+        pq.write_table(rows, folder / f"{name}.parquet", row_group_size=100_000)
+        pc_csv.write_csv(
+            _as_text(rows),
+            folder / f"{name}.tsv",
+            pc_csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none"),
+        )
+
+
+def _lists(offsets: np.ndarray, values: np.ndarray) -> pa.ListArray:
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values))
+
+
+def _rarest(ids: np.ndarray, offsets: np.ndarray, frequency: np.ndarray) -> np.ndarray:
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.lexsort((ids, frequency, owner))
+    return ids[order[offsets[:-1]]]
+
+
+def _as_text(rows: pa.Table) -> pa.Table:
+    """Numbers as the shortest text that reads back as the same number, lists as {1,2}."""
+    terms = rows.column("terms").combine_chunks()
+    words = pa.ListArray.from_arrays(terms.offsets, terms.values.cast(pa.string()))
+    joined = pc.binary_join_element_wise("{", pc.binary_join(words, ","), "}", "")
+    return rows.set_column(rows.schema.get_field_index("terms"), "terms", joined)

@@ -1,0 +1,88 @@
+"""The load of each cell of a worker: what local adjustment moves."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pststream.cost.load_model import LoadRates
+from pststream.domain.plan import PartitionPlan
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.kernels.planning.cell_loads import objects_of_cells, pieces_of_leaf
+from pststream.kernels.routing.dispatch import PlanArrays
+from pststream.samples.matched_terms import live_terms_of
+from pststream.samples.raster_ranges import cell_ranges
+
+
+@dataclass(frozen=True)
+class CellLoads:
+    """Cells of one worker that objects or subscriptions touch, ascending.
+
+    cells          int64[n]
+    objects        int64[n]    sampled objects in the cell that go to the worker
+    subscriptions  int64[n]    sampled boxes over the cell that the worker stores
+    loads          float64[n]  seconds of the period
+    """
+
+    cells: np.ndarray
+    objects: np.ndarray
+    subscriptions: np.ndarray
+    loads: np.ndarray
+
+
+def cell_loads(sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, worker: int) -> CellLoads:
+    """The cells of a worker.
+
+    Departure from PS2Stream's Definition 3, n_o * n_q, which is the first term of Definition 1 alone: here that says
+    least, so the load of a cell is what it costs a worker (`CostModel`). A box over several cells counts in each, as in
+    the paper.
+    """
+    arrays = PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
+    grid = plan.grid
+    cells_of = grid.cell(sample.lon, sample.lat)
+    terms = (sample.term_offsets, sample.terms, live_terms_of(sample), sample.reads)
+    objects, reads = objects_of_cells(cells_of, *terms, arrays, worker)
+    ranges = cell_ranges(grid, sample.boxes).astype(np.int64)
+    subscriptions = np.zeros(grid.cells, np.int64)
+    whole = np.diff(sample.post_offsets) > 0
+    for leaves, stored in _stored(sample, plan, arrays, worker, whole):
+        mine = np.isin(plan.cell_leaf, leaves)
+        subscriptions[mine] = _cover(ranges[stored], grid.columns, grid.rows)[mine]
+    cells = np.flatnonzero((objects > 0) | (subscriptions > 0))
+    loads = rates.load(*(counts[cells].astype(np.float64) for counts in (objects, subscriptions, reads)))
+    return CellLoads(cells, objects[cells], subscriptions[cells], loads)
+
+
+def _stored(
+    sample: WorkloadSample, plan: PartitionPlan, arrays: PlanArrays, worker: int, posted: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Leaves of the worker, and the pieces that it stores of those that lie in them: all that it serves whole together,
+    each that is partitioned by text by itself.
+    """
+    whole = plan.leaf_unit >= 0
+    served = np.flatnonzero(whole & (plan.unit_worker[np.maximum(plan.leaf_unit, 0)] == worker))
+    found = [(served, posted)]
+    for leaf in np.flatnonzero(~whole).tolist():
+        units = [
+            plan.term_unit[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]],
+            plan.spread_unit[plan.spread_offsets[leaf] : plan.spread_offsets[leaf + 1]],
+        ]
+        if (plan.unit_worker[np.concatenate(units)] == worker).any():
+            stored = pieces_of_leaf(leaf, sample.post_offsets, sample.post_terms, arrays, worker)
+            found.append((np.array([leaf]), stored))
+    return found
+
+
+def _cover(ranges: np.ndarray, columns: int, rows: int) -> np.ndarray:
+    """How many of the ranges (int64[n, 4]) cover each cell: int64[cells]."""
+    steps = np.zeros((rows + 1) * (columns + 1), np.int64)
+    x0, y0, x1, y1 = ranges.T
+    wide = columns + 1
+    for sign, corner in (
+        (1, y0 * wide + x0),
+        (-1, y0 * wide + x1 + 1),
+        (-1, (y1 + 1) * wide + x0),
+        (1, (y1 + 1) * wide + x1 + 1),
+    ):
+        steps += sign * np.bincount(corner, minlength=len(steps))
+    table = steps.reshape(rows + 1, wide)
+    return table.cumsum(axis=0).cumsum(axis=1)[:rows, :columns].ravel()

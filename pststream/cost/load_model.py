@@ -1,0 +1,182 @@
+"""The load of workers: Definition 1 of PS2Stream, the one cost model of planners, balancers and reports."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pststream.domain.plan import PartitionPlan
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.kernels.planning.count_loads import count_objects, count_subscriptions
+from pststream.kernels.routing.dispatch import PlanArrays
+from pststream.kernels.routing.pyramid import build_pyramid
+from pststream.samples.matched_terms import live_terms_of, subscriptions_of
+from pststream.samples.raster_ranges import cell_ranges
+from pststream.settings import Settings
+
+IDLE = 1e9
+"""Greatest imbalance told; that of a plan with a worker that has no load while another has."""
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """Constants of Definition 1, in seconds, and one more.
+
+    check    c1: each pair of an object and a subscription of a worker
+    object   c2: handle one object
+    insert   c3: handle one insertion
+    delete   c4: handle one deletion
+    posting  read one posting under a term of an object in its cell
+    match    find and write down one match; the sample counts it as so many postings (`match_reads`)
+
+    Departure from the paper, whose workers check an object against the subscriptions of its cell, for which all pairs
+    of a worker stand: here an object reads only the postings of its own terms, so c1 is next to nothing, and what makes
+    one object dearer than another are `posting` and `match`. With 0 for both, this is Definition 1 as it stands.
+    """
+
+    check: float
+    object: float
+    insert: float
+    delete: float
+    posting: float = 0.0
+    match: float = 0.0
+
+    @classmethod
+    def of(cls, settings: Settings) -> "CostModel":
+        """The constants that a home is set to."""
+        return cls(**{name: getattr(settings, f"cost_{name}") for name in cls.__dataclass_fields__})
+
+    @property
+    def match_reads(self) -> int:
+        """Postings that can be read in the time that one match takes."""
+        return round(self.match / self.posting) if self.posting else 0
+
+    def rates(self, sample: WorkloadSample) -> "LoadRates":
+        """The constants for counts of the sample, which stand for the whole period."""
+        deletions = sample.deletions / sample.subscriptions if sample.subscriptions else 0.0
+        return LoadRates(
+            pair=self.check * sample.object_scale * sample.subscription_scale,
+            object=self.object * sample.object_scale,
+            subscription=self.insert * sample.subscription_scale + self.delete * deletions,
+            posting=self.posting * sample.object_scale * sample.subscription_scale,
+        )
+
+
+@dataclass(frozen=True)
+class LoadRates:
+    """Seconds of the period for each (sampled object, sampled subscription), object, subscription of a worker, and for
+    each sampled posting that a sampled object reads.
+
+    Departure from Definition 1: deletions are not told apart by subscription; each insertion brings its share of them,
+    if the sample tells how many there were (that of `plan` does not: `pipeline.sample`).
+    """
+
+    pair: float
+    object: float
+    subscription: float
+    posting: float = 0.0
+
+    def load(self, objects: np.ndarray, subscriptions: np.ndarray, reads: np.ndarray) -> np.ndarray:
+        """Load of workers that get so many sampled objects and subscriptions, which read so many sampled postings:
+        seconds, float64 of the same shape.
+        """
+        pairs = self.pair * objects * subscriptions
+        return pairs + self.object * objects + self.subscription * subscriptions + self.posting * reads
+
+
+@dataclass(frozen=True)
+class WorkerLoads:
+    """What a plan makes of a sample; counts are scaled to the whole period.
+
+    objects             float64[workers]  objects sent to each worker
+    subscriptions       float64[workers]  subscriptions stored at each worker
+    reads               float64[workers]  postings that its objects read, matches counted as so many of them
+    load                float64[workers]  seconds
+    unit_objects        float64[units]    objects that probe each unit
+    unit_subscriptions  float64[units]    subscriptions stored for each unit
+    unit_load           float64[units]    seconds, as if each unit had a worker of its own
+    """
+
+    objects: np.ndarray
+    subscriptions: np.ndarray
+    reads: np.ndarray
+    load: np.ndarray
+    unit_objects: np.ndarray
+    unit_subscriptions: np.ndarray
+    unit_load: np.ndarray
+
+    @property
+    def total(self) -> float:
+        """Load of all workers together, seconds."""
+        return float(self.load.sum())
+
+    @property
+    def max(self) -> float:
+        """Load of the most loaded worker, seconds."""
+        return float(self.load.max())
+
+    @property
+    def min(self) -> float:
+        """Load of the least loaded worker, seconds."""
+        return float(self.load.min())
+
+    @property
+    def imbalance(self) -> float:
+        """Greatest load over least, finite: IDLE at most, also where the least is 0; 1 where no worker has load."""
+        if self.max <= 0.0:
+            return 1.0
+        return min(self.max / self.min, IDLE) if self.min > 0.0 else IDLE
+
+    @property
+    def figures(self) -> dict[str, object]:
+        """The loads as the columns of `plans` hold them."""
+        return {
+            "load_total": self.total,
+            "load_max": self.max,
+            "load_min": self.min,
+            "imbalance": self.imbalance,
+            "worker_loads": [float(load) for load in self.load],
+        }
+
+
+def worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel) -> WorkerLoads:
+    """The load of each worker and unit of `plan` if the period were like `sample`.
+
+    An object counts at a worker that owns one of its live terms (terms under which the sample posts a subscription) in
+    its cell; a subscription counts once at each worker that stores a piece of it; an (object, term) reads its postings
+    at the one worker that owns it.
+
+    Source: PS2Stream, section IV-A, Definitions 1 and 2.
+    """
+    arrays = PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
+    of_unit, of_worker, unit_reads = count_objects(
+        plan.grid.cell(sample.lon, sample.lat),
+        sample.term_offsets,
+        sample.terms,
+        live_terms_of(sample),
+        sample.reads,
+        arrays,
+        plan.workers,
+    )
+    order, groups = subscriptions_of(sample)
+    leaves = build_pyramid(plan.cell_leaf, plan.grid.columns, plan.grid.rows, plan.leaves)
+    stored_unit, stored_worker = count_subscriptions(
+        cell_ranges(plan.grid, sample.boxes),
+        order,
+        groups,
+        sample.post_offsets,
+        sample.post_terms,
+        arrays,
+        leaves,
+        plan.workers,
+    )
+    reads = np.bincount(plan.unit_worker, unit_reads, plan.workers)
+    rates = cost.rates(sample)
+    return WorkerLoads(
+        objects=of_worker * sample.object_scale,
+        subscriptions=stored_worker * sample.subscription_scale,
+        reads=reads * sample.object_scale * sample.subscription_scale,
+        load=rates.load(of_worker, stored_worker, reads),
+        unit_objects=of_unit * sample.object_scale,
+        unit_subscriptions=stored_unit * sample.subscription_scale,
+        unit_load=rates.load(of_unit, stored_unit, unit_reads),
+    )

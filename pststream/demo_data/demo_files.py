@@ -1,0 +1,95 @@
+"""The demo's data: a morning of texts around real cities, and who subscribed to what."""
+
+import csv
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.demo_data.demo_requests import first_requests, later_requests
+from pststream.demo_data.demo_texts import HOURS, demo_objects
+from pststream.demo_data.faulty_rows import BAD_OBJECTS, BAD_REQUESTS, HOSTILE_OBJECTS, LATE_TIMES
+from pststream.generator.generated_objects import SCHEMA
+from pststream.generator.row_writers import RowWriter
+
+_ENDINGS = (".csv", ".csv", ".jsonl.gz", ".parquet", ".csv", ".csv")
+_DUPLICATES = 3
+
+
+@dataclass(frozen=True)
+class DemoFiles:
+    """The files of a demo, in the order in which to ingest them, and what is wrong in them on purpose.
+
+    bad_objects, late_objects, duplicate_objects, bad_requests   rows that the ingest must reject
+    """
+
+    objects: tuple[str, ...]
+    requests: tuple[str, ...]
+    object_rows: int
+    request_rows: int
+    bad_objects: int
+    late_objects: int
+    duplicate_objects: int
+    bad_requests: int
+
+
+def write_demo(
+    folder: str | os.PathLike[str], seed: int, *, objects: int = 60_000, subscriptions: int = 20_000
+) -> DemoFiles:
+    """Write the demo's files below `folder`: `objects/`, an hour of texts in each, and `requests/`.
+
+    objects        texts, those that go wrong on purpose aside; at least 100
+    subscriptions  generated ones, besides some forty that read like a user's; at least 20
+
+    The same arguments give the same bytes.
+    """
+    rows = demo_objects(objects, seed)
+    hours = [rows.take(pa.array(numbers)) for numbers in np.array_split(np.arange(len(rows)), HOURS)]
+    wrong: list[list[dict]] = [[] for _ in hours]
+    wrong[4] = [*hours[1].slice(0, _DUPLICATES).to_pylist(), *BAD_OBJECTS]
+    wrong[5] = [*HOSTILE_OBJECTS, *(_late(number, ts) for number, ts in enumerate(LATE_TIMES))]
+    paths = []
+    for hour, table in enumerate(hours):
+        path = Path(folder) / "objects" / f"2026-03-01T{6 + hour:02}{_ENDINGS[hour]}"
+        _write_objects(path, table, wrong[hour])
+        paths.append(str(path))
+    first = Path(folder) / "requests" / "2026-03-01T05.jsonl"
+    later = Path(folder) / "requests" / "2026-03-01T11.jsonl"
+    requests = _write_requests(first, first_requests(subscriptions, seed))
+    requests += _write_requests(later, later_requests(subscriptions, seed))
+    return DemoFiles(
+        objects=tuple(paths),
+        requests=(str(first), str(later)),
+        object_rows=len(rows) + sum(map(len, wrong)),
+        request_rows=requests,
+        bad_objects=len(BAD_OBJECTS),
+        late_objects=len(LATE_TIMES),
+        duplicate_objects=_DUPLICATES,
+        bad_requests=len(BAD_REQUESTS),
+    )
+
+
+def _late(number: int, ts: str) -> dict:
+    return {"object_id": f"late{number}", "ts": ts, "lon": 9.19, "lat": 45.46, "text": "from the day before"}
+
+
+def _write_objects(path: Path, table: pa.Table, wrong: list[dict]) -> None:
+    if not wrong:
+        with RowWriter(path, SCHEMA) as writer:
+            writer.write(table)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:  # values that fit no type: as text
+        rows = csv.DictWriter(file, SCHEMA.names, lineterminator="\n")
+        rows.writeheader()
+        rows.writerows(table.to_pylist())
+        rows.writerows(wrong)
+
+
+def _write_requests(path: Path, rows: list[dict]) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+    return len(rows)

@@ -1,0 +1,52 @@
+"""The demo's requests: named subscriptions, generated ones, and some deletions."""
+
+from datetime import datetime
+
+import numpy as np
+
+from pststream.demo_data.demo_texts import START_MS, demo_places, demo_vocabulary
+from pststream.demo_data.faulty_rows import BAD_REQUESTS
+from pststream.demo_data.named_subscriptions import CREATED, named_subscriptions
+from pststream.generator.generated_objects import iso_times
+from pststream.generator.generated_requests import request_chunks
+from pststream.generator.object_sample import generated_sample
+from pststream.generator.paper_subscriptions import QueryStyle
+
+_SUBSCRIBERS = ("amir", "bea", "chen", "dora", "eno", "farah", "goran", "hana", "ines", "juan", "kofi", "lucia")
+_HOUR_MS = 3_600_000
+
+
+def first_requests(count: int, seed: int) -> list[dict]:
+    """Before the morning: the named subscriptions, then `count` generated ones of the kind Q3."""
+    sample = generated_sample(seed, 50_000, places=demo_places(), vocabulary=demo_vocabulary(), local_share=0.3)
+    created_ms = int(datetime.fromisoformat(CREATED).timestamp() * 1000)
+    chunks = request_chunks(
+        count,
+        seed,
+        objects=sample,
+        style=QueryStyle("q3"),
+        mean_lifetime=None,
+        drift_every=None,
+        start_ms=created_ms,
+        ms_per_insertion=0.0,
+        id_prefix="g",
+    )
+    rows = named_subscriptions()
+    for number, row in enumerate(row for chunk in chunks for row in chunk.to_pylist()):
+        present = {name: value for name, value in row.items() if value is not None}
+        rows.append({**present, "subscriber": _SUBSCRIBERS[number % len(_SUBSCRIBERS)]})
+    return rows
+
+
+def later_requests(count: int, seed: int) -> list[dict]:
+    """During the morning: one of twenty generated subscriptions and one named one end; then what goes wrong."""
+    rng = np.random.default_rng([seed, 10])
+    ended = np.sort(rng.choice(count, count // 20, replace=False))
+    times = np.sort(START_MS + rng.random(len(ended)) * 5 * _HOUR_MS)
+    rows: list[dict] = [
+        {"op": "delete", "subscription_id": f"g{number}", "at": at}
+        for number, at in zip(ended.tolist(), iso_times(times).to_pylist())
+    ]
+    noon = iso_times(np.array([START_MS + 5 * _HOUR_MS]))[0].as_py()
+    rows.append({"op": "delete", "subscription_id": "world-whales", "at": noon})
+    return [*rows, *BAD_REQUESTS]

@@ -1,0 +1,65 @@
+"""The demo's texts: generated ones around all cities, sentences around some."""
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.demo_data.sentences import say, talking_places
+from pststream.generator.generated_objects import SCHEMA, iso_times, object_chunks
+from pststream.generator.made_up_words import ORDINARY, Vocabulary, make_vocabulary
+from pststream.generator.places import Places, city_places, scatter_around
+
+START_MS = int(np.datetime64("2026-03-01T06:00:00", "ms").astype(np.int64))
+HOURS = 6
+_DURATION_MS = HOURS * 3_600_000
+_SENTENCE_SHARE = 0.25
+_TALKING_RADIUS_KM = 7.0
+
+
+def demo_vocabulary() -> Vocabulary:
+    """Ordinary words only: texts read well, and texts and subscriptions meet."""
+    return make_vocabulary(len(set(ORDINARY)), shift=30.0)
+
+
+def demo_places() -> Places:
+    """All cities; small ones get more than their inhabitants' share, so that the map fills."""
+    cities = city_places()
+    return Places(cities.lon, cities.lat, cities.weight**0.6, cities.radius_km)
+
+
+def demo_objects(count: int, seed: int) -> pa.Table:
+    """Objects of one morning, by time."""
+    spoken = round(count * _SENTENCE_SHARE)
+    generated = object_chunks(
+        count - spoken,
+        seed,
+        places=demo_places(),
+        vocabulary=demo_vocabulary(),
+        terms_per_text=7.0,
+        local_share=0.3,
+        start_ms=START_MS,
+        ms_per_object=_DURATION_MS / max(count - spoken, 1),
+        id_prefix="o",
+    )
+    both = pa.concat_tables([*generated, _sentences(spoken, seed)])
+    return both.sort_by([("ts", "ascending"), ("object_id", "ascending")])
+
+
+def _sentences(count: int, seed: int) -> pa.Table:
+    rng = np.random.default_rng([seed, 9])
+    talking = talking_places()
+    places = Places(
+        np.array([place.lon for place in talking]),
+        np.array([place.lat for place in talking]),
+        np.ones(len(talking)),
+        np.full(len(talking), _TALKING_RADIUS_KM),
+    )
+    chosen = rng.integers(0, len(talking), count)
+    lon, lat = scatter_around(rng, places, chosen)
+    columns = [
+        pa.array([f"p{number}" for number in range(count)], pa.string()),
+        iso_times(START_MS + np.sort(rng.random(count)) * _DURATION_MS),
+        pa.array(np.round(lon, 6)),
+        pa.array(np.round(lat, 6)),
+        pa.array([say(rng, talking[place]) for place in chosen], pa.string()),
+    ]
+    return pa.table(columns, schema=SCHEMA)

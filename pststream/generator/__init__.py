@@ -1,0 +1,1 @@
+"""The workload generator: synthetic objects and subscriptions, by seed."""

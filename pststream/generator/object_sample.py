@@ -1,0 +1,110 @@
+"""A bounded sample of objects that subscriptions are drawn from: places, and how frequent each word is."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from pststream.errors import InputFileError
+from pststream.generator.local_topics import area_of, draw_terms
+from pststream.generator.made_up_words import Vocabulary, make_vocabulary
+from pststream.generator.paper_subscriptions import QuerySource, rank_terms
+from pststream.generator.places import Places, city_places, scatter
+from pststream.text.words import tokenize
+
+SAMPLE = 200_000
+"""Objects of a sample, if nothing else is said."""
+
+_FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json", ".json": "json", ".ndjson": "json"}
+
+
+@dataclass(frozen=True)
+class ObjectSample:
+    """What requests are drawn from: `source`, and `words` (string[vocabulary]), the most frequent first."""
+
+    source: QuerySource
+    words: pa.Array
+
+
+def generated_sample(
+    seed: int,
+    count: int = SAMPLE,
+    *,
+    places: Places | None = None,
+    vocabulary: Vocabulary | None = None,
+    terms_per_text: float = 9.0,
+    local_share: float = 0.25,
+) -> ObjectSample:
+    """A sample of what `write_objects` writes for the same seed, places and vocabulary."""
+    vocabulary = vocabulary or make_vocabulary()
+    rng = np.random.default_rng([seed, 4])
+    lon, lat = scatter(rng, places or city_places(), count)
+    areas = np.repeat(area_of(lon, lat), 1 + rng.poisson(max(terms_per_text - 1.0, 0.0), count))
+    terms = draw_terms(rng, areas, vocabulary.law, seed, local_share)
+    occurrences, by_rank = rank_terms(terms, vocabulary.law.size)
+    return ObjectSample(QuerySource(lon, lat, occurrences, len(by_rank)), vocabulary.words.take(pa.array(by_rank)))
+
+
+def sample_of_texts(lon: np.ndarray, lat: np.ndarray, texts: Sequence[str | None]) -> ObjectSample:
+    """A sample made of given objects.
+
+    lon, lat  float64[n], degrees; rows that are no place on Earth are left out
+    texts     n texts; a word counts once for each text that has it
+
+    Raises ValueError if no row has a place, or no row a word.
+    """
+    lon, lat = np.asarray(lon, np.float64), np.asarray(lat, np.float64)
+    rows = np.flatnonzero((np.abs(lon) <= 180.0) & (np.abs(lat) <= 90.0))
+    words = [word for row in rows.tolist() for word in sorted(set(tokenize(texts[row] or "")))]
+    if not len(rows) or not words:
+        raise ValueError("no object with a place, or no word in any")
+    counted = pc.value_counts(pa.array(words, pa.string()))
+    order = pc.sort_indices(counted.flatten()[1], sort_keys=[("", "descending")])
+    ranked = counted.flatten()[0].take(order)
+    occurrences = pc.index_in(pa.array(words, pa.string()), ranked).to_numpy(zero_copy_only=False)
+    source = QuerySource(lon[rows], lat[rows], occurrences.astype(np.int32), len(ranked))
+    return ObjectSample(source, ranked)
+
+
+def sample_of_file(path: str, seed: int, limit: int = SAMPLE, columns: Mapping[str, str] | None = None) -> ObjectSample:
+    """A sample of at most `limit` rows of a CSV, JSON Lines or Parquet file, each row as likely as any other.
+
+    columns  names of the columns of `lon`, `lat` and `text`, where they differ
+
+    Raises InputFileError if the file cannot be read so.
+    """
+    names = {field: (columns or {}).get(field, field) for field in ("lon", "lat", "text")}
+    rng = np.random.default_rng([seed, 5])
+    kept, priority = None, np.empty(0)
+    try:
+        for batch in _batches(path, list(names.values())):
+            table = pa.Table.from_batches([batch])
+            kept = table if kept is None else pa.concat_tables([kept, table])
+            priority = np.concatenate([priority, rng.random(len(table))])
+            if len(priority) > limit:
+                rows = np.sort(np.argpartition(priority, limit)[:limit])
+                kept, priority = kept.take(rows), priority[rows]
+        if kept is None:
+            raise ValueError("it has no rows")
+        lon, lat = (_degrees(kept.column(names[field])) for field in ("lon", "lat"))
+        return sample_of_texts(lon, lat, kept.column(names["text"]).cast(pa.string()).to_pylist())
+    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, ValueError, KeyError) as error:
+        hint = "it needs columns " + ", ".join(names.values())
+        raise InputFileError(path, f"cannot be sampled: {error}", hint) from None
+
+
+def _batches(path: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    ending = next((e for e in reversed(Path(path).suffixes) if e in _FORMATS), None)
+    if ending is None:
+        raise ValueError("its name ends in none of " + ", ".join(_FORMATS))
+    return ds.dataset(path, format=_FORMATS[ending]).to_batches(columns=columns, batch_size=65_536)
+
+
+def _degrees(column: pa.ChunkedArray) -> np.ndarray:
+    if pa.types.is_string(column.type):
+        column = pc.if_else(pc.equal(pc.utf8_trim_whitespace(column), ""), None, column)
+    return column.cast(pa.float64()).to_numpy()

@@ -1,0 +1,1 @@
+"""Kernels of the worker index: build segments, match objects, filter live terms."""

@@ -1,0 +1,64 @@
+"""Filter of live terms: which (cell, term) pairs have a subscription (PS2Stream section IV-C, map H2)."""
+
+import numpy as np
+
+from pststream.kernels.compile import kernel
+from pststream.kernels.matching.index_cells import MAX_LEVEL, column_of, interleave, row_of
+
+LIVE_LEVEL = 9
+"""Finer cells are taken together at this level (cells of 0.7 degrees); coarser ones stay as they are."""
+
+
+@kernel
+def _mixed(cell, term):
+    """64 well-mixed bits of a pair."""
+    value = np.uint64(term) ^ (np.uint64(cell) * np.uint64(0x9E3779B97F4A7C15))
+    value ^= value >> np.uint64(32)
+    value *= np.uint64(0xD6E8FEB86659FD93)
+    value ^= value >> np.uint64(32)
+    value *= np.uint64(0xD6E8FEB86659FD93)
+    return value ^ (value >> np.uint64(32))
+
+
+@kernel
+def _bits_of(value):
+    """Three bits of a 64-bit word."""
+    one = np.uint64(1)
+    six = np.uint64(63)
+    return (one << (value & six)) | (one << ((value >> np.uint64(6)) & six)) | (one << ((value >> np.uint64(12)) & six))
+
+
+@kernel
+def add_keys(words, cells, cell_keys, key_term, terms):
+    """Enter every (cell, term) of a segment into the filter (uint64[2^k])."""
+    last = np.uint64(len(words) - 1)
+    for c in range(len(cells)):
+        cell = cells[c]
+        while cell >= (1 << (2 * LIVE_LEVEL + 1)):
+            cell >>= 2
+        for k in range(cell_keys[c], cell_keys[c + 1]):
+            value = _mixed(cell, terms[key_term[k]])
+            words[(value >> np.uint64(20)) & last] |= _bits_of(value)
+
+
+@kernel
+def live_terms(words, levels, lon, lat, term_offsets, terms):
+    """Whether some subscription near the object may be posted under the term: bool, parallel to `terms`.
+
+    `levels` int64[]: cell levels in use, capped at LIVE_LEVEL. Never false for a live pair; true for 1% of others.
+    """
+    live = np.zeros(len(terms), np.bool_)
+    last = np.uint64(len(words) - 1)
+    cells = np.empty(len(levels), np.int64)
+    for i in range(len(lon)):
+        code = interleave(column_of(lon[i]), row_of(lat[i]))
+        for d in range(len(levels)):
+            cells[d] = (1 << (2 * levels[d])) | (code >> (2 * (MAX_LEVEL - levels[d])))
+        for j in range(term_offsets[i], term_offsets[i + 1]):
+            for d in range(len(levels)):
+                value = _mixed(cells[d], terms[j])
+                bits = _bits_of(value)
+                if words[(value >> np.uint64(20)) & last] & bits == bits:
+                    live[j] = True
+                    break
+    return live

@@ -1,0 +1,1 @@
+"""Kernels that parse bytes: CSV records, times, words."""

@@ -1,0 +1,1 @@
+"""Kernels that route objects and subscriptions under a plan."""

@@ -1,0 +1,121 @@
+"""Node-local cache of segments: arrays derived from immutable data files, mapped by every task of the node.
+
+A file of a Delta table never changes, so the names of the files that a segment is built from are its key. Entries are
+written whole or not at all (matching/mapped_arrays.py); a torn one is built again; the least recently used ones go when
+the folder outgrows its bound, which is safe at any time, since a mapped file lives until its last reader lets go.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pststream.kernels.compile import cache_folder, node_folder
+from pststream.matching.deletions import COLUMNS as DELETION_COLUMNS
+from pststream.matching.deletions import build_deletions
+from pststream.matching.mapped_arrays import TornFileError, map_arrays, write_arrays
+from pststream.matching.segments import COLUMNS, Segment, build_segment
+from pststream.storage.arrow_files import located
+
+LAYOUT = 3
+"""Part of each entry's name: a change of the arrays makes old entries unreachable."""
+
+LOOK_SHARE = 0.01
+"""A process looks whether the folder is too large when it has written this part of what it may hold."""
+
+KEPT_IN_PROCESS = 512
+"""Entries that a process keeps mapped; the disk space of one that was removed is free once nobody maps it."""
+
+Paths = tuple[str, ...]
+"""The data files that an entry is built from, in the order of its rows."""
+
+
+class SegmentCache:
+    """Arrays of data files, by path; one instance a process."""
+
+    def __init__(self, folder: str, max_bytes: int) -> None:
+        base = Path(folder) if folder else node_folder()
+        self.folder = base / f"segments-{LAYOUT}-{cache_folder().name}"
+        self.max_bytes = max_bytes
+        self._kept: dict[Paths, dict[str, np.ndarray]] = {}
+        self._built: dict[Paths, float] = {}
+        self._written = float(max_bytes)  # so that a new process looks once
+
+    def take_built(self) -> dict[Paths, float]:
+        """CPU seconds of each entry, by its files, that this process has built since it was last asked."""
+        built, self._built = self._built, {}
+        return built
+
+    def segments(self, wanted: Iterable[Paths]) -> dict[Paths, Segment]:
+        """Many segments. Each process goes through them in an order of its own, so that processes that start together
+        on new files build different ones.
+        """
+        return {paths: self.segment(paths) for paths in sorted(wanted, key=lambda paths: hash((os.getpid(), paths)))}
+
+    def segment(self, paths: Paths) -> Segment:
+        """The segment of data files of pieces."""
+        return Segment(**self.arrays(paths, lambda: build_segment(_read(paths, COLUMNS))._asdict()))
+
+    def deletions(self, path: str) -> dict[str, np.ndarray]:
+        """Keys and ends of a data file of deletions (matching/deletions.py)."""
+        return self.arrays((path,), lambda: build_deletions(_read((path,), DELETION_COLUMNS)))
+
+    def arrays(self, paths: Paths, build: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        """What `build` makes of immutable data files, built by the first process of the node that asks for it.
+
+        paths: the files, or whatever else names the arrays for good
+        """
+        if paths in self._kept:
+            return self._kept[paths]
+        entry = self.folder / hashlib.sha256("\n".join(paths).encode()).hexdigest()[:32]
+        try:
+            arrays = map_arrays(entry)
+            os.utime(entry)
+        except (FileNotFoundError, TornFileError):
+            began = time.thread_time()
+            arrays = build()
+            write_arrays(entry, arrays)
+            self._built[paths] = time.thread_time() - began
+            with suppress(FileNotFoundError):  # where little is kept, another process may have removed it already
+                arrays = map_arrays(entry)
+            self._written += sum(array.nbytes for array in arrays.values())
+            if self._written > self.max_bytes * LOOK_SHARE:
+                self._evict(keep=entry)
+                self._written = 0.0
+        if len(self._kept) >= KEPT_IN_PROCESS:
+            self._kept.clear()
+        self._kept[paths] = arrays
+        return arrays
+
+    def _evict(self, keep: Path) -> None:
+        entries = []
+        # Those of other versions of the code count too: the oldest of all go.
+        for entry in (entry for folder in self.folder.parent.glob("segments-*") for entry in os.scandir(folder)):
+            try:
+                status = entry.stat()
+            except FileNotFoundError:
+                continue
+            if entry.name.startswith(".writing-") and status.st_mtime > time.time() - 3600:
+                continue
+            entries.append((status.st_mtime, status.st_size, entry.path))
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in sorted(entries):
+            if total <= self.max_bytes:
+                break
+            if path != str(keep):
+                Path(path).unlink(missing_ok=True)
+                total -= size
+
+
+def _read(paths: Paths, columns: tuple[str, ...]) -> pa.Table:
+    def read(path: str) -> pa.Table:
+        system, place = located(path)
+        return pq.read_table(place, columns=list(columns), partitioning=None, filesystem=system)
+
+    return pa.concat_tables(map(read, paths))

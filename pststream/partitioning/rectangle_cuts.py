@@ -1,0 +1,121 @@
+"""Cutting a rectangle of the raster in two by the load of its sides."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pststream.cost.load_model import LoadRates
+from pststream.cost.region_counts import Cells, RegionCounts
+
+COLUMNS_APART = 0
+ROWS_APART = 1
+
+_SAME = 1.0 + 1e-9
+"""Cuts whose loads differ by less are equal."""
+
+
+class Rectangle(NamedTuple):
+    """Cells from (x0, y0) to (x1, y1), inclusive."""
+
+    x0: int
+    y0: int
+    x1: int
+    y1: int
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return (self.x1 - self.x0 + 1) * (self.y1 - self.y0 + 1)
+
+    @property
+    def extent(self) -> int:
+        """Cells on the longer side."""
+        return max(self.x1 - self.x0, self.y1 - self.y0) + 1
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A rectangle in two, and the workers of each side.
+
+    axis  COLUMNS_APART (`low` is west) or ROWS_APART (`low` is south)
+    load  seconds, of one worker on the more loaded side
+    """
+
+    axis: int
+    load: float
+    low: Rectangle
+    low_workers: int
+    high: Rectangle
+    high_workers: int
+
+
+def expected_load(
+    counts: RegionCounts, rates: LoadRates, workers: int, x0: Cells, y0: Cells, x1: Cells, y1: Cells
+) -> np.ndarray:
+    """Load of one of `workers` that share each rectangle evenly: seconds, float64.
+
+    Objects, and what they read, part evenly. Subscriptions do so only as far as their boxes are small: the share of the
+    pairs (object, box) in which the box covers the object is there on every side of any cut. So a worker has the
+    fraction (1 - share) / workers + share of the subscriptions. For one worker this is Definition 1 as it stands.
+    """
+    objects = counts.objects(x0, y0, x1, y1)
+    subscriptions = counts.subscriptions(x0, y0, x1, y1)
+    share = counts.pairs(x0, y0, x1, y1) / np.maximum(objects * subscriptions, 1)
+    reads = counts.reads(x0, y0, x1, y1)
+    return rates.load(objects / workers, subscriptions * ((1.0 - share) / workers + share), reads / workers)
+
+
+def best_cut(node: Rectangle, workers: int, counts: RegionCounts, rates: LoadRates) -> Cut:
+    """The cut of a node of at least two cells among at least two workers whose more loaded side is least loaded.
+
+    Workers are dealt in halves; of an odd number either side may get the larger half. Where loads do not tell, the cut
+    that leaves the more compact sides is taken: short borders cross few boxes.
+    """
+    small = workers // 2
+    cuts = [
+        cut_along(axis, node, low_workers, workers - low_workers, counts, rates)
+        for low_workers in sorted({small, workers - small})
+        for axis in (COLUMNS_APART, ROWS_APART)
+        if can_cut(axis, node)
+    ]
+    least = min(cut.load for cut in cuts)
+    return min((cut for cut in cuts if cut.load <= least * _SAME), key=lambda cut: max(cut.low.extent, cut.high.extent))
+
+
+def can_cut(axis: int, node: Rectangle) -> bool:
+    """Whether the node has two columns, or two rows, to cut apart."""
+    return node.x1 > node.x0 if axis == COLUMNS_APART else node.y1 > node.y0
+
+
+def cut_along(
+    axis: int,
+    node: Rectangle,
+    low_workers: int,
+    high_workers: int,
+    counts: RegionCounts,
+    rates: LoadRates,
+    weights: tuple[float, float] = (1.0, 1.0),
+) -> Cut:
+    """The position on an axis at which the more loaded side is least loaded; among equals, nearest to a cut by area.
+
+    weights  what to multiply the expected load of the low and of the high side by
+    """
+    last = np.arange(node.x0, node.x1) if axis == COLUMNS_APART else np.arange(node.y0, node.y1)
+    low, high = _sides(axis, node, last)
+    loads = np.maximum(
+        weights[0] * expected_load(counts, rates, low_workers, *low),
+        weights[1] * expected_load(counts, rates, high_workers, *high),
+    )
+    equal = np.flatnonzero(loads <= loads.min() * _SAME)
+    by_area = (len(loads) + 1) * low_workers / (low_workers + high_workers)
+    at = int(equal[np.argmin(np.abs(equal + 1 - by_area))])
+    low, high = _sides(axis, node, int(last[at]))
+    return Cut(axis, float(loads[at]), Rectangle(*low), low_workers, Rectangle(*high), high_workers)
+
+
+def _sides(axis: int, node: Rectangle, last: Cells) -> tuple[tuple, tuple]:
+    """Both sides of a cut behind the column or row `last`."""
+    if axis == COLUMNS_APART:
+        return (node.x0, node.y0, last, node.y1), (last + 1, node.y0, node.x1, node.y1)
+    return (node.x0, node.y0, node.x1, last), (node.x0, last + 1, node.x1, node.y1)

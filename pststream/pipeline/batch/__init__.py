@@ -1,0 +1,1 @@
+"""Micro-batches: route the objects of a key range, match them, commit the matches."""

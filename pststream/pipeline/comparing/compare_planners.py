@@ -1,0 +1,96 @@
+"""Which planner is best for a home: each plans the same sample, and the real job runs under its plan.
+
+Nothing in the home changes: each planner gets a scratch home (pipeline/comparing/planner_trial.py), where the same
+jobs run as ever. So
+the figures are measured, and the model is judged by them.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pststream import names
+from pststream.errors import PstError, UsageError
+from pststream.pipeline.comparing.planner_trial import Trial, done_files
+from pststream.settings import Settings
+from pststream.state.home import Home
+from pststream.storage.addresses import in_bucket
+
+NO_BOUND = 2**60
+"""Of the cache: what is evicted would be built again in each round, and measured."""
+
+Progress = Callable[[str], None]
+
+
+def compare(
+    home: Home,
+    settings: Settings,
+    planners: Sequence[str] = names.PLANNERS,
+    objects: int = 1_000_000,
+    rounds: int = 0,
+    progress: Progress = lambda _: None,
+) -> dict[str, Any]:
+    """Plan and match with each planner; `objects`: about so many of the newest, in whole files.
+
+    In each of `rounds` rounds the objects are matched once more under every plan, in turn, and of the seconds of a
+    worker the least count: on a machine that others use too, what comes on top for a while is theirs, and it must not
+    fall on one planner alone. The indexes of all planners are kept on disk for that at once; without rounds, one at a
+    time.
+    Returns {"plans": [figures of each, the best throughput first], "objects", "requests", "matches", "workers"}.
+    Raises UsageError for a home without objects or requests, PstError if two planners do not find the same matches.
+    """
+    home.check()
+    if in_bucket(home.path):
+        raise UsageError(
+            f"home {home.path}: planners are compared on a home in a folder", "give a backup of it, as --home"
+        )
+    with home.locked():
+        if {file["kind"] for file in done_files(home)} != {"objects", "requests"}:
+            raise UsageError(f"home {home.path} holds no objects or no requests", "ingest some first")
+        root = Path(home.path) / "compare"
+        shutil.rmtree(root, ignore_errors=True)
+        root.mkdir()
+        try:
+            figures = _tried(home, settings, planners, objects, rounds, root, progress)
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
+    found = {f["planner"]: f["matches"] for f in figures}
+    if len(set(found.values())) > 1:
+        raise PstError(f"planners found different numbers of matches: {found}", "please report this: it is a fault")
+    told = figures[0]
+    return {
+        "workers": settings.workers,
+        **{name: told[name] for name in ("objects", "requests", "matches")},
+        "plans": sorted(figures, key=lambda f: -f["throughput"]),
+    }
+
+
+def _tried(
+    home: Home, settings: Settings, planners: Sequence[str], objects: int, rounds: int, root: Path, progress: Progress
+) -> list[dict[str, Any]]:
+    """The figures of each planner."""
+
+    def tried(planner: str, kept: bool) -> Trial:
+        # Python workers live on between planners, and know plans and segments by the paths of their homes.
+        folder = Path(tempfile.mkdtemp(dir=root))
+        cache = str((root if kept else folder) / "cache")
+        chosen = replace(settings, cache_dir=cache, cache_bytes=NO_BOUND)
+        trial = Trial(home, chosen, planner, objects, folder / "home")
+        if not kept:
+            shutil.rmtree(folder)
+        return trial
+
+    progress("warming up")
+    tried(planners[0], kept=False)
+    trials = []
+    for planner in planners:
+        progress(f"{planner}: planning and matching")
+        trials.append(tried(planner, kept=rounds > 0))
+    for number in range(1, rounds + 1):
+        progress(f"round {number} of {rounds}")
+        for trial in trials:
+            trial.match_again()
+    return [trial.figures() for trial in trials]

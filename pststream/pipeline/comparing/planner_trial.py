@@ -1,0 +1,186 @@
+"""One planner tried on a home's own data: a plan, an index and the matching of a batch, in a scratch home."""
+
+import json
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pststream import names
+from pststream.pipeline.batch.match_tasks import NEW, Report, Scan
+from pststream.pipeline.batch.micro_batch import match, matched
+from pststream.pipeline.engine.task_context import work_of
+from pststream.pipeline.planning.plan import new_plan
+from pststream.routing.dispatch import DispatchIndex
+from pststream.settings import Settings
+from pststream.state import ledger_tables
+from pststream.state.data_files import commit, data_files, located
+from pststream.state.home import Home
+from pststream.state.index_files import index_files
+from pststream.state.ledger import batches_between, files_where, key
+from pststream.state.plans import load_plan, plan_rows
+from pststream.state.slices import Range, tasks_of
+from pststream.storage.arrow_files import delete
+
+
+class Trial:
+    """A planner's plan and index of a home's requests, and its newest objects matched by them.
+
+    loads          rows of `unit_loads` of the workers, as the batch was measured
+    build_seconds  CPU seconds to build the segments of the index that was there before the batch
+
+    The newest objects and all requests of the log are linked into a scratch home, not copied. The requests that came
+    before the first of these objects are indexed before; the batch that is measured is of these objects and of the
+    later requests. So the index is there, as in a stream that runs.
+    """
+
+    def __init__(self, home: Home, settings: Settings, planner: str, objects: int, folder: Path) -> None:
+        """Plan, index and match; `objects`: about so many; `folder`: for the scratch home, one that never was."""
+        self.planner = planner
+        self.scratch = Home(str(folder))
+        self.scratch.init()
+        earlier, measured = _link_logs(home, self.scratch, objects)
+        part = _inserted(measured) / max(_inserted(earlier + measured), 1)
+        cost = {f"cost_{name}": part * getattr(settings, f"cost_{name}") for name in ("insert", "delete")}
+        self.settings = replace(settings, planner=planner, **cost)
+        began = time.perf_counter()
+        with self.scratch.locked():
+            new_plan(self.scratch, self.settings)
+        self.planned = time.perf_counter() - began
+        (self.plan_row,), self.plan = plan_rows(self.scratch), load_plan(self.scratch, 1)
+        self.build_seconds = 0.0
+        if earlier:
+            ledger_tables.append(self.scratch, names.FILES, earlier)
+            match(self.scratch, self.settings)
+            reports = self._found_and_forgotten(slice(1))  # from then on the segments of the index are built
+            self.build_seconds = sum(one.index_seconds + sum(one.built_seconds.values()) for one in reports)
+        stored = self._stored()
+        ledger_tables.append(self.scratch, names.FILES, measured)
+        match(self.scratch, self.settings, max_objects=1 << 40)
+        self.batch = batches_between(self.scratch)[-1]
+        here = [("batch_id", "=", self.batch["batch_id"]), ("unit", "=", -1)]
+        self.loads = ledger_tables.read(self.scratch, names.UNIT_LOADS, filters=here).sort_by("worker")
+        self._inserted_rows = self._stored() - stored
+        self._again: list[np.ndarray] = []
+
+    def match_again(self) -> None:
+        """Match the batch's objects once more, against the same index; what is found is forgotten."""
+        seconds = np.zeros(self.settings.workers)
+        for report in self._found_and_forgotten(slice(None)):
+            seconds[report.worker] = report.tally.cpu_seconds + report.index_seconds
+        self._again.append(seconds)
+
+    def worker_seconds(self) -> np.ndarray:
+        """CPU seconds of each worker: float64[workers], 0 for a worker without objects.
+
+        Of a batch that was matched again, the least of each worker count, and what the batch took to build segments of
+        its requests besides, once, for each worker by what it stores of them.
+        """
+        if not self._again:
+            found = np.zeros(self.settings.workers)
+            found[self.loads.column("worker").to_numpy()] = self.loads.column("cpu_seconds").to_numpy()
+            return found
+        built = json.loads(self.batch["seconds"])["index_cpu"]
+        share = self._inserted_rows / max(float(self._inserted_rows.sum()), 1.0)
+        least: np.ndarray = np.min(self._again, axis=0) + built * share
+        return least
+
+    def figures(self) -> dict[str, Any]:
+        """A plan of what `pststream plans compare --json` prints: loads in CPU seconds as measured, and as the model
+        told them when it planned (`model_*`); `throughput`: tuples over the seconds of the slowest worker; `copies` of
+        an object that was not discarded.
+        """
+        batch, measured, predicted = self.batch, self.worker_seconds(), np.array(self.plan_row["worker_loads"])
+        tuples = batch["objects"] + batch["requests"]
+        kept = batch["objects"] - batch["discarded"]
+        sent = _sum(self.loads, "objects")
+        return {
+            "planner": self.planner,
+            "units": self.plan.units,
+            "seconds": round(self.planned, 2),
+            "objects": batch["objects"],
+            "requests": batch["requests"],
+            "matches": batch["matches"],
+            "throughput": round(tuples / max(measured.max(), 1e-9)),
+            "load_total": round(float(measured.sum()), 3),
+            "max_seconds": round(float(measured.max()), 3),
+            "imbalance": round(float(measured.max() / max(measured.min(), 1e-9)), 3),
+            "worker_seconds": [round(float(s), 4) for s in measured],
+            "objects_sent": sent,
+            "copies": round(sent / kept, 3) if kept else 0.0,
+            "subscriptions_stored": _sum(self.loads, "subscriptions"),
+            "discarded": batch["discarded"],
+            "dispatch_seconds": json.loads(batch["seconds"])["dispatch_cpu"],
+            "dispatch_bytes": DispatchIndex(self.plan).nbytes,
+            "model_total": round(float(predicted.sum()), 3),
+            "model_max": round(float(predicted.max()), 3),
+            "model_seconds": [round(float(s), 4) for s in predicted],
+            "model_correlation": correlation(predicted, measured),
+        }
+
+    def _stored(self) -> np.ndarray:
+        """Rows that the index has for each worker: float64[workers]."""
+        rows = np.zeros(self.settings.workers)
+        for file in index_files(self.scratch, 1):
+            if file.worker != names.EVERY_WORKER:
+                rows[file.worker] += file.rows
+        return rows
+
+    def _found_and_forgotten(self, part: slice) -> list[Report]:
+        """What the workers tell of matching the objects, or some tasks of them, against the index as it is."""
+        work = replace(work_of(self.scratch, self.settings, 1), files=tuple(index_files(self.scratch, 1)))
+        tasks = tasks_of(located(self.scratch, names.OBJECTS, data_files(self.scratch, names.OBJECTS)))[part]
+        every = Range("object_key", -1, names.NEVER_US)
+        reports = matched(self.scratch, self.settings, work, [Scan(slices, every, NEW) for slices in tasks], -1)
+        root = self.scratch.table(names.MATCHES)
+        delete([f"{root}/{file.path}" for report in reports for file in report.files])
+        return reports
+
+
+def correlation(predicted: np.ndarray, measured: np.ndarray) -> float | None:
+    """Pearson's, over workers; None where either does not vary."""
+    if len(measured) < 2 or predicted.std() == 0 or measured.std() == 0:
+        return None
+    return round(float(np.corrcoef(predicted, measured)[0, 1]), 3)
+
+
+def done_files(home: Home) -> list[dict[str, Any]]:
+    """The files of the log whose ingest is done."""
+    return [file for file in files_where(home) if file["status"] == "done"]
+
+
+def _sum(loads: pa.Table, name: str) -> int:
+    """The sum of a column of the loads over workers."""
+    return int(loads.column(name).to_numpy().sum())
+
+
+def _inserted(files: list[dict[str, Any]]) -> int:
+    return sum(file["accepted"] for file in files if file["kind"] == "requests")
+
+
+def _link_logs(home: Home, scratch: Home, objects: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Link both logs into the scratch home: all files of requests, and the newest of objects until there are enough.
+
+    Returns the files as the ledger has them: those before the first objects, and from these on.
+    """
+    done, taken = done_files(home), list[dict[str, Any]]()
+    for file in reversed([file for file in done if file["kind"] == "objects"]):
+        if sum(f["accepted"] for f in taken) < objects:
+            taken.append(file)
+    first = min(f["file_seq"] for f in taken)
+    for name in (names.OBJECTS, names.REQUESTS):
+        files = data_files(home, name)
+        if name == names.OBJECTS:
+            files = [f for f in files if f.may_hold("object_key", key(first, 0), names.NEVER_US)]
+        for file in files:
+            target = Path(scratch.table(name)) / file.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.link(f"{home.table(name)}/{file.path}", target)
+        commit(scratch, name, files, application="compare", transaction=1)
+    requests = [file for file in done if file["kind"] == "requests"]
+    later = [file for file in requests if file["file_seq"] >= first]
+    return [file for file in requests if file["file_seq"] < first], taken + later

@@ -1,0 +1,1 @@
+"""Delivery: build the messages of finished batches and send them to the sinks."""

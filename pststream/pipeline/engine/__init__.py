@@ -1,0 +1,1 @@
+"""How tasks run: Spark, its session, and what a worker process keeps between tasks."""

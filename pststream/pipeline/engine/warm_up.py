@@ -1,0 +1,48 @@
+"""The kernels of a worker, loaded before its work is timed: a process compiles or loads each at its first call."""
+
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.domain.plan import DispatchGrid, space_plan
+from pststream.kernels.planning.count_loads import count_units
+from pststream.matching.deletions import build_deletions
+from pststream.matching.live_filter import LiveFilter
+from pststream.matching.matcher import match_objects, probe_of
+from pststream.matching.object_batch import sort_objects
+from pststream.matching.segments import build_segment
+from pststream.routing.dispatch import DispatchIndex
+
+
+@lru_cache(maxsize=1)
+def load_kernels() -> None:
+    """Take one object and one subscription through dispatch, index and matching; at once when done before.
+
+    What comes from Arrow is read-only, which is another type to the compiler.
+    """
+    lon, lat, terms = (pa.array([value]).to_numpy() for value in (18.0, 59.0, 7))
+    offsets = np.array([0, 1], np.int64)
+    box = np.array([[17.0, 58.0, 19.0, 60.0]])
+    dispatch = DispatchIndex(space_plan("grid", DispatchGrid(0, 0, 90, 90, 2, 2), np.zeros(4), np.zeros(1), 1))
+    dispatch.workers_of_pieces(box, offsets, terms)
+    LiveFilter().live(lon, lat, offsets, terms)
+    dispatch.route_objects(lon, lat, offsets, terms, np.ones(1, bool))
+    units = dispatch.units_of_objects(lon, lat, offsets, terms)
+    count_units(offsets, units, np.zeros(1, np.int64))
+    batch = sort_objects(lon, lat, np.zeros(1, np.int64), offsets, terms, units)
+    deleted = build_deletions(pa.table({"subscription_key": [5], "end_at": [0]}))
+    match_objects(batch, [probe_of(build_segment(_row(box)), (deleted["keys"], deleted["ends"]))], 1)
+
+
+def _row(box: np.ndarray) -> pa.Table:
+    return pa.table(
+        {
+            "subscription_key": pa.array([1]),
+            **{side: pa.array(box[:, place]) for place, side in enumerate(("west", "south", "east", "north"))},
+            "circle": pa.array([[18.0, 59.0, 1000.0]]),
+            "clauses": pa.array([[[7]]]),
+            "created_at": pa.array([0]),
+            "end_at": pa.array([1]),
+        }
+    )

@@ -1,0 +1,201 @@
+"""The stored sample that a planner sees: bounded, and the same whatever the files it lies in."""
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream import names
+from pststream.cost.load_model import CostModel
+from pststream.domain.mixing import mix_unit
+from pststream.domain.pieces import rarest_clause_first
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.errors import UsageError
+from pststream.pipeline.engine.arrow_columns import csr, whole
+from pststream.pipeline.engine.spark_session import get_context
+from pststream.pipeline.engine.spark_tasks import run_tasks
+from pststream.pipeline.engine.task_context import Work, work_of
+from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, SIDES, pieces_in, stored_pieces
+from pststream.samples.posting_reads import sample_with_reads
+from pststream.settings import Settings
+from pststream.state import ledger_tables
+from pststream.state.data_files import DataFile, data_files, located
+from pststream.state.home import Home
+from pststream.state.index_files import IndexFile, index_files
+from pststream.state.ledger import Ledger
+from pststream.state.plans import Ranking, current_version
+from pststream.state.slices import Range, Slice, read_slices, tasks_of
+from pststream.state.tables import TABLES
+
+SEED = 7
+OBJECT_COLUMNS = ["object_key", "lon", "lat", "terms"]
+OBJECTS = pa.schema([field for field in TABLES[names.OBJECTS].schema if field.name in OBJECT_COLUMNS])
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Rows that a task chose, of so many."""
+
+    rows: pa.Table
+    seen: int
+
+
+def draw_sample(
+    home: Home,
+    settings: Settings,
+    versions: tuple[int | None, int | None] = (None, None),
+    after_key: int = -1,
+    ranking: Ranking | None = None,
+) -> tuple[WorkloadSample, pa.Table]:
+    """A sample of both streams, and its vocabulary (term_id, term, objects, subscriptions).
+
+    `versions`: objects written after Delta version `versions[0]` of `objects`, and up to `versions[1]`; None: no bound.
+    `after_key`: objects with a greater key only. `ranking`: how frequent terms are taken to be, if another sample
+    decides under which clause each is posted; None: as in this one.
+    Subscriptions are those of the current plan's index that did not end before any object still to come, and
+    the insertions that no batch has applied yet.
+
+    Departure from Definition 1: each subscription counts as an insertion of the period, and deletions do not count;
+    what few requests cost less than many objects, load adjustment weighs itself (`decide`).
+    """
+    object_rows, object_scale = _objects(home, settings, versions, after_key)
+    piece_rows, subscription_scale = _pieces(home, settings)
+    offsets, terms = csr(whole(object_rows.column("terms")))
+    ids, counts = np.unique(terms, return_counts=True)
+    clauses, post_offsets, post_terms = rarest_clause_first(
+        whole(piece_rows.column("clauses")), (ranking or Ranking(ids, counts)).frequency
+    )
+    sample = sample_with_reads(
+        lon=whole(object_rows.column("lon")).to_numpy(),
+        lat=whole(object_rows.column("lat")).to_numpy(),
+        term_offsets=offsets,
+        terms=terms,
+        boxes=np.column_stack([whole(piece_rows.column(side)).to_numpy() for side in SIDES]),
+        piece_key=whole(piece_rows.column("subscription_key")).to_numpy(),
+        post_offsets=post_offsets,
+        post_terms=post_terms,
+        match_reads=CostModel.of(settings).match_reads,
+        object_scale=object_scale,
+        subscription_scale=subscription_scale,
+    )
+    return sample, _vocabulary(ids, counts, clauses, piece_rows.num_rows)
+
+
+def _objects(
+    home: Home, settings: Settings, versions: tuple[int | None, int | None], after_key: int
+) -> tuple[pa.Table, float]:
+    """Sampled objects, and the objects that each stands for."""
+    after, to = versions
+    files = data_files(home, names.OBJECTS, to)
+    if after is not None:
+        # By key, as `maintain` joins files.
+        before = [file.high["object_key"] for file in data_files(home, names.OBJECTS, after)]
+        after_key = max([after_key, *before])
+    recent = Range("object_key", after_key, names.NEVER_US)
+    files = recent.files(files)
+    rows = _rows_within(home, names.OBJECTS, files, recent)
+    if after is not None and not rows:
+        raise UsageError(
+            f"no object was written after version {after} of objects" + (f" up to version {to}" if to else ""),
+            "give versions that objects came between",
+        )
+    read = partial(_stored_objects, recent)
+    work = partial(_chosen, "object_key", OBJECTS, _share(settings.sample_objects, rows), read)
+    return _gathered(run_tasks(get_context(settings), tasks_of(located(home, names.OBJECTS, files)), work), OBJECTS)
+
+
+def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
+    """Pieces of sampled subscriptions, and the subscriptions that each stands for."""
+    version, ledger = current_version(home), Ledger(home)
+    held = tuple(index_files(home, version)) if version else ()
+    waiting = Range("request_key", ledger.requests_applied, names.NEVER_US)
+    requests = waiting.files(data_files(home, names.REQUESTS))
+    rows = sum(file.rows for file in held) + _rows_within(home, names.REQUESTS, requests, waiting)
+    share = _share(settings.sample_subscriptions, rows)
+    chosen = partial(_chosen, "subscription_key", PIECES, share)
+    context = get_context(settings)
+    drawn = run_tasks(
+        context,
+        tasks_of(located(home, names.REQUESTS, requests)),
+        partial(chosen, partial(_waiting_pieces, waiting)),
+    )
+    if held:
+        work = work_of(home, settings, version)
+        tasks = tasks_of((file.path, file.rows) for file in held if file.worker != names.EVERY_WORKER)
+        horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
+        bound = ledger_tables.micros_of(horizon) if horizon else -1
+        drawn += run_tasks(context, tasks, partial(chosen, partial(_live_pieces, work, held, bound)))
+    return _gathered(drawn, PIECES)
+
+
+def _rows_within(home: Home, name: str, files: list[DataFile], rows: Range) -> int:
+    """How many rows of these files are in the range; only files that it cuts are opened."""
+    cut = [file for file in files if file.may_hold(rows.column, -1, rows.after)]
+    inside = sum(file.rows for file in files) - sum(file.rows for file in cut)
+    slices = [Slice(path, 0, count) for path, count in located(home, name, cut)]
+    return inside + sum(batch.num_rows for batch in read_slices(slices, [rows.column], rows))
+
+
+def _stored_objects(recent: Range, slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
+    return read_slices(slices, OBJECT_COLUMNS, recent)
+
+
+def _waiting_pieces(waiting: Range, slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
+    for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], waiting):
+        yield pieces_in(rows)
+
+
+def _live_pieces(
+    work: Work, held: tuple[IndexFile, ...], bound: int, slices: tuple[Slice, ...]
+) -> Iterator[pa.RecordBatch]:
+    for rows in stored_pieces(work, held, slices):
+        yield rows.filter(pc.greater(rows.column("end_at"), bound))
+
+
+def _share(most: int, rows: int) -> float:
+    """Part of the rows to keep so that about `most` are kept at most."""
+    return 1.0 if rows <= most else most / rows
+
+
+def _chosen(
+    key: str,
+    schema: pa.Schema,
+    share: float,
+    read: Callable[[tuple[Slice, ...]], Iterator[pa.RecordBatch]],
+    slices: tuple[Slice, ...],
+) -> Drawn:
+    """Rows chosen by a hash of their key, so that the choice does not depend on where they lie."""
+    seen, kept = 0, []
+    for rows in read(slices):
+        seen += rows.num_rows
+        if share < 1.0:
+            rows = rows.filter(pa.array(mix_unit(rows.column(key).to_numpy(), SEED) < share))
+        kept.append(rows)
+    return Drawn(pa.Table.from_batches(kept, schema), seen)
+
+
+def _gathered(drawn: list[Drawn], schema: pa.Schema) -> tuple[pa.Table, float]:
+    """All chosen rows in the order of their keys, and the rows that each stands for."""
+    rows = pa.concat_tables([schema.empty_table(), *(part.rows for part in drawn)])
+    by = [(schema.names[0], "ascending")] + [("west", "ascending")] * ("west" in schema.names)
+    seen = sum(part.seen for part in drawn)
+    return rows.sort_by(by).combine_chunks(), seen / rows.num_rows if rows.num_rows else 1.0
+
+
+def _vocabulary(ids: np.ndarray, counts: np.ndarray, clauses: pa.ListArray, pieces: int) -> pa.Table:
+    """Frequencies in the sample; a term in several clauses of a subscription counts once for each."""
+    named, uses = np.unique(
+        pc.list_flatten(pc.list_flatten(clauses)).to_numpy(zero_copy_only=False).astype(np.int64), return_counts=True
+    )
+    every = np.union1d(ids, named)
+    objects = np.zeros(len(every), np.int64)
+    objects[np.searchsorted(every, ids)] = counts
+    subscribed = np.zeros(len(every), np.int64)
+    subscribed[np.searchsorted(every, named)] = np.minimum(uses, max(pieces, 1))
+    return pa.table(
+        {"term_id": every, "term": pa.nulls(len(every), pa.string()), "objects": objects, "subscriptions": subscribed}
+    )

@@ -1,0 +1,1 @@
+"""Upkeep: daily checks, compaction and vacuum, backup."""

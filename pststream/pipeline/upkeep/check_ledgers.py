@@ -1,0 +1,104 @@
+"""The ledgers against themselves, and against the row counts of the tables."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream import names
+from pststream.state import ledger_tables
+from pststream.state.data_files import data_files
+from pststream.state.home import Home
+from pststream.state.ledger import settled
+from pststream.state.plans import plan_rows
+from pststream.state.slices import Range, read_slices, tasks_of
+
+Figures = dict[str, int | None]
+
+_BATCH = ["objects_after", "objects_to", "requests_after", "requests_to", "objects"]
+_FILE = ["kind", "accepted", "rejected", "watermark", "max_ts"]
+
+
+def ledger_figures(home: Home) -> Figures:
+    """The figures of the check `ledger` (quality/table_expectations.py); None for what an unfinished ingest leaves
+    open.
+
+    Reads some columns of the ledgers and the lists of data files; of `objects` only the keys of the files that the last
+    batch cut.
+    """
+    batches, files = settled(home, names.BATCHES, "batch_id", _BATCH), settled(home, names.FILES, "file_seq", _FILE)
+    done, ingested = _done(batches), _done(files)
+    unfinished = files.num_rows - ingested.num_rows
+    matched_to = done.column("objects_to")[-1].as_py() if done.num_rows else 0
+    found: Figures = {
+        "unfinished_batches": batches.num_rows - done.num_rows,
+        "unfinished_files": unfinished,
+        "missing_batches": _missing(home, names.BATCHES, "batch_id"),
+        "batch_gaps": _gaps(batches),
+        "missing_files": _missing(home, names.FILES, "file_seq"),
+        "wrong_watermarks": _wrong_watermarks(_of_kind(ingested, names.OBJECTS)),
+        "matched_off": _sum(done, "objects") - _rows_up_to(home, matched_to),
+        "units_off": _units_off(home),
+    }
+    for kind in ("objects", "requests"):
+        taken = _sum(_of_kind(ingested, kind), "accepted")
+        found[f"{kind}_off"] = None if unfinished else sum(f.rows for f in data_files(home, kind)) - taken
+    rejected = sum(f.rows for f in data_files(home, names.REJECTS))
+    found["rejects_off"] = None if unfinished else rejected - _sum(ingested, "rejected")
+    return found
+
+
+def _done(rows: pa.Table) -> pa.Table:
+    return rows.filter(pc.equal(rows.column("status"), "done"))
+
+
+def _of_kind(rows: pa.Table, kind: str) -> pa.Table:
+    return rows.filter(pc.equal(rows.column("kind"), kind))
+
+
+def _sum(rows: pa.Table, column: str) -> int:
+    return int(pc.sum(rows.column(column)).as_py() or 0)
+
+
+def _missing(home: Home, table: str, number: str) -> int:
+    """Numbers from 1 to the greatest that no row bears, and rows `done` beyond one of a number."""
+    rows = ledger_tables.read(home, table, [number, "status"])
+    numbers = rows.column(number)
+    greatest = pc.max(numbers).as_py() or 0
+    done = rows.filter(pc.equal(rows.column("status"), "done")).column(number)
+    return int(greatest - pc.count_distinct(numbers).as_py() + len(done) - pc.count_distinct(done).as_py())
+
+
+def _gaps(batches: pa.Table) -> int:
+    """Batches that do not begin where the one before ended, the first at 0, or that end before they begin."""
+    wrong = np.zeros(batches.num_rows, bool)
+    for log in (names.OBJECTS, names.REQUESTS):
+        after, to = (batches.column(f"{log}_{end}").to_numpy() for end in ("after", "to"))
+        wrong |= (after != np.append(0, to)[:-1]) | (to < after)
+    return int(wrong.sum())
+
+
+def _wrong_watermarks(files: pa.Table) -> int:
+    """Files of objects whose watermark is not the greatest ts of the files before them."""
+    none = np.iinfo(np.int64).min
+    told, own = (pc.fill_null(files.column(name).cast(pa.int64()), none).to_numpy() for name in ("watermark", "max_ts"))
+    return int((told != np.maximum.accumulate(np.append(none, own))[:-1]).sum())
+
+
+def _rows_up_to(home: Home, key: int) -> int:
+    """Objects with a key up to this one."""
+    rows = 0
+    for file in data_files(home, names.OBJECTS):
+        if file.high.get("object_key", names.NEVER_US) <= key:
+            rows += file.rows
+        elif file.may_hold("object_key", 0, key):
+            slices = tasks_of([(f"{home.table(names.OBJECTS)}/{file.path}", file.rows)], names.NEVER_US)[0]
+            rows += sum(part.num_rows for part in read_slices(slices, ["object_key"], Range("object_key", -1, key)))
+    return rows
+
+
+def _units_off(home: Home) -> int:
+    """Units of the plans beyond what the plans say; without those of a killed planner, which the next one removes."""
+    plans = plan_rows(home)
+    versions = [("plan_version", "<=", max((row["plan_version"] for row in plans), default=0))]
+    units = ledger_tables.read(home, names.PLAN_UNITS, ["plan_version"], versions).num_rows
+    return int(units - sum(row["units"] for row in plans))

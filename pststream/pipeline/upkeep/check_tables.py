@@ -1,0 +1,103 @@
+"""The daily checks of the tables: figures counted by Spark's tasks, judged by Great Expectations, kept in a table.
+
+The figures of a check are a handful of counts, whatever the size of the home: the tasks compare the rows where they are
+(check_placement.py, check_matches.py), and the suites (quality/table_expectations.py) see one row of numbers.
+"""
+
+import datetime as dt
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pststream import names
+from pststream.pipeline.upkeep.check_index import placement_figures
+from pststream.pipeline.upkeep.check_ledgers import ledger_figures
+from pststream.pipeline.upkeep.check_matches import match_figures
+from pststream.quality.expectations import Judgement, judge
+from pststream.quality.table_expectations import tables_suite
+from pststream.settings import Settings
+from pststream.state import ledger_tables
+from pststream.state.home import Home
+from pststream.state.ledger import Ledger, batches_between
+
+Progress = Callable[[str], None]
+SUITE = "tables"
+NOTHING = -(2**63)
+
+
+def check(home: Home, settings: Settings, *, everything: bool = False, progress: Progress = lambda _: None) -> Any:
+    """Run the checks; {"success", "checks": [{"check", "success", "failed", "figures", "batch_id", "seconds"}]}.
+
+    Of `matches` the batches after those that passed before are checked; all of them with `everything`. No other command
+    may write meanwhile: raises RetryableError while one does.
+    """
+    home.check()
+    checks = []
+    with home.locked():
+        ledger = Ledger(home)
+        last = _last_done(home, ledger)
+        after = 0 if everything else _passed(home, "matches")
+        horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
+        bound = NOTHING if horizon is None else ledger_tables.micros_of(horizon)
+        counted: dict[str, Callable[[], tuple[dict[str, Any], dict[str, list[int]]]]] = {
+            "ledger": lambda: (ledger_figures(home), {}),
+            "placement": lambda: placement_figures(home, settings, last["requests_to"], last["batch_id"], bound),
+            "matches": lambda: (match_figures(home, settings, after, last["batch_id"]), {}),
+        }
+        for name, count in counted.items():
+            began = time.perf_counter()
+            figures, examples = count()
+            (judged,) = judge([figures], tables_suite(name))
+            checks.append(_told(name, figures, judged, examples, last["batch_id"], time.perf_counter() - began))
+            progress(f"{name}: {'passed' if judged.success else '; '.join(checks[-1]['failed'])}")
+        ledger_tables.append(home, names.QUALITY_RESULTS, [_row(one) for one in checks])
+    return {"success": all(one["success"] for one in checks), "checks": checks}
+
+
+def _last_done(home: Home, ledger: Ledger) -> dict[str, Any]:
+    """The last batch that is done."""
+    batch, unfinished = ledger.last_batch, ledger.unfinished_batch()
+    if unfinished is not None:
+        batch = next(iter(batches_between(home, unfinished["batch_id"] - 2, unfinished["batch_id"] - 1)), None)
+    return batch or {"batch_id": 0, "requests_to": 0}
+
+
+def _passed(home: Home, name: str) -> int:
+    """The last batch that a check has passed."""
+    wanted = [("suite", "=", SUITE), ("subject", "=", name), ("success", "=", True)]
+    rows = ledger_tables.read(home, names.QUALITY_RESULTS, ["batch_id"], wanted)
+    return max(rows.column(0).to_pylist(), default=0)
+
+
+def _told(
+    name: str, figures: dict[str, Any], judged: Judgement, examples: dict[str, list[int]], batch_id: int, seconds: float
+) -> dict[str, Any]:
+    failed = []
+    for result in judged.results:
+        if not result.success:
+            keys = ", ".join(map(str, examples.get(result.name, [])))
+            failed.append(result.sentence + (f" (subscription keys such as {keys})" if keys else ""))
+    return {
+        "check": name,
+        "success": judged.success,
+        "failed": failed,
+        "figures": figures,
+        "batch_id": batch_id,
+        "seconds": round(seconds, 3),
+    }
+
+
+def _row(one: dict[str, Any]) -> dict[str, Any]:
+    """A row of `quality_results`."""
+    return {
+        "at": ledger_tables.now(),
+        "suite": SUITE,
+        "subject": one["check"],
+        "success": one["success"],
+        "failed": one["failed"],
+        "results": json.dumps(
+            [{"name": k, "value": v, "success": v == 0} for k, v in one["figures"].items() if v is not None]
+        ),
+        "batch_id": one["batch_id"],
+    }

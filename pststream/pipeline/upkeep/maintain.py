@@ -1,0 +1,45 @@
+"""Upkeep of a home, as a command."""
+
+from typing import Any
+
+from pststream.pipeline.index.compact_index import upkeep
+from pststream.pipeline.upkeep.compact_tables import join_files
+from pststream.settings import Settings
+from pststream.state import ledger_tables, quarantine
+from pststream.state.home import Home
+from pststream.state.index_files import forget_older, index_files
+from pststream.state.ledger import Ledger
+from pststream.state.plans import current_version, index_version
+from pststream.state.tables import TABLES
+
+
+def maintain(home: Home, settings: Settings) -> dict[str, Any]:
+    """Work deletions into the index, drop what ended before any object still to come, merge small files, of all other
+    tables too; remove old entries of logs, files that nothing has named for `retention_days`, and copies of files no
+    longer held.
+
+    The index is left alone while a batch is unfinished: its late subscriptions are still to meet stored objects.
+    """
+    home.check()
+    with home.locked():
+        version = current_version(home)
+        before = len(index_files(home, version))
+        idle = Ledger(home).unfinished_batch() is None
+        if idle:
+            forget_older(home, index_version(home, version))
+        dropped = upkeep(home, settings, version) if before and idle else 0
+        joined = join_files(home, settings)
+        for table in TABLES.values():
+            if table.writer == "control":
+                ledger_tables.compact(home, table.name, ledger_tables.MOST_BYTES)
+            ledger_tables.trim_log(home, table.name, settings.retention_days)
+        quarantine.tidy(home)
+        removed = sum(ledger_tables.vacuum(home, table.name, settings.retention_days) for table in TABLES.values())
+        return {
+            "plan_version": version,
+            "dropped_rows": dropped,
+            "files_before": before,
+            "files_after": len(index_files(home, version)),
+            "files_joined": joined,
+            "files_removed": removed,
+        }

@@ -1,0 +1,145 @@
+"""Times as they come in files and requests, to microseconds since 1970 in UTC."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream.kernels.parsing.times import NAIVE, UNREAD, ZONED, read_times
+from pststream.text.buffers import utf8_of
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EARLIEST_US = int(datetime(1900, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
+"""1900-01-01: an earlier time is a mistake."""
+
+LATEST_US = int(datetime(2200, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
+"""2200-01-01 (exclusive): a later time is a mistake, such as microseconds taken for milliseconds."""
+
+LAST_US = int(datetime(10_000 - 1, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()) * 1_000_000 + 999_999
+"""The last microsecond of the year 9999: ends of validity may lie as late, for many write `never` so."""
+
+FAR_US = 2**62
+"""Stands for a time that int64 microseconds cannot hold; its sign says which side."""
+
+_MOST_MS = LAST_US // 1000
+_DAY_US = 86_400_000_000
+
+
+def read_time(value: Any, zone: str = "UTC") -> int | None:
+    """Microseconds since 1970 of one value: text, whole number of milliseconds, datetime or date; None if unread.
+
+    A time that no zone comes with is local to `zone`: the earlier of the two where clocks were set back, and where they
+    were set forward, what they would have shown else (as `zoneinfo` does with fold 0).
+    """
+    if isinstance(value, str):
+        value = _parsed(value.strip())
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            naive = (value.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
+            return int(_localized(np.array([naive]), zone)[0])
+        return (value - EPOCH) // timedelta(microseconds=1)
+    if isinstance(value, date):
+        return read_time(datetime(value.year, value.month, value.day), zone)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value * 1000 if abs(value) <= _MOST_MS else (FAR_US if value > 0 else -FAR_US)
+    return None
+
+
+def times_of(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:
+    """Microseconds since 1970 of each value, int64[n], and which could be read, bool[n]; see `read_time`.
+
+    `values` is string, timestamp of any unit with or without zone, date, integer or float.
+    """
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _of_texts(values, zone)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return _of_timestamps(values, zone)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return _of_milliseconds(values)
+    return np.zeros(len(values), np.int64), np.zeros(len(values), bool)
+
+
+def _parsed(text: str) -> datetime | int | None:
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if digits.isascii() and digits.isdigit():
+        return int(text) if len(digits) <= 18 else (-FAR_US if text[0] == "-" else FAR_US)
+    try:
+        return datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        # The year 0 is no year of Python's; the year 4 is as long, so that a readable time is told from nonsense.
+        return -FAR_US if text.startswith("0000-") and _parsed("0004" + text[4:]) is not None else None
+
+
+def _of_texts(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:
+    texts = pc.fill_null(values, "")
+    times, kinds = read_times(*utf8_of(texts))
+    naive = kinds == NAIVE
+    times[naive] = _localized(times[naive], zone)
+    for row in np.flatnonzero(kinds == UNREAD):
+        found = read_time(texts[int(row)].as_py(), zone)
+        if found is not None:
+            times[row], kinds[row] = found, ZONED
+    return times, kinds != UNREAD
+
+
+def _of_timestamps(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:
+    read = pc.is_valid(values).to_numpy(zero_copy_only=False)
+    aware = pa.types.is_timestamp(values.type) and values.type.tz is not None
+    unit = pa.timestamp("us", tz=values.type.tz if aware else None)
+    times = _whole_numbers(_in_microseconds(values, unit))
+    return (times if aware else _localized(times, zone)), read
+
+
+def _in_microseconds(values: pa.Array, unit: pa.DataType) -> pa.Array:
+    try:
+        return pc.cast(values, options=pc.CastOptions(unit, allow_time_truncate=True)).cast(pa.int64())
+    except pa.ArrowInvalid:  # days or seconds whose microseconds int64 cannot hold
+        seconds = pc.cast(values, pa.timestamp("s", tz=unit.tz), safe=False).cast(pa.int64())
+        most = FAR_US // 1_000_000
+        held = pc.max_element_wise(pc.min_element_wise(seconds, most, skip_nulls=False), -most, skip_nulls=False)
+        return pc.multiply(held, 1_000_000)
+
+
+def _of_milliseconds(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    numbers = pc.fill_null(values, 0).to_numpy(zero_copy_only=False)
+    floats = numbers.astype(np.float64)
+    read = pc.is_valid(values).to_numpy(zero_copy_only=False) & np.isfinite(floats) & (np.floor(floats) == floats)
+    far = ~read | (np.abs(floats) > _MOST_MS)
+    near = np.where(far, 0, numbers).astype(np.int64) * 1000
+    return np.where(far, np.where(floats > 0, FAR_US, -FAR_US), near), read
+
+
+def _whole_numbers(values: pa.Array) -> np.ndarray:
+    return np.array(pc.fill_null(values, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _localized(local: np.ndarray, zone: str) -> np.ndarray:
+    """Local microseconds to UTC; those far out stay as they are."""
+    if zone == "UTC" or len(local) == 0:
+        return local
+    place = ZoneInfo(zone)
+    inside = (local >= EARLIEST_US - 2 * _DAY_US) & (local < LAST_US - 2 * _DAY_US)
+    days, which = np.unique(np.where(inside, local // _DAY_US, 0), return_inverse=True)
+    offsets = [_offset_of_day(int(day), place) for day in days]
+    utc = np.where(inside, local - np.array([offset or 0 for offset in offsets], dtype=np.int64)[which], local)
+    changing = np.array([offset is None for offset in offsets])[which]
+    for row in np.flatnonzero(inside & changing):
+        utc[row] = local[row] - _offset(int(local[row]), place, 0)
+    return utc
+
+
+def _offset_of_day(day: int, zone: ZoneInfo) -> int | None:
+    """Microseconds east of UTC all through a local day, counted from 1970; None if they change."""
+    offsets = {_offset((day + end) * _DAY_US, zone, fold) for end in (0, 1) for fold in (0, 1)}
+    return offsets.pop() if len(offsets) == 1 else None
+
+
+def _offset(local: int, zone: ZoneInfo, fold: int) -> int:
+    moment = (EPOCH + timedelta(microseconds=local)).replace(tzinfo=zone, fold=fold)
+    return (moment.utcoffset() or timedelta()) // timedelta(microseconds=1)

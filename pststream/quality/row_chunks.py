@@ -1,0 +1,83 @@
+"""What readers hand on: a bounded number of rows with their row numbers, and those that could not be decoded."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.errors import InputFileError
+from pststream.quality.reject_reasons import Reject
+
+MOST_ROWS = 65_536
+BLOCK_BYTES = 1 << 22
+MOST_ROW_BYTES = 1 << 26
+
+Sources = Mapping[str, Sequence[str]]
+"""Field to the names of the file's columns that it is read from."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows of a file as columns of raw values.
+
+    file      path as offered
+    rows      int64[n]    number of each row: data rows of CSV and Parquet from 1, lines of JSON Lines from 1
+    table     n rows      the wanted columns under the file's names; text if CSV, and if JSON of mixed types
+    rejected              rows that could not be decoded; they are not in `table`
+    """
+
+    file: str
+    rows: np.ndarray
+    table: pa.RecordBatch
+    rejected: list[Reject] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RecordChunk:
+    """Some rows of a file as JSON objects; `rows` and `rejected` as in Chunk, `rows` parallel to `records`."""
+
+    file: str
+    rows: list[int]
+    records: list[dict[str, Any]]
+    rejected: list[Reject] = field(default_factory=list)
+
+
+def names_of(sources: Sources) -> list[str]:
+    """The names of all columns that are to be read, each once."""
+    return list(dict.fromkeys(name for names in sources.values() for name in names))
+
+
+def check_columns(path: str, sources: Sources, found: Sequence[str], hint: str = "") -> None:
+    """Raise InputFileError, with what was found and what to do, unless each wanted column is there exactly once."""
+    absent = {name: wanting for wanting, names in sources.items() for name in names if name not in found}
+    if absent:
+        wanted = ", ".join(_for_field(name, wanting) for name, wanting in absent.items())
+        reason = f"no column {wanted}; it has: {_listed(found)}"
+        raise InputFileError(path, reason, hint or _remedy(absent.values()))
+    twice = [name for name in names_of(sources) if list(found).count(name) > 1]
+    if twice:
+        raise InputFileError(path, f"column {_listed(twice)} occurs more than once", "rename one of them in the file")
+
+
+def _for_field(name: str, wanting: str) -> str:
+    return name if name == wanting else f"{name} (for {wanting})"
+
+
+def _remedy(fields: Iterable[str]) -> str:
+    wanting = list(dict.fromkeys(fields))
+    first = wanting[0]
+    lines = [f"say which column it is: --column {first}=NAME (joined by spaces: --column {first}=NAME+NAME)"]
+    constants = [name for name in wanting if name != "object_id"]
+    if constants:
+        lines.append(f"or the same value for all rows: --constant {constants[0]}=VALUE")
+    if "object_id" in wanting:
+        lines.append("without an id in the file: --column object_id=@row makes it <file name>:<row>")
+    return "\n  ".join(lines)
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = [name if len(name) <= 40 else name[:39] + "…" for name in names[:30]]
+    printable = ["".join(c if c.isprintable() else "�" for c in name) or "(empty)" for name in shown]
+    return ", ".join(printable) + (f" and {len(names) - 30} more" if len(names) > 30 else "") if names else "none"

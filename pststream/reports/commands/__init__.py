@@ -1,0 +1,1 @@
+"""What the read-only commands return."""

@@ -1,0 +1,164 @@
+"""Files that pairs are written to: CSV, JSON Lines, Parquet. Whole columns at a time; no loop over pairs.
+
+Times are ISO 8601 in UTC, always with six digits of a second: 2026-01-01T00:00:00.000000Z (Parquet: a timestamp).
+A payload is JSON: a text in CSV and Parquet, a value in JSON Lines; missing where the subscription had no other fields.
+"""
+
+import json
+from typing import BinaryIO, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pststream.reports.reading.pairs import Inserted, Pairs
+
+COLUMNS = ("object_id", "subscription_id", "ts", "batch_id", "plan_version", "payload")
+_FORMULA, _NUMBER = r"^[=+\-@\t\r\n]", r"^[+-]?[0-9]+(\.[0-9]+)?$"
+_TIME = pa.timestamp("us", tz="UTC")
+_ROW_GROUP = 1_000_000
+_ROW_GROUP_BYTES = 128 * 1024 * 1024
+
+
+class PairFile(Protocol):
+    """A file that takes pairs, portion by portion."""
+
+    def write(self, pairs: Pairs) -> None:
+        """Append pairs."""
+
+    def close(self) -> None:
+        """End the file; the stream below stays open."""
+
+
+class CsvFile:
+    """CSV as in RFC 4180, with a header; fields are quoted where they have to be, lines end with a line feed.
+
+    Spreadsheets open CSV, and ids come from strangers: see `_csv_fields`. The other formats hold every text as it is.
+    """
+
+    def __init__(self, file: BinaryIO, inserted: Inserted) -> None:
+        self._file = file
+        self._ids = _csv_fields(inserted.ids)
+        self._payloads = _csv_fields(inserted.payloads.fill_null(""))
+        file.write((",".join(COLUMNS) + "\n").encode())
+
+    def write(self, pairs: Pairs) -> None:
+        """Append pairs."""
+        rows = pairs.rows
+        heads = _joined(_csv_fields(_large(rows.column("object_id"))), ",")
+        tails = _joined(
+            ",", times(rows.column("ts")), ",", _text(rows, "batch_id"), ",", _text(rows, "plan_version"), ","
+        )
+        _write_lines(self._file, pairs, heads, self._ids, tails, self._payloads, "\n")
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+class JsonLinesFile:
+    """JSON Lines: an object a line, in UTF-8."""
+
+    def __init__(self, file: BinaryIO, inserted: Inserted) -> None:
+        self._file = file
+        self._ids = _json_strings(inserted.ids)
+        self._payloads = inserted.payloads.fill_null("null")
+
+    def write(self, pairs: Pairs) -> None:
+        """Append pairs."""
+        rows = pairs.rows
+        heads = _joined('{"object_id": ', _json_strings(_large(rows.column("object_id"))), ', "subscription_id": ')
+        tails = _joined(
+            ', "ts": "', times(rows.column("ts")), '", "batch_id": ', _text(rows, "batch_id"),
+            ', "plan_version": ', _text(rows, "plan_version"), ', "payload": ',
+        )  # fmt: skip
+        _write_lines(self._file, pairs, heads, self._ids, tails, self._payloads, "}\n")
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+class ParquetFile:
+    """Parquet with zstd; row groups of about a million pairs."""
+
+    schema = pa.schema(
+        [
+            ("object_id", pa.string()), ("subscription_id", pa.string()), ("ts", _TIME), ("batch_id", pa.int64()),
+            ("plan_version", pa.int64()), ("payload", pa.string()),
+        ]
+    )  # fmt: skip
+
+    def __init__(self, file: BinaryIO, inserted: Inserted) -> None:
+        self._writer = pq.ParquetWriter(file, self.schema, compression="zstd")
+        self._inserted = inserted
+        self._held: list[pa.Table] = []
+
+    def write(self, pairs: Pairs) -> None:
+        """Append pairs."""
+        row, place = pa.array(pairs.row), pa.array(pairs.subscription)
+        columns = {name: pairs.rows.column(name).take(row) for name in pairs.rows.schema.names}
+        columns["subscription_id"] = self._inserted.ids.take(place)
+        columns["payload"] = self._inserted.payloads.take(place)
+        arrays = [columns[field.name].cast(field.type) for field in self.schema]
+        self._held.append(pa.Table.from_arrays(arrays, schema=self.schema))
+        held_bytes = sum(table.nbytes for table in self._held)
+        if sum(table.num_rows for table in self._held) >= _ROW_GROUP or held_bytes >= _ROW_GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what is held, and the footer."""
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if self._held:
+            self._writer.write_table(pa.concat_tables(self._held), row_group_size=_ROW_GROUP)
+        self._held = []
+
+
+def times(moments: pa.Array) -> pa.Array:
+    """Times as texts: 2026-01-01T00:00:00.000000Z."""
+    texts = moments.cast(_TIME).cast(pa.timestamp("us")).cast(pa.large_string())
+    return _joined(pc.replace_substring(texts, " ", "T"), "Z")
+
+
+def _write_lines(
+    file: BinaryIO, pairs: Pairs, heads: pa.Array, ids: pa.Array, tails: pa.Array, payloads: pa.Array, end: str
+) -> None:
+    row, place = pa.array(pairs.row), pa.array(pairs.subscription)
+    lines = _joined(heads.take(row), ids.take(place), tails.take(row), payloads.take(place), end)
+    _, offsets, data = lines.buffers()
+    places = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
+    if len(lines):
+        file.write(memoryview(data)[places[0] : places[-1]])
+
+
+def _csv_fields(texts: pa.Array) -> pa.Array:
+    """Each text as a field. One that a spreadsheet would run as a formula begins with an apostrophe; numbers do not."""
+    formula = pc.and_not(pc.match_substring_regex(texts, _FORMULA), pc.match_substring_regex(texts, _NUMBER))
+    texts = pc.if_else(formula, _joined("'", texts), texts)
+    quoted = _joined('"', pc.replace_substring(texts, '"', '""'), '"')
+    return pc.if_else(pc.match_substring_regex(texts, '[",\r\n]'), quoted, texts)
+
+
+def _json_strings(texts: pa.Array) -> pa.Array:
+    """Each text as a JSON string; those with more than plain characters one by one."""
+    special = pc.match_substring_regex(texts, r'["\\\x00-\x1f]')
+    if pc.any(special).as_py():
+        spelled = [json.dumps(text, ensure_ascii=False)[1:-1] for text in texts.filter(special).to_pylist()]
+        texts = pc.replace_with_mask(texts, special, pa.array(spelled, pa.large_string()))
+    return _joined('"', texts, '"')
+
+
+def _joined(*parts: pa.Array | str) -> pa.Array:
+    """Texts side by side, row by row."""
+    texts = [pa.scalar(part, pa.large_string()) if isinstance(part, str) else part for part in parts]
+    return pc.binary_join_element_wise(*texts, pa.scalar("", pa.large_string()))
+
+
+def _text(rows: pa.RecordBatch, name: str) -> pa.Array:
+    return rows.column(name).cast(pa.large_string())
+
+
+def _large(texts: pa.Array) -> pa.Array:
+    return texts.cast(pa.large_string())

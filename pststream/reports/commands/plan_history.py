@@ -1,0 +1,104 @@
+"""The history of a home's plans, from its tables alone: what moved when, why, and what it gained."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pds
+
+from pststream import names
+from pststream.reports.commands.text_tables import text_table
+from pststream.reports.reading.ledgers import Ledgers
+from pststream.reports.reading.table_reader import AnyHome, Reader, iso
+
+_MIGRATION = (
+    "plan_version", "plan_version_before", "kind", "reason", "move", "origin", "target", "cells", "terms",
+    "subscriptions", "bytes", "expected_gain", "load_before", "load_after", "at",
+)  # fmt: skip
+_SHARED = ("plan_version_before", "kind", "subscriptions", "bytes", "expected_gain", "load_before", "load_after")
+
+
+def history(home: AnyHome) -> list[dict[str, Any]]:
+    """A row for each plan, oldest first: how it came about, and how it did.
+
+    kind       local, global, retire, undo; plan: made anew by `pststream plan` or by the first batch, nothing migrated
+    moves      what went from whom to whom, and why; [] for a plan made anew
+    batches    that ran under it; objects, matches: theirs
+    measured   greatest CPU time of a worker over the least, in these batches; None without one
+    Loads are of the sample (Definition 1); the gain is the part of the greatest one that was to be saved.
+    """
+    reader = Reader(home)
+    plans = reader.read(names.PLANS, ("plan_version", "planner", "workers", "created_at")).sort_by("plan_version")
+    moves: dict[int, list[dict[str, Any]]] = {}
+    for row in reader.read(names.MIGRATIONS, _MIGRATION).sort_by("move").to_pylist():
+        moves.setdefault(row["plan_version"], []).append(row)
+    batches, loads = Ledgers(reader).batches, _worker_seconds(reader)
+    return [
+        {
+            "plan_version": plan["plan_version"],
+            "at": iso(plan["created_at"]),
+            "planner": plan["planner"],
+            **_migrated(moves.get(plan["plan_version"], [])),
+            **_course(plan, batches, loads),
+        }
+        for plan in plans.to_pylist()
+    ]
+
+
+def _worker_seconds(reader: Reader) -> pa.Table:
+    return reader.read(names.UNIT_LOADS, ("plan_version", "worker", "cpu_seconds"), pds.field("unit") == -1)
+
+
+def _migrated(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the rows of a migration tell together, and each of its moves."""
+    if not rows:
+        return {**dict.fromkeys(_SHARED), "kind": "plan", "moves": []}
+    moves = [
+        {
+            "reason": row["reason"],
+            "origin": row["origin"],
+            "target": row["target"],
+            "cells": len(row["cells"]),
+            "terms": None if row["terms"] is None else len(row["terms"]),
+        }
+        for row in rows
+    ]
+    return {**{name: rows[0][name] for name in _SHARED}, "decided_at": iso(rows[0]["at"]), "moves": moves}
+
+
+def _course(plan: dict[str, Any], batches: pa.Table, loads: pa.Table) -> dict[str, Any]:
+    """How the batches under a plan did."""
+    version = plan["plan_version"]
+    mine = batches.filter(pc.equal(batches.column("plan_version"), version))
+    measured = loads.filter(pc.equal(loads.column("plan_version"), version))
+    seconds = np.bincount(
+        measured.column("worker").to_numpy(), measured.column("cpu_seconds").to_numpy(), minlength=plan["workers"]
+    )
+    most, least = float(seconds.max()), float(seconds.min())
+    return {
+        "batches": mine.column("batch_id").to_pylist(),
+        **{name: int(pc.sum(mine.column(name)).as_py() or 0) for name in ("objects", "matches")},
+        "measured": round(most / least, 4) if least > 0 else None,
+    }
+
+
+def render_history(rows: list[dict[str, Any]]) -> str:
+    """The history for a person to read."""
+    if not rows:
+        return "no plans yet"
+    table: list[tuple[str, ...]] = [
+        ("plan", "at", "how", "why", "moves", "subscriptions", "bytes", "expected gain", "batches", "measured")
+    ]
+    for row in rows:
+        why = ", ".join(dict.fromkeys(move["reason"] for move in row["moves"])) or row["planner"]
+        moved = [_text(row["subscriptions"]), _text(row["bytes"])]
+        gain = "-" if row["expected_gain"] is None else f"{row['expected_gain']:.1%}"
+        measured = "-" if row["measured"] is None else f"{row['measured']:.3g}"
+        course = (str(len(row["moves"])), *moved, gain, str(len(row["batches"])), measured)
+        table.append((str(row["plan_version"]), row["at"][:19], row["kind"], why, *course))
+    return "\n".join([*text_table(table), "measured: greatest CPU time of a worker over the least, under that plan"])
+
+
+def _text(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"

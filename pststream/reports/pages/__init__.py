@@ -1,0 +1,1 @@
+"""HTML pages: the report, the adjustment and comparison pages, the Airflow pages."""

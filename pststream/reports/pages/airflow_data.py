@@ -1,0 +1,173 @@
+"""What the page in Airflow shows of a home just now: ledgers, the current plan, the latest rows of everything else.
+
+No table that grows with objects, subscriptions or matches is read whole, so that the page takes as long whatever the
+home holds.
+"""
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pds
+
+from pststream import names
+from pststream.errors import UsageError
+from pststream.reports.commands.rejects import COLUMNS
+from pststream.reports.reading.batch_history import Course, read_course, read_ledgers
+from pststream.reports.reading.delivery_progress import deliveries
+from pststream.reports.reading.plan_view import MeasuredLoads, PlanView, read_loads, read_plan
+from pststream.reports.reading.samples import RejectView, sample_points
+from pststream.reports.reading.tolerant_reader import Tables
+from pststream.reports.reading.waiting import held_files, objects_lag, requests_lag
+from pststream.storage.addresses import normal
+from pststream.storage.small_files import files_at
+
+MARK = "home.json"
+LATEST_REJECTS = 200
+_EXAMPLES = 4
+_MIGRATIONS = 8
+_MATCHES = 12
+_MIGRATION = (
+    "plan_version", "plan_version_before", "kind", "reason", "origin", "target", "subscriptions", "bytes",
+    "expected_gain", "load_before", "load_after", "at",
+)  # fmt: skip
+
+
+class NoHome(UsageError):
+    """There is no home where one is looked for."""
+
+
+@dataclass(frozen=True)
+class Live:
+    """What the page shows.
+
+    lag         objects, requests: as `pststream status` tells them
+    balance     {batch: greatest CPU time of a worker over the mean}, of the latest batches
+    migrations  of the latest plans that were migrated to, the latest first: the rows of `migrations` of each
+    matches     some rows of the latest batch that is done: object_id, ts, pairs
+    """
+
+    home: str
+    at: dt.datetime
+    course: Course
+    lag: dict[str, dict[str, Any]]
+    plan: PlanView | None
+    loads: MeasuredLoads | None
+    points: np.ndarray
+    balance: dict[int, float]
+    migrations: list[list[dict[str, Any]]]
+    matches: list[dict[str, Any]]
+    rejects: list[RejectView]
+    held: list[dict[str, Any]]
+    sinks: list[dict[str, Any]]
+    problems: list[str]
+
+
+def tables_of(home: str) -> Tables:
+    """The tables of a home; raises NoHome if it is not there, or half-made."""
+    home = normal(home)
+    if not files_at(home).exists(MARK):
+        raise NoHome(f"there is no home at {home}", f"run: pststream init --home {home}")
+    return Tables(home)
+
+
+def read_live(home: str, now: dt.datetime | None = None) -> Live:
+    """How a home stands; raises NoHome. A table that cannot be read is named in `problems`, the rest is told."""
+    tables = tables_of(home)
+    reader, ledgers = tables.reader, read_ledgers(tables)
+    course, plan = read_course(tables), read_plan(tables)
+    since = course.batches[0].batch_id if course.batches else 0
+    lag: dict[str, dict[str, Any]] = {}
+    held: list[dict[str, Any]] = []
+    sinks: list[dict[str, Any]] = []
+    if ledgers is not None:
+        lag["objects"] = tables.tolerate(names.OBJECTS, lambda: objects_lag(reader, ledgers), {})
+        lag["requests"] = requests_lag(ledgers)
+        held = tables.tolerate(names.QUARANTINE, lambda: held_files(reader, ledgers), [])
+        sinks = tables.tolerate(names.DELIVERIES, lambda: deliveries(reader, ledgers), [])
+    return Live(
+        home=home,
+        at=now or dt.datetime.now(dt.UTC),
+        course=course,
+        lag=lag,
+        plan=plan,
+        loads=read_loads(tables, plan, since) if plan is not None else None,
+        points=sample_points(tables),
+        balance=_balance(tables, since),
+        migrations=_migrations(tables),
+        matches=_matches(tables, course),
+        rejects=tables.tolerate(names.REJECTS, lambda: _rejects(tables), []),
+        held=held,
+        sinks=sinks,
+        problems=tables.problems,
+    )
+
+
+def _balance(tables: Tables, since: int) -> dict[int, float]:
+    """Greatest CPU time over the mean, of each batch from `since` on; of the workers that took part or stand idle."""
+    workers = {row["plan_version"]: row["workers"] for row in tables.rows(names.PLANS, ("plan_version", "workers"))}
+    whole = (pds.field("unit") == -1) & (pds.field("worker") >= 0) & (pds.field("batch_id") >= since)
+    columns = ("batch_id", "plan_version", "cpu_seconds")
+    batches = list(tables.batches(names.UNIT_LOADS, columns, whole))
+    if not batches:
+        return {}
+    sums = [("cpu_seconds", "max"), ("cpu_seconds", "sum"), ("cpu_seconds", "count"), ("plan_version", "max")]
+    rows = pa.Table.from_batches(batches).group_by("batch_id").aggregate(sums).sort_by("batch_id").to_pylist()
+    return {
+        row["batch_id"]: row["cpu_seconds_max"] * count / row["cpu_seconds_sum"]
+        for row in rows
+        for count in [workers.get(row["plan_version_max"], row["cpu_seconds_count"])]
+        if row["cpu_seconds_sum"] > 0
+    }
+
+
+def _migrations(tables: Tables) -> list[list[dict[str, Any]]]:
+    """The moves of the latest migrations, those of one plan together; plans that were never taken up are left out."""
+    plans = {row["plan_version"] for row in tables.rows(names.PLANS, ("plan_version",))}
+    versions = {row["plan_version"] for row in tables.rows(names.MIGRATIONS, ("plan_version",))}
+    latest = sorted(plans & versions, reverse=True)[:_MIGRATIONS]
+    if not latest:
+        return []
+    rows = tables.rows(names.MIGRATIONS, _MIGRATION, pds.field("plan_version").isin(latest))
+    return [[row for row in rows if row["plan_version"] == version] for version in latest]
+
+
+def _matches(tables: Tables, course: Course) -> list[dict[str, Any]]:
+    """Some matched objects of the latest batch that found something."""
+    last = next((batch.batch_id for batch in reversed(course.batches) if batch.matches), None)
+    if last is None:
+        return []
+    found: dict[str, dict[str, Any]] = {}
+    mine = (pds.field("batch_id") == last) & (pds.field("worker") >= 0)
+    for batch in tables.batches(names.MATCHES, ("object_id", "ts", "subscription_keys"), mine, rows=256):
+        pairs = pc.list_value_length(batch.column("subscription_keys")).to_pylist()
+        for row, count in zip(batch.select(["object_id", "ts"]).to_pylist(), pairs):
+            found.setdefault(row["object_id"], {**row, "pairs": 0})["pairs"] += count
+        if len(found) >= _MATCHES:
+            break
+    return list(found.values())[:_MATCHES]
+
+
+def _rejects(tables: Tables) -> list[RejectView]:
+    """Some of the latest rejected rows by kind and reason, the most frequent first, with examples."""
+    views: dict[tuple[str, str], RejectView] = {}
+    for row in _latest_rejects(tables):
+        view = views.setdefault((row["kind"], row["reason"]), RejectView(row["kind"], row["reason"], 0))
+        view.count += 1
+        if len(view.examples) < _EXAMPLES:
+            view.examples.append(row)
+    return sorted(views.values(), key=lambda view: -view.count)
+
+
+def _latest_rejects(tables: Tables) -> list[dict[str, Any]]:
+    """The first rows of the data files of the latest ingests: unlike `rejects`, in no order and without reading on."""
+    found: list[dict[str, Any]] = []
+    for _, file in tables.reader.files(names.REJECTS, "ingest_id", greatest=True):
+        for batch in tables.reader.batches_of(names.REJECTS, file, COLUMNS, rows=LATEST_REJECTS):
+            found += batch.slice(0, LATEST_REJECTS - len(found)).to_pylist()
+            if len(found) == LATEST_REJECTS:
+                return found
+    return found

@@ -1,0 +1,1 @@
+"""Plots as inline SVG: bar charts and the map of a plan."""

@@ -1,0 +1,1 @@
+"""Bounded reads of a home's tables through delta-rs."""

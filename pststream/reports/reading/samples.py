@@ -1,0 +1,201 @@
+"""Samples of the large tables: points of objects, pairs that matched, rows that were rejected."""
+
+import datetime as dt
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream import names
+from pststream.reports.reading.tolerant_reader import Tables
+
+POINTS = 4_000
+PAIRS = 160
+_FILES = 12
+_ROWS_OF_FILE = 400
+_KEYS_OF_ROW = 8
+_PAIRS_OF_SUBSCRIPTION = 4
+_BLOCK_BITS = 17
+"""A block of the log has 2^17 rows: as many as a group of rows in a data file, which is read whole for one of them."""
+_BLOCKS = 4
+_EXAMPLES = 4
+_EXAMPLE_ROWS = 200_000
+_MOST_TEXT = 400
+
+
+@dataclass(frozen=True)
+class MatchView:
+    """A pair that matched, with what a reader wants to know of both.
+
+    boxes   west, south, east, north of the one or two boxes of the region
+    circle  lon, lat, radius in metres, or None
+    """
+
+    object_id: str
+    subscription_id: str
+    ts: dt.datetime | None
+    lon: float
+    lat: float
+    text: str
+    keywords: str
+    payload: dict[str, Any]
+    boxes: list[tuple[float, float, float, float]]
+    circle: tuple[float, float, float] | None
+    worker: int
+
+
+@dataclass
+class RejectView:
+    """Rejected rows of one kind and reason: how many, and some of them."""
+
+    kind: str
+    reason: str
+    count: int
+    examples: list[dict[str, Any]] = field(default_factory=list)
+
+
+def sample_points(tables: Tables) -> np.ndarray:
+    """Longitude and latitude of at most POINTS objects: float64[n, 2]."""
+    found = [
+        np.column_stack([batch.column("lon").to_numpy(), batch.column("lat").to_numpy()])
+        for batch in tables.spread(names.OBJECTS, ("lon", "lat"), _FILES)
+    ]
+    points = np.concatenate(found) if found else np.empty((0, 2))
+    points = points[np.isfinite(points).all(axis=1)]
+    if len(points) > POINTS:
+        points = points[np.sort(np.random.default_rng(0).choice(len(points), POINTS, replace=False))]
+    return points
+
+
+def sample_matches(tables: Tables, seed: int = 0) -> list[MatchView]:
+    """At most PAIRS pairs, by time, no subscription more than a few times; the oldest subscriptions come first.
+
+    Taken from some files of `matches`; then the objects and subscriptions of these pairs alone are read, from a few
+    blocks of each log, so that a log of any length takes the same time.
+    """
+    pairs = _pairs(tables, seed)
+    objects = _by_key(tables, names.OBJECTS, "object_key", {p[0] for p in pairs}, ("ts", "lon", "lat", "text"))
+    asked = {p[1] for p in pairs}
+    columns = ("op", "subscription_id", "keywords", "west", "south", "east", "north", "circle", "payload")
+    subscriptions = _by_key(tables, names.REQUESTS, "request_key", asked, columns)
+    found = [
+        _match(object_id, worker, objects[key], subscriptions[subscription])
+        for key, subscription, object_id, worker in pairs
+        if key in objects and subscription in subscriptions
+    ]
+    return sorted(found, key=lambda match: (match.ts or dt.datetime.min.replace(tzinfo=dt.UTC), match.object_id))
+
+
+def sample_rejects(tables: Tables) -> list[RejectView]:
+    """Rejected rows by kind and reason, the most frequent first, with examples."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for batch in tables.batches(names.REJECTS, ("kind", "reason")):
+        counts.update(zip(batch.column("kind").to_pylist(), batch.column("reason").to_pylist()))
+    views = {key: RejectView(str(key[0]), str(key[1]), count) for key, count in counts.most_common()}
+    wanted, seen = len(views), 0
+    columns = ("kind", "file", "row", "field", "reason", "detail", "raw")
+    for batch in tables.batches(names.REJECTS, columns, rows=2_048) if views else ():
+        for row in batch.to_pylist():
+            view = views.get((row["kind"], row["reason"]))
+            if view is not None and len(view.examples) < _EXAMPLES:
+                view.examples.append({column: row.get(column) for column in columns})
+                wanted -= len(view.examples) == _EXAMPLES
+        seen += len(batch)
+        if not wanted or seen > _EXAMPLE_ROWS:
+            break
+    return list(views.values())
+
+
+def _pairs(tables: Tables, seed: int) -> list[tuple[int, int, str, int]]:
+    """Chosen pairs: object key, subscription key, object id, worker."""
+    rng = np.random.default_rng(seed)
+    columns = ("object_key", "object_id", "subscription_keys", "worker", "retracted")
+    seen: dict[tuple[int, int], tuple[int, int, str, int]] = {}
+    for batch in tables.spread(names.MATCHES, columns, _FILES):
+        found = batch.filter(pc.invert(batch.column("retracted")))
+        chosen = rng.permutation(len(found))[:_ROWS_OF_FILE]
+        for row in found.take(pa.array(np.sort(chosen))).to_pylist():
+            for subscription in sorted(row["subscription_keys"] or ())[:_KEYS_OF_ROW]:
+                pair = (row["object_key"], subscription)
+                seen[pair] = (*pair, row["object_id"], row["worker"])
+    for row in _retracted(tables, {key for key, _ in seen}):
+        for subscription in row["subscription_keys"] or ():
+            seen.pop((row["object_key"], subscription), None)
+    return _varied([seen[key] for key in sorted(seen)], rng)
+
+
+def _retracted(tables: Tables, keys: set[int]) -> list[dict[str, Any]]:
+    # Rows of no worker are in files of their own, which alone are opened for this.
+    nobody = (pc.field("worker") < 0) & pc.field("retracted")
+    wanted = nobody & pc.field("object_key").isin(pa.array(sorted(keys), pa.int64()))
+    return tables.rows(names.MATCHES, ("object_key", "subscription_keys"), wanted) if keys else []
+
+
+def _varied(pairs: list[tuple[int, int, str, int]], rng: np.random.Generator) -> list[tuple[int, int, str, int]]:
+    """Half from the subscriptions that were registered first, half from any, few of each."""
+    shuffled = list(_of_few_blocks((pairs[i] for i in rng.permutation(len(pairs))), 0))
+    first = _few_of_each(sorted(shuffled, key=lambda pair: pair[1]), PAIRS // 2)
+    taken = set(first)
+    rest = _few_of_each(_of_few_blocks((pair for pair in shuffled if pair not in taken), 1), PAIRS - len(first))
+    return first + rest
+
+
+def _of_few_blocks(pairs: Iterable[tuple[int, int, str, int]], place: int) -> Iterator[tuple[int, int, str, int]]:
+    """The pairs whose key at `place` lies in one of the first blocks of the log that they name."""
+    blocks: set[int] = set()
+    for pair in pairs:
+        block = int(pair[place]) >> _BLOCK_BITS
+        if block in blocks or len(blocks) < _BLOCKS:
+            blocks.add(block)
+            yield pair
+
+
+def _few_of_each(pairs: Iterable[tuple[int, int, str, int]], most: int) -> list[tuple[int, int, str, int]]:
+    taken: Counter[int] = Counter()
+    chosen: list[tuple[int, int, str, int]] = []
+    for pair in pairs:
+        if len(chosen) == most:
+            break
+        if taken[pair[1]] < _PAIRS_OF_SUBSCRIPTION:
+            taken[pair[1]] += 1
+            chosen.append(pair)
+    return chosen
+
+
+def _by_key(tables: Tables, name: str, key: str, keys: set[int], columns: tuple[str, ...]) -> dict[int, dict[str, Any]]:
+    if not keys:
+        return {}
+    among = pc.field(key).isin(pa.array(sorted(keys), pa.int64()))
+    inside = (pc.field(key) >= min(keys)) & (pc.field(key) <= max(keys))
+    return {row[key]: row for row in tables.rows(name, (key, *columns), inside & among, limit=len(keys))}
+
+
+def _match(object_id: str, worker: int, thing: dict[str, Any], subscription: dict[str, Any]) -> MatchView:
+    sides = [subscription[side] or [] for side in ("west", "south", "east", "north")]
+    circle = subscription["circle"]
+    return MatchView(
+        object_id=object_id,
+        subscription_id=subscription["subscription_id"] or "",
+        ts=thing["ts"],
+        lon=thing["lon"],
+        lat=thing["lat"],
+        text=(thing["text"] or "")[:_MOST_TEXT],
+        keywords=(subscription["keywords"] or "")[:_MOST_TEXT],
+        payload=_payload(subscription["payload"]),
+        boxes=list(zip(*sides)),
+        circle=tuple(circle) if circle and len(circle) == 3 else None,
+        worker=worker,
+    )
+
+
+def _payload(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,1 @@
+"""Samples of both streams as planners and the load model use them."""

@@ -1,0 +1,50 @@
+"""Samples that tell what matching reads."""
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.kernels.matching.build_segment import count_postings, directory, fill_postings
+from pststream.kernels.matching.match_segment import point_codes
+from pststream.kernels.matching.posting_reads import count_reads
+from pststream.samples.matched_terms import places_among
+
+
+def sample_with_reads(**columns: Any) -> WorkloadSample:
+    """The sample of all columns but `reads`, which it counts: the sampled postings that each (object, term) would read,
+    and `match_reads` more for each whose box holds the object.
+
+    The postings are those of an index segment of the sampled pieces (cells of the level of the box, terms of the clause
+    that it is posted under), so they are what a match of the sample calls candidates. A sample does not have the other
+    clauses, so all whose box holds the object are taken for matches.
+    """
+    post_offsets, post_terms = columns["post_offsets"], columns["post_terms"]
+    posted = np.unique(post_terms)
+    boxes, sizes = columns["boxes"], np.diff(post_offsets)
+    literals = np.searchsorted(posted, post_terms).astype(np.int32)
+    count = count_postings(boxes, sizes)
+    keys, piece, rank = np.empty(count, np.int64), np.empty(count, np.int32), np.empty(count, np.int16)
+    fill_postings(boxes, post_offsets[:-1], sizes, literals, keys, piece, rank)
+    sorted_by_key = np.argsort(keys, kind="stable")
+    codes = point_codes(columns["lon"], columns["lat"])
+    order = np.argsort(codes, kind="stable")
+    places = places_among(posted, columns["terms"])
+    held = directory(keys[sorted_by_key]), piece[sorted_by_key]
+    points, weight = np.column_stack([columns["lon"], columns["lat"]]), columns.get("match_reads", 0)
+    reads = count_reads(order, codes[order], columns["term_offsets"], places, *held[0], held[1], boxes, points, weight)
+    return WorkloadSample(**columns, reads=np.asarray(reads))
+
+
+def with_pieces(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSample:
+    """The same objects, and of the pieces those that `kept` (bool[pieces]) marks."""
+    lengths = np.diff(sample.post_offsets)
+    columns = {field.name: getattr(sample, field.name) for field in fields(sample) if field.name != "reads"}
+    chosen = {
+        "boxes": sample.boxes[kept],
+        "piece_key": sample.piece_key[kept],
+        "post_offsets": np.append(0, np.cumsum(lengths[kept])),
+        "post_terms": sample.post_terms[np.repeat(kept, lengths)],
+    }
+    return sample_with_reads(**columns | chosen)

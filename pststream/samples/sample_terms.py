@@ -1,0 +1,60 @@
+"""Which of a sample's objects and subscriptions have which terms: what text partitioning goes by."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.samples.matched_terms import posted_terms_of, subscriptions_of
+
+
+@dataclass(frozen=True)
+class TermUse:
+    """The terms that the sample posts subscriptions under, and who has them; no other term costs a worker anything.
+
+    ids                   int64[T]                term ids, ascending; elsewhere a term is its place here
+    object_offsets        int64[objects+1]        slice of `object_terms` of each object
+    object_terms          int32[n]                distinct terms of each object
+    reads                 int64[T]                sampled postings that the objects read under each term
+    subscription_offsets  int64[subscriptions+1]  slice of `subscription_terms` of each subscription
+    subscription_terms    int32[m]                distinct terms that each subscription is posted under
+    """
+
+    ids: np.ndarray
+    object_offsets: np.ndarray
+    object_terms: np.ndarray
+    reads: np.ndarray
+    subscription_offsets: np.ndarray
+    subscription_terms: np.ndarray
+
+    @property
+    def objects(self) -> np.ndarray:
+        """Objects that have each term: int64[T]."""
+        return np.bincount(self.object_terms, minlength=len(self.ids))
+
+    @property
+    def subscriptions(self) -> np.ndarray:
+        """Subscriptions that are posted under each term: int64[T]."""
+        return np.bincount(self.subscription_terms, minlength=len(self.ids))
+
+
+def term_use(sample: WorkloadSample) -> TermUse:
+    """The use of terms in a sample; a subscription of two boxes is one."""
+    ids, places = posted_terms_of(sample)
+    before = np.concatenate([[0], np.cumsum(places >= 0)])
+    order, groups = subscriptions_of(sample)
+    subscription = np.empty(len(order), dtype=np.int64)
+    subscription[order] = groups
+    count = int(groups[-1]) + 1 if len(groups) else 0
+    terms = max(len(ids), 1)
+    posts = np.unique(
+        np.repeat(subscription, np.diff(sample.post_offsets)) * terms + np.searchsorted(ids, sample.post_terms)
+    )
+    return TermUse(
+        ids=ids,
+        object_offsets=before[sample.term_offsets],
+        object_terms=places[places >= 0],
+        reads=np.bincount(places[places >= 0], sample.reads[places >= 0], len(ids)).astype(np.int64),
+        subscription_offsets=np.searchsorted(posts, np.arange(count + 1) * terms),
+        subscription_terms=(posts % terms).astype(np.int32),
+    )

@@ -1,0 +1,76 @@
+"""A sample sorted once, by cell and by term: what planners that look at terms work on."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pststream.domain.plan import DispatchGrid
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.kernels.matching.build_segment import hash_table
+from pststream.kernels.planning.count_loads import place_terms
+from pststream.kernels.planning.term_runs import members_by_rank
+from pststream.samples.raster_ranges import cell_ranges
+
+Csr = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Postings:
+    """Live terms are numbered from 0 in the order of their ids; all others are left out.
+
+    grid          the raster
+    term_ids      int64[terms]        ids, ascending
+    cell_start    int64[cells+1]      slice of the objects of each cell; objects lie cell by cell
+    column, row   int32[objects]      cell of each object
+    object_terms  int64[objects+1], int32[n]    terms of each object
+    reads         int32[n]            sampled postings that each of these terms reads
+    ranges        int32[pieces, 4]    first column, first row, last column, last row of each box
+    piece_terms   int64[pieces+1], int32[m]     posting terms of each box
+    """
+
+    grid: DispatchGrid
+    term_ids: np.ndarray
+    cell_start: np.ndarray
+    column: np.ndarray
+    row: np.ndarray
+    object_terms: Csr
+    reads: np.ndarray
+    ranges: np.ndarray
+    piece_terms: Csr
+
+    @property
+    def terms(self) -> int:
+        """Number of live terms."""
+        return len(self.term_ids)
+
+    def by_term(self) -> tuple[Csr, Csr]:
+        """The objects that have each term, and the boxes posted under it: int64[terms+1], int32[n] twice."""
+        rank = np.arange(self.terms, dtype=np.int32)
+        sides = []
+        for start, terms in (self.object_terms, self.piece_terms):
+            sides.append(members_by_rank(np.arange(len(start) - 1, dtype=np.int32), start, terms, rank, self.terms))
+        return sides[0], sides[1]
+
+
+def postings_of(sample: WorkloadSample, grid: DispatchGrid) -> Postings:
+    """The postings of a sample over a raster; takes about as much memory as the sample."""
+    term_ids = np.unique(sample.post_terms)
+    bits = max(3, (2 * len(term_ids)).bit_length())
+    slots, places = hash_table(term_ids, bits)
+    cells = grid.cell(sample.lon, sample.lat)
+    order = np.argsort(cells, kind="stable")
+    start, object_terms, origin = place_terms(order, sample.term_offsets, sample.terms, slots, places, bits)
+    pieces = np.arange(sample.pieces)
+    piece_start, piece_terms, _ = place_terms(pieces, sample.post_offsets, sample.post_terms, slots, places, bits)
+    cells = cells[order]
+    return Postings(
+        grid=grid,
+        term_ids=term_ids,
+        cell_start=np.searchsorted(cells, np.arange(grid.cells + 1)),
+        column=(cells % grid.columns).astype(np.int32),
+        row=(cells // grid.columns).astype(np.int32),
+        object_terms=(start, object_terms),
+        reads=sample.reads[origin],
+        ranges=cell_ranges(grid, sample.boxes),
+        piece_terms=(piece_start, piece_terms),
+    )

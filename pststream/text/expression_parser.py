@@ -1,0 +1,122 @@
+"""Shapes of keyword expressions to clauses: operator-precedence parsing, numbers standing for words.
+
+The parser keeps its own stacks, so that nesting is bounded by memory and not by Python's recursion.
+"""
+
+from functools import lru_cache
+
+from pststream.text.normal_form import Clauses, TooManyClauses, both, either
+
+Shape = tuple[str | tuple[int, ...], ...]
+"""Tokens of an expression: `(`, `)`, `AND`, `OR`, or the numbers of words that stand side by side."""
+
+SYMBOLS = frozenset({"(", ")", "AND", "OR"})
+
+_STARTS_PART = "a word, a quoted text or ("
+_LONG = 64
+
+
+class ShapeError(Exception):
+    """What is wrong at which token (from 0), and what would be right there."""
+
+    def __init__(self, reason: str, token: int, expected: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.token = token
+        self.expected = expected
+
+
+def clauses_of_shape(shape: Shape, max_clauses: int) -> list[list[int]]:
+    """The clauses of a shape as lists of numbers, ascending; raises ShapeError.
+
+    Each part of the shape may need `max_clauses` clauses at most, after those that another one implies are left out.
+    """
+    return (_remembered if len(shape) <= _LONG else _parse)(shape, max_clauses)
+
+
+def _parse(shape: Shape, max_clauses: int) -> list[list[int]]:
+    parser = _Parser(shape, max_clauses)
+    for at in range(len(shape)):
+        parser.take(at)
+    return [[bit for bit in range(clause.bit_length()) if clause >> bit & 1] for clause in parser.finish()]
+
+
+_remembered = lru_cache(maxsize=1 << 12)(_parse)
+
+
+class _Parser:
+    """Operands are clauses as sets of bits, operators stand with their token; an AND that is not written has none."""
+
+    def __init__(self, shape: Shape, max_clauses: int) -> None:
+        self._shape = shape
+        self._max_clauses = max_clauses
+        self._operands: list[Clauses] = []
+        self._operators: list[tuple[str, int]] = []
+
+    def take(self, at: int) -> None:
+        """Read the token at `at`."""
+        token = self._shape[at]
+        after_part = self._ends_part(at - 1)
+        if isinstance(token, tuple) or token == "(":
+            if after_part:
+                self._push("AND", at)
+            if isinstance(token, tuple):
+                self._operands.append(self._side_by_side(token, at))
+            else:
+                self._operators.append((token, at))
+        elif not after_part:
+            raise self._unexpected(token, at)
+        elif token == ")":
+            self._close(at)
+        else:
+            self._push(token, at)
+
+    def finish(self) -> Clauses:
+        """The clauses of all that was read."""
+        if not self._ends_part(len(self._shape) - 1):
+            raise self._unexpected("the end", len(self._shape))
+        while self._operators:
+            if self._operators[-1][0] == "(":
+                raise ShapeError("the parenthesis that opens here is never closed", self._operators[-1][1], ")")
+            self._apply()
+        return self._operands[0]
+
+    def _ends_part(self, at: int) -> bool:
+        return at >= 0 and (self._shape[at] == ")" or isinstance(self._shape[at], tuple))
+
+    def _side_by_side(self, numbers: tuple[int, ...], at: int) -> Clauses:
+        clauses = [1 << number for number in dict.fromkeys(numbers)]
+        if len(clauses) > self._max_clauses:
+            raise self._too_many(at)
+        return clauses
+
+    def _push(self, operator: str, at: int) -> None:
+        while self._operators and self._operators[-1][0] in ("AND", operator):
+            self._apply()
+        self._operators.append((operator, at))
+
+    def _close(self, at: int) -> None:
+        while self._operators and self._operators[-1][0] != "(":
+            self._apply()
+        if not self._operators:
+            raise ShapeError("this ) closes nothing", at, "a word, AND, OR or the end")
+        self._operators.pop()
+
+    def _apply(self) -> None:
+        operator, at = self._operators.pop()
+        right, left = self._operands.pop(), self._operands.pop()
+        try:
+            self._operands.append((both if operator == "AND" else either)(left, right, self._max_clauses))
+        except TooManyClauses:
+            raise self._too_many(at) from None
+
+    def _too_many(self, at: int) -> ShapeError:
+        reason = f"it needs more than {self._max_clauses} clauses (alternatives joined by AND)"
+        return ShapeError(reason, at, "a simpler expression")
+
+    def _unexpected(self, found: str, at: int) -> ShapeError:
+        if not self._shape:
+            return ShapeError("there is no word", 0, _STARTS_PART)
+        after = f" after {self._shape[at - 1]}" if at > 0 else ""
+        hint = f'; as a word it is written "{found}" in quotes' if found in ("AND", "OR") else ""
+        return ShapeError(f"found {found}{after}", at, _STARTS_PART + hint)

@@ -1,1 +1,0 @@
-"""Samples of both streams and the one cost model."""

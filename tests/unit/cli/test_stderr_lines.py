@@ -1,0 +1,74 @@
+"""Progress and errors as JSON lines: each line stands for itself, and says which step of which batch it is of."""
+
+import io
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream.cli.stderr_lines import Lines
+from pststream.progress import Note
+from pststream.settings import Settings
+from pststream.state.home import Home
+from tests.commands import run_here
+
+
+def said(capsys: Any) -> list[str]:
+    return capsys.readouterr().err.splitlines()
+
+
+def test_a_note_is_a_text(capsys: Any) -> None:
+    Lines("match", False).say(Note("batch 3: done", step="match", batch_id=3))
+    Lines("match", True).say("not said")
+    Lines("match", True).fail("no such home")
+    assert said(capsys) == ["batch 3: done", "pststream: no such home"]
+
+
+def test_json_lines(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PSTSTREAM_LOG", "json")
+    lines = Lines("run", False)
+    lines.say("two\nlines, ü")
+    lines.say(Note("batch 3: done", step="match", batch_id=3))
+    lines.fail("broken")
+    plain, of_batch, error = map(json.loads, said(capsys))
+    assert (plain["level"], plain["step"], plain["message"]) == ("info", "run", "two\nlines, ü")
+    assert (of_batch["step"], of_batch["batch_id"]) == ("match", 3)
+    assert (error["level"], error["message"]) == ("error", "broken")
+    assert all(line["time"].endswith("Z") and line["process"] > 0 for line in (plain, of_batch, error))
+
+
+def test_an_error_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PSTSTREAM_LOG", "json")
+    done = run_here("status", "--home", tmp_path / "nowhere")
+    (line,) = map(json.loads, done.err.splitlines())
+    assert done.code == 2 and (line["level"], line["step"]) == ("error", "status") and "init" in line["message"]
+
+
+def test_what_sinks_do_is_of_the_step_deliver(hand_home: Home) -> None:
+    from pststream.pipeline.delivery.sink_threads import SinkLoops
+    from pststream.sink_settings import SinkSettings
+
+    told: list[str] = []
+    sink = SinkSettings(name="files", kind="file", target=f"{hand_home.path}/told")
+    loops = SinkLoops(hand_home, Settings(sinks=(sink,)), told.append)
+    loops.start()
+    until = time.monotonic() + 30
+    while not told and time.monotonic() < until:
+        time.sleep(0.01)
+    loops.stop()
+    assert [note.fields for note in told if isinstance(note, Note)] == [{"step": "deliver"}]
+
+
+class Full(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def test_what_cannot_be_said_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Full())
+    lines = Lines("run", quiet=False)
+    lines.say("a batch is done")
+    lines.fail("it is not")

@@ -1,0 +1,66 @@
+"""Definition 1 against its slow twin."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from pststream.cost.load_model import IDLE, CostModel, WorkerLoads, worker_loads
+from pststream.domain.plan import PartitionPlan
+from pststream.domain.planner_sample import WorkloadSample
+from tests.oracles import dispatch as slow
+from tests.plans import make_sample, plans, quarters, samples
+
+COSTS = (0.25, 3.0, 5.0, 7.0, 2.0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(samples(), plans())
+def test_equals_the_slow_twin(sample: WorkloadSample, plan: PartitionPlan) -> None:
+    loads = worker_loads(sample, plan, CostModel(*COSTS))
+    unit_objects, unit_keys, objects, keys, load = slow.loads(sample, plan, COSTS)
+    assert (loads.unit_objects / sample.object_scale).tolist() == unit_objects
+    assert (loads.unit_subscriptions / sample.subscription_scale).tolist() == unit_keys
+    assert (loads.objects / sample.object_scale).tolist() == objects
+    assert (loads.subscriptions / sample.subscription_scale).tolist() == keys
+    assert loads.load == pytest.approx(load)
+    assert loads.total == pytest.approx(sum(load))
+    assert (loads.max, loads.min) == pytest.approx((max(load), min(load)))
+
+
+def test_worked_by_hand() -> None:
+    """Two objects and two subscriptions of three boxes; scales of 10 and 100; worker 3 stores `s0` once."""
+    sample = make_sample(
+        points=[(1, 1), (5, 5), (5, 5)],
+        terms=[[1], [1, 2], [9]],
+        boxes=[(0, 0, 5, 5), (5, 5, 6, 6), (7, 7, 7, 7)],
+        posts=[[1], [1], [2]],
+        keys=[0, 0, 1],
+        deletions=4,
+        object_scale=10.0,
+        subscription_scale=100.0,
+    )
+    loads = worker_loads(sample, quarters(), CostModel(*COSTS))
+    assert loads.objects.tolist() == [10, 0, 0, 10]
+    assert loads.subscriptions.tolist() == [100, 100, 100, 200]
+    assert loads.load.tolist() == [
+        0.25 * 10 * 100 + 3 * 10 + 5 * 100 + 7 * 2 + 2 * 10 * 100,
+        5 * 100 + 7 * 2,
+        5 * 100 + 7 * 2,
+        0.25 * 10 * 200 + 3 * 10 + 5 * 200 + 7 * 4 + 2 * 10 * 200,
+    ]
+
+
+def test_a_worker_without_load() -> None:
+    sample = make_sample(points=[(1, 1)], terms=[[1]], boxes=[(1, 1, 1, 1)], posts=[[1]])
+    loads = worker_loads(sample, quarters(), CostModel(*COSTS))
+    assert loads.imbalance == IDLE
+    assert json.loads(json.dumps(loads.imbalance, allow_nan=False)) == IDLE
+    empty = worker_loads(make_sample([], [], [], []), quarters(), CostModel(*COSTS))
+    assert (empty.total, empty.imbalance) == (0.0, 1.0)
+    none = np.empty(0)
+    tiny = WorkerLoads(np.ones(2), np.ones(2), np.ones(2), np.array([1.0, 5e-324]), none, none, none)
+    assert tiny.imbalance == IDLE
+    assert replace(tiny, load=np.array([3.0, 2.0])).imbalance == 1.5

@@ -1,0 +1,92 @@
+"""The judging of ids in the order of the log, against the rules in plain Python."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pststream.kernels.log_rules import duplicate_objects, judge_operations
+
+BITS = 32
+
+
+def slow_duplicates(rows):
+    taken, marks = [], []
+    for file, ts, horizon in rows:
+        repeat = any(f == file or t >= horizon for f, t in taken)
+        marks.append(repeat)
+        if not repeat:
+            taken.append((file, ts))
+    return marks
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=9))
+def test_duplicates(rows):
+    horizons = {file: horizon for file, _, horizon in rows}
+    rows = sorted((file, number, ts) for number, (file, ts, _) in enumerate(rows))
+    known = [(file, ts, horizons[file]) for file, _, ts in rows]
+    keys = np.array([(file << BITS) + number for file, number, _ in rows], np.int64)
+    ts, horizon = (np.array(values, np.int64) for values in zip(*[(t, h) for _, t, h in known], strict=True))
+    found = duplicate_objects(np.array([0, len(rows)], np.int64), keys, ts, horizon, BITS)
+    assert found.tolist() == slow_duplicates(known)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_objects_of_earlier_ingests_stay_accepted(data):
+    """Whichever of them are read, as long as all are that are not before the horizon of a new file."""
+    rows = data.draw(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9), st.integers(0, 9)), max_size=9))
+    stored = data.draw(st.integers(1, 3))
+    horizons = {file: horizon for file, _, horizon in rows}
+    log = [(file, ts, horizons[file]) for file, ts in sorted((file, ts) for file, ts, _ in rows)]
+    verdicts = slow_duplicates(log)
+    new = [(row, verdict) for row, verdict in zip(log, verdicts, strict=True) if row[0] > stored]
+    least = min((horizon for (_, _, horizon), _ in new), default=0)
+    read = [
+        (file, ts, 2**62)
+        for (file, ts, _), verdict in zip(log, verdicts, strict=True)
+        if file <= stored and not verdict and (ts >= least or data.draw(st.booleans()))
+    ]
+    given_rows = [*read, *(row for row, _ in new)]
+    keys = np.array([(file << BITS) + at for at, (file, _, _) in enumerate(given_rows)], np.int64)
+    ts, horizon = (np.array([row[at] for row in given_rows], np.int64) for at in (1, 2))
+    found = duplicate_objects(np.array([0, len(given_rows)], np.int64), keys, ts, horizon, BITS)
+    assert found.tolist() == [False] * len(read) + [verdict for _, verdict in new]
+
+
+def slow_operations(rows):
+    live, outcome = None, []
+    for key, (delete, at, expires) in enumerate(rows):
+        if not delete:
+            if live and live["end"] > at:
+                outcome.append((1, -1))
+                continue
+            live = {"key": key, "at": at, "end": expires}
+        elif live is None:
+            outcome.append((2, -1))
+            continue
+        elif at <= live["at"]:
+            outcome.append((3, -1))
+            continue
+        elif live["end"] <= at:
+            outcome.append((2, -1))
+            continue
+        else:
+            live["end"] = at
+        outcome.append((0, live["key"]))
+    return outcome
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(5, 15)), min_size=1, max_size=9))
+def test_operations(rows):
+    delete, at, expires = (np.array(values) for values in zip(*rows, strict=True))
+    keys = np.arange(len(rows), dtype=np.int64)
+    outcome, key = judge_operations(np.array([0, len(rows)], np.int64), keys, delete, at, expires)
+    assert list(zip(outcome.tolist(), key.tolist(), strict=True)) == slow_operations(rows)
+
+
+def test_groups_do_not_touch():
+    keys, zero = np.array([(1 << BITS) + 1, (1 << BITS) + 2], np.int64), np.zeros(2, np.int64)
+    assert duplicate_objects(np.array([0, 1, 2], np.int64), keys, zero, zero, BITS).tolist() == [False, False]
+    assert duplicate_objects(np.array([0, 2], np.int64), keys, zero, zero, BITS).tolist() == [False, True]

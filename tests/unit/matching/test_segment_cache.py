@@ -1,0 +1,108 @@
+"""The node-local cache: whole entries only, bounded, shared."""
+
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pststream.matching.mapped_arrays import TornFileError, map_arrays, write_arrays
+from pststream.matching.segment_cache import SegmentCache
+from pststream.matching.segments import build_segment
+from tests.unit.matching.test_matcher import rows_of
+
+
+def deletions(path: Path, count: int) -> str:
+    pq.write_table(pa.table({"subscription_key": np.arange(count)[::-1], "end_at": np.arange(count)}), path)
+    return str(path)
+
+
+def piece(key: int) -> dict:
+    box = {"west": 0.0, "south": 0.0, "east": 1.0, "north": 1.0, "circle": None}
+    return {**box, "subscription_key": key, "clauses": [[key]], "created_at": 0, "end_at": 9}
+
+
+def test_arrays_come_back(tmp_path):
+    arrays = {
+        "a": np.arange(5),
+        "none": np.empty((0, 3)),
+        "b": np.ones((2, 3), np.float32),
+        "c": np.array([True, False]),
+    }
+    write_arrays(tmp_path / "f", arrays)
+    found = map_arrays(tmp_path / "f")
+    assert list(found) == list(arrays)
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype and found[name].shape == array.shape
+        assert np.array_equal(found[name], array) and not found[name].flags.writeable
+
+
+@pytest.mark.parametrize("keep", [0, 10, 16, 40, -1])
+def test_torn_files_are_told(tmp_path, keep):
+    write_arrays(tmp_path / "f", {"a": np.arange(50)})
+    content = (tmp_path / "f").read_bytes()
+    (tmp_path / "f").write_bytes(content[:keep])
+    with pytest.raises(TornFileError):
+        map_arrays(tmp_path / "f")
+
+
+def test_a_torn_entry_is_built_again(tmp_path):
+    path = deletions(tmp_path / "d.parquet", 9)
+    cache = SegmentCache(str(tmp_path / "cache"), 10**9)
+    expected = cache.deletions(path)["ends"].tolist()
+    (entry,) = cache.folder.iterdir()
+    entry.write_bytes(entry.read_bytes()[:-7])
+    assert SegmentCache(str(tmp_path / "cache"), 10**9).deletions(path)["ends"].tolist() == expected
+
+
+def test_several_files_are_one_segment_of_all_their_rows(tmp_path):
+    parts = [rows_of([piece(key)]) for key in (3, 1)]
+    for number, part in enumerate(parts):
+        pq.write_table(part, tmp_path / f"{number}.parquet")
+    paths = tuple(str(tmp_path / f"{number}.parquet") for number in range(2))
+    cache = SegmentCache(str(tmp_path / "cache"), 10**9)
+    both, alone = cache.segment(paths), cache.segment(paths[:1])
+    assert sorted(both.records[:, 0].tolist()) == [1, 3] and alone.records[:, 0].tolist() == [3]
+    assert cache.take_built().keys() == {paths, paths[:1]}
+    expected = build_segment(pa.concat_tables(parts))
+    assert all(np.array_equal(mine, theirs) for mine, theirs in zip(both, expected, strict=True))
+
+
+def test_the_cache_is_bounded(tmp_path):
+    cache = SegmentCache(str(tmp_path / "cache"), 50_000)
+    kept = []
+    for number in range(10):
+        path = deletions(tmp_path / f"{number}.parquet", 1000)
+        kept.append(cache.deletions(path)["keys"])
+        for entry in cache.folder.iterdir():
+            os.utime(entry, ns=(number, number))
+    assert sum(entry.stat().st_size for entry in cache.folder.iterdir()) <= 50_000
+    assert all(np.array_equal(keys, np.arange(1000)) for keys in kept)
+
+
+def test_what_other_versions_of_the_code_left_counts_too(tmp_path):
+    left = tmp_path / "segments-of-before" / "entry"
+    left.parent.mkdir()
+    left.write_bytes(bytes(100_000))
+    os.utime(left, (1, 1))
+    cache = SegmentCache(str(tmp_path), 100_000)
+    cache.deletions(deletions(tmp_path / "new.parquet", 1_000))
+    assert not left.exists()
+
+
+def test_tasks_may_build_the_same_entry_at_once(tmp_path):
+    path = deletions(tmp_path / "d.parquet", 5000)
+    found = []
+    caches = [SegmentCache(str(tmp_path / "cache"), 10**9) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda c=cache: found.append(c.deletions(path)["keys"].sum())) for cache in caches
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [np.arange(5000).sum()] * 8
+    assert len(list(caches[0].folder.iterdir())) == 1

@@ -1,0 +1,333 @@
+"""Delivery of homes to sinks that fail on purpose: all is told, in order, to each in its own time."""
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream import names
+from pststream.delivery import retry
+from pststream.delivery.contract import Batch, Message, Refusal, SinkDown
+from pststream.errors import RetryableError, UsageError
+from pststream.pipeline.delivery import courier
+from pststream.pipeline.delivery.dead_letters import list_letters, replay_letters
+from pststream.pipeline.delivery.deliver import deliver, is_well
+from pststream.pipeline.delivery.outbox import Limit, Outbox
+from pststream.settings import Settings
+from pststream.sink_settings import SinkSettings
+from pststream.state import ledger_tables
+from pststream.state.deliveries import count_dead
+from pststream.state.home import Home
+from tests.matched_homes import add_matched_batch, add_subscriptions, taken_back_of
+from tests.oracles.delivery import expected_messages
+from tests.sinks import Failing, Memory, by_subscription, first_told
+
+A, B = (SinkSettings(name, "file", "unused") for name in "ab")
+
+
+def told(home: Home, sinks: dict[str, Any], *settings: SinkSettings, seconds: int = 20) -> dict[str, Any]:
+    """Delivers to sinks of the test."""
+    known = Settings(sinks=settings or tuple(SinkSettings(name, "file", "x") for name in sinks))
+    return deliver(home, replace(known, delivery_seconds=seconds), opener=lambda sink: sinks[sink.name])["sinks"]
+
+
+@pytest.fixture
+def busy_home(hand_home: Home) -> Home:
+    """Three batches, the last with retractions."""
+    keys = add_subscriptions(hand_home, 6)
+    found = add_matched_batch(hand_home, keys, 12, seed=1, minutes=0)
+    add_matched_batch(hand_home, keys, 6, seed=2, minutes=30)
+    add_matched_batch(hand_home, keys, 6, seed=3, minutes=90, taken_back=taken_back_of(found, keys[0]))
+    return hand_home
+
+
+def test_all_is_told_once(busy_home: Home) -> None:
+    sinks = {"a": Memory(), "b": Memory(1_000)}
+    expected = expected_messages(busy_home)
+    outcome = told(busy_home, sinks)
+    assert sinks["a"].bodies == sinks["b"].bodies == expected
+    assert {name: (told["state"], told["delivered"]) for name, told in outcome.items()} == {
+        name: ("ok", len(expected)) for name in "ab"
+    }
+    assert told(busy_home, sinks)["a"]["delivered"] == 0
+    assert sinks["a"].bodies == expected
+    ids = [batch.id for batch in sinks["a"].batches]
+    assert len(set(ids)) == len(ids) == sum(-(-count // 3) for count in counts_of(expected))
+
+
+def counts_of(expected: list[dict[str, Any]]) -> list[int]:
+    """Messages of each batch."""
+    return [sum(message["batch_id"] == batch for message in expected) for batch in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("limit", [0, 2])
+def test_failures_on_purpose(busy_home: Home, monkeypatch: pytest.MonkeyPatch, seed: int, limit: int) -> None:
+    monkeypatch.setattr(retry, "FIRST_WAIT", 0.0)
+    memory = Memory()
+    sink = Failing(memory, seed, down=0.3, lost=0.3, refused=0.1)
+    settings = replace(A, tries=2, limit=limit, limit_seconds=3_600)
+    for _ in range(200):
+        if told(busy_home, {"a": sink}, settings)["a"]["state"] == "ok":
+            break
+    expected = expected_messages(busy_home, limit, 3_600)
+    dead = {row["message_id"] for row in ledger_tables.read(busy_home, names.DEAD_LETTERS).to_pylist()}
+    taken = [message for message in expected if message["id"] not in dead]
+    assert dead and len(dead) < len(expected)
+    assert first_told(memory.bodies) == taken
+    assert by_subscription(first_told(memory.bodies)) == by_subscription(taken)
+    ids: dict[str, set[str]] = {}
+    for batch in memory.batches:
+        ids.setdefault(batch.id, set()).update(message.id for message in batch.messages)
+    assert sum(map(len, ids.values())) == len(taken), "a batch came again with other messages"
+    rows = ledger_tables.read(busy_home, names.DELIVERIES).to_pylist()
+    assert sum(row["delivered"] for row in rows) == len(taken)
+    assert sum(row["refused"] for row in rows) == len(dead) == count_dead(busy_home, "a")
+    assert sum(row["failures"] for row in rows) > 0
+
+
+def test_a_dead_sink_holds_back_no_other(hand_home: Home) -> None:
+    """Dead for an hour of the stream and more, then back: all comes, in order, and the other never waited."""
+    keys = add_subscriptions(hand_home, 5)
+    dead, well = Failing(Memory(), down=1.0), Memory()
+    sinks = {"a": dead, "b": well}
+    for number in range(7):
+        add_matched_batch(hand_home, keys, 4, seed=number, minutes=10 * number)
+        outcome = told(hand_home, sinks, replace(A, tries=3), B)
+        assert (outcome["a"]["state"], outcome["a"]["batches_left"]) == ("down", number + 1)
+        assert (outcome["b"]["state"], outcome["b"]["batches_left"]) == ("ok", 0)
+        assert outcome["a"]["failures"] == (3 if number == 0 else 1), "one that is down is only looked at"
+        assert outcome["b"]["seconds"] < 30
+        assert well.bodies == expected_messages(hand_home)
+    dead.down = 0.0
+    assert told(hand_home, sinks, replace(A, tries=3), B)["a"]["state"] == "ok"
+    assert dead.sink.bodies == expected_messages(hand_home)
+    assert count_dead(hand_home, "a") == 0
+
+
+class Slow(Memory):
+    """Takes its time for each batch."""
+
+    def deliver(self, batch: Batch) -> list[Refusal]:
+        """Take a batch, slowly."""
+        time.sleep(0.3)
+        return super().deliver(batch)
+
+
+def test_a_slow_sink_has_its_time_and_no_more(busy_home: Home) -> None:
+    slow, well = Slow(8), Memory()
+    outcomes = []
+    for _ in range(200):
+        before = len(slow.batches)
+        outcomes.append(told(busy_home, {"a": slow, "b": well}, seconds=1)["a"])
+        assert len(slow.batches) - before <= 5
+        if outcomes[-1]["state"] == "ok":
+            break
+    assert well.bodies == expected_messages(busy_home)
+    assert len(outcomes) > 2 and {told["state"] for told in outcomes[:-1]} == {"behind"}
+    assert slow.bodies == expected_messages(busy_home), "what was told is noted when the time is up"
+
+
+def test_a_sink_that_does_not_come_back(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pststream.pipeline.delivery.deliver.GRACE_SECONDS", 0.2)
+    gate = threading.Event()
+
+    class Stuck(Memory):
+        def deliver(self, batch: Batch) -> list[Refusal]:
+            gate.wait(300)
+            return super().deliver(batch)
+
+    stuck, well = Stuck(), Memory()
+    settings = (replace(A, timeout_seconds=0.1), B)
+    outcome = told(busy_home, {"a": stuck, "b": well}, *settings, seconds=1)
+    try:
+        assert outcome["a"]["state"] == "stuck" and outcome["b"]["state"] in ("ok", "behind")
+        assert not is_well({"sinks": outcome})
+        (row,) = ledger_tables.read(busy_home, names.DELIVERIES, filters=[("sink", "=", "a")]).to_pylist()
+        assert (row["state"], row["reason"], row["delivered"]) == ("stuck", "it does not come back", 0)
+        assert told(busy_home, {"a": stuck, "b": well}, *settings, seconds=1)["a"]["state"] == "busy"
+    finally:
+        gate.set()
+
+
+def test_a_sink_that_is_slow_and_answers_is_waited_for(busy_home: Home) -> None:
+    """A portion that takes longer than the sink's time is settled in it, not begun again in each run."""
+
+    class Halving(Memory):
+        def deliver(self, batch: Batch) -> list[Refusal]:
+            for _ in range(30):
+                time.sleep(0.25)
+                batch.heard()
+            return super().deliver(batch)
+
+    halving = Halving(most_messages=1_000)
+    first = told(busy_home, {"a": halving}, replace(A, timeout_seconds=0.4), seconds=1)["a"]
+    assert (first["state"], len(halving.batches)) == ("behind", 1)
+    assert first["delivered"] == len(halving.bodies) > 0
+
+
+def test_an_error_of_ours_stays_with_its_sink(busy_home: Home) -> None:
+    class Broken(Memory):
+        def deliver(self, batch: Batch) -> list[Refusal]:
+            raise ValueError("https://a.example/?token=hidden")
+
+    well = Memory()
+    outcome = told(busy_home, {"a": Broken(), "b": well})
+    assert (outcome["a"]["state"], outcome["a"]["reason"], outcome["b"]["state"]) == ("failed", "ValueError", "ok")
+    (row,) = ledger_tables.read(busy_home, names.DELIVERIES, filters=[("sink", "=", "a")]).to_pylist()
+    assert (row["state"], row["reason"]) == ("failed", "ValueError")
+
+
+def test_what_was_told_before_a_fault_is_not_told_again(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two notes of a place, a fault that is not the sink's ends the run."""
+    letters: list[Any] = []
+
+    def breaks(home: Home, rows: list[dict[str, Any]]) -> None:
+        letters.append(rows)
+        raise RetryableError("the store does not answer", "run this again")
+
+    class Refusing(Memory):
+        def deliver(self, batch: Batch) -> list[Refusal]:
+            found = super().deliver(batch)
+            return [Refusal(batch.messages[0], "no")] if len(self.batches) == 3 else found
+
+    monkeypatch.setattr("pststream.pipeline.delivery.courier.bury", breaks)
+    sink = Refusing(most_messages=1)
+    assert told(busy_home, {"a": sink})["a"]["state"] == "failed"
+    assert (len(sink.batches), len(letters)) == (3, 1)
+    monkeypatch.undo()
+    again = Memory()
+    told(busy_home, {"a": again})
+    first = {body["id"] for body in sink.bodies[:2]}
+    assert len(first) == 2 and not first & {body["id"] for body in again.bodies}
+
+
+def test_a_place_that_cannot_be_noted_is_a_failure(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was told until then counts; it is not as if another delivered."""
+
+    def lost(*_: Any) -> None:
+        raise RetryableError("the store does not answer", "run this again")
+
+    memory = Memory()
+    with monkeypatch.context() as patch:
+        patch.setattr(courier, "save_progress", lost)
+        outcome = told(busy_home, {"a": memory})["a"]
+    assert (outcome["state"], outcome["delivered"]) == ("failed", len(memory.bodies))
+    assert memory.bodies and "the store does not answer" in outcome["reason"]
+    assert not is_well({"sinks": {"a": outcome}})
+
+
+def test_a_changed_limit_waits_for_the_next_batch(busy_home: Home) -> None:
+    class Thrice(Memory):
+        def deliver(self, batch: Batch) -> list[Refusal]:
+            if len(self.batches) == 3:
+                raise SinkDown("enough", lasting=True)
+            return super().deliver(batch)
+
+    first, rest = Thrice(), Memory()
+    told(busy_home, {"a": first}, replace(A, limit=2, limit_seconds=60))
+    told(busy_home, {"a": rest}, A)
+    limited = [message for message in expected_messages(busy_home, 2, 60) if message["batch_id"] == 1]
+    others = [message for message in expected_messages(busy_home) if message["batch_id"] > 1]
+    assert first.bodies + rest.bodies == limited + others
+
+
+def test_a_new_sink_may_begin_later(busy_home: Home) -> None:
+    memory = Memory()
+    told(busy_home, {"a": memory}, replace(A, from_batch=3))
+    assert memory.bodies == [message for message in expected_messages(busy_home) if message["batch_id"] == 3]
+
+
+def test_dead_letters_are_replayed(busy_home: Home) -> None:
+    memory = Memory()
+    sink = Failing(memory, refused=0.5)
+    told(busy_home, {"a": sink})
+    expected = expected_messages(busy_home)
+    first = {message["id"] for message in memory.bodies}
+    settings = Settings(sinks=(A,))
+    letters = list_letters(busy_home, settings, "a", 1_000)
+    assert {row["message_id"] for row in letters} == {m["id"] for m in expected} - first
+    assert {row["reason"] for row in letters} == {"refused on purpose"}
+
+    def again() -> dict[str, Any]:
+        return replay_letters(busy_home, settings, "a", opener=lambda _: sink)["sinks"]["a"]
+
+    assert again() == {"delivered": 0, "dead": len(letters), "reason": None}
+    sink.down = 1.0
+    assert again()["reason"] == "down on purpose"
+    sink.down, sink.refused = 0.0, 0.0
+    assert again() == {"delivered": len(letters), "dead": 0, "reason": None}
+    assert sorted(memory.bodies, key=lambda m: m["id"]) == sorted(expected, key=lambda m: m["id"])
+    assert again()["delivered"] == 0 and list_letters(busy_home, settings, None, 10) == []
+
+
+def test_a_place_is_noted_as_it_goes(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(courier, "NOTE_SECONDS", 0.0)
+    monkeypatch.setattr("pststream.state.deliveries.COMPACT_FILES", 5)
+    memory = Memory()
+    told(busy_home, {"a": memory})
+    rows = ledger_tables.read(busy_home, names.DELIVERIES).to_pylist()
+    assert len(rows) > 10 and sum(row["delivered"] for row in rows) == len(memory.bodies)
+    assert len(list(Path(busy_home.table(names.DELIVERIES), "_delta_log").glob("*.json"))) == len(rows) + 2
+
+
+def test_unknown_sinks_and_none(busy_home: Home) -> None:
+    assert deliver(busy_home, Settings()) == {"sinks": {}}
+    with pytest.raises(UsageError, match="'c' is unknown"):
+        deliver(busy_home, Settings(sinks=(A, B)), "c")
+
+
+def test_a_batch_that_takes_long_to_be_sorted_gets_on(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a run begins with the first message, else a large batch would never be told."""
+    real = Outbox.messages
+
+    def slowly(self: Outbox, batch_id: int, limit: Limit, skip: int = 0) -> Iterator[Message]:
+        time.sleep(1.2)
+        yield from real(self, batch_id, limit, skip)
+
+    monkeypatch.setattr(Outbox, "messages", slowly)
+    memory = Memory(1_000)
+    counts = []
+    while not counts or told_one(busy_home, memory, counts)["batches_left"]:
+        counts.append(len(memory.batches))
+    assert counts[-1] >= 2 and memory.bodies == expected_messages(busy_home)
+
+
+def told_one(home: Home, memory: Memory, counts: list[int]) -> dict[str, Any]:
+    """One run; each gets on."""
+    outcome = told(home, {"a": memory}, seconds=1)["a"]
+    assert outcome["state"] in ("behind", "ok") and len(memory.batches) > counts[-1]
+    return outcome
+
+
+def test_one_that_is_back_has_all_its_tries(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "FIRST_WAIT", 0.0)
+
+    class Scripted(Memory):
+        """Is down where its script says so."""
+
+        script = [True] * 5 + [False, True, True, True]
+
+        def deliver(self, batch: Batch) -> list[Refusal]:
+            if self.script and self.script.pop(0):
+                raise SinkDown("not now")
+            return super().deliver(batch)
+
+    sink = Scripted()
+    runs = [told(busy_home, {"a": sink}, replace(A, tries=4))["a"] for _ in range(3)]
+    assert [(run["state"], run["failures"]) for run in runs] == [("down", 4), ("down", 1), ("ok", 3)]
+    assert sink.bodies == expected_messages(busy_home)
+
+
+def test_a_target_that_is_missing_is_a_fault_of_that_sink_alone(busy_home: Home, tmp_path: Path) -> None:
+    """A target may be in the environment of delivery only: other commands read the settings too."""
+    good = SinkSettings("good", "file", str(tmp_path / "told"))
+    settings = Settings(sinks=(SinkSettings("bad", "webhook"), good))
+    outcome = deliver(busy_home, settings)["sinks"]
+    assert (outcome["bad"]["state"], outcome["good"]["state"]) == ("failed", "ok")
+    assert "PSTSTREAM_SINK_BAD_TARGET" in outcome["bad"]["reason"]
+    assert "PSTSTREAM_SINK_BAD_TARGET" in replay_letters(busy_home, settings)["sinks"]["bad"]["reason"]

@@ -1,0 +1,104 @@
+"""The metrics of a home: what a real parser of Prometheus reads in them is what the ledgers hold."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pststream import names
+from pststream.reports.commands.metrics import metrics
+from pststream.state import deliveries, ledger_tables
+from pststream.state.deliveries import Counts, Progress
+from pststream.state.heartbeat import Heart
+from pststream.state.home import Home
+from tests.commands import run_here
+from tests.unit.reports.commands.homes import (
+    add_batch,
+    add_file,
+    add_plan,
+    add_sinks,
+    at,
+    halves,
+    insertion,
+    match_row,
+    reject,
+    thing,
+)
+
+Values = dict[tuple[str, frozenset[Any]], float]
+
+
+def parsed(text: str) -> Values:
+    """Every sample by name and labels; each name has a type and a meaning, and no sample comes twice."""
+    found: Values = {}
+    for family in text_string_to_metric_families(text):
+        assert family.type in ("gauge", "counter") and family.documentation
+        assert family.type == "counter" or not family.name.endswith("_total")
+        for sample in family.samples:
+            place = (sample.name.removeprefix("pststream_"), frozenset(sample.labels.items()))
+            assert place not in found and sample.name.startswith("pststream_")
+            found[place] = sample.value
+    return found
+
+
+def value(found: Values, name: str, **labels: str) -> float | None:
+    return found.get((name, frozenset(labels.items())))
+
+
+def test_a_new_home(hand_home: Home) -> None:
+    found = parsed(metrics(hand_home))
+    assert value(found, "batches_total") == value(found, "lag_seconds") == 0
+    assert value(found, "imbalance") is value(found, "watcher_up") is None
+
+
+def test_every_figure(hand_home: Home) -> None:
+    add_plan(hand_home, halves())
+    add_file(hand_home, "requests", [insertion(1, "s1"), insertion(2, "s2")], [reject(3, "missing")])
+    taken = add_file(
+        hand_home, "objects", [thing(1, "a"), thing(2, "b", 5)], [reject(3, 'odd "\\\n'), reject(4, "late")]
+    )
+    add_batch(hand_home, [match_row(taken << 32 | 1, "a", 0, [1, 2])], cpu_seconds=(3.0, 1.5))
+    add_file(hand_home, "objects", [thing(1, "c")])
+    add_sinks(hand_home, "hook", "files")
+    for sink, state in (("hook", "down"), ("files", "ok")):
+        place = Progress(1, 2, state == "ok", state=state)
+        deliveries.save_progress(hand_home, sink, place, Counts(2, 1, 4))
+    letter = {"sink": "hook", "message_id": "m", "batch_id": 1, "subscription_id": "s", "kind": "match"}
+    deliveries.bury(hand_home, [letter | {"reason": "410", "message": "{}"}])
+    hold = {"hold_id": 1, "kind": "objects", "path": "/p", "sha256": "x", "bytes": 1, "options": "{}", "copy": "c"}
+    ledger_tables.append(hand_home, names.QUARANTINE, [hold | {"reasons": ["r"], "status": "held", "at": at(0)}])
+    with Heart(hand_home):
+        found = parsed(metrics(hand_home))
+    expected = {
+        "batches_total": 1, "matches_total": 2, "retractions_total": 0, "quarantined_files": 1,
+        "live_subscriptions": 2, "plan_version": 1, "imbalance": 2.0, "unfinished": 0, "watcher_up": 1,
+        "watermark_seconds": at(5).timestamp(), "last_batch_finished_seconds": at(101).timestamp(),
+    }  # fmt: skip
+    assert {name: value(found, name) for name in expected} == expected
+    assert value(found, "accepted_rows_total", kind="objects") == 3
+    assert value(found, "pending_rows", kind="objects") == value(found, "pending_files", kind="objects") == 1
+    assert value(found, "pending_files", kind="requests") == 0
+    assert value(found, "lag_seconds") > 0
+    assert value(found, "rejects_total", kind="requests", reason="missing") == 1
+    assert value(found, "rejects_total", kind="objects", reason='odd "\\\n') == 1
+    assert value(found, "last_batch_seconds", step="match") == 1.5
+    assert [value(found, "sink_up", sink=sink) for sink in ("hook", "files")] == [0, 1]
+    assert [value(found, "sink_batches_left", sink=sink) for sink in ("hook", "files")] == [1, 0]
+    assert value(found, "sink_dead_letters", sink="hook") == 1
+    assert value(found, "sink_failures_total", sink="files") == 4
+
+
+def test_the_command(hand_home: Home, tmp_path: Path) -> None:
+    printed = run_here("metrics", "--home", hand_home.path)
+    assert printed.code == 0 and value(parsed(printed.out), "batches_total") == 0
+    folder = tmp_path / "textfile"
+    folder.mkdir()
+    assert run_here("metrics", "--home", hand_home.path, "--out", folder / "pststream.prom").code == 0
+    assert [file.name for file in folder.iterdir()] == ["pststream.prom"]
+    assert parsed((folder / "pststream.prom").read_text()).keys() == parsed(printed.out).keys()
+
+
+@pytest.mark.parametrize("argument", ["--out=/nowhere/at/all.prom"])
+def test_a_file_that_cannot_be_written_is_bad_usage(hand_home: Home, argument: str) -> None:
+    assert run_here("metrics", "--home", hand_home.path, argument).code == 2

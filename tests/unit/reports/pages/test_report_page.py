@@ -1,0 +1,170 @@
+"""The page: self-contained, whole with hostile texts, honest about what is not there."""
+
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from pststream import names
+from pststream.reports.pages.report_page import read_report, write_report
+from pststream.reports.reading.samples import PAIRS
+from pststream.state.tables import TABLES
+from tests.unit.reports.page_home import HOSTILE, WORKERS, write_home
+
+
+class Elements(HTMLParser):
+    """Every start tag with its attributes, and every text by the tag that it stands in."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def of(self, class_name: str) -> list[dict[str, str | None]]:
+        return [attrs for _, attrs in self.tags if class_name in (attrs.get("class") or "").split()]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_home(tmp_path_factory.mktemp("page") / "home")
+
+
+@pytest.fixture(scope="module")
+def page(home: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    out = tmp_path_factory.mktemp("out") / "report.html"
+    document = write_report(home, out)
+    assert document["problems"] == []
+    assert document["bytes"] == out.stat().st_size
+    return out.read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def elements(page: str) -> Elements:
+    return Elements(page)
+
+
+def test_totals_are_those_of_the_ledgers(home: Path, tmp_path: Path) -> None:
+    document = write_report(home, tmp_path / "new" / "r.html")
+    assert (document["objects"], document["rejected"], document["batches"]) == (401, 7, 3)
+    assert (document["subscriptions"], document["plan_version"]) == (62, 1)
+
+
+def test_loads_nothing(page: str, elements: Elements) -> None:
+    assert "http://" not in page and "https://" not in page
+    loading = {"src", "href", "srcset", "data", "poster", "action", "xlink:href", "background"}
+    found = [(name, v) for _, attrs in elements.tags for name, v in attrs.items() if name in loading]
+    assert found == [("href", "#at-map")]
+    assert not re.search(r"@import|url\((?!#)", page)
+    assert not {tag for tag, _ in elements.tags} & {"link", "iframe", "object", "embed", "img", "base"}
+
+
+def test_hostile_texts_stay_texts(page: str, elements: Elements) -> None:
+    assert [tag for tag, _ in elements.tags].count("script") == 1
+    assert not any(name.startswith("on") for _, attrs in elements.tags for name in attrs)
+    assert "alert('text')" in "".join(elements.texts)
+    assert "<script>alert" not in page and "<b>odd" not in page
+    assert HOSTILE in "".join(elements.texts)  # as a rejected value
+
+
+def test_only_its_own_script_may_run(elements: Elements) -> None:
+    policy = next(a["content"] for tag, a in elements.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None and "default-src 'none'" in policy and "script-src 'sha256-" in policy
+
+
+def test_map_shows_leaves_workers_objects_and_matches(elements: Elements) -> None:
+    leaves = elements.of("leaf")
+    assert len(leaves) == 2 * WORKERS
+    by_text = elements.of("by-text")
+    tips = [leaf["data-tip"] or "" for leaf in leaves]
+    assert len([leaf for leaf in leaves if leaf in by_text]) == 1
+    assert any("by text" in tip and "coffee" in tip for tip in tips)
+    assert all("Worker" in tip for tip in tips)
+    dots = elements.of("match")
+    assert dots and [dot["tabindex"] for dot in dots].count("0") == 1
+    assert all(dot["role"] == "button" and dot["aria-label"] for dot in dots)
+    assert len((elements.of("objects")[0]["d"] or "").split("M")) > 300
+
+
+def test_each_match_row_has_marked_words_and_a_region(elements: Elements, page: str) -> None:
+    rows = [attrs for tag, attrs in elements.tags if tag == "tr" and (attrs.get("id") or "").startswith("pair-")]
+    assert 0 < len(rows) <= PAIRS
+    assert all((row["data-region"] or "").startswith("M") for row in rows)
+    assert page.count("<mark>") >= len(rows)
+    shown = {number for dot in elements.of("match") for number in (dot["data-rows"] or "").split()}
+    assert shown <= {(row["id"] or "").removeprefix("pair-") for row in rows}
+
+
+def test_balance_batches_and_rejects_are_there(elements: Elements) -> None:
+    text = " ".join(elements.texts)
+    for worker in range(WORKERS):
+        assert f"Worker {worker}" in text
+    for reason in ("late", "out of range", "unreadable time", "unreadable expression"):
+        assert reason in elements.texts
+    assert "Correlation of predicted load and CPU time" in text
+    assert "coffee AND (free OR" in elements.texts
+
+
+def test_empty_home_says_so(tmp_path: Path) -> None:
+    document = write_report(tmp_path / "nothing", tmp_path / "r.html")
+    assert document["objects"] == 0 and document["plan_version"] is None and document["problems"] == []
+    text = " ".join(Elements((tmp_path / "r.html").read_text("utf-8")).texts)
+    assert "holds no objects, subscriptions or plans yet" in text
+    assert "No batch is done yet" in text and "No plan yet" in text
+
+
+def test_home_with_empty_tables_says_so(tmp_path: Path) -> None:
+    for table in TABLES.values():
+        empty = table.schema.empty_table()
+        write_deltalake(tmp_path / "tables" / table.name, empty, partition_by=list(table.partitions) or None)
+    document = write_report(tmp_path, tmp_path / "r.html")
+    assert document["problems"] == []
+    assert "holds no objects" in (tmp_path / "r.html").read_text("utf-8")
+
+
+def test_broken_table_is_named_and_the_rest_shown(home: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(home, broken)
+    for file in (broken / "tables" / names.REJECTS).glob("*.parquet"):
+        file.write_bytes(b"no parquet")
+    shutil.rmtree(broken / "tables" / names.UNIT_LOADS)
+    document = write_report(broken, tmp_path / "r.html")
+    assert document["matches"]
+    assert [problem for problem in document["problems"] if "rejects" in problem]  # type: ignore[attr-defined]
+    assert "Table rejects cannot be read" in (tmp_path / "r.html").read_text("utf-8")
+
+
+def test_plan_with_wrong_units_is_named(home: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(home, broken)
+    shutil.rmtree(broken / "tables" / names.PLAN_UNITS)
+    row = {"plan_version": 1, "unit": 0, "worker": 0, "leaf": 0, "cell_runs": [0, 1], "terms": None,
+           "takes_other_terms": True, "load": 1.0, "objects": 1.0, "subscriptions": 1.0}  # fmt: skip
+    units = pa.Table.from_pylist([row], schema=TABLES[names.PLAN_UNITS].schema)
+    write_deltalake(broken / "tables" / names.PLAN_UNITS, units)
+    document = write_report(broken, tmp_path / "r.html")
+    assert document["plan_version"] is None and document["problems"]
+
+
+def test_pairs_that_were_taken_back_are_not_shown(home: Path, tmp_path: Path) -> None:
+    changed = tmp_path / "changed"
+    shutil.copytree(home, changed)
+    before = read_report(str(changed)).matches
+    path = str(changed / "tables" / names.MATCHES)
+    rows = [
+        {"object_key": (1 << names.ROW_BITS) + i, "object_id": "", "ts": before[0].ts, "batch_id": 9, "retracted": True,
+         "subscription_keys": [(2 << names.ROW_BITS) + s for s in range(100)], "worker": -1, "plan_version": 1}
+        for i in range(500)
+    ]  # fmt: skip
+    write_deltalake(path, pa.Table.from_pylist(rows, schema=TABLES[names.MATCHES].schema), mode="append")
+    assert before and read_report(str(changed)).matches == []

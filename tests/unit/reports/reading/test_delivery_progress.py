@@ -1,0 +1,66 @@
+"""Status of sinks: the row that is furthest, sums of all rows, dead letters that were not replayed."""
+
+from typing import Any
+
+from pststream import names
+from pststream.reports.commands.metrics import metrics
+from pststream.reports.commands.status import render_status, status
+from pststream.state import ledger_tables
+from pststream.state.deliveries import Counts, Progress, bury, count_dead, progress_of, raise_letters, save_progress
+from pststream.state.home import Home
+from tests.unit.reports.commands.homes import add_batch, add_sinks
+
+
+def letter(sink: str, message_id: str) -> dict[str, Any]:
+    return {
+        "sink": sink, "message_id": message_id, "batch_id": 1, "subscription_id": "s", "kind": "matched",
+        "reason": "HTTP status 400", "message": "{}",
+    }  # fmt: skip
+
+
+def test_sinks_at_different_places(hand_home: Home) -> None:
+    add_sinks(hand_home, "slow", "well")
+    for _ in range(5):
+        add_batch(hand_home)
+    add_batch(hand_home, done=False)
+    save_progress(hand_home, "slow", Progress(1, 7, True), Counts(7))
+    save_progress(hand_home, "slow", Progress(3, 2, False, state="down"), Counts(9, 2, 4), "HTTP status 503")
+    save_progress(hand_home, "well", Progress(5, 0, True), Counts(11))
+    bury(hand_home, [letter("slow", "x"), letter("slow", "y"), letter("slow", "x"), letter("well", "z")])
+    raise_letters(hand_home, [letter("well", "z"), letter("slow", "y")])
+
+    slow, well = status(hand_home)["deliveries"]
+    assert (slow["sink"], slow["state"], slow["reason"], slow["batch_id"]) == ("slow", "down", "HTTP status 503", 3)
+    assert (slow["batches_left"], well["batches_left"]) == (3, 0)
+    assert [(sink["delivered"], sink["refused"], sink["failures"]) for sink in (slow, well)] == [(16, 2, 4), (11, 0, 0)]
+    assert (slow["dead"], well["dead"]) == (1, 0) == (count_dead(hand_home, "slow"), count_dead(hand_home, "well"))
+    text = render_status(status(hand_home))
+    assert "slow: down (HTTP status 503" in text and "3 batches behind, 1 dead letters" in text
+    assert ledger_tables.read(hand_home, names.DEAD_LETTERS).num_rows == 6
+
+
+def test_the_row_that_is_furthest_counts(hand_home: Home) -> None:
+    """Whatever a clock said: places only grow."""
+    for place in (Progress(2, 5, False), Progress(1, 9, True), Progress(2, 5, True), Progress(2, 4, False)):
+        save_progress(hand_home, "a", place, Counts())
+    assert progress_of(hand_home, "a") == Progress(2, 5, True)
+    assert progress_of(hand_home, "b") == Progress()
+    assert status(hand_home)["deliveries"][0]["batch_id"] == 2
+
+
+def test_a_sink_that_the_settings_name_no_more(hand_home: Home) -> None:
+    """It is not down: nobody wants it to be told."""
+    add_sinks(hand_home, "kept")
+    for _ in range(3):
+        add_batch(hand_home)
+    for sink in ("kept", "given-up"):
+        save_progress(hand_home, sink, Progress(1, 0, True, state="down"), Counts(3), "HTTP status 410")
+    gone, kept = status(hand_home)["deliveries"]
+    assert (gone["sink"], gone["state"], gone["batches_left"], gone["delivered"]) == ("given-up", "removed", 0, 3)
+    assert (kept["state"], kept["batches_left"]) == ("down", 2)
+    text = metrics(hand_home)
+    assert 'sink_up{sink="kept"} 0' in text and "given-up" not in text
+
+
+def test_no_sink(hand_home: Home) -> None:
+    assert status(hand_home)["deliveries"] == []

@@ -1,0 +1,292 @@
+"""Locks of a home in a bucket: one holder, and none that was taken for dead commits afterwards.
+
+Processes hold the home on a real server, and are stopped and killed.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from pststream import names
+from pststream.delta_tables import open_table
+from pststream.errors import HomeBusy, RetryableError
+from pststream.state import home as homes
+from pststream.state import ledger_tables
+from pststream.state.home import Home
+from pststream.state.locking import fencing, lease
+from pststream.state.slices import Slice
+from pststream.state.tables import TABLES
+from pststream.storage.small_files import BucketFiles
+from tests.bad_store import BadStore
+from tests.bucket_home import store_on_loopback, use
+
+ROOT = Path(__file__).parents[4]
+SECONDS = 2.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[BadStore]:
+    with store_on_loopback() as store:
+        yield store
+
+
+@pytest.fixture
+def home(server: BadStore, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A home of one table, so that a fence costs one commit."""
+    server.well()
+    found = Home(use(server.url, monkeypatch))
+    monkeypatch.setattr(lease, "LEASE_SECONDS", SECONDS)
+    monkeypatch.setattr(lease, "RENEW_SECONDS", SECONDS / 4)
+    monkeypatch.setattr(lease, "MARGIN_SECONDS", 1.0)
+    for module in (fencing, homes):
+        monkeypatch.setattr(module, "TABLES", {names.VOCABULARY: TABLES[names.VOCABULARY]})
+    found.init()
+    return found
+
+
+def append(home: Home, text: str) -> None:
+    ledger_tables.append(home, names.VOCABULARY, [{"plan_version": 1, "term_id": 1, "term": text}])
+
+
+def append_soon(home: Home, text: str) -> None:
+    """Append as soon as the lease is back: a renewal may be late on a busy machine."""
+    for _ in range(600):
+        try:
+            append(home, text)
+            return
+        except RetryableError:
+            time.sleep(0.1)
+    raise AssertionError("the lease does not come back")
+
+
+def terms(home: Home) -> list[str]:
+    return sorted(ledger_tables.read(home, names.VOCABULARY).column("term").to_pylist())
+
+
+class Holder:
+    """Another process (tests/lease_holder.py) that has reached its point."""
+
+    def __init__(self, home: Home, point: str) -> None:
+        command = [sys.executable, "-m", "tests.lease_holder", home.path, point, str(SECONDS)]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
+        assert self._line() == point
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def go_on(self) -> str:
+        """Let it go on; its last word."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return self._line()
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+@contextmanager
+def holder(home: Home, point: str) -> Iterator[Holder]:
+    process = Holder(home, point)
+    try:
+        yield process
+    finally:
+        process.end()
+
+
+def taken_over(home: Home) -> None:
+    """Hold the home as soon as it can be had, and append a row."""
+    for _ in range(200):
+        try:
+            with home.locked():
+                append(home, "of the second")
+                return
+        except HomeBusy:
+            time.sleep(0.1)
+    raise AssertionError("the lease does not lapse")
+
+
+def test_one_holder_at_a_time(home: Home) -> None:
+    with home.locked():
+        with pytest.raises(HomeBusy, match=rf"process {os.getpid()}"), Home(home.path).locked():
+            pass
+        with home.locked("deliver-a"):
+            append(home, "tea")
+    with home.locked():
+        append(home, "tea")
+    version = BucketFiles(home.path).version(".lock")
+    assert version is not None and b'"number": 2' in version.content and b"token" not in version.content
+    assert open_table(home.table(names.VOCABULARY)).transaction_version(".lock") == 2
+
+
+def test_a_holder_that_works_longer_than_the_lease_keeps_it(home: Home) -> None:
+    with home.locked():
+        time.sleep(2 * SECONDS)
+        with pytest.raises(HomeBusy), Home(home.path).locked():
+            pass
+        append(home, "tea")
+    assert terms(home) == ["tea"]
+
+
+@pytest.mark.parametrize("point", ["held", "checked", "blind"])
+def test_a_holder_that_stood_still_commits_no_more(home: Home, point: str) -> None:
+    with holder(home, point) as first:
+        first.signal(signal.SIGSTOP)
+        taken_over(home)
+        first.signal(signal.SIGCONT)
+        assert first.go_on().startswith("RetryableError")
+    assert terms(home) == ["of the second"]
+    with home.locked():
+        append(home, "of the third")
+
+
+def test_a_holder_that_goes_on_in_time_commits(home: Home) -> None:
+    with holder(home, "checked") as first:
+        first.signal(signal.SIGSTOP)
+        with pytest.raises(HomeBusy, match="lease_holder"), home.locked():
+            pass
+        first.signal(signal.SIGCONT)
+        assert first.go_on() == "committed"
+    assert terms(home) == ["of the first"]
+
+
+def test_a_killed_holder_of_this_machine_is_followed_at_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "LEASE_SECONDS", 3600.0)
+    with holder(home, "held") as first:
+        first.signal(signal.SIGKILL)
+        first.end()
+        taken_over(home)
+    assert terms(home) == ["of the second"]
+
+
+def test_a_fence_that_fails_is_left_to_the_next(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    with holder(home, "held") as first:
+        first.signal(signal.SIGSTOP)
+        with monkeypatch.context() as patch:
+            patch.setattr("pststream.state.locking.fencing.open_table", lambda address: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                taken_over(home)
+        taken_over(home)
+        first.signal(signal.SIGCONT)
+        assert first.go_on().startswith("RetryableError")
+    assert terms(home) == ["of the second"]
+
+
+def test_a_store_that_does_not_answer_costs_the_lease(home: Home, server: BadStore) -> None:
+    with pytest.raises(RetryableError, match="lost its lock"), home.locked():
+        server.fault = lambda method, target: 503 if method == "PUT" and ".lock" in target else None
+        time.sleep(1.5 * SECONDS)
+        append(home, "tea")
+    assert terms(home) == []
+
+
+def test_an_answer_that_is_lost_costs_nothing(home: Home, server: BadStore) -> None:
+    """A conditional write that was done, and whose answer broke off, is met again by its own repetition."""
+    lost = iter(["cut", None] * 3)
+    server.fault = lambda method, target: next(lost, None) if method == "PUT" and ".lock" in target else None
+    with home.locked():
+        time.sleep(SECONDS)
+        append(home, "tea")
+    assert terms(home) == ["tea"]
+
+
+def test_a_renewal_whose_answers_are_all_lost_costs_nothing(home: Home, server: BadStore) -> None:
+    """The next one meets what it has written, and goes on from there."""
+    writes = []
+
+    def lose(method: str, target: str) -> str | None:
+        if method == "PUT" and ".lock" in target:
+            writes.append(time.monotonic())
+        return "cut" if writes and ".lock" in target and time.monotonic() < writes[0] + SECONDS / 2 else None
+
+    with home.locked():
+        server.fault = lose
+        time.sleep(1.5 * SECONDS)
+        append_soon(home, "tea")
+    assert len(writes) > 2 and terms(home) == ["tea"]
+
+
+def test_a_lock_comes_back_unless_another_has_taken_it(home: Home, server: BadStore) -> None:
+    with home.locked():
+        server.fault = lambda method, target: 503 if method == "PUT" and ".lock" in target else None
+        time.sleep(1.5 * SECONDS)
+        server.well()
+        append_soon(home, "tea")
+        assert not home.has_lost_a_lock()
+        lock = BucketFiles(home.path)
+        lock.write(".lock", lock.read(".lock").replace(b'"token"', b'"another"'))
+        until = time.monotonic() + 60
+        while not home.has_lost_a_lock() and time.monotonic() < until:
+            time.sleep(0.1)
+        with pytest.raises(RetryableError, match="lost its lock"):
+            append(home, "tea")
+
+
+def test_a_home_that_was_copied_here_is_written_to(home: Home, server: BadStore) -> None:
+    """Its tables know the numbers of the holders where it was; no lock tells them here."""
+    for _ in range(3):
+        with home.locked():
+            append(home, "tea")
+    files, copy = BucketFiles(home.path), Home(f"{home.path}-copy")
+    for name in files.names("tables"):
+        BucketFiles(copy.path).write(name, files.read(name))
+    with copy.locked():
+        append(copy, "coffee")
+    assert terms(copy) == ["coffee", "tea", "tea", "tea"]
+    assert open_table(copy.table(names.VOCABULARY)).transaction_version(".lock") == 4
+
+
+def test_beside_a_runner_the_home_is_waited_for(home: Home) -> None:
+    holding, waited = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with Home(home.path).locked():
+            holding.set()
+            waited.wait(1.0)
+
+    with holder(home, "runner"):
+        thread = threading.Thread(target=work)
+        thread.start()
+        holding.wait()
+        with home.locked():
+            append(home, "tea")
+        thread.join()
+    assert terms(home) == ["tea"]
+
+
+def test_rows_that_come_while_files_are_joined_stay(
+    home: Home, server: BadStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.server)  # a proxy in this process could not answer Arrow's writer
+    for text in "abc":
+        append(home, text)
+    read = ledger_tables.read_slices
+
+    def reading(slices: list[Slice], columns: list[str]) -> Iterator[pa.RecordBatch]:
+        append(Home(home.path), "d")
+        return read(slices, columns)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger_tables, "read_slices", reading)
+        ledger_tables.compact(home, names.VOCABULARY)
+    assert len(open_table(home.table(names.VOCABULARY)).file_uris()) == 2
+    assert terms(home) == ["a", "b", "c", "d"]
+    assert ledger_tables.read(home, names.VOCABULARY, filters=[("term", "=", "b")]).num_rows == 1

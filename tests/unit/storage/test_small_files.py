@@ -1,0 +1,141 @@
+"""One contract for small files, in a folder and in a bucket of a real server."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pststream.errors import PstError, RetryableError, UsageError
+from pststream.storage import aws
+from pststream.storage.addresses import normal
+from pststream.storage.small_files import BucketFiles, Files, files_at
+from tests.bad_store import BUCKET, BadStore, is_body
+from tests.bucket_home import store_on_loopback, use
+from tests.moto_process import CREDENTIALS, free_port
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[BadStore]:
+    with store_on_loopback() as store:
+        yield store
+
+
+@pytest.fixture
+def address(server: BadStore, monkeypatch: pytest.MonkeyPatch) -> str:
+    server.well()
+    return use(server.url, monkeypatch)
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+    return files_at(str(tmp_path / "root") if request.param == "folder" else request.getfixturevalue("address"))
+
+
+def test_what_is_written_is_read(files: Files, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        files.read("a.json")
+    assert files.names() == [] and not files.exists("a.json")
+    files.write("a.json", b"1")
+    files.write("a.json", b"2")
+    files.write("held/1/b ü.csv", b"b")
+    assert files.read("a.json") == b"2" and files.exists("held/1/b ü.csv") and not files.exists("held")
+    assert files.names() == ["a.json", "held/1/b ü.csv"] and files.names("held") == ["held/1/b ü.csv"]
+    (part := tmp_path / "part").write_bytes(b"c")
+    files.upload("held/2/c", part)
+    files.download("held/2/c", tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == b"c"
+    with pytest.raises(FileNotFoundError):
+        files.download("held/3", tmp_path / "copy")
+    files.delete(["held/1/b ü.csv", "held/2/c", "never/there"])
+    files.delete([])
+    assert files.names() == ["a.json"] and files.names("held") == []
+
+
+def test_of_two_writers_on_a_condition_one_wins(address: str) -> None:
+    files = BucketFiles(address)
+    etag = files.write_if("lock", b"first", None)
+    assert etag and files.write_if("lock", b"second", None) is None
+    assert files.write_if("absent", b"", etag) is None
+    won: list[int] = []
+
+    def replace(number: int) -> None:
+        if files.write_if("lock", f"next {number}".encode(), etag):
+            won.append(number)
+
+    threads = [threading.Thread(target=replace, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    version = files.version("lock")
+    assert len(won) == 1 and version is not None and version.content == f"next {won[0]}".encode()
+    assert 0 <= version.age < 30
+
+
+def test_a_body_that_breaks_off_is_asked_for_again(server: BadStore, address: str) -> None:
+    files, faults = files_at(address), iter(["cut", "cut"])
+    files.write("a", b"12345678")
+    server.fault = lambda *request: next(faults, None) if is_body(*request) else None
+    assert files.read("a") == b"12345678"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [("s3a://b1/x/", "s3://b1/x"), ("s3://b1", "s3://b1"), ("s3://b1/", "s3://b1"), ("/a/b", "/a/b")],
+)
+def test_one_spelling(given: str, told: str) -> None:
+    assert normal(given) == told
+
+
+@pytest.mark.parametrize("given", ["s3://", "s3:///x", "s3://b1//x", "s3://b1/../x", "s3a://b1/./x"])
+def test_no_place_in_a_bucket(given: str) -> None:
+    with pytest.raises(UsageError):
+        normal(given)
+
+
+def refusal(address: str) -> PstError:
+    with pytest.raises(PstError) as found:
+        files_at(address).read("home.json")
+        aws.found(address)
+    told = str(found.value)
+    assert found.value.hint and not [secret for secret in CREDENTIALS.values() if len(secret) > 12 and secret in told]
+    return found.value
+
+
+def test_what_is_wrong_is_told(server: BadStore, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "no such bucket" in str(refusal("s3://no-such-bucket/x"))
+    server.fault = lambda *request: 403
+    assert "s3:PutObject" in refusal(address).hint
+    server.fault = lambda *request: 503
+    assert isinstance(refusal(address), RetryableError)
+    server.well()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
+    assert isinstance(refusal(address), RetryableError)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://192.0.2.1:1")
+    with pytest.raises(UsageError, match="plain HTTP to another machine"):
+        aws.found(address)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, "/nonexistent")
+    for refused in (files_at(address).names, lambda: aws.found(address)):
+        with pytest.raises(UsageError, match="no credentials"):
+            refused()
+
+
+def test_a_profile_is_enough(server: BadStore, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow and delta-rs are given what boto3 has found, wherever that was: here all of it in a profile."""
+    lines = [f"endpoint_url = {server.url}", "region = eu-north-1"]
+    lines += [f"{name.lower()} = {CREDENTIALS[name]}" for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")]
+    (tmp_path / "config").write_text("\n".join(["[profile mine]", *lines]) + "\n")
+    for name in ("AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_PROFILE", "mine")
+    found = aws.found(address)
+    assert (found.endpoint, found.region) == (server.url, "eu-north-1")
+    assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in repr(found)
+    files_at(address).write("a", b"1")
+    assert files_at(address).names() == ["a"] and address.startswith(f"s3://{BUCKET}/")
