@@ -264,7 +264,7 @@ _TABLES = (
     ),
     Table(
         names.MATCHES,
-        "a row for each object, worker and batch with a match; see pipeline/engine/pairs_view.py for the view of pairs",
+        "a row for each object, worker and batch with a match; pipeline/engine/pairs_view.py has the view of pairs",
         (
             Column("object_key", pa.int64(), "see objects"),
             Column("object_id", pa.string(), "as published"),
