@@ -1,15 +1,23 @@
-"""What a step says while it works, for people and for programs."""
+"""Progress messages: the function that steps log with, and a message with fields for JSON logs."""
 
+from collections.abc import Callable
 from typing import Any
 
+Progress = Callable[[str], None]
+"""Logs one message of a running step, a text or a LogMessage."""
 
-class Note(str):
-    """A text, and fields that go beside it where a log is JSON: batch_id, step, level (else info)."""
+
+def no_progress(message: str) -> None:
+    """Log nothing."""
+
+
+class LogMessage(str):
+    """A text with fields that a JSON log carries beside it: batch_id, step, level (default info)."""
 
     fields: dict[str, Any]
 
-    def __new__(cls, text: str, **fields: Any) -> "Note":
-        """A text with fields."""
-        note = super().__new__(cls, text)
-        note.fields = fields
-        return note
+    def __new__(cls, text: str, **fields: Any) -> "LogMessage":
+        """Make a message of a text and its fields."""
+        message = super().__new__(cls, text)
+        message.fields = fields
+        return message

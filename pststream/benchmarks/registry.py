@@ -28,9 +28,8 @@ from pststream.benchmarks.scenarios import (
     steady_state,
     year,
 )
+from pststream.progress import Progress
 from pststream.settings import Settings
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)

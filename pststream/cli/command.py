@@ -1,11 +1,12 @@
 """What a command is given, and what it answers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pststream.errors import UsageError
+from pststream.progress import Progress
 from pststream.settings import Settings
 from pststream.state.home import Home
 
@@ -27,7 +28,7 @@ class Context:
 
     home: Home
     settings: Settings
-    say: Callable[[str], None]
+    say: Progress
 
 
 def check_out(out: str | Path | None, option: str = "--out", folder_is_made: bool = False) -> None:

@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 
 from pststream.escape_text import plain
-from pststream.progress import Note
+from pststream.progress import LogMessage
 
 
 class Lines:
@@ -29,7 +29,7 @@ class Lines:
 
     def fail(self, message: str) -> None:
         """The error that ends it."""
-        self._write(f"pststream: {message}", Note(message, level="error"))
+        self._write(f"pststream: {message}", LogMessage(message, level="error"))
 
     def _write(self, text: str, note: str) -> None:
         with suppress(OSError):  # a disk that is full: what is said must not end what is done

@@ -1,7 +1,6 @@
 """Selecting cells for migration: how long it takes, and what the four methods' choices cost on the same cells."""
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +18,7 @@ from pststream.errors import UsageError
 from pststream.generator.paper_subscriptions import QueryStyle
 from pststream.generator.synthetic_arrays import synthetic_objects, synthetic_subscriptions, term_ids
 from pststream.partitioning.registry import make_plan
+from pststream.progress import Progress
 from pststream.samples.posting_reads import sample_with_reads
 from pststream.settings import Settings
 
@@ -36,7 +36,7 @@ SHARES = (0.02, 0.1)
 RANDOM_TRIALS = 300
 
 
-def run_select(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+def run_select(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Milliseconds to select a fifth of the load, by number of cells; None where a method refuses."""
     rng = np.random.default_rng([seed, 5])
     figures: dict[str, Any] = {}
@@ -63,7 +63,7 @@ def _milliseconds(method: str, loads: np.ndarray, sizes: np.ndarray) -> float | 
     return round(float(np.median(times[1:] or times)) * 1e3, 3)
 
 
-def run_cost(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+def run_cost(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Subscriptions that each method moves, over what DP moves, on the cells of workers (by what they cost, and by the
     paper's Definition 3, pairs), on the blocks of cells that adjustment moves, and on random ones.
     """

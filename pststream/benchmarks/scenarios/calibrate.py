@@ -9,7 +9,6 @@ OR and by AND, as with either alone matches are a fixed part of the postings, an
 
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from pststream.generator.synthetic_arrays import synthetic_objects, synthetic_su
 from pststream.matching.deletions import build_deletions, deleted_pieces, merge_deletions
 from pststream.matching.segments import build_segment
 from pststream.pipeline.comparing.planner_trial import Trial
+from pststream.progress import Progress
 from pststream.settings import Settings
 
 SIZES = {"small": (50_000, 50_000), "full": (1_000_000, 500_000)}
@@ -40,7 +40,7 @@ LEAST_SHARE = 1 / 64
 """Of a match that a posting costs at least: as the sample counts a match in postings, it may not be nothing."""
 
 
-def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """The settings `cost_*`, and how well such tell the load of workers that they were not fitted to: those of each
     workload and plan are told by constants that were fitted to all the others.
     """
@@ -73,9 +73,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], Non
     }
 
 
-def _tried(
-    scale: str, seed: int, style: QueryStyle, settings: Settings, progress: Callable[[str], None]
-) -> list[Trial]:
+def _tried(scale: str, seed: int, style: QueryStyle, settings: Settings, progress: Progress) -> list[Trial]:
     """The same objects matched under each of PLANS, round after round."""
     subscriptions, objects = SIZES[scale]
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:

@@ -1,7 +1,6 @@
 """Drift: the tastes of a tenth of the regions switch every interval (Q3); with load adjustment and without it."""
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from pststream.generator.paper_subscriptions import QueryStyle
 from pststream.pipeline.adjusting.balance import balance
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.upkeep.maintain import maintain
+from pststream.progress import Progress
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 
@@ -28,7 +28,7 @@ STYLE = QueryStyle("q3")
 LATENESS_SECONDS = 600
 
 
-def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Throughput of all workers (tuples over the slowest one's CPU seconds) and imbalance, over the whole run; and
     of each course `gain_if_even`, what would be gained if no worker ever had more to do than another.
 
@@ -64,9 +64,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], Non
     return {"figures": figures, "floor": {}, "targets": targets}
 
 
-def _course(
-    bench: BenchHome, settings: Settings, scale: str, adjust: bool, progress: Callable[[str], None]
-) -> dict[str, Any]:
+def _course(bench: BenchHome, settings: Settings, scale: str, adjust: bool, progress: Progress) -> dict[str, Any]:
     subscriptions, intervals = SIZES[scale]
     bench.add_subscriptions(subscriptions, STYLE)
     bench.add_objects(subscriptions)

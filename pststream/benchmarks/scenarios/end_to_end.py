@@ -3,7 +3,6 @@
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
 from typing import Any
 
 from pststream.benchmarks.support.baseline_jobs import run_floor, run_spark_floor
@@ -12,6 +11,7 @@ from pststream.benchmarks.support.memory import MemoryWatch
 from pststream.benchmarks.support.targets import at_least, at_most
 from pststream.generator.paper_subscriptions import QueryStyle
 from pststream.pipeline.batch.micro_batch import match
+from pststream.progress import Progress
 from pststream.settings import Settings
 from pststream.state.index_files import index_files
 from pststream.state.plans import current_version
@@ -22,7 +22,7 @@ STYLES = {"few": QueryStyle(frequent_share=0.06), "many": QueryStyle(frequent_sh
 """The paper's Q1 with fewer frequent keywords, for about 10 and about 100 matches an object at full size."""
 
 
-def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Objects/s of warm batches, and their time over that of the floor; for few and many matches an object."""
     figures: dict[str, float] = {}
     floor: dict[str, float] = {}
@@ -44,14 +44,14 @@ def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], Non
 
 
 def _measure(
-    style: QueryStyle, scale: str, seed: int, settings: Settings, progress: Callable[[str], None]
+    style: QueryStyle, scale: str, seed: int, settings: Settings, progress: Progress
 ) -> tuple[dict[str, float], dict[str, float]]:
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
         return _measure_in(folder, style, scale, seed, settings, progress)
 
 
 def _measure_in(
-    folder: str, style: QueryStyle, scale: str, seed: int, settings: Settings, progress: Callable[[str], None]
+    folder: str, style: QueryStyle, scale: str, seed: int, settings: Settings, progress: Progress
 ) -> tuple[dict[str, float], dict[str, float]]:
     subscriptions, objects = SIZES[scale]
     bench = BenchHome(f"{folder}/home", seed, progress)

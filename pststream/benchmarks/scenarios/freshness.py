@@ -25,6 +25,7 @@ from pststream.names import HEARTBEAT
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.engine.spark_session import stop_spark
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
+from pststream.progress import Progress
 from pststream.reports.pages import airflow_site
 from pststream.settings import Settings
 from pststream.state.home import Home
@@ -42,8 +43,6 @@ WARM_FILES = 10
 
 PATIENCE = 900.0
 WATCHER = "from pststream.cli.main import entry; entry()"
-
-Progress = Callable[[str], None]
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:

@@ -1,11 +1,11 @@
 """How time and memory grow with the number of subscriptions, at an even number of matches an object."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from pststream.benchmarks.scenarios.kernel import measure
 from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.progress import Progress
 from pststream.settings import Settings
 
 FULL = (500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000)
@@ -17,7 +17,7 @@ RARE, FREQUENT = 0.32, 35.4
 """Matches an object that a million subscriptions of rare keywords give, and further ones if all are frequent."""
 
 
-def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Microseconds an object and bytes a subscription at each size, and beside them the growth of the logarithm."""
     sizes = FULL if scale == "full" else SMALL
     figures: dict[str, float] = {}

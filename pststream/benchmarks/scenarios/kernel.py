@@ -1,7 +1,6 @@
 """The matching kernel alone, on one core: arrays in, arrays out."""
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from pststream.generator.paper_subscriptions import QueryStyle
 from pststream.generator.synthetic_arrays import synthetic_objects, synthetic_subscriptions
 from pststream.matching.matcher import match_objects, probe_of
 from pststream.matching.segments import build_segment
+from pststream.progress import Progress
 from pststream.settings import Settings
 
 OBJECTS = 200_000
@@ -24,7 +24,7 @@ CASES = {
 """Subscriptions, how they are drawn, and the target in objects/s."""
 
 
-def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Objects/s of AND subscriptions, and of AND/OR ones in CNF; `small` has a tenth of the subscriptions."""
     figures: dict[str, float] = {}
     targets = {}
@@ -37,7 +37,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], Non
     return {"figures": figures, "floor": {}, "targets": targets}
 
 
-def measure(count: int, style: QueryStyle, seed: int, progress: Callable[[str], None]) -> dict[str, float]:
+def measure(count: int, style: QueryStyle, seed: int, progress: Progress) -> dict[str, float]:
     """Figures for `count` subscriptions and OBJECTS objects in one segment; the median of RUNS, by CPU time."""
     objects = synthetic_objects(OBJECTS, seed)
     subscriptions = synthetic_subscriptions(count, seed, objects, style)

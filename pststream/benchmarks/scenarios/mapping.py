@@ -1,7 +1,6 @@
 """Which worker takes over which part of a new plan: what moves by each mapping, on the same repartition."""
 
 import tempfile
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from pststream.generator.paper_subscriptions import QueryStyle
 from pststream.generator.synthetic_arrays import synthetic_objects, synthetic_subscriptions
 from pststream.matching.segments import COLUMNS
 from pststream.partitioning.registry import make_plan
+from pststream.progress import Progress
 from pststream.settings import Settings
 from pststream.state.data_files import FileWriter
 
@@ -24,7 +24,7 @@ PLANNERS = ("kd_tree", "hypergraph")
 BEFORE, AFTER = QueryStyle("q1", frequent_share=0.3), QueryStyle("q2", frequent_share=0.3)
 
 
-def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Bytes of `worker_index` that move when the plan for Q1 gives way to one for Q2, by each mapping and planner.
 
     The subscriptions are those of Q2: the ones that are there when the new plan is made. A piece moves to each worker

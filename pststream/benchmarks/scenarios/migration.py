@@ -1,7 +1,6 @@
 """Carrying migrations out: time by the part of the subscriptions that moves, and the batches before and after."""
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from pststream.pipeline.adjusting.proposal import Decision, Proposal, digest_of,
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan import plan
+from pststream.progress import Progress
 from pststream.samples.raster_ranges import cell_ranges
 from pststream.settings import Settings
 from pststream.state.plans import current_version, load_plan
@@ -31,7 +31,7 @@ BATCHES = 3
 """Batches measured before and after each migration."""
 
 
-def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Seconds to move about 1%, then 2%, then 4% of the subscriptions from worker 0 to 1, and of batches around it."""
     subscriptions, objects = SIZES[scale]
     figures: dict[str, Any] = {"subscriptions": subscriptions}

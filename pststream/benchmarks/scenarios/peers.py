@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from pststream.generator.synthetic_arrays import SyntheticObjects, synthetic_obj
 from pststream.matching.matcher import match_objects, probe_of
 from pststream.matching.segments import build_segment
 from pststream.pipeline.batch.micro_batch import match
+from pststream.progress import Progress
 from pststream.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ class Answer:
     key_sums: np.ndarray
 
 
-def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Objects/s of the kernel, of the whole job and of each peer; a peer with other matches is an error."""
     objects = synthetic_objects(OBJECTS, seed)
     subscriptions = synthetic_subscriptions(SUBSCRIPTIONS[scale], seed, objects, STYLE)

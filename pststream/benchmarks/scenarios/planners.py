@@ -3,7 +3,7 @@
 """
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from pststream.benchmarks.support.targets import at_least
 from pststream.generator.paper_subscriptions import QueryStyle
 from pststream.pipeline.comparing.compare_planners import compare
 from pststream.pipeline.comparing.planner_trial import correlation
+from pststream.progress import Progress
 from pststream.settings import Settings
 
 SIZES = {"small": (50_000, 50_000), "full": (1_000_000, 500_000)}
@@ -32,8 +33,6 @@ WORKLOADS = {
 
 TOLD = ("throughput", "load_total", "max_seconds", "imbalance", "copies", "subscriptions_stored", "dispatch_seconds",
         "dispatch_bytes", "seconds", "model_correlation")  # fmt: skip
-
-Progress = Callable[[str], None]
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:

@@ -6,9 +6,10 @@ The planners that divide by text are left to the benchmark `planners`, where the
 import tempfile
 from typing import Any
 
-from pststream.benchmarks.scenarios.planners import ROUNDS, WORKERS, WORKLOADS, Progress, measured
+from pststream.benchmarks.scenarios.planners import ROUNDS, WORKERS, WORKLOADS, measured
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.targets import at_least
+from pststream.progress import Progress
 from pststream.settings import Settings
 
 SIZES = {"small": ((50_000,), 50_000), "full": ((5_000_000, 10_000_000), 1_000_000)}

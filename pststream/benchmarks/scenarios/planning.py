@@ -16,6 +16,7 @@ from pststream.kernels.planning.shares import share_parts
 from pststream.partitioning.rectangle_cuts import Rectangle
 from pststream.partitioning.registry import PLANNERS, make_plan
 from pststream.partitioning.tree_nodes import LeafNode, merge
+from pststream.progress import Progress
 from pststream.settings import Settings
 
 SIZES = {"small": (5_000, 5_000, 1_000), "full": (1_000_000, 1_000_000, 10_000)}
@@ -25,7 +26,7 @@ STYLE = QueryStyle("q3", frequent_share=0.3)
 WORKERS = 8
 
 
-def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Seconds of each planner, this process's greatest memory, and seconds of the dynamic programme and the merge."""
     objects, subscriptions, nodes = SIZES[scale]
     sample, cost = sample_of(objects, subscriptions, seed, STYLE), CostModel.of(settings)

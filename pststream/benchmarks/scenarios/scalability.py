@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from pststream.benchmarks.scenarios.planners import ROUNDS, SIZES, WORKLOADS, Progress
+from pststream.benchmarks.scenarios.planners import ROUNDS, SIZES, WORKLOADS
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.pipeline.comparing.compare_planners import compare
+from pststream.progress import Progress
 from pststream.settings import Settings
 
 WORKLOAD = "q3"

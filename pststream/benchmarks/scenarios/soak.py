@@ -2,7 +2,6 @@
 
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from pststream.delta_tables import open_table
 from pststream.generator.paper_subscriptions import QueryStyle
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.upkeep.maintain import maintain
+from pststream.progress import Progress
 from pststream.settings import Settings
 from pststream.state.data_files import data_files
 from pststream.state.home import LOG_KEPT, Home
@@ -41,7 +41,7 @@ LOGS_KEPT = "interval 1 minutes"
 """Entries of Delta's logs, which a home keeps for an hour or a day: longer than the run."""
 
 
-def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Of the middle fifth and of the last: seconds a batch, and at their ends memory, files and bytes."""
     subscriptions, batches = SIZES[scale]
     chosen = replace(settings, lateness_seconds=LATENESS_SECONDS, retention_days=0)

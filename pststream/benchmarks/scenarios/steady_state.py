@@ -3,13 +3,13 @@
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
 from typing import Any
 
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.targets import at_most
 from pststream.generator.paper_subscriptions import QueryStyle
 from pststream.pipeline.batch.micro_batch import match
+from pststream.progress import Progress
 from pststream.settings import Settings
 from pststream.state.index_files import index_files
 from pststream.state.plans import current_version
@@ -18,7 +18,7 @@ SIZES = {"small": (50_000, 8), "full": (5_000_000, 50)}
 OBJECTS, INSERTIONS, DELETIONS = 10_000, 1_000, 1_000
 
 
-def run(scale: str, seed: int, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Seconds a batch, and whether they stay flat; files are merged when a worker has too many."""
     subscriptions, batches = SIZES[scale]
     style = QueryStyle(frequent_share=0.12)

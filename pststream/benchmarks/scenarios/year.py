@@ -20,6 +20,7 @@ from pststream.benchmarks.support.targets import at_most
 from pststream.generator.paper_subscriptions import QueryStyle
 from pststream.names import ROW_BITS
 from pststream.pipeline.batch.micro_batch import match
+from pststream.progress import Progress
 from pststream.reports.commands.status import status
 from pststream.reports.pages.airflow_data import read_live
 from pststream.settings import Settings
@@ -38,8 +39,6 @@ SINK = "year"
 SLOWER = 1.2
 LOOK_SECONDS = 2.0
 """What a batch may take of that in a young home, and what the page's reading of the home may take."""
-
-Progress = Callable[[str], None]
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:

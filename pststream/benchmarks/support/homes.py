@@ -1,7 +1,7 @@
 """Homes filled with synthetic logs, written straight into the tables as ingest would leave them."""
 
 import datetime as dt
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from pststream.generator.synthetic_arrays import (
     synthetic_subscriptions,
     term_ids,
 )
+from pststream.progress import Progress
 from pststream.state import ledger_tables
 from pststream.state.data_files import ROW_GROUP, FileWriter, commit
 from pststream.state.home import Home
@@ -30,7 +31,7 @@ CHUNK = 500_000
 class BenchHome:
     """A home whose logs grow by synthetic files; object times rise by a millisecond each."""
 
-    def __init__(self, path: str, seed: int, progress: Callable[[str], None]) -> None:
+    def __init__(self, path: str, seed: int, progress: Progress) -> None:
         self.home = Home(path)
         self.home.init()
         self.seed = seed

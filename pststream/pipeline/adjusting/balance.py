@@ -7,7 +7,6 @@ in `migrations` and `plan_units` are written first; the row in `plans` switches.
 
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from pststream.pipeline.adjusting.proposal import (
 )
 from pststream.pipeline.adjusting.two_plans import next_step
 from pststream.pipeline.engine.task_context import work_of
+from pststream.progress import Progress, no_progress
 from pststream.reports.pages.adjustment_page import write_adjustment
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -43,8 +43,6 @@ from pststream.state.plans import (
     save_units,
 )
 
-Progress = Callable[[str], None]
-
 
 def balance(
     home: Home,
@@ -55,7 +53,7 @@ def balance(
     dry_run: bool = False,
     proposal: Path | None = None,
     page: Path | None = None,
-    progress: Progress = lambda _: None,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Adjust the plan: `local` moves cells; `global` makes a new partitioning for the subscriptions to come, and once
     few are left under the old one retires that; `retire` does so at once; `undo` takes the last adjustment back.

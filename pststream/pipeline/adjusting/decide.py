@@ -1,6 +1,5 @@
 """What load adjustment would do, and why: decided on the measured balance and a sample of what is recent."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -17,11 +16,10 @@ from pststream.pipeline.adjusting.measured_loads import Balance, measured_balanc
 from pststream.pipeline.adjusting.proposal import Decision
 from pststream.pipeline.adjusting.two_plans import loads_of, parted, taken_back
 from pststream.pipeline.planning.draw_sample import draw_sample
+from pststream.progress import Progress
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.plans import load_plan, load_ranking, plan_row, retiring_plan
-
-Progress = Callable[[str], None]
 
 
 def _recent(home: Home, settings: Settings, version: int, measured: Balance) -> tuple[WorkloadSample, CostModel]:

@@ -7,7 +7,6 @@ batch's rows once. So any step may be killed and run again.
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -24,7 +23,7 @@ from pststream.pipeline.engine.task_context import Work, work_of
 from pststream.pipeline.index.build_index import apply_requests
 from pststream.pipeline.index.compact_index import merge_small_files
 from pststream.pipeline.planning.plan import new_plan
-from pststream.progress import Note
+from pststream.progress import LogMessage, Progress, no_progress
 from pststream.reports.reading.ledgers import step_seconds
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -36,7 +35,6 @@ from pststream.state.ledger import Ledger
 from pststream.state.plans import current_version
 from pststream.state.slices import Range, tasks_of
 
-Progress = Callable[[str], None]
 COMPACT_EVERY = 8
 """The small files of the ledgers are joined after so many batches."""
 
@@ -61,7 +59,7 @@ def match(
     *,
     max_objects: int | None = None,
     one: bool = False,
-    progress: Progress = lambda _: None,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Run micro-batches until nothing is pending (or one, with `one`).
 
@@ -96,8 +94,8 @@ def _lineage(home: Home) -> tuple[list[str], list[str]]:
     return [home.table(name) for name in reads], [home.table(name) for name in writes]
 
 
-def _note(batch: dict[str, Any], text: str) -> Note:
-    return Note(f"batch {batch['batch_id']}: {text}", step="match", batch_id=batch["batch_id"])
+def _note(batch: dict[str, Any], text: str) -> LogMessage:
+    return LogMessage(f"batch {batch['batch_id']}: {text}", step="match", batch_id=batch["batch_id"])
 
 
 def summary(row: dict[str, Any]) -> dict[str, Any]:

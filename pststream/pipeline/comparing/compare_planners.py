@@ -7,7 +7,7 @@ the figures are measured, and the model is judged by them.
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,13 @@ from typing import Any
 from pststream import names
 from pststream.errors import PstError, UsageError
 from pststream.pipeline.comparing.planner_trial import Trial, done_files
+from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.storage.addresses import in_bucket
 
 NO_BOUND = 2**60
 """Of the cache: what is evicted would be built again in each round, and measured."""
-
-Progress = Callable[[str], None]
 
 
 def compare(
@@ -31,7 +30,7 @@ def compare(
     planners: Sequence[str] = names.PLANNERS,
     objects: int = 1_000_000,
     rounds: int = 0,
-    progress: Progress = lambda _: None,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Plan and match with each planner; `objects`: about so many of the newest, in whole files.
 

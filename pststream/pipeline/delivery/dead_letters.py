@@ -1,7 +1,6 @@
 """Dead letters: listed, and delivered again by command."""
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 from pststream.delivery.contract import Batch, Message, Sink, SinkDown
@@ -10,6 +9,7 @@ from pststream.delivery.retry import Patience
 from pststream.errors import PstError
 from pststream.pipeline.delivery.courier import portions
 from pststream.pipeline.delivery.deliver import Opener, sinks_of
+from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
 from pststream.state.crash_points import crash_point
 from pststream.state.deliveries import count_dead, dead_letters, raise_letters
@@ -20,7 +20,7 @@ def replay_letters(
     home: Home,
     settings: Settings,
     only: str | None = None,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Progress = no_progress,
     opener: Opener = open_sink,
 ) -> dict[str, Any]:
     """Deliver the dead letters of every sink, or of one, again: with the ids and the bytes that were refused.

@@ -17,12 +17,12 @@ from pststream.delivery.registry import open_sink
 from pststream.errors import HomeBusy, PstError, UsageError
 from pststream.pipeline.delivery.courier import Courier
 from pststream.pipeline.delivery.outbox import Outbox
+from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
 from pststream.sink_settings import SinkSettings
 from pststream.state.deliveries import OK, Counts, compact_progress, progress_of, save_progress
 from pststream.state.home import Home
 
-Say = Callable[[str], None]
 Opener = Callable[[SinkSettings], Sink]
 
 GRACE_SECONDS = 15.0
@@ -35,7 +35,11 @@ COUNTED = ("delivered", "refused", "failures")
 
 
 def deliver(
-    home: Home, settings: Settings, only: str | None = None, progress: Say = lambda _: None, opener: Opener = open_sink
+    home: Home,
+    settings: Settings,
+    only: str | None = None,
+    progress: Progress = no_progress,
+    opener: Opener = open_sink,
 ) -> dict[str, Any]:
     """Tell every sink (or the one named `only`) what batches have found, as far as `delivery_seconds` reach.
 
@@ -93,7 +97,7 @@ class _Run:
         last = max(self.courier.deadline, self.courier.heard) if self.courier else math.inf
         return last + self.sink.timeout_seconds + GRACE_SECONDS
 
-    def run(self, home: Home, outbox: Outbox, seconds: int, progress: Say, opener: Opener) -> None:
+    def run(self, home: Home, outbox: Outbox, seconds: int, progress: Progress, opener: Opener) -> None:
         """Deliver; raises nothing."""
         began = time.monotonic()
         try:

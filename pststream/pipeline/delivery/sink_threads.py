@@ -2,8 +2,8 @@
 
 import threading
 
-from pststream.pipeline.delivery.deliver import Say, deliver
-from pststream.progress import Note
+from pststream.pipeline.delivery.deliver import deliver
+from pststream.progress import LogMessage, Progress
 from pststream.settings import Settings
 from pststream.sink_settings import SinkSettings
 from pststream.state.deliveries import BEHIND, OK
@@ -16,7 +16,7 @@ LEAST_PAUSE, MOST_PAUSE = 1.0, 60.0
 class SinkLoops:
     """Tells each sink of the batches from `start` to `stop`: at the start, and whenever it is woken."""
 
-    def __init__(self, home: Home, settings: Settings, progress: Say) -> None:
+    def __init__(self, home: Home, settings: Settings, progress: Progress) -> None:
         self._stopping = threading.Event()
         self._loops = [_Loop(home, settings, sink, progress, self._stopping) for sink in settings.sinks]
 
@@ -42,12 +42,12 @@ class _Loop(threading.Thread):
     """One sink's."""
 
     def __init__(
-        self, home: Home, settings: Settings, sink: SinkSettings, progress: Say, stopping: threading.Event
+        self, home: Home, settings: Settings, sink: SinkSettings, progress: Progress, stopping: threading.Event
     ) -> None:
         super().__init__(daemon=True, name=f"sink-{sink.name}")
         self.woken = threading.Event()
         self._home, self._settings, self._sink = home, settings, sink
-        self._progress, self._stopping = (lambda text: progress(Note(text, step="deliver"))), stopping
+        self._progress, self._stopping = (lambda text: progress(LogMessage(text, step="deliver"))), stopping
 
     def run(self) -> None:
         pause = 0.0

@@ -1,7 +1,7 @@
 """Files of a bucket for an ingest: what is ready and new is copied into the home, a bounded part at a time."""
 
 import datetime as dt
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +21,6 @@ from pststream.quality.manifests import (
 from pststream.state import fetched_files
 from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
-
-Progress = Callable[[str], None]
 
 PART_BYTES = 4 << 30
 """Of the objects that are copied before they are taken in; a larger one comes alone."""

@@ -8,7 +8,7 @@ finished first: from what it had read, or from the same files if that is not the
 
 import datetime as dt
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from pststream.pipeline.ingest.fetch_objects import Offered, Source, copy_again
 from pststream.pipeline.ingest.landing_gate import File, gate
 from pststream.pipeline.ingest.local_files import Stamp, has_changed, hashed, readable, stamps_of
 from pststream.pipeline.ingest.stage_files import Staged, object_options, stage_file
+from pststream.progress import Progress, no_progress
 from pststream.quality.readers import find_files, sha256_of
 from pststream.settings import Settings
 from pststream.state import fetched_files, ledger_tables, quarantine
@@ -35,7 +36,6 @@ from pststream.state.home import Home
 from pststream.state.ledger import Ledger, known_hashes
 from pststream.storage.addresses import in_bucket
 
-Progress = Callable[[str], None]
 MOST_PENDING = 100
 """Pending files that are told of one by one."""
 
@@ -57,7 +57,7 @@ def ingest(
     kind: str,
     paths: Sequence[str],
     options: ReaderOptions,
-    progress: Progress = lambda _: None,
+    progress: Progress = no_progress,
     hold_unreadable: bool = False,
 ) -> dict[str, Any]:
     """Take in the files of `paths` (files, folders, globs).
@@ -173,9 +173,7 @@ class _Taking:
         return _numbered(ledger, files)
 
 
-def release(
-    home: Home, settings: Settings, numbers: Sequence[int], progress: Progress = lambda _: None
-) -> dict[str, Any]:
+def release(home: Home, settings: Settings, numbers: Sequence[int], progress: Progress = no_progress) -> dict[str, Any]:
     """Take held files into the log, whatever the gate said, an ingest each; returns what `ingest` prints.
 
     Raises InputFileError for one that cannot be read: nothing was changed by it then.

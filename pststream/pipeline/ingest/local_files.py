@@ -7,13 +7,13 @@ its inode, its size, and the times of its last change.
 
 import os
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pststream.errors import InputFileError
 from pststream.escape_text import plain
 from pststream.pipeline.ingest.fetch_objects import Offered
+from pststream.progress import Progress
 from pststream.quality.input_files import is_utf8_name, sha256_of
 from pststream.state import fetched_files
 from pststream.state.home import Home
@@ -30,7 +30,7 @@ THREADS = 4
 Stamp = tuple[str, int]
 
 
-def readable(paths: list[str], progress: Callable[[str], None]) -> list[str]:
+def readable(paths: list[str], progress: Progress) -> list[str]:
     """The paths of files that can be opened now: a link to nowhere, a pipe, a file of another user or one whose name is
     not UTF-8 stops no other.
     """

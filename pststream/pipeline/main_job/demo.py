@@ -2,7 +2,6 @@
 
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from pststream.errors import UsageError
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.pipeline.planning.plan import plan
+from pststream.progress import Progress
 from pststream.reports.pages.report_page import write_report
 from pststream.settings import Settings
 from pststream.state.home import Home
@@ -21,7 +21,7 @@ OURS = ".pststream-demo"
 """Name of the file that marks a folder as a demo's, to be made anew by the next."""
 
 
-def demo(out: str, settings: Settings, progress: Callable[[str], None]) -> dict[str, Any]:
+def demo(out: str, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Make data below `out`, run the main job on it, write `out`/report.html.
 
     A folder that an earlier demo made (OURS is in it) is made anew; any other that is not empty is refused.

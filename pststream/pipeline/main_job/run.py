@@ -3,7 +3,6 @@
 Nobody stands by while it runs, so a file that cannot be read is held in quarantine, and the others are taken in.
 """
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,10 @@ from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.pipeline.main_job.arrivals import KINDS
-from pststream.progress import Note
+from pststream.progress import LogMessage, Progress, no_progress
 from pststream.quality.input_files import files_below, has_format
 from pststream.settings import Settings
 from pststream.state.home import RUNNER, Home
-
-Progress = Callable[[str], None]
 
 
 def run(
@@ -28,7 +25,7 @@ def run(
     landing: str,
     options: ReaderOptions,
     max_objects: int | None = None,
-    progress: Progress = lambda _: None,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Ingest `landing/requests` and `landing/objects`, match what is pending, tell the sinks of it.
 
@@ -73,4 +70,4 @@ def take_in(
 
 
 def _of_ingest(progress: Progress, text: str) -> None:
-    progress(Note(text, step="ingest"))
+    progress(LogMessage(text, step="ingest"))

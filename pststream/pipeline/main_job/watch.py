@@ -18,9 +18,9 @@ from pststream.pipeline.engine.spark_tasks import run_tasks
 from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.pipeline.ingest.ingest import ReaderOptions
 from pststream.pipeline.main_job.arrivals import Arrivals
-from pststream.pipeline.main_job.run import Progress, check_landing, take_in
+from pststream.pipeline.main_job.run import check_landing, take_in
 from pststream.pipeline.main_job.shutdown import Abandoned, Ending
-from pststream.progress import Note
+from pststream.progress import LogMessage, Progress, no_progress
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.heartbeat import Heart
@@ -54,7 +54,7 @@ def watch(
     landing: str,
     options: ReaderOptions,
     max_objects: int | None = None,
-    progress: Progress = lambda _: None,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Run until SIGTERM or SIGINT. To be called in the main thread.
 
@@ -196,7 +196,7 @@ class _Watcher:
         self.totals["failures"] += 1
         pause = min(LEAST_PAUSE * 2.0 ** (self._failed - 1), MOST_PAUSE)
         text = f"a round failed, {self._failed} in a row; the next in {pause:.0f} s: {reason}"
-        self.progress(Note(text, level="warning"))
+        self.progress(LogMessage(text, level="warning"))
         self._tell("failing", failures=self._failed, error=reason)
         return pause
 

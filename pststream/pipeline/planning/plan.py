@@ -6,7 +6,6 @@ them.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from pststream.pipeline.engine.task_context import work_of
 from pststream.pipeline.index.build_index import Assignment, rebuild
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan_vocabulary import with_words
+from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
@@ -26,8 +26,6 @@ from pststream.state.index_files import forget_older
 from pststream.state.ledger import Ledger
 from pststream.state.plans import current_version, ranking_of, save_plan, save_units, save_vocabulary
 
-Progress = Callable[[str], None]
-
 
 def plan(
     home: Home,
@@ -35,7 +33,7 @@ def plan(
     *,
     dry_run: bool = False,
     versions: tuple[int | None, int | None] = (None, None),
-    progress: Progress = lambda _: None,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Make a plan with `settings.planner` for `settings.workers`.
 
@@ -54,7 +52,7 @@ def new_plan(
     *,
     dry_run: bool = False,
     versions: tuple[int | None, int | None] = (None, None),
-    progress: Progress = lambda _: None,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """As `plan`, in a home that is locked."""
     began = time.perf_counter()

@@ -14,6 +14,7 @@ from pststream import names
 from pststream.pipeline.upkeep.check_index import placement_figures
 from pststream.pipeline.upkeep.check_ledgers import ledger_figures
 from pststream.pipeline.upkeep.check_matches import match_figures
+from pststream.progress import Progress, no_progress
 from pststream.quality.expectations import Judgement, judge
 from pststream.quality.table_expectations import tables_suite
 from pststream.settings import Settings
@@ -21,12 +22,11 @@ from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger, batches_between
 
-Progress = Callable[[str], None]
 SUITE = "tables"
 NOTHING = -(2**63)
 
 
-def check(home: Home, settings: Settings, *, everything: bool = False, progress: Progress = lambda _: None) -> Any:
+def check(home: Home, settings: Settings, *, everything: bool = False, progress: Progress = no_progress) -> Any:
     """Run the checks; {"success", "checks": [{"check", "success", "failed", "figures", "batch_id", "seconds"}]}.
 
     Of `matches` the batches after those that passed before are checked; all of them with `everything`. No other command

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pststream.cli.stderr_lines import Lines
-from pststream.progress import Note
+from pststream.progress import LogMessage
 from pststream.settings import Settings
 from pststream.state.home import Home
 from tests.commands import run_here
@@ -21,7 +21,7 @@ def said(capsys: Any) -> list[str]:
 
 
 def test_a_note_is_a_text(capsys: Any) -> None:
-    Lines("match", False).say(Note("batch 3: done", step="match", batch_id=3))
+    Lines("match", False).say(LogMessage("batch 3: done", step="match", batch_id=3))
     Lines("match", True).say("not said")
     Lines("match", True).fail("no such home")
     assert said(capsys) == ["batch 3: done", "pststream: no such home"]
@@ -31,7 +31,7 @@ def test_json_lines(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PSTSTREAM_LOG", "json")
     lines = Lines("run", False)
     lines.say("two\nlines, ü")
-    lines.say(Note("batch 3: done", step="match", batch_id=3))
+    lines.say(LogMessage("batch 3: done", step="match", batch_id=3))
     lines.fail("broken")
     plain, of_batch, error = map(json.loads, said(capsys))
     assert (plain["level"], plain["step"], plain["message"]) == ("info", "run", "two\nlines, ü")
@@ -59,7 +59,7 @@ def test_what_sinks_do_is_of_the_step_deliver(hand_home: Home) -> None:
     while not told and time.monotonic() < until:
         time.sleep(0.01)
     loops.stop()
-    assert [note.fields for note in told if isinstance(note, Note)] == [{"step": "deliver"}]
+    assert [note.fields for note in told if isinstance(note, LogMessage)] == [{"step": "deliver"}]
 
 
 class Full(io.StringIO):
