@@ -1,1 +1,1 @@
-"""Read-only answers for people: command output, HTML pages, plots."""
+"""Read-only commands and HTML pages on a home."""

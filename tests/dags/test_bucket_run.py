@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pststream.reports.pages import airflow_site
+from pststream.reports.pages import airflow_views
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from tests.bad_store import Uploader
@@ -42,8 +42,8 @@ def test_a_day_of_a_home_in_a_bucket(dagbag: Any, home: BucketHome, tmp_path: Pa
         assert Ran(dagbag.dags[name], place).state == "success", name
     assert [(object_id, subscription_id) for object_id, _, subscription_id in home.exported()] == PAIRS
     (object_id, subscription_id), *_ = PAIRS
-    told = airflow_site.overview(home.path)
+    told = airflow_views.overview_page(home.path)
     assert told.status == 200 and "Balance of the workers" in told.text
-    assert object_id in airflow_site.thing(home.path, object_id, subscription_id).text
-    assert subscription_id in airflow_site.subscription(home.path, subscription_id).text
+    assert object_id in airflow_views.object_page(home.path, object_id, subscription_id).text
+    assert subscription_id in airflow_views.subscription_page(home.path, subscription_id).text
     assert ledger_tables.version(Home(home.path), "plans") >= 2

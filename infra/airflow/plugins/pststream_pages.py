@@ -1,8 +1,8 @@
-"""PSTStream in Airflow's menu, for those who are logged in. Copy this file into your plugins folder.
+"""Add the PSTStream pages to Airflow's menu, for users who are logged in. Copy this file into the plugins folder.
 
-The page on the home `PSTSTREAM_HOME`, with a page for one subscription and one for one object, is made anew each time
-by reading the tables. The pages on adjustments are files in `PSTSTREAM_PAGES`, by default `pages` in the home. None of
-them changes anything, loads anything from elsewhere, or runs another script than the one that its own policy names.
+The overview of the home `PSTSTREAM_HOME`, and the pages of one subscription and of one object, are rendered from the
+tables at each request. The pages of adjustments are files in `PSTSTREAM_PAGES`, by default `pages` in the home. No page
+changes anything, loads anything from elsewhere, or runs a script other than the one that its policy names.
 """
 
 import os
@@ -31,30 +31,29 @@ app = FastAPI(dependencies=[Depends(get_user)], openapi_url=None)
 
 @app.get("/")
 def overview() -> HTMLResponse:
-    """How the home stands."""
-    from pststream.reports.pages import (
-        airflow_site,  # here, since all of Airflow loads plugins, and the API server alone makes pages
-    )
+    """The state of the home."""
+    # Imported here since every component of Airflow loads plugins, and only the API server renders pages.
+    from pststream.reports.pages import airflow_views
 
-    return _html(airflow_site.overview(_home()))
+    return _html(airflow_views.overview_page(_home()))
 
 
 @app.get("/subscription")
 def subscription(id: str = Query(min_length=1, max_length=1_000)) -> HTMLResponse:
     """One subscription."""
-    from pststream.reports.pages import airflow_site
+    from pststream.reports.pages import airflow_views
 
-    return _html(airflow_site.subscription(_home(), id))
+    return _html(airflow_views.subscription_page(_home(), id))
 
 
 @app.get("/object")
 def one_object(
     id: str = Query(min_length=1, max_length=1_000), subscription: str = Query(default="", max_length=1_000)
 ) -> HTMLResponse:
-    """One object, and why it matched a subscription, or not."""
-    from pststream.reports.pages import airflow_site
+    """One object, and why it matched a subscription or not."""
+    from pststream.reports.pages import airflow_views
 
-    return _html(airflow_site.thing(_home(), id, subscription))
+    return _html(airflow_views.object_page(_home(), id, subscription))
 
 
 @app.get("/pages/{name}")

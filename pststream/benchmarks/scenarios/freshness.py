@@ -26,7 +26,7 @@ from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.engine.spark_session import stop_spark
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.progress import Progress
-from pststream.reports.pages import airflow_site
+from pststream.reports.pages import airflow_views
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger, batches_between, files_where, key
@@ -92,7 +92,7 @@ def _page_seconds(home: Home) -> float:
     seconds = []
     for _ in range(5):
         began = time.perf_counter()
-        page = airflow_site.overview(home.path)
+        page = airflow_views.overview_page(home.path)
         seconds.append(time.perf_counter() - began)
         if page.status != 200:
             raise PstError(f"the page says {page.status}", "look at what it says: pststream report")

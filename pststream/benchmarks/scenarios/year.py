@@ -22,7 +22,7 @@ from pststream.names import ROW_BITS
 from pststream.pipeline.batch.micro_batch import match
 from pststream.progress import Progress
 from pststream.reports.commands.status import status
-from pststream.reports.pages.airflow_data import read_live
+from pststream.reports.pages.overview_data import read_overview
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.deliveries import progress_of
@@ -74,7 +74,7 @@ def _measured(bench: BenchHome, settings: Settings) -> dict[str, float]:
     looks: dict[str, Callable[[], Any]] = {
         "ledger": lambda: Ledger(bench.home),
         "sink": lambda: progress_of(bench.home, SINK),
-        "page": lambda: read_live(bench.home.path),
+        "page": lambda: read_overview(bench.home.path),
         "status": lambda: status(bench.home),
     }
     told = {f"{name}_seconds": float(np.median([_seconds(look) for _ in range(3)])) for name, look in looks.items()}

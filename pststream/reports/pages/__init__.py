@@ -1,1 +1,1 @@
-"""HTML pages: the report, the adjustment and comparison pages, the Airflow pages."""
+"""HTML pages: the report, the pages of an adjustment and of a comparison of planners, the pages in Airflow."""

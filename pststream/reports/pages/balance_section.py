@@ -1,13 +1,17 @@
-"""The balance of the workers: what the plan predicted beside what was measured."""
+"""Prepare tables of the workers' loads: predicted and measured, before and after an adjustment."""
+
+from typing import NamedTuple
 
 import numpy as np
 
-from pststream.reports.plots.format_values import percent, short, whole
-from pststream.reports.plots.html import Markup, element, joined
-from pststream.reports.plots.plan_map import COLOURS
+from pststream.reports.plots.format_values import percent, whole_or_short
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView
 
-_LEAST_CPU_SECONDS = 0.2
+MINUS = "\N{MINUS SIGN}"
+_MIN_CPU_SECONDS = 0.2
+_MIN_WORKERS = 3
+"""From this number of workers on, the correlation of predicted and measured load says something."""
+
 _MEASURED = {
     "cpu_seconds": "CPU seconds",
     "objects": "Objects",
@@ -16,63 +20,85 @@ _MEASURED = {
 }
 
 
-def balance_section(view: PlanView | None, loads: MeasuredLoads | None) -> Markup:
-    """A row for each worker with bars: load of Definition 1 as planned, then what its batches cost."""
-    if view is None:
-        return element("p", "No plan yet. It is made with the first batch, or by: pststream plan", class_="empty")
+class BarCell(NamedTuple):
+    """A value as text, and its share of the greatest value of its column, 0 to 1."""
+
+    text: str
+    share: float
+
+
+class LoadRow(NamedTuple):
+    """The load of a worker before and after an adjustment, and the change as text."""
+
+    before: BarCell
+    after: BarCell
+    change: str
+
+
+class Balance(NamedTuple):
+    """The title of each column, the cells of each worker, and a summary in sentences."""
+
+    titles: list[str]
+    workers: list[list[BarCell]]
+    summary: str
+
+
+def prepare_balance(view: PlanView, loads: MeasuredLoads | None) -> Balance:
+    """Prepare a row for each worker: its predicted load (Definition 1), then what was measured in its batches."""
     predicted = np.array(view.worker_loads)
-    columns: dict[str, np.ndarray] = {"Predicted load": predicted}
+    total = predicted.sum() or 1.0
+    columns = {"Predicted load": _cells(predicted, [percent(load / total) for load in predicted])}
     if loads is not None and not loads.empty:
-        columns |= {title: loads.workers[name] for name, title in _MEASURED.items()}
-    head = element("tr", element("th", "Worker", scope="col"), [_head(title) for title in columns])
-    stored = loads.subscriptions if loads is not None and loads.subscriptions.any() else None
-    if stored is not None:
-        head = element("tr", element("th", "Worker", scope="col"), [_head(t) for t in [*columns, "Subscriptions"]])
-        columns["Subscriptions"] = stored.astype(np.float64)
-    body = [_worker(worker, columns) for worker in range(view.plan.workers)]
-    table = element("table", element("thead", head), element("tbody", body), class_="balance")
-    return joined(_summary(view, loads), element("div", table, class_="scroll", tabindex=0, role="region",
-                                                 aria_label="Load of each worker"))  # fmt: skip
+        for name, title in _MEASURED.items():
+            columns[title] = _cells(loads.workers[name], [_number(name, value) for value in loads.workers[name]])
+    if loads is not None and loads.subscriptions.any():
+        stored = loads.subscriptions.astype(np.float64)
+        columns["Subscriptions"] = _cells(stored, [whole_or_short(value) for value in stored])
+    return Balance(list(columns), [list(row) for row in zip(*columns.values())], _summary(view, loads))
 
 
-def _head(title: str) -> Markup:
-    return element("th", title, scope="col")
-
-
-def _worker(worker: int, columns: dict[str, np.ndarray]) -> Markup:
-    swatch = element("span", class_=f"swatch w{worker % COLOURS}", aria_hidden="true")
-    cells = []
-    for title, values in columns.items():
-        most, value = float(values.max(initial=0.0)), float(values[worker])
-        shown = (
-            percent(value / values.sum()) if title == "Predicted load" and values.sum() > 0 else _number(title, value)
+def compare_loads(before: list[float], after: list[float]) -> list[LoadRow]:
+    """Prepare a row for each worker: its load before and after, relative to the mean load before."""
+    greatest, mean = max([*before, *after, 0.0]) or 1.0, sum(before) / len(before) or 1.0
+    return [
+        LoadRow(
+            BarCell(f"{old / mean:.2f}", old / greatest),
+            BarCell(f"{new / mean:.2f}", new / greatest),
+            _change(old, new),
         )
-        width = f"--part:{100 * value / most if most > 0 else 0:.1f}%"
-        bar = element("span", class_=f"bar w{worker % COLOURS}", style=width, aria_hidden="true")
-        cells.append(element("td", element("span", shown, class_="value"), bar, data_label=title))
-    return element("tr", element("th", swatch, f"Worker {worker}", scope="row"), cells)
+        for old, new in zip(before, after)
+    ]
 
 
-def _number(title: str, value: float) -> str:
-    if title == "CPU seconds":
-        return f"{value:.2f}"
-    return whole(value) if value < 1e6 else short(value)
+def _change(old: float, new: float) -> str:
+    if old == new:
+        return "–"
+    return f"{'+' if new > old else MINUS}{percent(abs(new / old - 1))}" if old > 0 else "new"
 
 
-def _summary(view: PlanView, loads: MeasuredLoads | None) -> Markup:
+def _cells(values: np.ndarray, texts: list[str]) -> list[BarCell]:
+    greatest = float(values.max(initial=0.0)) or 1.0
+    return [BarCell(text, float(value) / greatest) for value, text in zip(values, texts)]
+
+
+def _number(name: str, value: float) -> str:
+    return f"{value:.2f}" if name == "cpu_seconds" else whole_or_short(value)
+
+
+def _summary(view: PlanView, loads: MeasuredLoads | None) -> str:
     predicted = np.array(view.worker_loads)
-    facts = [f"Predicted: the most loaded worker has {_times(predicted)} the mean load."]
+    facts = [f"Predicted: the most loaded worker has {_times_mean(predicted)} the mean load."]
     if loads is not None and not loads.empty:
         cpu = loads.workers["cpu_seconds"]
-        facts.append(f"Measured: the busiest worker took {_times(cpu)} the mean CPU time.")
-        if cpu.min() < _LEAST_CPU_SECONDS:
+        facts.append(f"Measured: the busiest worker took {_times_mean(cpu)} the mean CPU time.")
+        if cpu.min() < _MIN_CPU_SECONDS:
             facts.append("Too little CPU time was measured to compare the two.")
-        elif view.plan.workers >= 3 and cpu.std() > 0 and predicted.std() > 0:
+        elif view.plan.workers >= _MIN_WORKERS and cpu.std() > 0 and predicted.std() > 0:
             r = float(np.corrcoef(predicted, cpu)[0, 1])
             facts.append(f"Correlation of predicted load and CPU time over the workers: {r:.2f}.")
-    return element("p", " ".join(facts), class_="note")
+    return " ".join(facts)
 
 
-def _times(values: np.ndarray) -> str:
+def _times_mean(values: np.ndarray) -> str:
     mean = float(values.mean()) if len(values) else 0.0
     return f"{values.max() / mean:.2f} times" if mean > 0 else "– times"

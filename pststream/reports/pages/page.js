@@ -17,7 +17,7 @@
     const unit = view.w / (map.clientWidth || whole.w);
     map.style.setProperty("--unit", unit);
     map.classList.toggle("near", view.w < whole.w * 0.999);
-    for (const label of labels) label.style.display = label.dataset.room / unit < 15 ? "none" : "";
+    for (const label of labels) label.style.display = label.dataset.width / unit < 15 ? "none" : "";
   }
   function zoom(factor, x = view.x + view.w / 2, y = view.y + view.h / 2) {
     const w = Math.min(Math.max(view.w * factor, whole.w / 400), whole.w);

@@ -1,1 +1,1 @@
-"""Plots as inline SVG: bar charts and the map of a plan."""
+"""Layouts of bar charts and maps: numbers and path data, without markup."""

@@ -1,64 +1,134 @@
-"""A figure of bars, one a batch, with the same values as a table for those who do not see it."""
+"""Lay out bar charts: one bar for each batch, made of one or more segments, with an axis and labels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from pststream.reports.plots.html import Markup, element
+WIDTH, HEIGHT = 1100.0, 210.0
+_LEFT, _BELOW, _ABOVE = 48.0, 24.0, 10.0
+_PLOT_HEIGHT = HEIGHT - _BELOW - _ABOVE
+_MAX_BAR_STEP = 90.0
+_MAX_LABELS = 12
+_COLOURS = 8
+_ROUND_NUMBERS = (1, 1.5, 2, 3, 4, 5, 6, 8)
 
-WIDTH, HEIGHT, LEFT, BELOW, ABOVE = 1100.0, 210.0, 48.0, 24.0, 10.0
+
+class BarValue(NamedTuple):
+    """What one bar shows: its batch, the value of each segment from the axis upwards, and its tooltip."""
+
+    batch_id: int
+    values: Sequence[float]
+    tip: str
 
 
-def nice(value: float) -> float:
-    """The next round number."""
+class Segment(NamedTuple):
+    """A rectangle of a bar: its CSS class, and its place and size in units of the chart as text."""
+
+    style: str
+    x: str
+    y: str
+    width: str
+    height: str
+
+
+class Bar(NamedTuple):
+    """The segments of one batch, and their tooltip."""
+
+    segments: list[Segment]
+    tip: str
+
+
+class Label(NamedTuple):
+    """A text at a point of the chart, in its units."""
+
+    x: float
+    y: float
+    text: str
+
+
+@dataclass(frozen=True)
+class BarChart:
+    """A chart WIDTH by HEIGHT units large.
+
+    label       what the chart shows, for those who do not see it
+    grid, dividers  path data of horizontal lines, and of vertical dashed lines before some bars
+    """
+
+    label: str
+    bars: list[Bar]
+    ticks: list[Label]
+    names: list[Label]
+    grid: str
+    dividers: str
+
+    @property
+    def view_box(self) -> str:
+        """The `viewBox` of the SVG."""
+        return f"0 0 {WIDTH:g} {HEIGHT:g}"
+
+
+def draw_bar_chart(
+    caption: str,
+    bars: Sequence[BarValue],
+    styles: Sequence[str],
+    tick: Callable[[float], str],
+    divided: Sequence[int] = (),
+    origin: float = 0.0,
+) -> BarChart:
+    """Lay out a chart.
+
+    bars:    at least one, with values >= `origin`, of which one is greater than 0
+    styles:  CSS class of each segment of a bar
+    tick:    formats a value of the axis
+    divided: batches before which a dashed line stands
+    origin:  the value where the axis begins
+    """
+    top = round_up(max(sum(bar.values) for bar in bars))
+    step = min((WIDTH - _LEFT) / len(bars), _MAX_BAR_STEP)
+    lines = [(_ABOVE + _PLOT_HEIGHT * (1 - part), origin + (top - origin) * part) for part in (0.0, 0.5, 1.0)]
+    label_every = max(1, len(bars) // _MAX_LABELS)
+    lefts = [_LEFT + step * place for place in range(len(bars))]
+    return BarChart(
+        label=f"{caption}, batches {bars[0].batch_id} to {bars[-1].batch_id}",
+        bars=[_draw_bar(bar, styles, left, step, origin, top) for bar, left in zip(bars, lefts)],
+        ticks=[Label(_LEFT - 6, round(y + 4, 1), tick(value)) for y, value in lines],
+        names=[
+            Label(round(left + step / 2, 1), HEIGHT - 6, str(bar.batch_id))
+            for place, (bar, left) in enumerate(zip(bars, lefts))
+            if place % label_every == 0
+        ],
+        grid="".join(f"M{_LEFT:g} {y:.1f}H{WIDTH:g}" for y, _ in lines),
+        dividers="".join(
+            f"M{left:.1f} {_ABOVE:g}V{HEIGHT - _BELOW:g}"
+            for bar, left in zip(bars, lefts)
+            if bar.batch_id in divided
+        ),
+    )  # fmt: skip
+
+
+def segment_style(number: int) -> str:
+    """The CSS class of the segment with this number; the colours repeat."""
+    return f"s{number % _COLOURS}"
+
+
+def round_up(value: float) -> float:
+    """The next round number, for the top of an axis."""
     scale = 1e-3
     while True:
-        for step in (1, 1.5, 2, 3, 4, 5, 6, 8):
+        for step in _ROUND_NUMBERS:
             if value <= step * scale:
                 return round(step * scale, 6)
         scale *= 10
 
 
-def bar_plot(
-    caption: str, unit: str, bars: Sequence[tuple[int, float, str]], dashed: Sequence[int] = (), least: float = 0.0
-) -> Markup:
-    """A bar for each (batch, value, the value as text).
-
-    dashed: batches before which a line stands; least: where the axis begins.
-    """
-    top = nice(max(value for _, value, _ in bars))
-    tall = HEIGHT - BELOW - ABOVE
-    scale = tall / max(top - least, 1e-9)
-    slot = min((WIDTH - LEFT) / len(bars), 90.0)
-    marks: list[Markup] = []
-    for part in (0.0, 0.5, 1.0):
-        y = ABOVE + tall * (1 - part)
-        marks.append(element("path", d=f"M{LEFT:g} {y:.1f}H{WIDTH:g}", class_="axis"))
-        tick = element("text", _tick(least + (top - least) * part), x=LEFT - 6, y=round(y + 4, 1), text_anchor="end")
-        marks.append(tick)
-    every = max(1, len(bars) // 12)
-    for place, (batch, value, text) in enumerate(bars):
-        x, high = LEFT + slot * place, max(value - least, 0.0) * scale
-        size = {"x": f"{x + slot * 0.15:.1f}", "y": f"{HEIGHT - BELOW - high:.2f}"}
-        size |= {"width": f"{slot * 0.7:.1f}", "height": f"{high:.2f}"}
-        marks.append(element("rect", class_="s1", data_tip=f"Batch {batch}: {text}", **size))
-        if batch in dashed:
-            marks.append(element("path", d=f"M{x:.1f} {ABOVE:g}V{HEIGHT - BELOW:g}", class_="axis dashed"))
-        if place % every == 0:
-            middle = round(x + slot / 2, 1)
-            marks.append(element("text", batch, x=middle, y=HEIGHT - 6, text_anchor="middle"))
-    label = f"{caption}, batches {bars[0][0]} to {bars[-1][0]}"
-    svg = element("svg", marks, viewBox=f"0 0 {WIDTH:g} {HEIGHT:g}", class_="plot", role="img", aria_label=label)
-    body = [element("tr", element("th", batch, scope="row"), element("td", text)) for batch, _, text in reversed(bars)]
-    head = element("tr", element("th", "Batch", scope="col"), element("th", unit, scope="col"))
-    table = element("table", element("thead", head), element("tbody", body), class_="numbers narrow")
-    scroll = element("div", table, class_="scroll tall", tabindex=0, role="region", aria_label=caption)
-    told = element("details", element("summary", "As a table"), scroll)
-    return element("figure", framed(svg, label), element("figcaption", caption), told)
-
-
-def framed(svg: Markup, label: str) -> Markup:
-    """A plot, which scrolls by itself in a narrow window and so takes the focus."""
-    return element("div", svg, class_="drawn", tabindex=0, role="region", aria_label=label)
-
-
-def _tick(value: float) -> str:
-    return f"{value / 1000:g} k" if value >= 10_000 else f"{value:g}"
+def _draw_bar(bar: BarValue, styles: Sequence[str], left: float, step: float, origin: float, top: float) -> Bar:
+    units = _PLOT_HEIGHT / max(top - origin, 1e-9)
+    segments, y = [], HEIGHT - _BELOW
+    for place, (value, style) in enumerate(zip(bar.values, styles)):
+        height = max(value - (0.0 if place else origin), 0.0) * units
+        y -= height
+        if height > 0:
+            segments.append(
+                Segment(style, f"{left + step * 0.15:.1f}", f"{y:.2f}", f"{step * 0.7:.1f}", f"{height:.2f}")
+            )
+    return Bar(segments, bar.tip)

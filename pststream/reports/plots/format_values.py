@@ -1,12 +1,13 @@
-"""Numbers and times as people read them."""
+"""Format numbers, durations and times for the pages."""
 
 import datetime as dt
 
+_UNITS_OF_TIME = ((86_400, "days"), (3_600, "h"), (60, "min"), (1, "s"))
 THIN = "\N{NARROW NO-BREAK SPACE}"
 
 
 def whole(value: float | None) -> str:
-    """A count with thousands parted; a dash for None."""
+    """A count with thousands separators; a dash for None."""
     return "–" if value is None else f"{round(value):,}"
 
 
@@ -32,14 +33,28 @@ def seconds(value: float | None) -> str:
     return f"{value:.2f}{THIN}s" if value < 10 else f"{value:.1f}{THIN}s"
 
 
+def whole_or_short(value: float) -> str:
+    """A count in full, or in about three digits from 10 million on."""
+    return whole(value) if value < 10_000_000 else short(value)
+
+
 def percent(part: float) -> str:
-    """A share of 1 in percent."""
+    """A share (1 is all) in percent."""
     return f"{100 * part:.1f}{THIN}%"
 
 
 def moment(value: dt.datetime | None) -> str:
     """A time in UTC, to the second; a dash for None."""
     return "–" if value is None else value.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def time_ago(value: dt.datetime | None, now: dt.datetime) -> str:
+    """The time from `value` to `now` in one unit; a dash for None."""
+    if value is None:
+        return "–"
+    elapsed = (now - value).total_seconds()
+    unit, name = next((size, name) for size, name in _UNITS_OF_TIME if abs(elapsed) >= 2 * size or size == 1)
+    return f"{abs(elapsed) / unit:,.0f} {name} {'ago' if elapsed >= 0 else 'ahead'}"
 
 
 def counted(value: float, singular: str, plural: str = "") -> str:

@@ -1,4 +1,4 @@
-"""A raster of leaves as few rectangles."""
+"""Cover the cells of each leaf with few rectangles, for drawing."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class Rectangles:
 
 
 def rectangles(raster: np.ndarray) -> Rectangles:
-    """Rectangles that cover each cell of int[rows, columns] once: runs in a row, joined with equal runs above."""
+    """Cover each cell of int[rows, columns] once: runs of equal cells in a row, merged with equal runs above."""
     rows, columns = raster.shape
     border = np.ones((rows, columns), dtype=bool)
     border[:, 1:] = raster[:, 1:] != raster[:, :-1]

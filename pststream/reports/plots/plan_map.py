@@ -1,97 +1,104 @@
-"""The map: the plan's leaves by worker, cities as the base map, objects and matches as dots."""
+"""Lay out maps: the leaves of a plan by worker, objects and matches as dots, the region of a subscription."""
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.region import Region
-from pststream.generator.places import city_places
-from pststream.reports.plots.format_values import counted, degrees, percent, short
-from pststream.reports.plots.html import Markup, element, joined
+from pststream.reports.plots.base_map import BaseMap, MapLabel, draw_base_map, point_path
+from pststream.reports.plots.format_values import counted, percent, short
 from pststream.reports.plots.leaf_rectangles import Rectangles, rectangles
-from pststream.reports.plots.projection import WIDTH, Projection, step_of, view_of
+from pststream.reports.plots.projection import Projection, fit_view
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView
 from pststream.reports.reading.samples import MatchView
 
 COLOURS = 10
-_MOST_LEAVES = 6_000
-_MOST_RECTANGLES = 30_000
-_MOST_CITIES = 14_000
-_LABELS_OF_WORKER = 3
-_LINES_OF_TIP = 9
+_MAX_LEAVES = 6_000
+_MAX_RECTANGLES = 30_000
+_LABELS_PER_WORKER = 3
+_MAX_TIP_LINES = 9
 
 
-def draw_map(
+class MapArea(NamedTuple):
+    """Cells that are drawn as one shape: CSS class, path data, tooltip."""
+
+    style: str
+    path: str
+    tip: str
+
+
+class MapLayer(NamedTuple):
+    """Areas, and the numbers of workers on the largest of them."""
+
+    areas: list[MapArea]
+    labels: list[MapLabel]
+
+
+class MatchMarker(NamedTuple):
+    """A dot for a matched object: path data, its text, and the numbers of its matches in the sample."""
+
+    path: str
+    text: str
+    matches: list[int]
+
+
+@dataclass(frozen=True)
+class PlanMap:
+    """A map of the plan; `objects` is path data; `plan` is None if there is no plan."""
+
+    projection: Projection
+    base: BaseMap
+    plan: MapLayer | None
+    objects: str
+    markers: list[MatchMarker]
+
+
+@dataclass(frozen=True)
+class RegionMap:
+    """A map of one region on the plan; `region` and `points` are path data."""
+
+    base: BaseMap
+    plan: MapLayer | None
+    region: str
+    points: str
+
+
+def draw_plan_map(
     view: PlanView | None, loads: MeasuredLoads | None, points: np.ndarray, matches: list[MatchView]
-) -> tuple[Markup, Projection]:
-    """The map as SVG, and its projection."""
+) -> PlanMap:
+    """Lay out a map that shows objects and matches on the plan; points float64[n, 2] of longitude and latitude."""
     lon = np.concatenate([points[:, 0], [match.lon for match in matches]])
     lat = np.concatenate([points[:, 1], [match.lat for match in matches]])
     if view is not None and not len(lon):
         grid = view.plan.grid
         lon, lat = np.array([grid.west, grid.east]), np.array([grid.south, grid.north])
-    projection = view_of(lon, lat)
-    layers = joined(
-        base_layers(projection),
-        _plan(view, loads, projection) if view is not None else None,
-        _dots(projection, points[:, 0], points[:, 1], class_="objects"),
-        element("path", id="region", d=""),
-        element("g", _markers(projection, matches), class_="matches", role="group", aria_label="Matched objects"),
-    )
-    return drawing(layers, projection, "Map of the plan, of objects and of matches"), projection
-
-
-def drawing(layers: Markup, projection: Projection, label: str) -> Markup:
-    """The SVG that the page's script zooms."""
-    return element(
-        "svg",
-        layers,
-        id="map",
-        viewBox=f"0 0 {WIDTH:g} {projection.height:g}",
-        role="group",
-        aria_label=label,
-        preserveAspectRatio="xMidYMid meet",
+    projection = fit_view(lon, lat)
+    return PlanMap(
+        projection,
+        draw_base_map(projection),
+        _draw_leaves(view, loads, projection) if view is not None else None,
+        point_path(projection, points[:, 0], points[:, 1]),
+        _markers(projection, matches),
     )
 
 
-def map_tools(layers: list[tuple[str, str]]) -> Markup:
-    """Switches of the layers (name, title), and the buttons that zoom."""
-    boxes = [
-        element("label", element("input", type="checkbox", checked=True, data_layer=name), title)
-        for name, title in layers
-    ]
-    zooms = [("in", "+", "Zoom in"), ("out", "−", "Zoom out"), ("all", "All", "Show all")]
-    buttons = [element("button", sign, type="button", data_zoom=name, aria_label=title) for name, sign, title in zooms]
-    return element("div", boxes, element("span", buttons, class_="zoom"), class_="tools")
-
-
-def draw_region(view: PlanView | None, region: Region, points: np.ndarray) -> Markup:
-    """A map of a region on the plan, with points float64[n, 2] of longitude and latitude."""
+def draw_region(view: PlanView | None, region: Region, points: np.ndarray) -> RegionMap:
+    """Lay out a map of a region on the plan, with points float64[n, 2] of longitude and latitude."""
     sides = np.array(region.boxes)
     corners = [np.concatenate([sides[:, i], sides[:, i + 2], points[:, i]]) for i in (0, 1)]
-    # As much again on each side, to see where it lies.
+    # The map shows as much again on each side of the region.
     lon, lat = (np.array([2 * x.min() - x.max(), 2 * x.max() - x.min()]) for x in corners)
-    projection = view_of(lon, lat)
-    layers = joined(
-        base_layers(projection),
-        _plan(view, None, projection) if view is not None else None,
-        element("path", id="region", d=region_path(region, projection)),
-        _dots(projection, points[:, 0], points[:, 1], class_="spot"),
+    projection = fit_view(lon, lat)
+    return RegionMap(
+        draw_base_map(projection),
+        _draw_leaves(view, None, projection) if view is not None else None,
+        region_path(region, projection),
+        point_path(projection, points[:, 0], points[:, 1]),
     )
-    return drawing(layers, projection, "Map of the region, on the plan")
-
-
-def base_layers(projection: Projection) -> Markup:
-    """What lies under a plan: the hatch of what is shared by text, the graticule, cities as the base map."""
-    lines = element("path", d="M0 0V7")
-    turn = "rotate(45)"
-    hatch = element(
-        "pattern", lines, id="hatch", width=7, height=7, patternUnits="userSpaceOnUse", patternTransform=turn
-    )
-    cities = _dots(projection, *_cities(projection), class_="cities")
-    return joined(element("defs", hatch), _graticule(projection), cities)
 
 
 def region_path(match: MatchView | Region, projection: Projection) -> str:
@@ -118,113 +125,74 @@ def _circle(lon: float, lat: float, radius: float) -> tuple[np.ndarray, np.ndarr
     return lon + np.degrees(east), np.degrees(north)
 
 
-def _cities(projection: Projection) -> tuple[np.ndarray, np.ndarray]:
-    """One city for each small square of the view, the most populous; they outline the continents."""
-    places = city_places()
-    inside = np.flatnonzero(projection.inside(places.lon, places.lat))
-    inside = inside[np.argsort(-places.weight[inside], kind="stable")]
-    square = np.round(projection.x(places.lon[inside]) / 2) * 10_000 + np.round(projection.y(places.lat[inside]) / 2)
-    _, first = np.unique(square, return_index=True)
-    chosen = inside[np.sort(first)][:_MOST_CITIES]
-    return places.lon[chosen], places.lat[chosen]
-
-
-def _dots(projection: Projection, lon: np.ndarray, lat: np.ndarray, class_: str) -> Markup:
-    """All points as one path of strokes without length, which stay as wide as they are at any zoom."""
-    inside = projection.inside(lon, lat)
-    places = zip(projection.x(lon[inside]).tolist(), projection.y(lat[inside]).tolist())
-    return element("path", class_=class_, d="".join(f"M{x:.2f} {y:.2f}h0" for x, y in places), aria_hidden="true")
-
-
-def _graticule(projection: Projection) -> Markup:
-    step = step_of(max(projection.east - projection.west, projection.north - projection.south))
-    lines, labels = [], []
-    for lon in _multiples(projection.west, projection.east, step):
-        x = float(projection.x(lon))
-        lines.append(f"M{x:.1f} 0V{projection.height:g}")
-        labels.append(element("text", degrees(lon, "EW"), x=round(x + 3, 1), y=round(projection.height - 4, 1)))
-    for lat in _multiples(projection.south, projection.north, step):
-        y = float(projection.y(lat))
-        lines.append(f"M0 {y:.1f}H{WIDTH:g}")
-        labels.append(element("text", degrees(lat, "NS"), x=3, y=round(y - 3, 1)))
-    grid = element("path", d="".join(lines))
-    return element("g", grid, labels, class_="graticule", aria_hidden="true")
-
-
-def _multiples(low: float, high: float, step: float) -> list[float]:
-    return [round(i * step, 6) for i in range(math.floor(low / step) + 1, math.ceil(high / step))]
-
-
-def _plan(view: PlanView, loads: MeasuredLoads | None, projection: Projection) -> Markup:
-    """The leaves, one path each (one a worker, if there are too many), and the workers' numbers on them."""
+def _draw_leaves(view: PlanView, loads: MeasuredLoads | None, projection: Projection) -> MapLayer:
+    """One area for each leaf, or one for each worker if there are too many leaves."""
     plan = view.plan
     by_text = plan.leaf_unit < 0
     worker_of_leaf = np.where(by_text, -1, plan.unit_worker[np.maximum(plan.leaf_unit, 0)])
     raster = plan.cell_leaf.reshape(plan.grid.rows, plan.grid.columns).astype(np.int64)
-    single = plan.leaves <= _MOST_LEAVES
+    single = plan.leaves <= _MAX_LEAVES
     if not single:
         raster = worker_of_leaf[raster]
-    values, corners = shapes_of(raster, plan.grid, projection)
-    paths = []
-    for value, shape in outlines(values, corners):
+    values, corners = cover_raster(raster, plan.grid, projection)
+    areas = []
+    for value, path in outline_values(values, corners):
         worker = int(worker_of_leaf[value]) if single else value
-        tip = _leaf_tip(view, loads, value) if single else f"Worker {worker}" if worker >= 0 else "By text"
-        paths.append(element("path", class_=f"leaf {colour_of(worker)}", d=shape, data_tip=tip))
-    workers = worker_of_leaf[values] if single else values
-    return element("g", paths, worker_names(workers, corners), class_="plan")
+        tip = _describe_leaf(view, loads, value) if single else f"Worker {worker}" if worker >= 0 else "By text"
+        areas.append(MapArea(worker_style(worker), path, tip))
+    return MapLayer(areas, label_workers(worker_of_leaf[values] if single else values, corners))
 
 
-def colour_of(worker: int) -> str:
-    """The class of a worker's shapes; -1: several, by text."""
+def worker_style(worker: int) -> str:
+    """The CSS class of what a worker serves; -1: several workers share it by text."""
     return f"w{worker % COLOURS}" if worker >= 0 else "by-text"
 
 
-def shapes_of(raster: np.ndarray, grid: DispatchGrid, projection: Projection) -> tuple[np.ndarray, np.ndarray]:
-    """Rectangles that cover a raster of int[rows, columns], coarser if there are too many: value and corners of each.
+def cover_raster(raster: np.ndarray, grid: DispatchGrid, projection: Projection) -> tuple[np.ndarray, np.ndarray]:
+    """Cover a raster of int[rows, columns] with rectangles of equal cells; a coarser raster if these are too many.
 
-    value int64[n] ascending; corners float64[n, 4]: x, y, width, height in units.
+    Returns values int64[n], ascending, and corners float64[n, 4]: x, y, width, height in units of the map.
     """
-    found = rectangles(raster)
+    cover = rectangles(raster)
     scale = 1
-    while len(found) > _MOST_RECTANGLES:
+    while len(cover) > _MAX_RECTANGLES:
         scale *= 2
-        found = rectangles(raster[::scale, ::scale])
-    return found.value, _corners(found, grid, projection, scale)
+        cover = rectangles(raster[::scale, ::scale])
+    return cover.value, _corners(cover, grid, projection, scale)
 
 
-def outlines(values: np.ndarray, corners: np.ndarray) -> Iterator[tuple[int, str]]:
-    """For each value its rectangles as path data."""
+def outline_values(values: np.ndarray, corners: np.ndarray) -> Iterator[tuple[int, str]]:
+    """Yield each value with the path data of its rectangles."""
     borders = np.flatnonzero(np.diff(values, prepend=values[0] - 1, append=values[-1] + 1))
     for first, end in zip(borders[:-1].tolist(), borders[1:].tolist()):
         shapes = (f"M{x:.1f} {y:.1f}h{w:.1f}v{h:.1f}h{-w:.1f}z" for x, y, w, h in corners[first:end].tolist())
         yield int(values[first]), "".join(shapes)
 
 
-def _corners(found: Rectangles, grid: DispatchGrid, projection: Projection, scale: int) -> np.ndarray:
-    """x, y, width, height of each rectangle, in units: float64[n, 4]."""
+def _corners(cover: Rectangles, grid: DispatchGrid, projection: Projection, scale: int) -> np.ndarray:
+    """x, y, width, height of each rectangle, in units of the map: float64[n, 4]."""
     wide, tall = (grid.east - grid.west) / grid.columns * scale, (grid.north - grid.south) / grid.rows * scale
-    left = projection.x(grid.west + found.left * wide)
-    right = projection.x(np.minimum(grid.west + found.right * wide, grid.east))
-    top = projection.y(np.minimum(grid.south + found.high * tall, grid.north))
-    bottom = projection.y(grid.south + found.low * tall)
+    left = projection.x(grid.west + cover.left * wide)
+    right = projection.x(np.minimum(grid.west + cover.right * wide, grid.east))
+    top = projection.y(np.minimum(grid.south + cover.high * tall, grid.north))
+    bottom = projection.y(grid.south + cover.low * tall)
     return np.column_stack([left, top, right - left, bottom - top])
 
 
-def worker_names(workers: np.ndarray, corners: np.ndarray) -> Markup:
-    """The number of each worker (none for -1) on its largest rectangles; the page hides those that have no room."""
+def label_workers(workers: np.ndarray, corners: np.ndarray) -> list[MapLabel]:
+    """Place the number of each worker (none for -1) on its largest rectangles; the page hides those that do not fit."""
     labels = []
     area = corners[:, 2] * corners[:, 3]
     for worker in np.unique(workers[workers >= 0]).tolist():
         mine = np.flatnonzero(workers == worker)
-        for i in mine[np.argsort(-area[mine], kind="stable")][:_LABELS_OF_WORKER].tolist():
+        for i in mine[np.argsort(-area[mine], kind="stable")][:_LABELS_PER_WORKER].tolist():
             x, y, w, h = corners[i].tolist()
-            room = round(min(w, 1.6 * h), 1)
-            labels.append(element("text", worker, x=round(x + w / 2, 1), y=round(y + h / 2, 1), data_room=room))
-    return element("g", labels, class_="worker-names", aria_hidden="true")
+            labels.append(MapLabel(round(x + w / 2, 1), round(y + h / 2, 1), str(worker), round(min(w, 1.6 * h), 1)))
+    return labels
 
 
-def _leaf_tip(view: PlanView, loads: MeasuredLoads | None, leaf: int) -> str:
-    """What the leaf is, a line for each fact."""
+def _describe_leaf(view: PlanView, loads: MeasuredLoads | None, leaf: int) -> str:
+    """The tooltip of a leaf, a line for each fact."""
     plan = view.plan
     total = max(float(view.unit_load.sum()), 1e-300)
     if leaf in view.leaf_words:
@@ -233,8 +201,8 @@ def _leaf_tip(view: PlanView, loads: MeasuredLoads | None, leaf: int) -> str:
             some = ", ".join(words) + (" …" if number > len(words) else "")
             terms = f"{counted(number, 'term')}: {some}" if words else counted(number, "term")
             lines.append(f"Worker {plan.unit_worker[unit]}: {percent(view.unit_load[unit] / total)} of load, {terms}")
-        more = len(lines) - _LINES_OF_TIP
-        return "\n".join(lines[:_LINES_OF_TIP] + ([f"and {more} more units"] if more > 0 else []))
+        more = len(lines) - _MAX_TIP_LINES
+        return "\n".join(lines[:_MAX_TIP_LINES] + ([f"and {counted(more, 'more unit')}"] if more > 0 else []))
     unit = int(plan.leaf_unit[leaf])
     lines = [
         f"Worker {plan.unit_worker[unit]}, leaf {leaf}",
@@ -247,26 +215,13 @@ def _leaf_tip(view: PlanView, loads: MeasuredLoads | None, leaf: int) -> str:
     return "\n".join(lines)
 
 
-def _markers(projection: Projection, matches: list[MatchView]) -> list[Markup]:
-    """A dot for each matched object, from west to east; `data-rows` names its rows in the table of matches."""
-    rows: dict[tuple[float, float, str], list[int]] = {}
+def _markers(projection: Projection, matches: list[MatchView]) -> list[MatchMarker]:
+    """A marker for each matched object in the view, from west to east."""
+    numbers: dict[tuple[float, float, str], list[int]] = {}
     for number, match in enumerate(matches):
-        rows.setdefault((match.lon, match.lat, match.object_id), []).append(number)
-    markers: list[Markup] = []
-    for (lon, lat, _), numbers in sorted(rows.items()):
-        if not projection.inside(np.array(lon), np.array(lat)):
-            continue
-        text = matches[numbers[0]].text
-        markers.append(
-            element(
-                "path",
-                d=f"M{float(projection.x(lon)):.2f} {float(projection.y(lat)):.2f}h0",
-                class_="match",
-                role="button",
-                tabindex=-1 if markers else 0,
-                aria_label=f"{counted(len(numbers), 'match', 'matches')}: {text}",
-                data_tip=text,
-                data_rows=" ".join(map(str, numbers)),
-            )
-        )
-    return markers
+        numbers.setdefault((match.lon, match.lat, match.object_id), []).append(number)
+    return [
+        MatchMarker(point_path(projection, np.array([lon]), np.array([lat])), matches[of_object[0]].text, of_object)
+        for (lon, lat, _), of_object in sorted(numbers.items())
+        if projection.inside(np.array(lon), np.array(lat))
+    ]

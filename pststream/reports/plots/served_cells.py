@@ -1,4 +1,4 @@
-"""Who serves each cell under two plans, and so which cells change hands."""
+"""Compare two plans cell by cell: which worker serves each cell before and after, and which cells change."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ BY_TEXT = -1
 
 
 @dataclass(frozen=True)
-class Change:
-    """Two plans laid over the raster of the later one.
+class PlanChange:
+    """The cells of two plans, on the raster of the later plan.
 
     before, after  int64[cells]  worker of each cell; BY_TEXT: several share it by their terms
     changed        bool[cells]   whether some of the cell's terms are served by another worker than before
@@ -22,10 +22,10 @@ class Change:
     changed: np.ndarray
 
 
-def change_between(before: PartitionPlan, after: PartitionPlan) -> Change:
-    """What changes; where the rasters differ, a cell is compared with that of the earlier plan at its middle."""
+def compare_cells(before: PartitionPlan, after: PartitionPlan) -> PlanChange:
+    """Compare two plans; if their rasters differ, a cell is compared with the earlier plan's cell at its middle."""
     numbers: dict[bytes, int] = {}
-    old, new = (_served(plan, numbers) for plan in (before, after))
+    old, new = (_number_leaves(plan, numbers) for plan in (before, after))
     grid = after.grid
     cell = np.arange(grid.cells)
     if before.grid != grid:
@@ -34,7 +34,7 @@ def change_between(before: PartitionPlan, after: PartitionPlan) -> Change:
         cell = before.grid.cell(lon, lat)
     leaf_before, leaf_after = before.cell_leaf[cell], after.cell_leaf
     changed = old[leaf_before] != new[leaf_after]
-    return Change(_worker_of_leaf(before)[leaf_before], _worker_of_leaf(after)[leaf_after], changed)
+    return PlanChange(_worker_of_leaf(before)[leaf_before], _worker_of_leaf(after)[leaf_after], changed)
 
 
 def _worker_of_leaf(plan: PartitionPlan) -> np.ndarray:
@@ -42,12 +42,14 @@ def _worker_of_leaf(plan: PartitionPlan) -> np.ndarray:
     return np.where(plan.leaf_unit >= 0, worker, BY_TEXT)
 
 
-def _served(plan: PartitionPlan, numbers: dict[bytes, int]) -> np.ndarray:
+def _number_leaves(plan: PartitionPlan, numbers: dict[bytes, int]) -> np.ndarray:
     """A number for each leaf, the same for leaves whose terms go to the same workers: int64[leaves]."""
-    return np.array([numbers.setdefault(_text(plan, leaf), len(numbers)) for leaf in range(plan.leaves)], np.int64)
+    return np.array(
+        [numbers.setdefault(_leaf_owners(plan, leaf), len(numbers)) for leaf in range(plan.leaves)], np.int64
+    )
 
 
-def _text(plan: PartitionPlan, leaf: int) -> bytes:
+def _leaf_owners(plan: PartitionPlan, leaf: int) -> bytes:
     if plan.leaf_unit[leaf] >= 0:
         return b"worker %d" % plan.unit_worker[plan.leaf_unit[leaf]]
     named = slice(plan.term_offsets[leaf], plan.term_offsets[leaf + 1])

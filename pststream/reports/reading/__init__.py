@@ -1,1 +1,1 @@
-"""Bounded reads of a home's tables through delta-rs."""
+"""Read the tables of a home through delta-rs, for the commands and the pages."""

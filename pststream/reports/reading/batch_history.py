@@ -1,4 +1,4 @@
-"""What the ledgers of files and batches say: totals, lag, and the course of the batches."""
+"""Read the history of a home from its ledgers: totals, and the latest micro-batches."""
 
 import datetime as dt
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.reports.reading.ledgers import Ledgers, step_seconds
-from pststream.reports.reading.tolerant_reader import Tables
+from pststream.reports.reading.tolerant_reader import TolerantReader
 
 LATEST = 60
-"""Batches that are shown one by one."""
+"""Batches that are read one by one."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,11 @@ class BatchView:
         """Seconds of all steps."""
         return sum(self.seconds.values())
 
+    @property
+    def objects_per_second(self) -> float | None:
+        """None if the batch took no time."""
+        return self.objects / self.duration if self.duration > 0 else None
+
 
 @dataclass(frozen=True)
 class Totals:
@@ -53,42 +58,42 @@ class Totals:
 
 
 @dataclass(frozen=True)
-class Course:
-    """Totals, the latest batches in their order, and the batch that has started and is not done, if any."""
+class BatchHistory:
+    """Totals, the latest batches in their order, and the batch that was started and is not done, if any."""
 
     totals: Totals = field(default_factory=Totals)
     batches: tuple[BatchView, ...] = ()
     unfinished: int | None = None
 
 
-def read_course(tables: Tables) -> Course:
-    """Totals, and the latest batches, of a home."""
+def read_batch_history(tables: TolerantReader) -> BatchHistory:
+    """Read the totals and the latest batches of a home."""
     ledgers = read_ledgers(tables)
     if ledgers is None:
-        return Course()
+        return BatchHistory()
     batches, unfinished = ledgers.batches, ledgers.started_batches.column("batch_id").to_pylist()
     objects, requests = (ledgers.files_of(kind) for kind in (names.OBJECTS, names.REQUESTS))
-    accepted, asked = _sum(objects, "accepted"), _sum(requests, "accepted")
+    accepted_objects, accepted_requests = _sum(objects, "accepted"), _sum(requests, "accepted")
     insertions = tables.count(names.REQUESTS, pc.field("op") == "insert")
     totals = Totals(
-        objects=accepted,
+        objects=accepted_objects,
         rejected_objects=_sum(objects, "rejected"),
-        requests=asked,
+        requests=accepted_requests,
         rejected_requests=_sum(requests, "rejected"),
         insertions=insertions,
-        deletions=max(asked - insertions, 0),
+        deletions=max(accepted_requests - insertions, 0),
         batches=batches.num_rows,
         matches=_sum(batches, "matches"),
         retractions=_sum(batches, "retractions"),
-        waiting=max(accepted - _sum(batches, "objects"), 0),
+        waiting=max(accepted_objects - _sum(batches, "objects"), 0),
         newest_object=pc.max(objects.column("max_ts")).as_py(),
     )
     latest = batches.slice(max(0, batches.num_rows - LATEST)).to_pylist()
-    return Course(totals, tuple(map(_view, latest)), unfinished[-1] if unfinished else None)
+    return BatchHistory(totals, tuple(map(_view, latest)), unfinished[-1] if unfinished else None)
 
 
-def read_ledgers(tables: Tables) -> Ledgers | None:
-    """Both ledgers; None where one of them is absent or broken."""
+def read_ledgers(tables: TolerantReader) -> Ledgers | None:
+    """Read both ledgers; None if one of them is missing or broken."""
     if tables.dataset(names.FILES) is None:
         return None
     return tables.tolerate(names.BATCHES, lambda: Ledgers(tables.reader), None)

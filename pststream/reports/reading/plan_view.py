@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows
-from pststream.reports.reading.tolerant_reader import Tables
+from pststream.reports.reading.tolerant_reader import TolerantReader
 
 _PLAN_COLUMNS = (
     "plan_version", "index_version", "retiring_version", "planner", "workers", "units", "west", "south", "east",
@@ -70,7 +70,7 @@ class MeasuredLoads:
         return not any(values.any() for values in self.workers.values())
 
 
-def read_plan(tables: Tables) -> PlanView | None:
+def read_plan(tables: TolerantReader) -> PlanView | None:
     """The current plan, or None; what is wrong with its rows is noted in `tables.problems`."""
     rows = tables.rows(names.PLANS, _PLAN_COLUMNS)
     if not rows:
@@ -94,7 +94,7 @@ def read_plan(tables: Tables) -> PlanView | None:
     )
 
 
-def read_loads(tables: Tables, view: PlanView, since: int = 0) -> MeasuredLoads:
+def read_loads(tables: TolerantReader, view: PlanView, since: int = 0) -> MeasuredLoads:
     """Loads measured in the batches under the plan, from batch `since` on."""
     workers = {name: np.zeros(view.plan.workers) for name in _LOADS}
     units = {name: np.zeros(view.plan.units) for name in _LOADS}
@@ -126,7 +126,7 @@ def _integers(batch: pa.RecordBatch, name: str) -> np.ndarray:
 
 
 def _leaf_words(
-    tables: Tables, index_version: int, plan: PartitionPlan, units: pa.Table
+    tables: TolerantReader, index_version: int, plan: PartitionPlan, units: pa.Table
 ) -> dict[int, list[tuple[int, int, list[str]]]]:
     """For each leaf by text: (unit, number of terms, some words); the words are the most asked for of those that the
     vocabulary has, of some of the terms.

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.reports.reading.tolerant_reader import Tables
+from pststream.reports.reading.tolerant_reader import TolerantReader
 
 POINTS = 4_000
 PAIRS = 160
@@ -59,7 +59,7 @@ class RejectView:
     examples: list[dict[str, Any]] = field(default_factory=list)
 
 
-def sample_points(tables: Tables) -> np.ndarray:
+def sample_points(tables: TolerantReader) -> np.ndarray:
     """Longitude and latitude of at most POINTS objects: float64[n, 2]."""
     found = [
         np.column_stack([batch.column("lon").to_numpy(), batch.column("lat").to_numpy()])
@@ -72,7 +72,7 @@ def sample_points(tables: Tables) -> np.ndarray:
     return points
 
 
-def sample_matches(tables: Tables, seed: int = 0) -> list[MatchView]:
+def sample_matches(tables: TolerantReader, seed: int = 0) -> list[MatchView]:
     """At most PAIRS pairs, by time, no subscription more than a few times; the oldest subscriptions come first.
 
     Taken from some files of `matches`; then the objects and subscriptions of these pairs alone are read, from a few
@@ -91,7 +91,7 @@ def sample_matches(tables: Tables, seed: int = 0) -> list[MatchView]:
     return sorted(found, key=lambda match: (match.ts or dt.datetime.min.replace(tzinfo=dt.UTC), match.object_id))
 
 
-def sample_rejects(tables: Tables) -> list[RejectView]:
+def sample_rejects(tables: TolerantReader) -> list[RejectView]:
     """Rejected rows by kind and reason, the most frequent first, with examples."""
     counts: Counter[tuple[str, str]] = Counter()
     for batch in tables.batches(names.REJECTS, ("kind", "reason")):
@@ -111,7 +111,7 @@ def sample_rejects(tables: Tables) -> list[RejectView]:
     return list(views.values())
 
 
-def _pairs(tables: Tables, seed: int) -> list[tuple[int, int, str, int]]:
+def _pairs(tables: TolerantReader, seed: int) -> list[tuple[int, int, str, int]]:
     """Chosen pairs: object key, subscription key, object id, worker."""
     rng = np.random.default_rng(seed)
     columns = ("object_key", "object_id", "subscription_keys", "worker", "retracted")
@@ -129,7 +129,7 @@ def _pairs(tables: Tables, seed: int) -> list[tuple[int, int, str, int]]:
     return _varied([seen[key] for key in sorted(seen)], rng)
 
 
-def _retracted(tables: Tables, keys: set[int]) -> list[dict[str, Any]]:
+def _retracted(tables: TolerantReader, keys: set[int]) -> list[dict[str, Any]]:
     # Rows of no worker are in files of their own, which alone are opened for this.
     nobody = (pc.field("worker") < 0) & pc.field("retracted")
     wanted = nobody & pc.field("object_key").isin(pa.array(sorted(keys), pa.int64()))
@@ -167,7 +167,9 @@ def _few_of_each(pairs: Iterable[tuple[int, int, str, int]], most: int) -> list[
     return chosen
 
 
-def _by_key(tables: Tables, name: str, key: str, keys: set[int], columns: tuple[str, ...]) -> dict[int, dict[str, Any]]:
+def _by_key(
+    tables: TolerantReader, name: str, key: str, keys: set[int], columns: tuple[str, ...]
+) -> dict[int, dict[str, Any]]:
     if not keys:
         return {}
     among = pc.field(key).isin(pa.array(sorted(keys), pa.int64()))

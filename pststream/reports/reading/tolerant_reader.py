@@ -28,7 +28,7 @@ class HomeFolder:
         return f"{self.path.rstrip('/')}/tables/{name}"
 
 
-class Tables:
+class TolerantReader:
     """The tables of a home; `problems` collects a sentence for each that is there and cannot be read."""
 
     def __init__(self, home: str) -> None:

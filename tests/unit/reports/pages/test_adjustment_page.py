@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan, text_plan
 from pststream.domain.plan_moves import Move, moved
 from pststream.reports.pages.adjustment_page import write_adjustment
-from pststream.reports.plots.served_cells import BY_TEXT, change_between
+from pststream.reports.plots.served_cells import BY_TEXT, compare_cells
 from tests.plans import TERMS, plans, quarters
 
 GRID = DispatchGrid(0.0, 0.0, 2.0, 2.0, 2, 2)
@@ -43,17 +43,17 @@ def test_cells_that_do_not_change_serve_every_term_as_before(plan: PartitionPlan
     worker = st.integers(0, plan.workers - 1)
     cells = data.draw(st.lists(st.integers(0, plan.grid.cells - 1), min_size=1, unique=True).map(sorted))
     after = moved(plan, Move(data.draw(worker), data.draw(worker), np.array(cells)))
-    change = change_between(plan, after)
+    change = compare_cells(plan, after)
     terms = [*TERMS, *after.terms.tolist()]
     differs = [any(worker_of(plan, c, t) != worker_of(after, c, t) for t in terms) for c in range(plan.grid.cells)]
     assert not (np.array(differs) & ~change.changed).any()
-    assert not change_between(plan, plan).changed.any()
+    assert not compare_cells(plan, plan).changed.any()
 
 
 def test_a_cell_is_compared_with_that_of_the_earlier_raster_at_its_middle() -> None:
     before = space_plan("grid", DispatchGrid(0.0, 0.0, 2.0, 2.0, 1, 2), np.array([0, 1]), np.array([0, 1]), 2)
     after = space_plan("grid", GRID, np.arange(4), np.array([0, 1, 1, 1]), 2)
-    change = change_between(before, after)
+    change = compare_cells(before, after)
     assert change.before.tolist() == [0, 0, 1, 1]
     assert change.after.tolist() == [0, 1, 1, 1]
     assert change.changed.tolist() == [False, True, False, False]
@@ -62,7 +62,7 @@ def test_a_cell_is_compared_with_that_of_the_earlier_raster_at_its_middle() -> N
 def test_words_that_change_hands_change_the_cell() -> None:
     terms = np.array([1, 5])
     before, after = (text_plan("frequency", GRID, terms, np.array(w), 2) for w in ([0, 1], [1, 1]))
-    change = change_between(before, after)
+    change = compare_cells(before, after)
     assert change.changed.all() and (change.after == BY_TEXT).all()
 
 

@@ -119,8 +119,8 @@ def test_empty_home_says_so(tmp_path: Path) -> None:
     document = write_report(tmp_path / "nothing", tmp_path / "r.html")
     assert document["objects"] == 0 and document["plan_version"] is None and document["problems"] == []
     text = " ".join(Elements((tmp_path / "r.html").read_text("utf-8")).texts)
-    assert "holds no objects, subscriptions or plans yet" in text
-    assert "No batch is done yet" in text and "No plan yet" in text
+    assert "contains no objects, subscriptions or plans yet" in text
+    assert "No batch is done yet" in text and "There is no plan yet" in text
 
 
 def test_home_with_empty_tables_says_so(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_home_with_empty_tables_says_so(tmp_path: Path) -> None:
         write_deltalake(tmp_path / "tables" / table.name, empty, partition_by=list(table.partitions) or None)
     document = write_report(tmp_path, tmp_path / "r.html")
     assert document["problems"] == []
-    assert "holds no objects" in (tmp_path / "r.html").read_text("utf-8")
+    assert "contains no objects" in (tmp_path / "r.html").read_text("utf-8")
 
 
 def test_broken_table_is_named_and_the_rest_shown(home: Path, tmp_path: Path) -> None:

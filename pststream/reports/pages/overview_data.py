@@ -1,7 +1,7 @@
-"""What the page in Airflow shows of a home just now: ledgers, the current plan, the latest rows of everything else.
+"""Read what the overview page shows of a home: the ledgers, the current plan, the latest rows of all other tables.
 
-No table that grows with objects, subscriptions or matches is read whole, so that the page takes as long whatever the
-home holds.
+No table that grows with objects, subscriptions or matches is read as a whole, so the time to make the page does not
+depend on the size of the home.
 """
 
 import datetime as dt
@@ -16,16 +16,16 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.errors import UsageError
 from pststream.reports.commands.rejects import COLUMNS
-from pststream.reports.reading.batch_history import Course, read_course, read_ledgers
+from pststream.reports.reading.batch_history import BatchHistory, read_batch_history, read_ledgers
 from pststream.reports.reading.delivery_progress import deliveries
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView, read_loads, read_plan
 from pststream.reports.reading.samples import RejectView, sample_points
-from pststream.reports.reading.tolerant_reader import Tables
+from pststream.reports.reading.tolerant_reader import TolerantReader
 from pststream.reports.reading.waiting import held_files, objects_lag, requests_lag
 from pststream.storage.addresses import normal
 from pststream.storage.small_files import files_at
 
-MARK = "home.json"
+_MARKER = "home.json"
 LATEST_REJECTS = 200
 _EXAMPLES = 4
 _MIGRATIONS = 8
@@ -37,22 +37,22 @@ _MIGRATION = (
 
 
 class NoHome(UsageError):
-    """There is no home where one is looked for."""
+    """There is no home at the given place."""
 
 
 @dataclass(frozen=True)
-class Live:
+class Overview:
     """What the page shows.
 
-    lag         objects, requests: as `pststream status` tells them
+    lag         objects, requests: as in `pststream status --json`
     balance     {batch: greatest CPU time of a worker over the mean}, of the latest batches
-    migrations  of the latest plans that were migrated to, the latest first: the rows of `migrations` of each
-    matches     some rows of the latest batch that is done: object_id, ts, pairs
+    migrations  the rows of `migrations` of each of the latest migrations, the latest first
+    matches     some objects of the latest batch that has matches: object_id, ts, pairs
     """
 
     home: str
     at: dt.datetime
-    course: Course
+    history: BatchHistory
     lag: dict[str, dict[str, Any]]
     plan: PlanView | None
     loads: MeasuredLoads | None
@@ -61,53 +61,56 @@ class Live:
     migrations: list[list[dict[str, Any]]]
     matches: list[dict[str, Any]]
     rejects: list[RejectView]
-    held: list[dict[str, Any]]
+    quarantined: list[dict[str, Any]]
     sinks: list[dict[str, Any]]
     problems: list[str]
 
 
-def tables_of(home: str) -> Tables:
-    """The tables of a home; raises NoHome if it is not there, or half-made."""
+def open_home(home: str) -> TolerantReader:
+    """Open the tables of a home; raises NoHome if it does not exist or its creation did not finish."""
     home = normal(home)
-    if not files_at(home).exists(MARK):
+    if not files_at(home).exists(_MARKER):
         raise NoHome(f"there is no home at {home}", f"run: pststream init --home {home}")
-    return Tables(home)
+    return TolerantReader(home)
 
 
-def read_live(home: str, now: dt.datetime | None = None) -> Live:
-    """How a home stands; raises NoHome. A table that cannot be read is named in `problems`, the rest is told."""
-    tables = tables_of(home)
+def read_overview(home: str, now: dt.datetime | None = None) -> Overview:
+    """Read the state of a home.
+
+    Raises NoHome. A table that cannot be read is named in `problems`, and counts as empty.
+    """
+    tables = open_home(home)
     reader, ledgers = tables.reader, read_ledgers(tables)
-    course, plan = read_course(tables), read_plan(tables)
-    since = course.batches[0].batch_id if course.batches else 0
-    lag: dict[str, dict[str, Any]] = {}
-    held: list[dict[str, Any]] = []
+    history, plan = read_batch_history(tables), read_plan(tables)
+    since = history.batches[0].batch_id if history.batches else 0
+    lag: dict[str, dict[str, Any]] = {kind: {"rows": 0, "files": 0} for kind in ("objects", "requests")}
+    quarantined: list[dict[str, Any]] = []
     sinks: list[dict[str, Any]] = []
     if ledgers is not None:
-        lag["objects"] = tables.tolerate(names.OBJECTS, lambda: objects_lag(reader, ledgers), {})
+        lag["objects"] = tables.tolerate(names.OBJECTS, lambda: objects_lag(reader, ledgers), lag["objects"])
         lag["requests"] = requests_lag(ledgers)
-        held = tables.tolerate(names.QUARANTINE, lambda: held_files(reader, ledgers), [])
+        quarantined = tables.tolerate(names.QUARANTINE, lambda: held_files(reader, ledgers), [])
         sinks = tables.tolerate(names.DELIVERIES, lambda: deliveries(reader, ledgers), [])
-    return Live(
+    return Overview(
         home=home,
         at=now or dt.datetime.now(dt.UTC),
-        course=course,
+        history=history,
         lag=lag,
         plan=plan,
         loads=read_loads(tables, plan, since) if plan is not None else None,
         points=sample_points(tables),
         balance=_balance(tables, since),
         migrations=_migrations(tables),
-        matches=_matches(tables, course),
+        matches=_matches(tables, history),
         rejects=tables.tolerate(names.REJECTS, lambda: _rejects(tables), []),
-        held=held,
+        quarantined=quarantined,
         sinks=sinks,
         problems=tables.problems,
     )
 
 
-def _balance(tables: Tables, since: int) -> dict[int, float]:
-    """Greatest CPU time over the mean, of each batch from `since` on; of the workers that took part or stand idle."""
+def _balance(tables: TolerantReader, since: int) -> dict[int, float]:
+    """Greatest CPU time of a worker over the mean of all workers, for each batch from `since` on."""
     workers = {row["plan_version"]: row["workers"] for row in tables.rows(names.PLANS, ("plan_version", "workers"))}
     whole = (pds.field("unit") == -1) & (pds.field("worker") >= 0) & (pds.field("batch_id") >= since)
     columns = ("batch_id", "plan_version", "cpu_seconds")
@@ -124,8 +127,8 @@ def _balance(tables: Tables, since: int) -> dict[int, float]:
     }
 
 
-def _migrations(tables: Tables) -> list[list[dict[str, Any]]]:
-    """The moves of the latest migrations, those of one plan together; plans that were never taken up are left out."""
+def _migrations(tables: TolerantReader) -> list[list[dict[str, Any]]]:
+    """The moves of the latest migrations, grouped by plan; plans that never came into force are left out."""
     plans = {row["plan_version"] for row in tables.rows(names.PLANS, ("plan_version",))}
     versions = {row["plan_version"] for row in tables.rows(names.MIGRATIONS, ("plan_version",))}
     latest = sorted(plans & versions, reverse=True)[:_MIGRATIONS]
@@ -135,23 +138,23 @@ def _migrations(tables: Tables) -> list[list[dict[str, Any]]]:
     return [[row for row in rows if row["plan_version"] == version] for version in latest]
 
 
-def _matches(tables: Tables, course: Course) -> list[dict[str, Any]]:
-    """Some matched objects of the latest batch that found something."""
-    last = next((batch.batch_id for batch in reversed(course.batches) if batch.matches), None)
+def _matches(tables: TolerantReader, history: BatchHistory) -> list[dict[str, Any]]:
+    """Some matched objects of the latest batch that has matches."""
+    last = next((batch.batch_id for batch in reversed(history.batches) if batch.matches), None)
     if last is None:
         return []
-    found: dict[str, dict[str, Any]] = {}
+    objects: dict[str, dict[str, Any]] = {}
     mine = (pds.field("batch_id") == last) & (pds.field("worker") >= 0)
     for batch in tables.batches(names.MATCHES, ("object_id", "ts", "subscription_keys"), mine, rows=256):
         pairs = pc.list_value_length(batch.column("subscription_keys")).to_pylist()
         for row, count in zip(batch.select(["object_id", "ts"]).to_pylist(), pairs):
-            found.setdefault(row["object_id"], {**row, "pairs": 0})["pairs"] += count
-        if len(found) >= _MATCHES:
+            objects.setdefault(row["object_id"], {**row, "pairs": 0})["pairs"] += count
+        if len(objects) >= _MATCHES:
             break
-    return list(found.values())[:_MATCHES]
+    return list(objects.values())[:_MATCHES]
 
 
-def _rejects(tables: Tables) -> list[RejectView]:
+def _rejects(tables: TolerantReader) -> list[RejectView]:
     """Some of the latest rejected rows by kind and reason, the most frequent first, with examples."""
     views: dict[tuple[str, str], RejectView] = {}
     for row in _latest_rejects(tables):
@@ -162,12 +165,12 @@ def _rejects(tables: Tables) -> list[RejectView]:
     return sorted(views.values(), key=lambda view: -view.count)
 
 
-def _latest_rejects(tables: Tables) -> list[dict[str, Any]]:
-    """The first rows of the data files of the latest ingests: unlike `rejects`, in no order and without reading on."""
-    found: list[dict[str, Any]] = []
+def _latest_rejects(tables: TolerantReader) -> list[dict[str, Any]]:
+    """The first rows in the data files of the latest ingests. Unlike `rejects`, in no order and not complete."""
+    rows: list[dict[str, Any]] = []
     for _, file in tables.reader.files(names.REJECTS, "ingest_id", greatest=True):
         for batch in tables.reader.batches_of(names.REJECTS, file, COLUMNS, rows=LATEST_REJECTS):
-            found += batch.slice(0, LATEST_REJECTS - len(found)).to_pylist()
-            if len(found) == LATEST_REJECTS:
-                return found
-    return found
+            rows += batch.slice(0, LATEST_REJECTS - len(rows)).to_pylist()
+            if len(rows) == LATEST_REJECTS:
+                return rows
+    return rows

@@ -1,0 +1,61 @@
+"""Print the comparison of planners as a table with a verdict (`pststream plans compare`)."""
+
+from typing import Any
+
+from pststream.reports.commands.text_tables import text_table
+
+COLUMNS: tuple[tuple[str, str], ...] = (
+    ("planner", "planner"),
+    ("throughput", "tuples/s"),
+    ("load_total", "total CPU s"),
+    ("max_seconds", "slowest CPU s"),
+    ("imbalance", "imbalance"),
+    ("copies", "copies per object"),
+    ("subscriptions_stored", "subscriptions stored"),
+    ("discarded", "discarded"),
+    ("dispatch_seconds", "dispatch CPU s"),
+    ("dispatch_bytes", "dispatch bytes"),
+    ("units", "units"),
+    ("seconds", "planned in s"),
+    ("model_total", "model total s"),
+    ("model_correlation", "model corr."),
+)
+"""Key and title of each figure; `throughput` is tuples over the CPU seconds of the slowest worker."""
+
+_REASONS = (
+    ("load_total", "CPU seconds in all"),
+    ("imbalance", "imbalance"),
+    ("copies", "copies of an object"),
+    ("subscriptions_stored", "stored subscriptions"),
+)
+_CLEARLY_LESS = 0.98
+
+
+def render_comparison(document: dict[str, Any]) -> str:
+    """The figures of each planner as a table, and the verdict."""
+    rows = [[title for _, title in COLUMNS]]
+    rows += [[_text(figures[key]) for key, _ in COLUMNS] for figures in document["plans"]]
+    return "\n".join([*text_table(rows), "", describe_best(document)])
+
+
+def describe_best(document: dict[str, Any]) -> str:
+    """Which planner is best, by how much, and what makes the difference to the next one."""
+    best, *others = document["plans"]
+    text = f"{best['planner']} is best: {best['throughput']:,} tuples/s over {document['workers']} workers"
+    if not others:
+        return f"{text}."
+    second = others[0]
+    ahead = best["throughput"] / max(second["throughput"], 1) - 1
+    reasons = [
+        f"{name} {best[key]:,} against {second[key]:,}"
+        for key, name in _REASONS
+        if best[key] < _CLEARLY_LESS * second[key]
+    ]
+    why = "; ".join(reasons) or "its most loaded worker has less to do"
+    return f"{text}, {100 * ahead:.0f}% ahead of {second['planner']} ({why})."
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else str(value)

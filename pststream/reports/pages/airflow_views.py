@@ -1,0 +1,84 @@
+"""Answer the Airflow plugin's requests with HTML pages and HTTP statuses; nothing here starts a JVM."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from pststream.errors import PstError
+from pststream.reports.commands.lookups import object_file, subscription_file
+from pststream.reports.pages.lookup_pages import render_message, render_object, render_subscription
+from pststream.reports.pages.overview_data import NoHome, open_home, read_overview
+from pststream.reports.pages.overview_page import render_overview
+from pststream.reports.reading.plan_view import read_plan
+from pststream.reports.reading.tolerant_reader import TolerantReader
+
+NOT_FOUND, UNAVAILABLE = 404, 503
+_MAX_ERROR_TEXT = 300
+
+
+@dataclass(frozen=True)
+class Page:
+    """An HTML page and its HTTP status: 200; 404 for an unknown home or id; 503 if tables cannot be read."""
+
+    status: int
+    text: str
+
+
+def overview_page(home: str) -> Page:
+    """The state of the home."""
+    return _serve(home, lambda: Page(200, render_overview(read_overview(home))))
+
+
+def subscription_page(home: str, subscription_id: str) -> Page:
+    """One subscription."""
+    return _serve(home, lambda: _subscription(home, subscription_id))
+
+
+def object_page(home: str, object_id: str, subscription_id: str = "") -> Page:
+    """One object; with a subscription, also why it matched or not."""
+    return _serve(home, lambda: _object(home, object_id, subscription_id))
+
+
+def _subscription(home: str, subscription_id: str) -> Page:
+    tables = open_home(home)
+    found = subscription_file(tables.reader, subscription_id)
+    if found.lives:
+        return Page(200, render_subscription(subscription_id, found, read_plan(tables)))
+    message = f"No subscription “{subscription_id}” was accepted."
+    advice = "Ids are compared exactly, including upper and lower case. Rejected rows are listed under Rejected rows."
+    return Page(NOT_FOUND, render_message("No such subscription", message, advice, found.rejects))
+
+
+def _object(home: str, object_id: str, subscription_id: str) -> Page:
+    tables = open_home(home)
+    found = object_file(tables.reader, object_id)
+    if not found.things:
+        message = f"No object “{object_id}” was accepted."
+        advice = "Ids are compared exactly. pststream rejects lists the rows that were rejected."
+        return Page(NOT_FOUND, render_message("No such object", message, advice, found.rejects))
+    explained = _explain(tables, object_id, subscription_id) if subscription_id else None
+    known = explained is None or bool(explained["pairs"])
+    page = render_object(object_id, found, read_plan(tables), explained, subscription_id)
+    return Page(200 if known else NOT_FOUND, page)
+
+
+def _explain(tables: TolerantReader, object_id: str, subscription_id: str) -> dict[str, Any]:
+    from pststream.reports.commands.explain import explain  # here, since it loads Numba
+
+    return explain(tables.home, object_id, subscription_id)
+
+
+def _serve(home: str, make: Callable[[], Page]) -> Page:
+    try:
+        return make()
+    except NoHome as error:
+        message, _, advice = str(error).partition("\n")
+        return Page(NOT_FOUND, render_message("No home", message, advice.strip()))
+    except (DeltaError, OSError, pa.ArrowException, PstError) as error:
+        cause = (str(error).splitlines() or [type(error).__name__])[0][:_MAX_ERROR_TEXT]
+        message = f"The tables of {home} cannot be read at the moment: {cause}"
+        advice = "Load the page again in a moment. If the error stays, run: pststream status"
+        return Page(UNAVAILABLE, render_message("Cannot be read", message, advice))

@@ -1,0 +1,61 @@
+"""Render an HTML page from its Jinja2 template, with every value escaped and nothing loaded from elsewhere."""
+
+import base64
+import hashlib
+from functools import cache
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from pststream.reports.plots.bar_chart import segment_style
+from pststream.reports.plots.format_values import (
+    counted,
+    moment,
+    percent,
+    seconds,
+    short,
+    time_ago,
+    whole,
+    whole_or_short,
+)
+from pststream.reports.plots.plan_map import worker_style
+
+_FILTERS = (counted, moment, percent, seconds, segment_style, short, time_ago, whole, whole_or_short, worker_style)
+_CONTROL_CHARACTERS = {code: " " for code in range(32) if chr(code) not in "\n\t"}
+
+
+def render_page(template: str, forms: bool = False, **values: object) -> str:
+    """Render `templates/<template>` as a self-contained page.
+
+    Style and script stand in the page. Its content security policy lets only this script run and nothing be fetched,
+    whatever the tables contain; with `forms`, forms may be sent to the server of the page.
+    Characters that HTML does not allow become spaces or question marks.
+    """
+    script = _read_file("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    form_action = "'self'" if forms else "'none'"
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none';"
+        f" form-action {form_action}"
+    )
+    document = {"policy": policy, "style": _read_file("page.css"), "script": script}
+    page = _environment().get_template(template).render(values, **document)
+    return page.translate(_CONTROL_CHARACTERS).encode("utf-8", "replace").decode("utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader(__package__),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.filters |= {function.__name__: function for function in _FILTERS}
+    return environment
+
+
+def _read_file(name: str) -> str:
+    return (files(__package__) / name).read_text("utf-8")

@@ -1,0 +1,43 @@
+"""The latest pairs of one subscription and of one object are those that a slow reader finds."""
+
+from pathlib import Path
+
+import pytest
+
+from pststream.reports.commands import lookups
+from pststream.reports.commands.lookups import LATEST, object_file, subscription_file
+from pststream.reports.reading.table_reader import Reader
+from pststream.state.ledger import key
+from tests.matched_homes import add_matched_batch, add_subscriptions, taken_back_of
+from tests.unit.reports.commands.homes import add_batch, copy_of, match_row
+
+
+@pytest.mark.parametrize("most", [lookups.MOST_FOUND, 1])
+def test_the_latest_pairs_that_hold_as_a_slow_reader_finds_them(
+    empty_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Over several batches with pairs that were taken back, and an unfinished batch that counts for nothing."""
+    home = copy_of(empty_home, tmp_path / "home")
+    keys = add_subscriptions(home, 6)
+    rows = add_matched_batch(home, keys, 30, seed=1)
+    gone = taken_back_of(rows, keys[2])[:5]
+    rows += add_matched_batch(home, keys, 30, seed=2, minutes=5, taken_back=gone)
+    add_batch(home, [match_row(key(9, 1), "ghost", 0, keys)], done=False)
+    lost = {row["object_id"] for row in gone}
+    for place, subscription in enumerate(keys, 1):
+        objects = {row["object_id"] for row in rows if subscription in row["subscription_keys"]}
+        objects -= lost if subscription == keys[2] else set()
+        found = subscription_file(Reader(home), f"s{place}")
+        assert {met.other for met in found.met} <= objects
+        assert len(found.met) == min(len(objects), LATEST)
+        assert found.whole
+    for row in rows[::7]:
+        asked = {
+            f"s{keys.index(k) + 1}" for r in rows if r["object_id"] == row["object_id"] for k in r["subscription_keys"]
+        }
+        asked -= {"s3"} if row["object_id"] in lost else set()
+        with monkeypatch.context() as patch:
+            patch.setattr(lookups, "MOST_FOUND", most)
+            found_object = object_file(Reader(home), row["object_id"])
+        assert {met.other for met in found_object.met} == asked or (most == 1 and len(found_object.met) <= 1)
+        assert found_object.pairs == len(asked)
