@@ -10,12 +10,12 @@ from pststream import names
 from pststream.matching import matcher
 from pststream.pipeline.batch.match_tasks import NEW, Report, Scan, match_worker, route
 from pststream.pipeline.engine import task_context
-from pststream.pipeline.engine.task_context import work_of
+from pststream.pipeline.engine.task_context import make_task_context
 from pststream.settings import load_settings
 from pststream.state.data_files import data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
-from pststream.state.slices import Range, tasks_of
+from pststream.state.slices import KeyRange, tasks_of
 from tests import worlds
 from tests.commands import ingest_world, new_home
 
@@ -24,14 +24,14 @@ pytestmark = pytest.mark.spark
 
 def told(home: Home) -> list[tuple[Any, ...]]:
     """What the workers tell of all objects, matched in this process."""
-    work = work_of(home, load_settings(home.path), 1)
+    work = make_task_context(home, load_settings(home.path), 1)
     work = replace(work, files=tuple(index_files(home, 1)))
-    every = Range("object_key", -1, names.NEVER_US)
+    every = KeyRange("object_key", -1, names.NEVER_US)
     tasks = tasks_of(located(home, names.OBJECTS, data_files(home, names.OBJECTS)))
-    parcels = [parcel for slices in tasks for parcel in route(work, -1, Scan(slices, every, NEW))]
+    received = [parcel for slices in tasks for parcel in route(work, -1, Scan(slices, every, NEW))]
     found = []
     for worker in range(work.workers):
-        mine = iter([(tag, rows) for number, tag, rows in parcels if number == worker])
+        mine = iter([(tag, rows) for number, tag, rows in received if number == worker])
         report: Report = match_worker(work, -1, worker, mine)
         units = [(u.objects.tolist(), u.candidates.tolist(), u.matches.tolist()) for u in report.tally.units]
         found.append((report.tally.matches, report.tally.objects, sum(file.rows for file in report.files), units))

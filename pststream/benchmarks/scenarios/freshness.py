@@ -23,7 +23,7 @@ from pststream.generator.generate_files import write_objects, write_requests
 from pststream.generator.paper_subscriptions import QueryStyle
 from pststream.names import HEARTBEAT
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.engine.spark_session import stop_spark
+from pststream.pipeline.engine.running_engine import stop_engine
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.progress import Progress
 from pststream.reports.pages import airflow_site
@@ -51,7 +51,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as name:
         folder, home = Path(name), Home(f"{name}/home")
         _fill(home, settings, folder, subscriptions, seed, progress)
-        stop_spark()
+        stop_engine()
         parts = _parts(folder, files, seed)
         (folder / "landing" / "objects").mkdir(parents=True)
         before = Ledger(home).next_batch_id - 1

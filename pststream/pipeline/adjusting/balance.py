@@ -24,7 +24,7 @@ from pststream.pipeline.adjusting.proposal import (
     write_proposal,
 )
 from pststream.pipeline.adjusting.two_plans import next_step
-from pststream.pipeline.engine.task_context import work_of
+from pststream.pipeline.engine.task_context import make_task_context
 from pststream.progress import Progress, no_progress
 from pststream.reports.pages.adjustment_page import write_adjustment
 from pststream.settings import Settings
@@ -104,7 +104,7 @@ def _carry_out(
     found = decision.adjustment
     if found is None:
         return _told(decision, version, 0, 0, retiring_plan(plan_row(home, version)))
-    work = work_of(home, settings, version)
+    work = make_task_context(home, settings, version)
     named = {move.origin for move in found.moves}
     origins = set(range(work.workers)) if -1 in named else named
     step, retiring = next_step(home, version, kind)

@@ -14,14 +14,15 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pststream import names
-from pststream.domain.pieces import first_clauses
+from pststream.domain.pieces import IDENTITY, first_clauses, number_pieces
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_moves import changed_cells
-from pststream.pipeline.engine.spark_session import get_context
-from pststream.pipeline.engine.spark_tasks import Parcel, run_shuffled
-from pststream.pipeline.engine.task_context import Work, dispatch_index
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows
+from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.engine.task_context import TaskContext, dispatch_index
 from pststream.pipeline.index.build_index import PIECES, SIDES, write_rows
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
@@ -46,7 +47,7 @@ class Taken:
 def migrate(
     home: Home,
     settings: Settings,
-    work: Work,
+    work: TaskContext,
     plan: PartitionPlan,
     origins: set[int],
     after_key: int,
@@ -64,8 +65,7 @@ def migrate(
         file for file in held
         if file.worker in origins and file.plan_version in changing and file.max_key > after_key
     ]  # fmt: skip
-    taken = run_shuffled(
-        get_context(settings),
+    taken = get_engine(settings).run_shuffled(
         tasks_of((file.path, file.rows) for file in leaving),
         partial(_leaving, work, tuple(leaving), plan),
         work.workers,
@@ -81,8 +81,8 @@ def migrate(
 
 
 def _leaving(
-    work: Work, held: tuple[IndexFile, ...], plan: PartitionPlan, slices: tuple[Slice, ...]
-) -> Iterator[Parcel]:
+    work: TaskContext, held: tuple[IndexFile, ...], plan: PartitionPlan, slices: tuple[Slice, ...]
+) -> Iterator[SentRows]:
     """Stored pieces to each worker that is to hold them under the new plan and not under the one before."""
     after = DispatchIndex(plan)
     for part in slices:
@@ -105,31 +105,27 @@ def _pairs(served: tuple[np.ndarray, np.ndarray], workers: int) -> np.ndarray:
 
 def _arrive(
     root: str,
-    work: Work,
+    work: TaskContext,
     held: tuple[IndexFile, ...],
     dry_run: bool,
     worker: int,
-    parcels: Iterator[tuple[int, pa.RecordBatch]],
+    received: ReceivedRows,
 ) -> Taken:
     """Write what a worker is sent: each piece once, though several workers may have held it."""
-    sent = [rows for _, rows in parcels]
+    sent = [rows for _, rows in received]
     if not sent:
         return Taken(0, [])
     rows = pa.concat_batches(sent)
-    _, first = np.unique(_identity(rows), return_index=True)
+    _, first = np.unique(number_pieces(rows)[0], return_index=True)
     rows = rows.take(pa.array(np.sort(first)))
     if dry_run:
         return Taken(rows.num_rows, [])
     mine = tuple(Slice(file.path, 0, 2**62) for file in held if file.worker == worker)
-    here = [_identity(part) for part in read_slices(mine, ["subscription_key", "west"])]
-    missing = ~np.isin(_identity(rows), np.concatenate(here)) if here else np.ones(rows.num_rows, bool)
-    added = rows.filter(pa.array(missing))
+    keys = rows.column("subscription_key").unique()
+    stored = [
+        part.filter(pc.is_in(part.column("subscription_key"), keys)) for part in read_slices(mine, list(IDENTITY))
+    ]
+    wanted, *present = number_pieces(rows.select(IDENTITY), *stored)
+    added = rows.filter(pa.array(~np.isin(wanted, np.concatenate([wanted[:0], *present]))))
     parts = (added.slice(start, BATCH_ROWS) for start in range(0, added.num_rows, BATCH_ROWS))
     return Taken(rows.num_rows, write_rows(root, work.index_version, worker, parts))
-
-
-def _identity(pieces: pa.RecordBatch) -> np.ndarray:
-    """What tells pieces apart (int64): the subscription, and whether the box begins at -180 degrees: of two boxes, on
-    both sides of the antimeridian, only the second does.
-    """
-    return pieces.column("subscription_key").to_numpy() * 2 + (pieces.column("west").to_numpy() == -180.0)

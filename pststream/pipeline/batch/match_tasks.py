@@ -14,9 +14,9 @@ from pststream.matching.object_batch import sort_objects
 from pststream.matching.segment_cache import SegmentCache
 from pststream.matching.segments import Segment
 from pststream.pipeline.engine.arrow_columns import csr, lists, micros
-from pststream.pipeline.engine.spark_tasks import Parcel
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows
 from pststream.pipeline.engine.task_context import (
-    Work,
+    TaskContext,
     deletions_of,
     dispatch_index,
     live_filter,
@@ -28,7 +28,7 @@ from pststream.routing.dispatch import DispatchIndex
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
 from pststream.state.index_files import segment_files
-from pststream.state.slices import Range, Slice, read_slices
+from pststream.state.slices import KeyRange, Slice, read_slices
 from pststream.state.tables import TABLES
 
 COLUMNS = ["object_key", "object_id", "ts", "lon", "lat", "terms"]
@@ -45,7 +45,7 @@ COUNTS = pa.schema(
     }
 )
 NEW, LATE, COUNTED = 0, 1, 2
-"""Tags of parcels: objects of the batch, stored objects for its late subscriptions, what a routing task tells."""
+"""Tags of received: objects of the batch, stored objects for its late subscriptions, what a routing task tells."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Scan:
     """
 
     slices: tuple[Slice, ...]
-    rows: Range
+    rows: KeyRange
     tag: int
     min_ts: int = -(2**63)
 
@@ -110,7 +110,7 @@ class Report:
             self.built_seconds[worker] = self.built_seconds.get(worker, 0.0) + seconds
 
 
-def route(work: Work, after_key: int, scan: Scan) -> Iterator[Parcel]:
+def route(work: TaskContext, after_key: int, scan: Scan) -> Iterator[SentRows]:
     """Objects to the workers that may hold a match."""
     load_kernels()
     began = time.thread_time()
@@ -159,7 +159,7 @@ def _either(asked: list[tuple[np.ndarray, np.ndarray]], workers: int) -> tuple[n
 
 def _by_worker(
     objects: pa.RecordBatch, place: np.ndarray, worker: np.ndarray, workers: int, tag: int
-) -> Iterator[Parcel]:
+) -> Iterator[SentRows]:
     order = np.argsort(worker, kind="stable")
     borders = np.searchsorted(worker[order], np.arange(workers + 1))
     for number in range(workers):
@@ -168,11 +168,11 @@ def _by_worker(
             yield number, tag, objects if len(mine) == objects.num_rows else objects.take(pa.array(mine))
 
 
-def match_worker(work: Work, after_key: int, worker: int, parcels: Iterator[tuple[int, pa.RecordBatch]]) -> Report:
+def match_worker(work: TaskContext, after_key: int, worker: int, received: ReceivedRows) -> Report:
     """Match the objects that were routed to a worker, and write what matched as data files of `matches`."""
     matcher = _Matcher(work, worker, after_key)
     held: dict[int, list[pa.RecordBatch]] = {NEW: [], LATE: []}
-    for tag, rows in parcels:
+    for tag, rows in received:
         if tag == COUNTED:
             matcher.report.count(rows)
             continue
@@ -201,7 +201,7 @@ class _Served:
 class _Matcher:
     """One worker's segments and figures during a task."""
 
-    def __init__(self, work: Work, worker: int, after_key: int) -> None:
+    def __init__(self, work: TaskContext, worker: int, after_key: int) -> None:
         load_kernels()
         began = time.thread_time()
         cache = segment_cache(work.cache_dir, work.cache_bytes)
@@ -287,7 +287,7 @@ class _Matcher:
             start = stop
 
 
-def _served(work: Work, version: int, worker: int, cache: SegmentCache) -> _Served:
+def _served(work: TaskContext, version: int, worker: int, cache: SegmentCache) -> _Served:
     mine = [s for s in segment_files(work.files) if s.worker == worker and s.plan_version == version]
     dispatch = dispatch_index(work.home, version)
     counts = UnitCounts(version, *(np.zeros(dispatch.plan.units, np.int64) for _ in range(3)))
@@ -295,7 +295,7 @@ def _served(work: Work, version: int, worker: int, cache: SegmentCache) -> _Serv
 
 
 def match_rows(
-    objects: pa.RecordBatch, keys: pa.ListArray, work: Work, worker: int, retracted: bool = False
+    objects: pa.RecordBatch, keys: pa.ListArray, work: TaskContext, worker: int, retracted: bool = False
 ) -> pa.RecordBatch:
     """Rows of `matches`: objects (object_key, object_id, ts) and the subscription keys of each."""
     count = objects.num_rows

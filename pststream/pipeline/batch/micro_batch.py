@@ -17,9 +17,8 @@ import pyarrow as pa
 from pststream import lineage, names
 from pststream.pipeline.batch.match_tasks import LATE, NEW, Report, Scan, UnitCounts, match_worker, route
 from pststream.pipeline.batch.retract import retract
-from pststream.pipeline.engine.spark_session import get_context
-from pststream.pipeline.engine.spark_tasks import run_shuffled
-from pststream.pipeline.engine.task_context import Work, work_of
+from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.engine.task_context import TaskContext, make_task_context
 from pststream.pipeline.index.build_index import apply_requests
 from pststream.pipeline.index.compact_index import merge_small_files
 from pststream.pipeline.planning.plan import new_plan
@@ -33,7 +32,7 @@ from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.ledger import Ledger
 from pststream.state.plans import current_version
-from pststream.state.slices import Range, tasks_of
+from pststream.state.slices import KeyRange, tasks_of
 
 COMPACT_EVERY = 8
 """The small files of the ledgers are joined after so many batches."""
@@ -139,9 +138,9 @@ def _next_batch(home: Home, settings: Settings, max_objects: int) -> tuple[dict[
 def run_batch(home: Home, settings: Settings, batch: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
     """Do a batch that stands in the ledger (`ledger`: as it was before); every step may have been done before."""
     clock = Clock()
-    get_context(settings)
+    get_engine(settings)
     clock.lap("session")
-    work = work_of(home, settings, batch["plan_version"], batch["batch_id"])
+    work = make_task_context(home, settings, batch["plan_version"], batch["batch_id"])
     if batch["requests_to"] > batch["requests_after"]:
         apply_requests(home, work, batch["requests_after"], batch["requests_to"], settings)
         merge_small_files(home, settings, work.plan_version, batch["batch_id"])
@@ -187,22 +186,21 @@ def run_batch(home: Home, settings: Settings, batch: dict[str, Any], ledger: Led
 def _scans(home: Home, batch: dict[str, Any], ledger: Ledger) -> list[Scan]:
     """The batch's objects, and the stored ones that its late subscriptions may match."""
     files = data_files(home, names.OBJECTS)
-    new = Range("object_key", batch["objects_after"], batch["objects_to"])
+    new = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
     scans = [Scan(slices, new, NEW) for slices in tasks_of(located(home, names.OBJECTS, new.files(files)))]
     first = ledger.min_request_time(batch["requests_after"], batch["requests_to"])
     last = ledger.max_matched_ts(batch["objects_after"])
     if first is None or last is None or first > last:
         return scans
     since = ledger_tables.micros_of(first)
-    stored = Range("object_key", -1, batch["objects_after"])
+    stored = KeyRange("object_key", -1, batch["objects_after"])
     old = [file for file in stored.files(files) if file.may_hold("ts", since, names.NEVER_US)]
     return scans + [Scan(slices, stored, LATE, since) for slices in tasks_of(located(home, names.OBJECTS, old))]
 
 
-def matched(home: Home, settings: Settings, work: Work, scans: list[Scan], after_key: int) -> list[Report]:
+def matched(home: Home, settings: Settings, work: TaskContext, scans: list[Scan], after_key: int) -> list[Report]:
     """Route the objects, send them to their workers in one shuffle, match them there; a report a worker."""
-    return run_shuffled(
-        get_context(settings),
+    return get_engine(settings).run_shuffled(
         scans,
         partial(route, work, after_key),
         work.workers,

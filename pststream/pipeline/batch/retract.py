@@ -15,14 +15,14 @@ from pststream import names
 from pststream.matching.deletions import Deletions, build_deletions, merge_deletions
 from pststream.pipeline.batch.match_tasks import MATCHES, match_rows
 from pststream.pipeline.engine.arrow_columns import csr, lists, micros
-from pststream.pipeline.engine.spark_session import get_context
-from pststream.pipeline.engine.spark_tasks import Parcel, run_shuffled
-from pststream.pipeline.engine.task_context import Work
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows
+from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.engine.task_context import TaskContext
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, FileWriter, data_files, located
 from pststream.state.home import Home
-from pststream.state.slices import Range, Slice, read_slices, tasks_of
+from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
 
 PART_PAIRS = 2_000_000
 MOST_PARTS = 1_000
@@ -38,12 +38,12 @@ class TakenBack:
     pairs: int
 
 
-def retract(home: Home, settings: Settings, work: Work, last: dt.datetime | None) -> tuple[list[DataFile], int]:
+def retract(home: Home, settings: Settings, work: TaskContext, last: dt.datetime | None) -> tuple[list[DataFile], int]:
     """Files of `matches` that take back pairs of earlier batches which the batch's deletions end before their ts.
 
     `last`: a bound on the ts of objects matched so far. Returns the files, not yet committed, and their pairs.
     """
-    mine = Range("batch_id", work.batch_id - 1, work.batch_id)
+    mine = KeyRange("batch_id", work.batch_id - 1, work.batch_id)
     deletions = [
         file
         for file in mine.files(data_files(home, names.WORKER_INDEX))
@@ -52,13 +52,12 @@ def retract(home: Home, settings: Settings, work: Work, last: dt.datetime | None
     first = min((file.low["end_at"] for file in deletions), default=names.NEVER_US)
     if last is None or first > ledger_tables.micros_of(last):
         return [], 0
-    earlier = Range("batch_id", -1, work.batch_id - 1)
+    earlier = KeyRange("batch_id", -1, work.batch_id - 1)
     found = [f for f in earlier.files(data_files(home, names.MATCHES)) if f.may_hold("ts", first, names.NEVER_US)]
     tasks = tasks_of(located(home, names.MATCHES, found))
     parts = min(max(1, sum(file.bytes for file in found) // (PAIR_BYTES * PART_PAIRS)), MOST_PARTS)
     paths = tuple(path for path, _ in located(home, names.WORKER_INDEX, deletions))
-    done = run_shuffled(
-        get_context(settings),
+    done = get_engine(settings).run_shuffled(
         tasks,
         partial(_hit, mine, paths, earlier, parts),
         parts,
@@ -67,7 +66,7 @@ def retract(home: Home, settings: Settings, work: Work, last: dt.datetime | None
     return [part.file for part in done if part.file], sum(part.pairs for part in done)
 
 
-def _deletions(mine: Range, paths: tuple[str, ...]) -> Deletions:
+def _deletions(mine: KeyRange, paths: tuple[str, ...]) -> Deletions:
     """The deletions of this batch."""
     rows = list(
         read_slices([Slice(path, 0, 2**62) for path in paths], ["subscription_key", "end_at", "batch_id"], mine)
@@ -76,8 +75,8 @@ def _deletions(mine: Range, paths: tuple[str, ...]) -> Deletions:
 
 
 def _hit(
-    mine: Range, paths: tuple[str, ...], earlier: Range, parts: int, slices: tuple[Slice, ...]
-) -> Iterator[Parcel]:
+    mine: KeyRange, paths: tuple[str, ...], earlier: KeyRange, parts: int, slices: tuple[Slice, ...]
+) -> Iterator[SentRows]:
     """Pairs whose subscription was deleted, at or after the end; and all retractions of such subscriptions."""
     keys, ends = _deletions(mine, paths)
     if not len(keys):
@@ -107,9 +106,9 @@ def _cut(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         start = stop
 
 
-def _take_back(work: Work, part: int, parcels: Iterator[tuple[int, pa.RecordBatch]]) -> TakenBack:
+def _take_back(work: TaskContext, part: int, received: ReceivedRows) -> TakenBack:
     """Write retractions of the pairs that were not taken back before."""
-    pairs = pa.concat_batches([rows for _, rows in parcels])
+    pairs = pa.concat_batches([rows for _, rows in received])
     keys = [pairs.column(name).to_numpy() for name in ("subscription_key", "object_key")]
     retracted = pairs.column("retracted").to_numpy(zero_copy_only=False)
     order = np.lexsort((~retracted, *keys))

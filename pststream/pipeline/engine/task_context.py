@@ -18,7 +18,7 @@ from pststream.state.plans import Ranking, load_plan, load_ranking, plan_row, re
 
 
 @dataclass(frozen=True)
-class Work:
+class TaskContext:
     """What a task is told; small, since it travels with every task.
 
     plans: versions that serve the index, the oldest first: `plan_version`, and before it the one that it retires.
@@ -35,13 +35,13 @@ class Work:
     cache_bytes: int
 
 
-def work_of(home: Home, settings: Settings, version: int, batch_id: int = 0) -> Work:
+def make_task_context(home: Home, settings: Settings, version: int, batch_id: int = 0) -> TaskContext:
     """The work of a batch, or of none, under a stored plan; the files are for the caller to add."""
     row = plan_row(home, version)
     retiring = retiring_plan(row)
     plans = (retiring.plan_version, version) if retiring else (version,)
     place = (row["index_version"], row["workers"], batch_id)
-    return Work(home.path, version, plans, *place, (), *cache_place(settings))
+    return TaskContext(home.path, version, plans, *place, (), *cache_place(settings))
 
 
 def cache_place(settings: Settings) -> tuple[str, int]:

@@ -16,7 +16,7 @@ from pststream.quality.reject_reasons import MOST_RAW, REASONS
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
 from pststream.state.ledger import key
-from pststream.state.slices import Range, Slice, read_slices
+from pststream.state.slices import KeyRange, Slice, read_slices
 from pststream.state.tables import TABLES
 
 ROWS_OF = {"objects": names.OBJECTS, "requests": names.REQUESTS}
@@ -73,7 +73,7 @@ def accept(work: Accepting) -> Accepted:
 
 def _verdicts(work: Accepting) -> pa.Table:
     """The verdicts on the rows of this file, in the order of keys."""
-    mine = Range("key", key(work.staged.file_seq, 0), key(work.staged.file_seq + 1, 0) - 1)
+    mine = KeyRange("key", key(work.staged.file_seq, 0), key(work.staged.file_seq + 1, 0) - 1)
     found: Iterator[pa.RecordBatch] = read_slices(
         [Slice(path, 0, 2**62) for path in work.verdicts], VERDICTS.names, mine
     )

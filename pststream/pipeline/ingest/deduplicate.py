@@ -7,7 +7,6 @@ the log (kernels/log_rules.py). What is found goes to verdict files in the stagi
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,8 @@ from pststream import names
 from pststream.kernels.log_rules import duplicate_objects, judge_operations
 from pststream.kernels.parsing.tokens import hash_texts
 from pststream.pipeline.engine.arrow_columns import micros
-from pststream.pipeline.engine.spark_tasks import Parcel, run_shuffled
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows
+from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import cache_place, segment_cache
 from pststream.pipeline.ingest.stage_files import ID_OF, Staged
 from pststream.pipeline.ingest.stored_ids import Wanted, earlier_rows
@@ -25,11 +25,8 @@ from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, data_files, located
 from pststream.state.home import Home
 from pststream.state.ledger import key
-from pststream.state.slices import Range, Slice, read_slices, tasks_of
+from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
 from pststream.text.buffers import utf8_of
-
-if TYPE_CHECKING:
-    from pststream.pipeline.engine.spark_tasks import SparkContext
 
 FIRST = -(2**63)
 """Horizon of a file before which there is none."""
@@ -81,7 +78,6 @@ class Source:
 
 
 def judge(
-    context: "SparkContext",
     home: Home,
     settings: Settings,
     kind: str,
@@ -101,15 +97,15 @@ def judge(
     # Of stored rows all travel without a probe, else those of new ids, few of which came before.
     parts = max(1, (rows if probe else rows + sum(file.rows for file in files)) // PART_ROWS)
     receive = {"objects": _judge_objects, "requests": _judge_requests}[kind]
-    found = run_shuffled(
-        context, [*new, *stored], partial(_sent, kind, probe, parts), parts, partial(_received, receive, first, folder)
+    found = get_engine(settings).run_shuffled(
+        [*new, *stored], partial(_sent, kind, probe, parts), parts, partial(_received, receive, first, folder)
     )
     return [path for path in found if path is not None]
 
 
 def _stored_files(home: Home, kind: str, first: int, horizon: int) -> list[DataFile]:
     """Files that may hold rows before the key `first` that matter: of objects, those not before the least horizon."""
-    files = Range(KEY_OF[kind], FIRST, first - 1).files(data_files(home, kind))
+    files = KeyRange(KEY_OF[kind], FIRST, first - 1).files(data_files(home, kind))
     if kind == "objects":
         if horizon == FIRST:
             return []
@@ -133,7 +129,7 @@ def is_late(rows: pa.RecordBatch, horizon: int) -> np.ndarray:
     return accepted & (micros(rows.column("ts").fill_null(pa.scalar(0, rows.column("ts").type))) < horizon)
 
 
-def _sent(kind: str, probe: Probe | None, parts: int, source: Source) -> Iterator[Parcel]:
+def _sent(kind: str, probe: Probe | None, parts: int, source: Source) -> Iterator[SentRows]:
     """The rows of a source that may be judged or judge others, by the hash of their id."""
     for rows in _rows_of(kind, source, probe):
         ids = rows.column(ID_OF[kind])
@@ -199,10 +195,10 @@ def _received(
     first: int,
     folder: str,
     part: int,
-    parcels: Iterator[tuple[int, pa.RecordBatch]],
+    received: ReceivedRows,
 ) -> str | None:
     """Write the verdicts on rows from key `first` on, in the order of keys."""
-    keys, reasons, concerned = judge_rows(pa.concat_batches([rows for _, rows in parcels]))
+    keys, reasons, concerned = judge_rows(pa.concat_batches([rows for _, rows in received]))
     order = np.argsort(keys, kind="stable")
     order = order[np.searchsorted(keys[order], first) :]
     writer = FileWriter(folder, VERDICTS)

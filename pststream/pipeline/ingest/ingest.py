@@ -17,8 +17,7 @@ from typing import Any
 from pststream import lineage, names
 from pststream.errors import HomeError, InputFileError, RetryableError
 from pststream.escape_text import plain
-from pststream.pipeline.engine.spark_session import get_context
-from pststream.pipeline.engine.spark_tasks import run_tasks
+from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.ingest import staging_folder
 from pststream.pipeline.ingest.append_rows import ROWS_OF, Accepted, Accepting, accept
 from pststream.pipeline.ingest.deduplicate import FIRST, judge
@@ -235,7 +234,7 @@ def _staged(home: Home, settings: Settings, files: list[File], hold_unreadable: 
     staging_folder.clear(home)
     read = partial(stage_file, files[0]["kind"], folder, files[0]["at"])
     told = [file | {"path": fetched_files.local_path(home, file)} for file in files]
-    staged = sorted(run_tasks(get_context(settings), told, read), key=lambda one: one.file_seq)
+    staged = sorted(get_engine(settings).run_tasks(told, read), key=lambda one: one.file_seq)
     for file, one in zip(files, staged, strict=True):
         if not one.seen and Path(fetched_files.local_path(home, file)).exists():
             raise RetryableError(f"{file['path']}: is there, but a node does not see it", SHARED)
@@ -287,19 +286,19 @@ def _take_in(
     """Judge and write the rows of the files of one ingest; returns their ledger rows, done. `ledger`: as it was before
     these files were done.
     """
-    context, folder = get_context(settings), staging_folder.folder_of(home)
+    engine, folder = get_engine(settings), staging_folder.folder_of(home)
     kind, ingest_id = files[0]["kind"], files[0]["ingest_id"]
     watermarks = _watermarks(ledger, files, staged)
     # A file that was begun by an older version has no lateness of its own.
     late_by = json.loads(files[0]["options"]).get("lateness_seconds", settings.lateness_seconds) * 1_000_000
     horizons = {seq: FIRST if mark is None else mark - late_by for seq, mark in watermarks.items()}
-    verdicts = tuple(judge(context, home, settings, kind, staged, horizons, folder))
+    verdicts = tuple(judge(home, settings, kind, staged, horizons, folder))
     of_file = {one.file_seq: one for one in staged}
     told = [
         Accepting(kind, home.path, ingest_id, of_file[f["file_seq"]], f["path"], horizons[f["file_seq"]], verdicts)
         for f in files
     ]
-    accepted = run_tasks(context, told, accept)
+    accepted = engine.run_tasks(told, accept)
     rows = [one.rows for one in accepted if one.rows]
     commit(home, ROWS_OF[kind], rows, application="ingest", transaction=ingest_id)
     crash_point(f"ingest.{kind}_written")

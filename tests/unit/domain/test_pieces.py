@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.domain.pieces import pieces_of, rarest_clause_first
+from pststream.domain.pieces import IDENTITY, number_pieces, pieces_of, rarest_clause_first
 
 CLAUSES = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=3), min_size=1, max_size=4)
 
@@ -31,3 +31,28 @@ def test_two_boxes_are_two_pieces():
     owner, boxes = pieces_of(west, south, east, north)
     assert owner.tolist() == [0, 1, 1]
     assert boxes.tolist() == [[0, 1, 2, 3], [170, 1, 180, 3], [-180, 1, -170, 3]]
+
+
+CORNERS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([-180.0, 0.0, -0.0, 1.5]), st.sampled_from([0.0, 2.0])))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(CORNERS, min_size=1, max_size=3))
+def test_rows_of_the_same_piece_have_the_same_number(batches):
+    numbers = number_pieces(
+        *(
+            pa.RecordBatch.from_arrays(
+                [
+                    pa.array([row[at] for row in rows], kind)
+                    for at, kind in enumerate((pa.int64(), pa.float64(), pa.float64()))
+                ],
+                names=IDENTITY,
+            )
+            for rows in batches
+        )
+    )
+    assert [len(part) for part in numbers] == [len(rows) for rows in batches]
+    number_of = {}
+    for row, number in zip((row for rows in batches for row in rows), np.concatenate(numbers).tolist()):
+        assert number_of.setdefault(row, number) == number
+    assert len(set(number_of.values())) == len(number_of)

@@ -15,14 +15,14 @@ from pststream.state.home import Home
 def staged_by_a_node(path: Path, there: bool, monkeypatch: pytest.MonkeyPatch, hold: bool) -> Any:
     """Stages a file by a task before which it is hidden; `there`: the driver sees it again."""
 
-    def run_tasks(_: Any, files: Any, work: Any) -> Any:
-        staged = [work(file) for file in files]
-        if there:
-            path.write_text("object_id\n")
-        return staged
+    class OneNode:
+        def run_tasks(self, files: Any, function: Any) -> Any:
+            staged = [function(file) for file in files]
+            if there:
+                path.write_text("object_id\n")
+            return staged
 
-    monkeypatch.setattr(ingest, "run_tasks", run_tasks)
-    monkeypatch.setattr(ingest, "get_context", lambda _: None)
+    monkeypatch.setattr(ingest, "get_engine", lambda _: OneNode())
     options = '{"format": "csv", "columns": [], "constants": [], "timezone": "UTC", "max_text_bytes": 1}'
     file = {"kind": "objects", "path": str(path), "at": dt.datetime.now(dt.UTC), "file_seq": 1, "options": options}
     return ingest._staged(Home(path.parent / "home"), Settings(), [file], hold)
