@@ -7,9 +7,10 @@ import sys
 import numpy as np
 import pyarrow as pa
 
+from pststream import names
 from pststream.cost.load_model import CostModel, worker_loads
 from pststream.kernels.log_rules import duplicate_objects, judge_operations
-from pststream.partitioning.registry import PLANNERS, make_plan
+from pststream.partitioning.registry import make_plan
 from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.samples.posting_reads import sample_with_reads
 from pststream.text.tokenizer import terms_of
@@ -25,7 +26,7 @@ def warm_kernels() -> None:
         post_offsets=offsets, post_terms=terms,
     )  # fmt: skip
     cost = CostModel(1e-9, 1e-9, 1e-9, 1e-9, 1e-9)
-    for planner in PLANNERS:
+    for planner in names.PLANNERS:
         worker_loads(sample, make_plan(planner, sample, 2, cost), cost)
     load_kernels()
     zero = np.zeros(1, np.int64)

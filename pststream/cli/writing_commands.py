@@ -127,7 +127,7 @@ def compare_plans(context: Context, arguments: Any) -> Answer:
     from pststream.pipeline.comparing.compare_planners import compare
     from pststream.reports.pages.comparison_page import render_comparison, write_comparison
 
-    planners = arguments.planners.split(",") if arguments.planners else names.PLANNERS
+    planners = arguments.planners.split(",") if arguments.planners else tuple(names.PLANNERS)
     unknown = [name for name in planners if name not in names.PLANNERS]
     if unknown:
         raise UsageError(f"planner {unknown[0]!r} is unknown", "some of: " + ", ".join(names.PLANNERS))

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from pststream import names
 from pststream.benchmarks.scenarios.balance import sample_of
 from pststream.benchmarks.support.targets import at_most
 from pststream.cost.load_model import CostModel, LoadRates
 from pststream.generator.paper_subscriptions import QueryStyle
 from pststream.kernels.planning.shares import share_parts
 from pststream.partitioning.rectangle_cuts import Rectangle
-from pststream.partitioning.registry import PLANNERS, make_plan
+from pststream.partitioning.registry import make_plan
 from pststream.partitioning.tree_nodes import LeafNode, merge
 from pststream.progress import Progress
 from pststream.settings import Settings
@@ -33,7 +34,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     figures: dict[str, float] = {"objects": objects, "subscriptions": subscriptions, "nodes": nodes}
     warm = sample_of(1_000, 1_000, seed, STYLE)
     _forget_peak()
-    for name in PLANNERS:
+    for name in names.PLANNERS:
         make_plan(name, warm, WORKERS, cost)
         figures[f"{name}_seconds"] = _seconds(partial(make_plan, name, sample, WORKERS, cost))
         progress(f"{name}: {figures[f'{name}_seconds']} s")
@@ -43,7 +44,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     progress(f"{nodes} nodes: shared in {figures['share_seconds']} s, merged in {figures['merge_seconds']} s")
     targets = {}
     if scale == "full":
-        targets = {f"{name}_seconds": at_most(figures[f"{name}_seconds"], 20.0) for name in PLANNERS}
+        targets = {f"{name}_seconds": at_most(figures[f"{name}_seconds"], 20.0) for name in names.PLANNERS}
         targets["peak_memory_gb"] = at_most(figures["peak_memory_gb"], 3.0)
         targets |= {step: at_most(figures[step], 1.0) for step in ("share_seconds", "merge_seconds")}
     return {"figures": figures, "floor": {}, "targets": targets}
