@@ -1,4 +1,4 @@
-"""Files into rows: each file is read by one task into a staged file, accepted and rejected rows in one."""
+"""Read an input file, check its rows, and write accepted and rejected rows into one staged file."""
 
 import datetime as dt
 import json
@@ -15,14 +15,13 @@ import pyarrow.compute as pc
 from pststream.errors import InputFileError, PstError
 from pststream.pipeline.engine.arrow_columns import micros
 from pststream.quality.parse_objects import ObjectOptions, parse_objects
-from pststream.quality.parse_requests import parse_requests
+from pststream.quality.parse_requests import REQUESTS, parse_requests
 from pststream.quality.readers import read_chunks, read_records
 from pststream.state.data_files import FileWriter
 from pststream.state.slices import Slice
 from pststream.state.tables import IDS, TIME
 
 _REJECT = [pa.field(name, pa.string()) for name in ("field", "reason", "detail", "raw")]
-NUMBERS = pa.list_(pa.float64())
 SCHEMAS = {
     "objects": pa.schema(
         [
@@ -30,28 +29,25 @@ SCHEMAS = {
             ("lat", pa.float64()), ("text", pa.string()), ("terms", IDS), *_REJECT,
         ]
     ),
-    "requests": pa.schema(
-        [
-            ("row", pa.int64()), ("op", pa.string()), ("subscription_id", pa.string()), ("at", TIME),
-            ("expires_at", TIME), ("keywords", pa.string()), ("clauses", pa.list_(IDS)), ("west", NUMBERS),
-            ("south", NUMBERS), ("east", NUMBERS), ("north", NUMBERS), ("circle", NUMBERS), ("payload", pa.string()),
-            *_REJECT,
-        ]
-    ),
+    "requests": pa.schema([*REQUESTS, *_REJECT]),
 }  # fmt: skip
-"""Rows of a staged file; `reason` is null where the row was accepted so far."""
+"""Columns of a staged file; `reason` is null where the row passed the row rules."""
 
-NONE = -(2**63)
+NO_TIME = -(2**63)
 TIME_OF = {"objects": "ts", "requests": "at"}
 ID_OF = {"objects": "object_id", "requests": "subscription_id"}
 
 
 @dataclass(frozen=True)
-class Staged:
-    """A file as it was read: number of its last row, greatest time (microseconds) of rows that passed the row rules.
+class StagedFile:
+    """The rows of one input file in a staged file.
 
-    `faults` are the rows that did not, by field and reason; `problem` is (path, reason, hint) of a file that cannot be
-    read; `seen`: whether the node that was to read it found it at all.
+    path      of the staged file
+    last_row  number of the last row that was read
+    max_time  greatest time (microseconds) of the rows that passed the row rules, None if there is none
+    problem   (path, reason, hint) of an input file that cannot be read
+    faults    number of rejected rows by (field, reason)
+    exists    whether the node that read the input file saw it at all
     """
 
     file_seq: int
@@ -61,22 +57,22 @@ class Staged:
     max_time: int | None
     problem: tuple[str, str, str] | None = None
     faults: Counter[tuple[str, str]] = field(default_factory=Counter)
-    seen: bool = True
+    exists: bool = True
 
     @property
     def slices(self) -> tuple[Slice, ...]:
-        """The whole staged file."""
+        """One slice: the whole staged file; none if it has no rows."""
         return (Slice(self.path, 0, self.rows),) if self.rows else ()
 
 
-def stage_file(kind: str, folder: str, at: dt.datetime, file: dict[str, Any]) -> Staged:
-    """Read a file (a row of the ledger) into a staged file below `folder`; `at`: when the ingest began."""
+def stage_file(kind: str, folder: str, at: dt.datetime, file: dict[str, Any]) -> StagedFile:
+    """Read an input file (a ledger row) into a staged file in `folder`; `at`: the time when the ingest began."""
     writer = FileWriter(folder, SCHEMAS[kind])
-    last_row, greatest, problem, faults = 0, NONE, None, Counter[tuple[str, str]]()
+    last_row, greatest, problem, faults = 0, NO_TIME, None, Counter[tuple[str, str]]()
     try:
-        for part in _read(file["path"], _parts(kind, file, at)):
-            if part.num_rows:
-                rows = _widened(part, SCHEMAS[kind])
+        for parsed in _explain_failures(file["path"], _parse(kind, file, at)):
+            if parsed.num_rows:
+                rows = _add_missing_columns(parsed, SCHEMAS[kind])
                 writer.write(rows)
                 last_row = max(last_row, int(rows.column("row").to_numpy().max()))
                 faults.update(_faults(rows))
@@ -84,58 +80,58 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: dict[str, Any]) ->
     except InputFileError as error:
         problem = (error.path, error.reason, error.hint)
     written = writer.close()
-    return Staged(
+    return StagedFile(
         file["file_seq"],
         writer.address,
         written.rows if written else 0,
         last_row,
-        None if greatest == NONE else greatest,
+        None if greatest == NO_TIME else greatest,
         problem,
         faults,
         problem is None or Path(file["path"]).exists(),
     )
 
 
-def _read(path: str, parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The parts; what a reader did not foresee is a fault of this file, which must not stop the others."""
+def _explain_failures(path: str, parsed: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pass rows on; turn an unforeseen error of a reader into one of this file, which does not stop the others."""
     try:
-        yield from parts
+        yield from parsed
     except (PstError, OSError, MemoryError):
         raise
     except Exception as error:
         at = traceback.extract_tb(error.__traceback__)[-1]
-        met = f"{type(error).__name__} in {Path(at.filename).name}:{at.lineno}: {(str(error).splitlines() or [''])[0]}"
-        raise InputFileError(path, f"reading it met what nobody foresaw: {met}", "please report it") from error
+        what = f"{type(error).__name__} in {Path(at.filename).name}:{at.lineno}: {(str(error).splitlines() or [''])[0]}"
+        raise InputFileError(path, f"reading it failed with an unforeseen error: {what}", "please report it") from error
 
 
 def _faults(rows: pa.RecordBatch) -> Counter[tuple[str, str]]:
-    """Rejected rows by field and reason."""
-    refused = rows.filter(pc.is_valid(rows.column("reason")))
-    return Counter(zip(refused.column("field").to_pylist(), refused.column("reason").to_pylist()))
+    """Count the rejected rows by field and reason."""
+    rejected = rows.filter(pc.is_valid(rows.column("reason")))
+    return Counter(zip(rejected.column("field").to_pylist(), rejected.column("reason").to_pylist()))
 
 
-def _parts(kind: str, file: dict[str, Any], at: dt.datetime) -> Iterator[pa.RecordBatch]:
+def _parse(kind: str, file: dict[str, Any], at: dt.datetime) -> Iterator[pa.RecordBatch]:
     options = json.loads(file["options"])
     if kind == "requests":
         for records in read_records(file["path"], options["format"]):
             yield from parse_requests(records, at, options["timezone"])
         return
-    reading = object_options(options)
-    for chunk in read_chunks(file["path"], options["format"], reading.sources):
-        yield from parse_objects(chunk, reading)
+    parsing = object_options(options)
+    for chunk in read_chunks(file["path"], options["format"], parsing.sources):
+        yield from parse_objects(chunk, parsing)
 
 
 def object_options(options: dict[str, Any]) -> ObjectOptions:
-    """The options of a reader as they stand in the ledger; raises UsageError for what makes no sense."""
+    """Return the reader options that the ledger stores for a file; raises UsageError for invalid ones."""
     columns = {name: tuple(sources) for name, sources in options["columns"]}
     return ObjectOptions(columns, dict(options["constants"]), options["timezone"], options["max_text_bytes"])
 
 
-def _widened(part: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of `schema`, null where the part has none."""
-    found = set(part.schema.names)
+def _add_missing_columns(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of `schema`, null where the rows have none."""
+    present = set(rows.schema.names)
     columns = [
-        part.column(field.name).cast(field.type) if field.name in found else pa.nulls(part.num_rows, field.type)
+        rows.column(field.name).cast(field.type) if field.name in present else pa.nulls(rows.num_rows, field.type)
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,4 +1,4 @@
-"""The log judges alike in one part and in many, with or without looking the stored ids up first, read or kept."""
+"""Deduplication gives the same verdicts in one part and in many, by full reads, by id lookups and by id indexes."""
 
 from pathlib import Path
 
@@ -14,14 +14,16 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize(
-    ("probe", "kept"),
-    [(0, 1), (deduplicate.PROBE_ROWS, 1), (deduplicate.PROBE_ROWS, deduplicate.KEPT_ROWS)],
-    ids=["all", "kept", "read"],
+    ("max_lookup_rows", "min_indexed_rows"),
+    [(0, 1), (deduplicate.MAX_LOOKUP_ROWS, 1), (deduplicate.MAX_LOOKUP_ROWS, deduplicate.MIN_INDEXED_ROWS)],
+    ids=["full read", "id index", "id lookup"],
 )
-def test_parts_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, probe: int, kept: int) -> None:
+def test_parts_and_lookups_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_lookup_rows: int, min_indexed_rows: int
+) -> None:
     monkeypatch.setattr(deduplicate, "PART_ROWS", 10)
-    monkeypatch.setattr(deduplicate, "PROBE_ROWS", probe)
-    monkeypatch.setattr(deduplicate, "KEPT_ROWS", kept)
+    monkeypatch.setattr(deduplicate, "MAX_LOOKUP_ROWS", max_lookup_rows)
+    monkeypatch.setattr(deduplicate, "MIN_INDEXED_ROWS", min_indexed_rows)
     world = worlds.write_world(tmp_path, worlds.random_world(41, objects=150, requests=150, files=3), 41)
     home = new_home(tmp_path / "home", planner="grid", workers=2, lateness_seconds=world.lateness_seconds)
     for kind, files in (("objects", world.objects), ("requests", world.requests)):

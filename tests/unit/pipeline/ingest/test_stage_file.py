@@ -1,4 +1,4 @@
-"""A reader that meets what nobody foresaw costs its file, not the others; a machine's troubles stay its own."""
+"""An unforeseen error of a reader concerns its file alone; errors of the machine stop the ingest."""
 
 import datetime as dt
 import json
@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pststream.pipeline.ingest import stage_files
+from pststream.pipeline.ingest import stage_file
 
 
 @pytest.fixture
@@ -22,23 +22,25 @@ def raising(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
         raise error
         yield
 
-    monkeypatch.setattr(stage_files, "_parts", parts)
+    monkeypatch.setattr(stage_file, "_parse", parts)
 
 
-def test_the_fault_is_told_of_the_file(tmp_path: Path, file: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unforeseen_error_names_the_file(
+    tmp_path: Path, file: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     raising(ZeroDivisionError("by nought\nand more"), monkeypatch)
-    staged = stage_files.stage_file("objects", str(tmp_path), dt.datetime.now(dt.UTC), file)
+    staged = stage_file.stage_file("objects", str(tmp_path), dt.datetime.now(dt.UTC), file)
     assert staged.problem is not None
     path, reason, _ = staged.problem
     assert (
-        path == file["path"] and "ZeroDivisionError in test_stage_files.py:" in reason and reason.endswith("by nought")
+        path == file["path"] and "ZeroDivisionError in test_stage_file.py:" in reason and reason.endswith("by nought")
     )
 
 
 @pytest.mark.parametrize("error", [OSError("no space left"), MemoryError()])
-def test_what_the_machine_lacks_is_no_fault_of_the_file(
+def test_an_error_of_the_machine_is_not_one_of_the_file(
     tmp_path: Path, file: dict[str, Any], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     raising(error, monkeypatch)
     with pytest.raises(type(error)):
-        stage_files.stage_file("objects", str(tmp_path), dt.datetime.now(dt.UTC), file)
+        stage_file.stage_file("objects", str(tmp_path), dt.datetime.now(dt.UTC), file)
