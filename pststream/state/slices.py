@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pststream.state.data_files import DataFile
-from pststream.state.tables import ADDED_COLUMNS
+from pststream.state.tables import select_columns
 from pststream.storage.arrow_files import open_parquet
 
 SLICE_ROWS = 250_000
@@ -68,17 +68,8 @@ def read_slices(slices: Iterable[Slice], columns: list[str], rows: KeyRange | No
             stored = set(file.schema_arrow.names)
             there = [name for name in columns if name in stored]
             for batch in file.iter_batches(BATCH_ROWS, groups, there, use_threads=False):
-                complete = batch if len(there) == len(columns) else _with_nulls(batch, columns)
+                complete = batch if len(there) == len(columns) else select_columns(batch, columns)
                 yield complete if rows is None else _within(complete, rows)
-
-
-def _with_nulls(batch: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
-    """The batch with a column of nulls for each column that its file lacks."""
-    known = set(batch.schema.names)
-    values = [
-        batch.column(name) if name in known else pa.nulls(batch.num_rows, ADDED_COLUMNS[name]) for name in columns
-    ]
-    return pa.RecordBatch.from_arrays(values, names=columns)
 
 
 def _groups(found: pq.FileMetaData, part: Slice, rows: KeyRange | None) -> list[int]:

@@ -25,7 +25,7 @@ from pststream.reports.commands.status import status
 from pststream.reports.pages.airflow_data import read_live
 from pststream.settings import Settings
 from pststream.state import ledger_tables
-from pststream.state.deliveries import progress_of
+from pststream.state.deliveries import read_progress
 from pststream.state.ledger import Ledger
 from pststream.state.tables import TABLES
 
@@ -73,7 +73,7 @@ def _measured(bench: BenchHome, settings: Settings) -> dict[str, float]:
         seconds.append(_seconds(batch))
     looks: dict[str, Callable[[], Any]] = {
         "ledger": lambda: Ledger(bench.home),
-        "sink": lambda: progress_of(bench.home, SINK),
+        "sink": lambda: read_progress(bench.home, SINK),
         "page": lambda: read_live(bench.home.path),
         "status": lambda: status(bench.home),
     }
@@ -135,7 +135,7 @@ def _unit_loads(number: np.ndarray, workers: int) -> dict[str, Any]:
 
 def _deliveries(number: np.ndarray, at: np.ndarray) -> dict[str, Any]:
     return {
-        "sink": SINK, "batch_id": number, "told": OBJECTS, "complete": True, "limit": 0, "limit_seconds": 1,
+        "sink": SINK, "batch_id": number, "position": OBJECTS, "complete": True, "limit": 0, "limit_seconds": 1,
         "state": "ok", "delivered": OBJECTS, "refused": 0, "failures": 0, "at": at,
     }  # fmt: skip
 
