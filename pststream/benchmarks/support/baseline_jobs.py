@@ -1,7 +1,7 @@
-"""The floors of a micro-batch, for benchmarks to compare with: the same job without the kernel.
+"""Run the baseline jobs of a micro-batch: the same job without the matching kernel.
 
-`run_floor` is our own job: routed, shuffled and written by tasks. `run_spark_floor` is the job that one would write
-with Spark's Delta reader, one shuffle, an Arrow function and Spark's Delta writer.
+`run_baseline` is our own job: routed, shuffled and written by tasks. `run_spark_baseline` is the job that a user would
+write with Spark's Delta reader, one shuffle, an Arrow function and Spark's Delta writer.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
-from pststream.pipeline.batch.match_tasks import COUNTED, MATCHES, NEW, Scan, match_rows, route
+from pststream.pipeline.batch.match_task import MATCHES, match_rows
+from pststream.pipeline.batch.route_task import NEW_OBJECTS, ROUTE_COUNTS, ObjectScan, route_objects
 from pststream.pipeline.engine.arrow_columns import lists
 from pststream.pipeline.engine.contract import ReceivedRows
 from pststream.pipeline.engine.running_engine import get_engine
@@ -32,9 +33,9 @@ def run_floor(home: Home, settings: Settings, after: int, to: int, pairs: int, o
     work = replace(make_task_context(home, settings, version), files=tuple(index_files(home, version)))
     rows = KeyRange("object_key", after, to)
     held = rows.files(data_files(home, names.OBJECTS))
-    scans = [Scan(slices, rows, NEW) for slices in tasks_of(located(home, names.OBJECTS, held))]
+    scans = [ObjectScan(slices, rows, NEW_OBJECTS) for slices in tasks_of(located(home, names.OBJECTS, held))]
     made_up = partial(_made_up, work, pairs, out)
-    written = get_engine(settings).run_shuffled(scans, partial(route, work, -1), work.workers, made_up)
+    written = get_engine(settings).run_shuffled(scans, partial(route_objects, work, -1), work.workers, made_up)
     return sum(file.rows for file in written if file)
 
 
@@ -65,6 +66,6 @@ def _made_up(work: TaskContext, pairs: int, out: str, worker: int, received: Rec
     rng = np.random.default_rng(1)
     writer = FileWriter(out, MATCHES)
     for tag, rows in received:
-        if tag != COUNTED:
+        if tag != ROUTE_COUNTS:
             writer.write(match_rows(rows, _keys(rng, rows.num_rows, pairs), work, worker))
     return writer.close()

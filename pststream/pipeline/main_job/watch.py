@@ -12,7 +12,7 @@ from typing import Any
 from pststream import names
 from pststream.errors import HomeBusy, HomeError, RetryableError, RunnerBusy, SettingError, UsageError
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.delivery.sink_threads import SinkLoops
+from pststream.pipeline.delivery.sink_threads import SinkThreads
 from pststream.pipeline.engine.running_engine import engine_is_alive, get_engine, kill_engine
 from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.pipeline.ingest.ingest import ReaderOptions
@@ -105,7 +105,7 @@ class _Watcher:
     _told_version: int = -1
 
     def __post_init__(self) -> None:
-        self.sinks = SinkLoops(self.home, self.settings, self.progress)
+        self.sinks = SinkThreads(self.home, self.settings, self.progress)
 
     def start(self) -> None:
         """Spark, and the kernels in its Python workers, before the first file comes."""
