@@ -6,12 +6,12 @@ these stand for, so that two homes that feed one queue do not collide.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pststream.delivery.contract import Message
-from pststream.text.expression import parse_keywords
+from pststream.kinds.registry import stored_kind
 from pststream.text.words import tokenize
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
@@ -52,11 +52,12 @@ def told(key: int, object_id: str, ts: str, lon: float, lat: float, text: str = 
     return Told(key, object_id, shown, frozenset(tokenize(text)))
 
 
-def subscriber(key: int, subscription_id: str, keywords: str, payload: str | None) -> Subscriber:
-    """A subscription's part of messages; `payload` as stored: JSON of the request's other fields, or None."""
-    shown = {"subscription_id": subscription_id, "keywords": keywords, "payload": json.loads(payload or "null")}
-    asked = frozenset(word for clause in parse_keywords(keywords) for word in clause)
-    return Subscriber(key, subscription_id, shown, asked)
+def subscriber(key: int, row: Mapping[str, Any]) -> Subscriber:
+    """A subscription's part of messages, from its columns `subscription_id`, `payload` and those that kinds show."""
+    part = stored_kind(row["kind"]).message_part(row)
+    payload = json.loads(row["payload"] or "null")
+    shown = {"subscription_id": row["subscription_id"], **part.fields, "payload": payload}
+    return Subscriber(key, row["subscription_id"], shown, part.words)
 
 
 def pair_message(kind: str, batch_id: int, thing: Told, who: Subscriber) -> Message:

@@ -26,12 +26,6 @@ def number_pieces(*batches: pa.RecordBatch) -> list[np.ndarray]:
     return np.split(numbers, np.cumsum([batch.num_rows for batch in batches])[:-1])
 
 
-def pieces_of(west: Csr, south: Csr, east: Csr, north: Csr) -> tuple[np.ndarray, np.ndarray]:
-    """The row of each piece (int64[pieces]) and its box (float64[pieces, 4]); the sides are CSR by row."""
-    owner = np.repeat(np.arange(len(west[0]) - 1), np.diff(west[0]))
-    return owner, np.column_stack([west[1], south[1], east[1], north[1]])
-
-
 def rarest_clause_first(
     clauses: pa.ListArray, frequency: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[pa.ListArray, np.ndarray, np.ndarray]:

@@ -35,9 +35,11 @@ from pststream.delivery.messages import (
 )
 from pststream.delivery.rate_limit import Tally
 from pststream.errors import PstError
+from pststream.iso_times import iso
+from pststream.kinds.registry import brief_columns
 from pststream.pipeline.delivery.external_sort import SortedRows
 from pststream.reports.reading.pairs import opened
-from pststream.reports.reading.table_reader import Reader, iso
+from pststream.reports.reading.table_reader import Reader
 from pststream.settings import LONGEST_SECONDS
 from pststream.state.home import Home
 
@@ -160,7 +162,7 @@ class Outbox:
         return _Things(*self._look_up(names.OBJECTS, "object_key", columns, np.unique(keys), most_bytes))
 
     def _subscribers(self, keys: np.ndarray, most_bytes: int | None) -> "_Subscribers":
-        columns = ["subscription_id", "keywords", "payload"]
+        columns = ["subscription_id", *brief_columns(), "payload"]
         return _Subscribers(*self._look_up(names.REQUESTS, "request_key", columns, np.unique(keys), most_bytes))
 
     def _look_up(
@@ -216,7 +218,7 @@ class _Subscribers(_Rows):
 
     def __getitem__(self, key: int) -> Subscriber:
         if key not in self._made:
-            self._made[key] = subscriber(key, **self._row(key))
+            self._made[key] = subscriber(key, self._row(key))
         return self._made[key]
 
 

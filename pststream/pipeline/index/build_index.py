@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.domain.pieces import first_clauses, pieces_of, rarest_clause_first
+from pststream.domain.pieces import first_clauses, rarest_clause_first
 from pststream.domain.plan import PartitionPlan
+from pststream.kinds.contract import QueryKind
+from pststream.kinds.registry import piece_columns, split_by_kind
 from pststream.matching.deletions import Deletions
-from pststream.pipeline.engine.arrow_columns import csr
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, deletions_of, dispatch_index, ranking
@@ -31,7 +32,7 @@ SIDES = ("west", "south", "east", "north")
 PIECES = pa.schema([field for field in SCHEMA if field.name not in ("index_version", "worker", "batch_id")])
 """A piece: one box of a subscription, its clauses and its validity."""
 
-REQUEST_COLUMNS = ["subscription_key", "op", "at", "expires_at", "clauses", *SIDES, "circle"]
+REQUEST_COLUMNS = ["subscription_key", "op", "at", "expires_at", *piece_columns()]
 SEGMENT_ROWS = 1_000_000
 """A file of the index, which becomes one segment, holds no more rows than this."""
 
@@ -124,18 +125,21 @@ def with_ends(pieces: pa.RecordBatch, deleted: Deletions) -> pa.RecordBatch:
 def pieces_in(rows: pa.RecordBatch) -> pa.RecordBatch:
     """The pieces of the insertions among rows of `requests`."""
     inserted = rows.filter(pc.equal(rows.column("op"), "insert"))
-    owner, boxes = pieces_of(*(csr(inserted.column(side)) for side in SIDES))
-    row = pa.array(owner)
+    return pa.concat_batches([_pieces_of_kind(kind, of_kind) for kind, of_kind in split_by_kind(inserted)])
+
+
+def _pieces_of_kind(kind: QueryKind, inserted: pa.RecordBatch) -> pa.RecordBatch:
+    made = kind.make_pieces(inserted)
+    row = pa.array(made.row)
     expires = inserted.column("expires_at").cast(pa.int64()).fill_null(names.NEVER_US)
     values = {
         "subscription_key": inserted.column("subscription_key").take(row),
-        **{side: pa.array(boxes[:, place]) for place, side in enumerate(SIDES)},
-        "circle": inserted.column("circle").take(row),
-        "clauses": inserted.column("clauses").take(row),
+        **dict(zip(made.columns.schema.names, made.columns.columns)),
         "created_at": inserted.column("at").cast(pa.int64()).take(row),
         "end_at": expires.take(row),
     }
-    return pa.RecordBatch.from_pydict(values, schema=PIECES)
+    nulls = {field.name: pa.nulls(len(row), field.type) for field in PIECES if field.name not in values}
+    return pa.RecordBatch.from_pydict(values | nulls, schema=PIECES)
 
 
 def deletions_in(rows: pa.RecordBatch, batch_id: int) -> pa.RecordBatch:

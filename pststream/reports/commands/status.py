@@ -11,10 +11,11 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.escape_text import plain
+from pststream.iso_times import iso
 from pststream.reports.commands.text_tables import text_table
 from pststream.reports.reading.delivery_progress import deliveries, lines_of_deliveries
 from pststream.reports.reading.ledgers import Ledgers, log_key, step_seconds
-from pststream.reports.reading.table_reader import AnyHome, Reader, iso
+from pststream.reports.reading.table_reader import AnyHome, Reader
 from pststream.reports.reading.waiting import held_files, objects_lag, requests_lag, waiting_seconds
 from pststream.reports.reading.watcher_status import lines_of_watcher, watcher
 

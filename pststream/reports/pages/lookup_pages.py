@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from pststream.domain.region import Region
+from pststream.kinds.contract import QueryKind, StoredObject
+from pststream.kinds.registry import stored_kind
 from pststream.reports.commands.lookups import SHOWN, Met, ObjectFile, SubscriptionFile
-from pststream.reports.commands.match_rule import Thing
 from pststream.reports.pages.airflow_page import link, look_up, scrolled, section
 from pststream.reports.pages.html_document import whole_page
 from pststream.reports.plots.format_values import counted, moment, whole
@@ -39,7 +40,7 @@ def message_page(title: str, message: str, advice: str, rejects: list[dict[str, 
 
 def subscription_page(subscription_id: str, found: SubscriptionFile, view: PlanView | None) -> str:
     """A subscription that was accepted."""
-    last = found.lives[0]
+    region = found.lives[0].query.region
     note = f"The latest pairs of this id; {counted(found.looked_at, 'pair')} of the latest batches were looked at"
     note += "." if found.whole else ", not all that there are: pststream export matches has them all."
     rows = [[link("object", met.other, id=met.other, subscription=subscription_id), *_where(met)] for met in found.met]
@@ -48,7 +49,7 @@ def subscription_page(subscription_id: str, found: SubscriptionFile, view: PlanV
         "Subscription",
         subscription_id,
         section("life", "What it asks for", _lives(found)),
-        section("map", "Region", _map(draw_region(view, last.region, np.empty((0, 2))))),
+        section("map", "Region", _map(draw_region(view, region, np.empty((0, 2))))) if region else None,
         section("matches", "Matches", element("p", note, class_="note"), matched or _none("No match was found.")),
         _rejects(found.rejects),
         form=look_up(subscription_id=subscription_id),
@@ -102,7 +103,7 @@ def explanation(document: dict[str, Any]) -> Markup:
 
 def _pair(pair: dict[str, Any]) -> Markup:
     posting, life = pair["posting"], pair["subscription"]
-    facts: list[tuple[str, Child]] = [("Subscription asks for", element("code", life["keywords"], dir="auto"))]
+    facts = _query_facts(stored_kind(life["kind"]), life)
     until = f"until {life['end_at']}" if life["end_at"] else "for ever"
     facts.append(("Valid", f"from {life['created_at']} {until}"))
     if posting:
@@ -126,12 +127,11 @@ def _facts(facts: list[tuple[str, Child]]) -> Markup:
 def _lives(found: SubscriptionFile) -> Markup:
     parts = []
     for life in found.lives[:_MOST_LIVES]:
-        end, how = life.end()
-        until = f"until {moment(end)} UTC, by {how}" if end else "for ever"
+        validity = life.validity()
+        until = f"until {moment(validity.end_at)} UTC, by {validity.ended_by}" if validity.end_at else "for ever"
         waiting = "no batch has taken it yet" if life.key > found.applied else "in the index"
         facts: list[tuple[str, Child]] = [
-            ("Keywords", element("code", life.keywords[:_MOST_TEXT], dir="auto")),
-            ("Region", _told_region(life.region)),
+            *_query_facts(life.kind, life.query.describe()),
             ("Valid", f"from {moment(life.created_at)} UTC {until}"),
             ("State", waiting),
             ("Key", str(life.key)),
@@ -141,14 +141,13 @@ def _lives(found: SubscriptionFile) -> Markup:
     return joined(element("p", more, class_="note") if len(found.lives) > 1 else None, parts)
 
 
-def _told_region(region: Region) -> str:
-    if region.circle is not None:
-        lon, lat, radius = region.circle
-        return f"circle of {radius:,.9g} m around {lon:.9g}, {lat:.9g}"
-    return "; ".join(f"west {w:.9g}, south {s:.9g}, east {e:.9g}, north {n:.9g}" for w, s, e, n in region.boxes)
+def _query_facts(kind: QueryKind, description: dict[str, Any]) -> list[tuple[str, Child]]:
+    """What a subscription asks for, as its kind describes it."""
+    texts = kind.facts(description)
+    return [(label, element("code", text[:_MOST_TEXT], dir="auto")) for label, text in texts.items()]
 
 
-def _thing(thing: Thing, matched_to: int) -> Markup:
+def _thing(thing: StoredObject, matched_to: int) -> Markup:
     text = thing.text if len(thing.text) <= _MOST_TEXT else thing.text[:_MOST_TEXT] + " …"
     state = "waits for a batch" if thing.key > matched_to else "matched against all subscriptions"
     facts: list[tuple[str, Child]] = [
@@ -173,7 +172,9 @@ def _region_of(explained: dict[str, Any] | None) -> Region | None:
     """The region of the explained subscription, if it has one."""
     if not explained or not explained["pairs"]:
         return None
-    told = explained["pairs"][0]["subscription"]["region"]
+    told = explained["pairs"][0]["subscription"].get("region")
+    if told is None:
+        return None
     if "circle" in told:
         circle = told["circle"]
         lon, lat, radius = circle["lon"], circle["lat"], circle["radius_m"]
@@ -185,7 +186,7 @@ def _region_of(explained: dict[str, Any] | None) -> Region | None:
     return Region(((west, south, east, north),))
 
 
-def _around(thing: Thing) -> Region:
+def _around(thing: StoredObject) -> Region:
     """Some degrees around an object to look at; as a circle without radius it is drawn as nothing."""
     box = (max(thing.lon - 8, -180.0), max(thing.lat - 5, -90.0), min(thing.lon + 8, 180.0), min(thing.lat + 5, 90.0))
     return Region((box,), (thing.lon, thing.lat, 0.0))
