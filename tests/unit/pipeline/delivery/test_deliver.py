@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from pststream import names
-from pststream.delivery import retry
 from pststream.errors import RetryableError, UsageError
 from pststream.pipeline.delivery import sink_sender
 from pststream.pipeline.delivery.dead_letters import list_letters, replay_letters
 from pststream.pipeline.delivery.deliver import deliver, is_well
 from pststream.pipeline.delivery.outbox import Limit, Outbox
 from pststream.settings import Settings
+from pststream.sinks import retry
 from pststream.sinks.contract import Message, MessageBatch, Refusal, SinkDown
 from pststream.sinks.sink_settings import SinkSettings
 from pststream.state import ledger_tables

@@ -1,4 +1,4 @@
-"""One HTTP POST to an address that was judged before: no redirect, no proxy, no cookie, a bound on time and answer."""
+"""Send one HTTP POST to a checked address, with bounds on time and response, without redirects, proxies and cookies."""
 
 import http.client
 import socket
@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from pststream.delivery.allowed_addresses import Network, is_named, resolve
-from pststream.delivery.contract import SinkDown
+from pststream.sinks.allowed_addresses import Network, is_in_networks, resolve
+from pststream.sinks.contract import SinkDown
 
-MOST_ANSWER = 65_536
+MAX_RESPONSE_BYTES = 65_536
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The status of an answer, and what its header Retry-After says."""
+class HttpResponse:
+    """The status of a response and its header Retry-After."""
 
     status: int
     retry_after: str
@@ -24,18 +24,18 @@ class Answer:
 
 def post(
     url: str, body: bytes, headers: Mapping[str, str], timeout: float, allowed: tuple[Network, ...] = ()
-) -> Answer:
-    """Send `body`; the whole exchange takes at most about `timeout` seconds, the look-up of the name aside.
+) -> HttpResponse:
+    """Send `body`; the whole exchange takes at most about `timeout` seconds, without the name resolution.
 
-    Raises SinkDown where no answer came: its text tells the kind of fault and nothing of the URL.
+    Raises SinkDown where no response came: its text contains the kind of fault and nothing of the URL.
     """
     parts = urlsplit(url)
     host, secure = parts.hostname or "", parts.scheme == "https"
     port = parts.port or (443 if secure else 80)
     address = resolve(host, port, allowed)
-    if not secure and not is_named(address, allowed):
-        raise SinkDown("http is for networks that `networks` names; use https", lasting=True)
-    connection = _Pinned(host, port, str(address), timeout, secure)
+    if not secure and not is_in_networks(address, allowed):
+        raise SinkDown("http is allowed only in the networks of `networks`; use https", permanent=True)
+    connection = _PinnedConnection(host, port, str(address), timeout, secure)
     watchdog = threading.Timer(timeout, connection.cut)
     watchdog.daemon = True
     watchdog.start()
@@ -43,19 +43,19 @@ def post(
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("POST", path, body, dict(headers))
         response = connection.getresponse()
-        response.read(MOST_ANSWER)
+        response.read(MAX_RESPONSE_BYTES)
         if connection.was_cut:
             raise TimeoutError
-        return Answer(response.status, response.headers.get("Retry-After", ""))
+        return HttpResponse(response.status, response.headers.get("Retry-After", ""))
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise SinkDown(_told(error, connection.was_cut)) from None
+        raise SinkDown(_describe(error, connection.was_cut)) from None
     finally:
         watchdog.cancel()
         connection.close()
 
 
-class _Pinned(http.client.HTTPConnection):
-    """A connection to an address, in the name of a host: `Host` and the certificate are those of the name."""
+class _PinnedConnection(http.client.HTTPConnection):
+    """A connection to a given address under a host's name: `Host` and the certificate are those of the name."""
 
     def __init__(self, host: str, port: int, address: str, timeout: float, secure: bool) -> None:
         super().__init__(host, port, timeout=timeout)
@@ -73,7 +73,7 @@ class _Pinned(http.client.HTTPConnection):
             raise TimeoutError
 
     def cut(self) -> None:
-        """End the exchange, wherever it stands: a server that sends a byte now and then may not hold us."""
+        """End the exchange in any state: a server that sends a byte now and then must not block the sender."""
         self.was_cut = True
         if self.sock is not None:
             try:
@@ -82,10 +82,10 @@ class _Pinned(http.client.HTTPConnection):
                 return
 
 
-def _told(error: Exception, was_cut: bool) -> str:
-    """The kind of a fault, without what the other side sent."""
+def _describe(error: Exception, was_cut: bool) -> str:
+    """Return the kind of a fault, without anything that the other side sent."""
     if was_cut or isinstance(error, TimeoutError):
-        return "no answer in time"
+        return "no response in time"
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error.reason or type(error).__name__}"
     if isinstance(error, OSError) and error.strerror:

@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from pststream.delivery.contract import Batch, Message, SinkDown
-from pststream.delivery.webhook import Webhook
-from pststream.sink_settings import SinkSettings
+from pststream.sinks.contract import Message, MessageBatch, SinkDown
+from pststream.sinks.sink_settings import SinkSettings
+from pststream.sinks.webhook import WebhookSink
 from tests.receiver import SECRET, receiving
 
 
@@ -23,16 +23,16 @@ def message(name: str) -> Message:
     return Message(name, "matched", "s1", json.dumps({"id": name, "text": "ü \ud800"}).encode())
 
 
-def batch(*names: str) -> Batch:
-    return Batch("00000001-000000000", tuple(message(name) for name in names))
+def batch(*names: str) -> MessageBatch:
+    return MessageBatch("00000001-000000000", tuple(message(name) for name in names))
 
 
-def hook(url: str, **changes: Any) -> Webhook:
+def hook(url: str, **changes: Any) -> WebhookSink:
     keys: dict[str, Any] = {"networks": "127.0.0.0/8", "timeout_seconds": 30.0, "secret": SECRET} | changes
-    return Webhook(SinkSettings("alerts", "webhook", url, **keys))
+    return WebhookSink(SinkSettings("alerts", "webhook", url, **keys))
 
 
-def down(sink: Webhook) -> SinkDown:
+def down(sink: WebhookSink) -> SinkDown:
     """How the delivery of a batch fails."""
     with pytest.raises(SinkDown) as caught:
         sink.deliver(batch("a"))
@@ -76,18 +76,18 @@ def test_the_messages_at_fault_are_found(bad: set[str]) -> None:
 def test_a_fault_of_the_set_up_lasts(status: int) -> None:
     with receiving(status=status) as receiver:
         error = down(hook(receiver.url))
-    assert (str(error), error.lasting, receiver.requests) == (f"HTTP status {status}", True, 1)
+    assert (str(error), error.permanent, receiver.requests) == (f"HTTP status {status}", True, 1)
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
 def test_a_passing_fault(status: int) -> None:
     with receiving(status=status) as receiver:
-        assert not down(hook(receiver.url)).lasting
+        assert not down(hook(receiver.url)).permanent
 
 
 def test_no_answer() -> None:
     with receiving(losing=1.0) as receiver:
-        assert not down(hook(receiver.url)).lasting
+        assert not down(hook(receiver.url)).permanent
     assert "refused" in str(down(hook(receiver.url)))
 
 
@@ -95,7 +95,7 @@ def test_no_answer() -> None:
 def test_a_slow_answer_is_cut(behaviour: dict[str, Any]) -> None:
     with receiving(**behaviour) as receiver:
         began = time.monotonic()
-        assert str(down(hook(receiver.url, timeout_seconds=0.4))) == "no answer in time"
+        assert str(down(hook(receiver.url, timeout_seconds=0.4))) == "no response in time"
         assert time.monotonic() - began < 60
 
 
@@ -103,7 +103,7 @@ def test_private_addresses_are_refused() -> None:
     with receiving() as receiver:
         for networks in ("", "10.0.0.0/8", "127.0.0.2/32"):
             error = down(hook(receiver.url, networks=networks))
-            assert error.lasting and "private" in str(error)
+            assert error.permanent and "private" in str(error)
         assert receiver.requests == 0
 
 
@@ -138,13 +138,13 @@ def test_plain_http_only_to_networks_that_are_named(monkeypatch: pytest.MonkeyPa
     public = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.88.99.7", 80))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(*public[0][:4], ("8.8.8.8", 80))])
     error = down(hook("http://a.example/x"))
-    assert error.lasting and "use https" in str(error)
+    assert error.permanent and "use https" in str(error)
 
 
 def test_without_a_secret_nothing_is_sent() -> None:
     with receiving() as receiver:
         error = down(hook(receiver.url, secret=""))
-    assert error.lasting and "PSTSTREAM_SINK_ALERTS_SECRET" in str(error) and receiver.requests == 0
+    assert error.permanent and "PSTSTREAM_SINK_ALERTS_SECRET" in str(error) and receiver.requests == 0
 
 
 def test_a_server_without_tls_is_not_talked_to_in_the_clear() -> None:

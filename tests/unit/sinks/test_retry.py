@@ -4,23 +4,23 @@ import time
 
 import pytest
 
-from pststream.delivery.contract import Batch, Message, Refusal, SinkDown
-from pststream.delivery.retry import FIRST_WAIT, LONGEST_WAIT, Patience
+from pststream.sinks.contract import Message, MessageBatch, Refusal, SinkDown
+from pststream.sinks.retry import FIRST_WAIT, LONGEST_WAIT, RetryPolicy
 
-BATCH = Batch("1", (Message("a", "matched", "s", b"{}"),))
+BATCH = MessageBatch("1", (Message("a", "matched", "s", b"{}"),))
 
 
 class Flaky:
     """Fails so many times, then takes."""
 
-    most_messages = most_bytes = 10
+    max_messages = max_bytes = 10
     lanes = 1
 
     def __init__(self, failures: int, **error: float) -> None:
         self.failures = failures
         self.error = error
 
-    def deliver(self, batch: Batch) -> list[Refusal]:
+    def deliver(self, batch: MessageBatch) -> list[Refusal]:
         """Fail, or take."""
         self.failures -= 1
         if self.failures >= 0:
@@ -28,10 +28,10 @@ class Flaky:
         return [Refusal(batch.messages[0], "no")]
 
 
-def patience(tries: int = 5, seconds: float = 1000.0) -> tuple[Patience, list[float]]:
+def patience(tries: int = 5, seconds: float = 1000.0) -> tuple[RetryPolicy, list[float]]:
     """One whose waits are only noted, each the longest that jitter allows."""
     waits: list[float] = []
-    return Patience(tries, time.monotonic() + seconds, lambda _, most: most, waits.append), waits
+    return RetryPolicy(tries, time.monotonic() + seconds, lambda _, most: most, waits.append), waits
 
 
 def test_waits_double_up_to_a_bound() -> None:
@@ -51,7 +51,7 @@ def test_the_last_try_is_the_last() -> None:
 def test_what_lasts_is_not_tried_again() -> None:
     found, waits = patience()
     with pytest.raises(SinkDown):
-        found.deliver(Flaky(1, lasting=True), BATCH)
+        found.deliver(Flaky(1, permanent=True), BATCH)
     assert waits == []
 
 
@@ -69,5 +69,5 @@ def test_no_wait_beyond_the_deadline() -> None:
 
 
 def test_jitter_spreads() -> None:
-    draws = {Patience(2, 0.0).draw(0.0, 1.0) for _ in range(20)}
+    draws = {RetryPolicy(2, 0.0).draw(0.0, 1.0) for _ in range(20)}
     assert len(draws) == 20 and all(0.0 <= draw <= 1.0 for draw in draws)

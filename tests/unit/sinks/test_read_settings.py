@@ -4,7 +4,7 @@ import pytest
 
 from pststream.errors import SettingError
 from pststream.settings import FILE, load_settings, write_settings
-from pststream.sink_settings import SinkSettings
+from pststream.sinks.sink_settings import SinkSettings
 
 HOOK = '[sinks.hook]\nkind = "webhook"\ntarget = "https://a.example/x"\n'
 
@@ -33,7 +33,7 @@ def test_a_secret_shows_nowhere(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "name", "reason"),
     [
-        (HOOK + 'secret = "hidden"\n', "sinks.hook.secret", "does not belong into a file"),
+        (HOOK + 'secret = "hidden"\n', "sinks.hook.secret", "must not be in a file"),
         (HOOK.replace("/x", "/x?token=hidden"), "sinks.hook.target", "has a query"),
         (HOOK.replace("a.example", "me:hidden@a.example"), "sinks.hook.target", "user or a password"),
         (HOOK.replace("https", "ftp"), "sinks.hook.target", "not a URL"),
@@ -41,8 +41,8 @@ def test_a_secret_shows_nowhere(tmp_path, monkeypatch):
         (HOOK.replace("a.example", ""), "sinks.hook.target", "not a URL"),
         (HOOK + 'networks = "10.0.0.1/8"\n', "sinks.hook.networks", "not a network"),
         (HOOK + "tries = 0\n", "sinks.hook.tries", "less than 1"),
-        (HOOK + "tries = 1.5\n", "sinks.hook.tries", "not of type int"),
-        (HOOK + "tries = true\n", "sinks.hook.tries", "not of type int"),
+        (HOOK + "tries = 1.5\n", "sinks.hook.tries", "not a whole number"),
+        (HOOK + "tries = true\n", "sinks.hook.tries", "not a whole number"),
         (HOOK + "timeout_seconds = 0\n", "sinks.hook.timeout_seconds", "not above 0"),
         (HOOK + "limit = -1\n", "sinks.hook.limit", "less than 0"),
         (HOOK + "colour = 1\n", "sinks.hook.colour", "unknown key"),
@@ -53,7 +53,7 @@ def test_a_secret_shows_nowhere(tmp_path, monkeypatch):
         (
             '[sinks.a]\ntarget = "out"\nkind = "file"\n[sinks.b]\nkind = "file"\ntarget = "./out/"\n',
             "sinks.b.target",
-            "sink a too",
+            "target of sink a",
         ),
         ("sinks = 3\n", "sinks", "tables"),
     ],

@@ -1,4 +1,4 @@
-"""Lanes: all is delivered, each subscription in its order, several requests at a time."""
+"""LaneSink: all is delivered, each subscription in its order, several requests at a time."""
 
 import threading
 import time
@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from pststream.delivery.contract import Batch, Message, Refusal, SinkDown, lane_of
-from pststream.delivery.lanes import Lanes
-from pststream.pipeline.delivery.courier import portions
+from pststream.pipeline.delivery.sink_sender import split_for_sink
+from pststream.sinks.contract import Message, MessageBatch, Refusal, SinkDown, lane_of
+from pststream.sinks.lanes import LaneSink
 from tests.sinks import Memory
 
 
@@ -22,7 +22,7 @@ class Slow(Memory):
     at_once = most_at_once = 0
     lock = threading.Lock()
 
-    def deliver(self, batch: Batch) -> list[Refusal]:
+    def deliver(self, batch: MessageBatch) -> list[Refusal]:
         """Take a batch, slowly; refuse what is numbered 7."""
         with self.lock:
             self.at_once += 1
@@ -35,10 +35,10 @@ class Slow(Memory):
 
 
 def test_all_in_order_and_at_once() -> None:
-    slow = Slow(most_messages=5)
-    lanes = Lanes(slow, 4)
-    parts = list(portions(messages(60), lanes))
-    refusals = [refusal for n, part in enumerate(parts) for refusal in lanes.deliver(Batch(f"x{n}", part))]
+    slow = Slow(max_messages=5)
+    lanes = LaneSink(slow, 4)
+    parts = list(split_for_sink(messages(60), lanes))
+    refusals = [refusal for n, part in enumerate(parts) for refusal in lanes.deliver(MessageBatch(f"x{n}", part))]
     assert [refusal.message.id for refusal in refusals] == ["7"]
     assert slow.most_at_once > 1
     told = [message for batch in slow.batches for message in batch.messages]
@@ -52,38 +52,38 @@ def test_all_in_order_and_at_once() -> None:
     first = {batch.id: batch for batch in slow.batches}
     slow.batches.clear()
     for n, part in enumerate(parts):
-        lanes.deliver(Batch(f"x{n}", part))
+        lanes.deliver(MessageBatch(f"x{n}", part))
     assert {batch.id: batch for batch in slow.batches} == first, "a batch that comes again is cut as before"
 
 
 def test_a_portion_is_at_most_a_request_for_each_lane() -> None:
-    lanes = Lanes(Memory(most_messages=5), 4)
-    hot = tuple(portions(messages(60, subscriptions=1), lanes))
+    lanes = LaneSink(Memory(max_messages=5), 4)
+    hot = tuple(split_for_sink(messages(60, subscriptions=1), lanes))
     assert [len(part) for part in hot] == [5] * 12, "one that holds a lane for all others comes in small portions"
-    mixed = tuple(portions(messages(200), lanes))
+    mixed = tuple(split_for_sink(messages(200), lanes))
     assert [message for part in mixed for message in part] == list(messages(200))
     assert max(Counter(lane_of(m.subscription_id, 4) for m in part).most_common(1)[0][1] for part in mixed) == 5
 
 
 def test_each_answer_is_heard() -> None:
     class Answering(Memory):
-        def deliver(self, batch: Batch) -> list[Refusal]:
-            batch.heard()
+        def deliver(self, batch: MessageBatch) -> list[Refusal]:
+            batch.on_response()
             return super().deliver(batch)
 
     heard: list[int] = []
-    Lanes(Answering(), 4).deliver(Batch("x", messages(12), lambda: heard.append(1)))
+    LaneSink(Answering(), 4).deliver(MessageBatch("x", messages(12), lambda: heard.append(1)))
     assert len(heard) == len({lane_of(f"s{n}", 4) for n in range(9)})
 
 
 def test_one_that_fails_fails_all() -> None:
     class Half(Memory):
-        def deliver(self, batch: Batch) -> list[Refusal]:
+        def deliver(self, batch: MessageBatch) -> list[Refusal]:
             if batch.id.endswith("-1"):
                 raise SinkDown("lane 1")
             return super().deliver(batch)
 
     half = Half()
     with pytest.raises(SinkDown, match="lane 1"):
-        Lanes(half, 3).deliver(Batch("x", messages(30)))
+        LaneSink(half, 3).deliver(MessageBatch("x", messages(30)))
     assert half.batches, "the others had ended"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pststream.delivery.allowed_addresses import may_reach, networks_of, resolve
-from pststream.delivery.contract import SinkDown
+from pststream.sinks.allowed_addresses import is_allowed, parse_networks, resolve
+from pststream.sinks.contract import SinkDown
 
 REFUSED = """
 0.0.0.0 0.1.2.3 10.0.0.1 100.64.0.1 127.0.0.1 127.255.255.254 169.254.169.254 172.16.0.1 172.31.255.255 192.0.0.1
@@ -21,20 +21,20 @@ PUBLIC = "1.1.1.1 8.8.8.8 93.184.216.34 2606:4700::1111 ::ffff:8.8.8.8 64:ff9b::
 @pytest.mark.parametrize("text", REFUSED)
 def test_refused_unless_named(text: str) -> None:
     address = ipaddress.ip_address(text)
-    assert not may_reach(address, ())
-    assert may_reach(address, (ipaddress.ip_network(text),))
+    assert not is_allowed(address, ())
+    assert is_allowed(address, (ipaddress.ip_network(text),))
 
 
 @pytest.mark.parametrize("text", PUBLIC)
 def test_public(text: str) -> None:
-    assert may_reach(ipaddress.ip_address(text), ())
+    assert is_allowed(ipaddress.ip_address(text), ())
 
 
 def test_what_is_wrapped_may_be_named() -> None:
-    allowed = networks_of("10.0.0.0/8  fd00::/8")
-    assert may_reach(ipaddress.ip_address("::ffff:10.1.2.3"), allowed)
-    assert may_reach(ipaddress.ip_address("fd12::1"), allowed)
-    assert not may_reach(ipaddress.ip_address("::ffff:192.168.1.1"), allowed)
+    allowed = parse_networks("10.0.0.0/8  fd00::/8")
+    assert is_allowed(ipaddress.ip_address("::ffff:10.1.2.3"), allowed)
+    assert is_allowed(ipaddress.ip_address("fd12::1"), allowed)
+    assert not is_allowed(ipaddress.ip_address("::ffff:192.168.1.1"), allowed)
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[str]:
@@ -53,7 +53,7 @@ def test_one_bad_address_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, "8.8.8.8", "127.0.0.1")
     with pytest.raises(SinkDown, match="private") as caught:
         resolve("rebinding.example", 443, ())
-    assert caught.value.lasting and "rebinding" not in str(caught.value)
+    assert caught.value.permanent and "rebinding" not in str(caught.value)
     answers(monkeypatch, "8.8.8.8", "8.8.4.4")
     assert str(resolve("a.example", 443, ())) == "8.8.8.8"
 
@@ -67,4 +67,4 @@ def test_other_spellings_of_loopback(host: str) -> None:
 def test_a_name_that_is_not_there() -> None:
     with pytest.raises(SinkDown, match="cannot be resolved") as caught:
         resolve("token-in-a-name.invalid", 443, ())
-    assert not caught.value.lasting and "token" not in str(caught.value)
+    assert not caught.value.permanent and "token" not in str(caught.value)
