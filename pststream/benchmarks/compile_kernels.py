@@ -1,5 +1,6 @@
-"""Compile the kernels ahead, so that the first batch does not wait for it: `python -m
-pststream.benchmarks.compile_kernels`.
+"""Compile all kernels ahead of time: `python -m pststream.benchmarks.compile_kernels`.
+
+`make setup` runs this, so that the first batch does not wait for the compiler.
 """
 
 import sys
@@ -17,7 +18,7 @@ from pststream.text.tokenizer import terms_of
 
 
 def warm_kernels() -> None:
-    """Take a world of one object and one subscription through every kernel."""
+    """Run every kernel once, on one object and one subscription."""
     lon, lat = (pa.array([value]).to_numpy() for value in (18.0, 59.0))
     terms, offsets = terms_of(pa.array(["coffee"])).values.to_numpy(), np.array([0, 1], np.int64)
     box = np.array([[17.0, 58.0, 19.0, 60.0]])
@@ -35,7 +36,7 @@ def warm_kernels() -> None:
 
 
 def main() -> int:
-    """Compile; returns an exit code."""
+    """Compile all kernels; return the exit code."""
     warm_kernels()
     return 0
 

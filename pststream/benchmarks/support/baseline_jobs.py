@@ -27,20 +27,20 @@ from pststream.state.plans import current_version
 from pststream.state.slices import KeyRange, tasks_of
 
 
-def run_floor(home: Home, settings: Settings, after: int, to: int, pairs: int, out: str) -> int:
-    """Route the objects with keys in (after, to], and write `pairs` made-up keys for each below `out`; rows written."""
+def run_baseline(home: Home, settings: Settings, after: int, to: int, pairs: int, out: str) -> int:
+    """Route the objects with keys in (after, to], write `pairs` made-up keys for each below `out`; return the rows."""
     version = current_version(home)
     work = replace(make_task_context(home, settings, version), files=tuple(index_files(home, version)))
     rows = KeyRange("object_key", after, to)
-    held = rows.files(data_files(home, names.OBJECTS))
-    scans = [ObjectScan(slices, rows, NEW_OBJECTS) for slices in tasks_of(located(home, names.OBJECTS, held))]
-    made_up = partial(_made_up, work, pairs, out)
-    written = get_engine(settings).run_shuffled(scans, partial(route_objects, work, -1), work.workers, made_up)
+    files = rows.files(data_files(home, names.OBJECTS))
+    scans = [ObjectScan(slices, rows, NEW_OBJECTS) for slices in tasks_of(located(home, names.OBJECTS, files))]
+    write = partial(_write_made_up, work, pairs, out)
+    written = get_engine(settings).run_shuffled(scans, partial(route_objects, work, -1), work.workers, write)
     return sum(file.rows for file in written if file)
 
 
-def run_spark_floor(home: Home, settings: Settings, after: int, to: int, pairs: int, out: str) -> None:
-    """As `run_floor`, by Spark's own means: every object goes to one of as many partitions by its key."""
+def run_spark_baseline(home: Home, settings: Settings, after: int, to: int, pairs: int, out: str) -> None:
+    """Do the same with Spark's own reader, shuffle and writer: every object goes to one partition by its key."""
     spark, work = get_session(settings), make_task_context(home, settings, current_version(home))
     objects = (
         spark.read.format("delta").load(home.table(names.OBJECTS)).where(f"object_key > {after} AND object_key <= {to}")
@@ -62,7 +62,7 @@ def _keys(rng: np.random.Generator, rows: int, pairs: int) -> pa.ListArray:
     return lists(offsets, rng.integers(0, 2**40, rows * pairs))
 
 
-def _made_up(work: TaskContext, pairs: int, out: str, worker: int, received: ReceivedRows) -> DataFile | None:
+def _write_made_up(work: TaskContext, pairs: int, out: str, worker: int, received: ReceivedRows) -> DataFile | None:
     rng = np.random.default_rng(1)
     writer = FileWriter(out, MATCHES)
     for tag, rows in received:
