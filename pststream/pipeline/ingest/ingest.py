@@ -13,7 +13,7 @@ from typing import Any
 
 from pststream import names
 from pststream.errors import RetryableError
-from pststream.escape_text import plain
+from pststream.escape_text import escape_controls
 from pststream.pipeline.ingest.fetch_objects import Offered, Source, copy_again
 from pststream.pipeline.ingest.ingest_transaction import (
     append_files,
@@ -93,7 +93,7 @@ def ingest(
     passed_over = [path for path in (str(Path(one).absolute()) for one in listed) if path not in ingested]
     pending = [one for source in sources for one in source.pending(settings.pending_seconds)]
     for one in pending[:MAX_LISTED_PENDING]:
-        progress(plain(f"{one['path']}: pending: {one['reason']}"))
+        progress(escape_controls(f"{one['path']}: pending: {one['reason']}"))
     return _summary(intake.done, intake.quarantined, intake.skipped, pending, passed_over)
 
 
@@ -146,7 +146,7 @@ class _Intake:
             return
         quarantined, changed = quarantine_failing_files(home, settings, files, staged, ledger.watermark())
         for hold in quarantined:
-            self._progress(plain(f"{hold['path']}: quarantined: {'; '.join(hold['reasons'])}"))
+            self._progress(escape_controls(f"{hold['path']}: quarantined: {'; '.join(hold['reasons'])}"))
         self._postpone(changed, offered)
         self.quarantined += quarantined
         files, staged = _without([*quarantined, *changed], files, staged)
@@ -159,7 +159,7 @@ class _Intake:
             reason = "it changed while it was read"
             if not self._quarantine_unreadable:
                 raise RetryableError(f"{file['path']}: {reason}", "run this again when nobody writes to it")
-            self._progress(plain(f"{file['path']}: left for the next ingest: {reason}"))
+            self._progress(escape_controls(f"{file['path']}: left for the next ingest: {reason}"))
             self.postponed += [one.path for one in offered if one.sha256 == file["sha256"]]
 
     def _select_new(self, offered: Sequence[Offered], ledger: Ledger) -> list[File]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from pststream import names
 from pststream.errors import UsageError
-from pststream.escape_text import plain
+from pststream.escape_text import escape_controls
 from pststream.iso_times import iso
 from pststream.kinds.contract import FailedCondition, StoredObject, StoredSubscription
 from pststream.kinds.registry import stored_kind
@@ -218,7 +218,7 @@ def render_explain(document: dict[str, Any]) -> str:
     state, two = document["state"], f"object {document['object_id']!r} and subscription {document['subscription_id']!r}"
     lines = [f"{state.upper()}: {two}"]
     if not document["pairs"]:
-        lines.append(f"  {plain(document['reason'])}")
+        lines.append(f"  {escape_controls(document['reason'])}")
     for place, pair in enumerate(document["pairs"]):
         if place == 1:
             total = document["objects"] * document["subscriptions"]
@@ -228,7 +228,10 @@ def render_explain(document: dict[str, Any]) -> str:
         lines.append(f"Only the latest {MOST} of an id are looked at.")
     others = [row for rows in document["rejects"].values() for row in rows]
     if others and document["pairs"]:
-        lines += ["\nrejected rows that tell one of the ids:", *(f"  {plain(_told_reject(row))}" for row in others)]
+        lines += [
+            "\nrejected rows that tell one of the ids:",
+            *(f"  {escape_controls(_told_reject(row))}" for row in others),
+        ]
     return "\n".join(lines)
 
 
@@ -245,8 +248,10 @@ def _lines_of(pair: dict[str, Any], brief: bool) -> list[str]:
         serves = "found it" if pair["written_by"] else "serves it"
         unit = f"unit {posting['unit']} of plan {posting['plan_version']}"
         lines.append(f"  served by     worker {posting['worker']} {serves}, {unit}")
-    lines.append(f"  object        {thing['ts']} at {thing['lon']:.9g}, {thing['lat']:.9g}: {plain(thing['text'])}")
+    lines.append(
+        f"  object        {thing['ts']} at {thing['lon']:.9g}, {thing['lat']:.9g}: {escape_controls(thing['text'])}"
+    )
     until = f"until {life['end_at']} ({life['ended_by']})" if life["end_at"] else "for ever"
-    query = "; ".join(map(plain, stored_kind(life["kind"]).facts(life).values()))
+    query = "; ".join(map(escape_controls, stored_kind(life["kind"]).facts(life).values()))
     lines.append(f"  subscription  {query}; from {life['created_at']} {until}")
     return lines

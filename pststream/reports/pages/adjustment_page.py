@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from pststream.domain.plan import PartitionPlan
+from pststream.format_values import counted, moment, percent, short, whole
 from pststream.reports.pages.html_document import whole_page
-from pststream.reports.plots.format_values import counted, moment, percent, short, whole
 from pststream.reports.plots.html import Markup, element, joined
 from pststream.reports.plots.plan_map import (
     COLOURS,

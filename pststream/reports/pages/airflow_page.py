@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 
+from pststream.format_values import counted, moment, percent, short, whole
 from pststream.reports.pages.adjustment_page import loads_table
 from pststream.reports.pages.airflow_data import LATEST_REJECTS, Live
 from pststream.reports.pages.balance_section import balance_section
@@ -15,7 +16,6 @@ from pststream.reports.pages.html_document import whole_page
 from pststream.reports.pages.matches_section import rejects_section
 from pststream.reports.pages.report_page import legend, map_note
 from pststream.reports.plots.bar_chart import bar_plot
-from pststream.reports.plots.format_values import counted, moment, percent, short, whole
 from pststream.reports.plots.html import Child, Markup, element, joined
 from pststream.reports.plots.plan_map import draw_map, map_tools
 from pststream.reports.reading.batch_history import BatchView

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pststream.reports.plots.format_values import percent, short, whole
+from pststream.format_values import percent, short, whole
 from pststream.reports.plots.html import Markup, element, joined
 from pststream.reports.plots.plan_map import COLOURS
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView

@@ -1,7 +1,7 @@
 """The course of the micro-batches: seconds of each step as bars, and a table."""
 
+from pststream.format_values import counted, moment, seconds, short, whole
 from pststream.reports.plots.bar_chart import ABOVE, BELOW, HEIGHT, LEFT, WIDTH, framed, nice
-from pststream.reports.plots.format_values import counted, moment, seconds, short, whole
 from pststream.reports.plots.html import Markup, element, joined
 from pststream.reports.reading.batch_history import BatchView, Course
 

@@ -5,9 +5,9 @@ figures).
 from pathlib import Path
 from typing import Any
 
+from pststream.format_values import short, whole
 from pststream.reports.commands.text_tables import text_table
 from pststream.reports.pages.html_document import whole_page
-from pststream.reports.plots.format_values import short, whole
 from pststream.reports.plots.html import Markup, element
 
 Figures = dict[str, Any]

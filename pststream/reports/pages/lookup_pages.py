@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from pststream.domain.region import Region
+from pststream.format_values import counted, moment, whole
 from pststream.kinds.contract import QueryKind, StoredObject
 from pststream.kinds.registry import stored_kind
 from pststream.reports.commands.lookups import SHOWN, Met, ObjectFile, SubscriptionFile
 from pststream.reports.pages.airflow_page import link, look_up, scrolled, section
 from pststream.reports.pages.html_document import whole_page
-from pststream.reports.plots.format_values import counted, moment, whole
 from pststream.reports.plots.html import Child, Markup, element, joined
 from pststream.reports.plots.plan_map import draw_region, map_tools
 from pststream.reports.reading.plan_view import PlanView

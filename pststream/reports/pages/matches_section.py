@@ -5,8 +5,8 @@ from pathlib import PurePath
 
 import numpy as np
 
+from pststream.format_values import counted, moment, whole
 from pststream.generator.places import nearest_cities
-from pststream.reports.plots.format_values import counted, moment, whole
 from pststream.reports.plots.html import Markup, element, joined
 from pststream.reports.plots.plan_map import region_path
 from pststream.reports.plots.projection import Projection

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from pststream.format_values import counted, moment, short, whole
 from pststream.reports.pages.balance_section import balance_section
 from pststream.reports.pages.batches_section import batches_section
 from pststream.reports.pages.html_document import whole_page
 from pststream.reports.pages.matches_section import matches_section, rejects_section
-from pststream.reports.plots.format_values import counted, moment, short, whole
 from pststream.reports.plots.html import Markup, element, joined
 from pststream.reports.plots.plan_map import COLOURS, draw_map, map_tools
 from pststream.reports.reading.batch_history import Course, read_course

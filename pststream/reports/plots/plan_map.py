@@ -7,8 +7,8 @@ import numpy as np
 
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.region import Region
+from pststream.format_values import counted, degrees, percent, short
 from pststream.generator.places import city_places
-from pststream.reports.plots.format_values import counted, degrees, percent, short
 from pststream.reports.plots.html import Markup, element, joined
 from pststream.reports.plots.leaf_rectangles import Rectangles, rectangles
 from pststream.reports.plots.projection import WIDTH, Projection, step_of, view_of

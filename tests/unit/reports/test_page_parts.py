@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pststream.domain.plan import DispatchGrid, space_plan
+from pststream.format_values import counted, percent, seconds, short, whole
 from pststream.reports.pages.matches_section import mark_words
-from pststream.reports.plots.format_values import counted, percent, seconds, short, whole
 from pststream.reports.plots.html import Markup, element, escape, joined
 from pststream.reports.plots.leaf_rectangles import rectangles
 from pststream.reports.plots.plan_map import draw_map, region_path
