@@ -1,4 +1,4 @@
-"""The file of a proposal: what is read is what was written, and what is none is refused."""
+"""Proposal files: a proposal is read as it was written; other files are refused."""
 
 from dataclasses import fields, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from pststream.cost.load_model import WorkerLoads
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.domain.plan_moves import Move, moved
 from pststream.errors import UsageError
-from pststream.pipeline.adjusting.proposal import (
+from pststream.pipeline.adjusting.proposal_file import (
     Decision,
     Proposal,
     digest_of,
@@ -52,7 +52,7 @@ def assert_equal(one: Any, other: Any) -> None:
             assert mine == others, field.name
 
 
-def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+def test_a_proposal_is_read_as_it_was_written(tmp_path: Path) -> None:
     written = proposal()
     write_proposal(tmp_path / "new" / "p.npz", written)
     read = read_proposal(tmp_path / "new" / "p.npz")
@@ -76,7 +76,7 @@ def test_nothing_to_do_leaves_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 10, 500])
-def test_a_torn_file_is_refused(tmp_path: Path, kept: int) -> None:
+def test_an_incomplete_file_is_refused(tmp_path: Path, kept: int) -> None:
     write_proposal(tmp_path / "p.npz", proposal())
     (tmp_path / "p.npz").write_bytes((tmp_path / "p.npz").read_bytes()[:kept])
     with pytest.raises(UsageError, match="cannot be read"):
@@ -84,12 +84,12 @@ def test_a_torn_file_is_refused(tmp_path: Path, kept: int) -> None:
 
 
 def test_nothing_pickled_is_read(tmp_path: Path) -> None:
-    np.savez(tmp_path / "p.npz", told=np.array([{"format": 1}], dtype=object))
+    np.savez(tmp_path / "p.npz", header=np.array([{"format": 1}], dtype=object))
     with pytest.raises(UsageError, match="cannot be read"):
         read_proposal(tmp_path / "p.npz")
 
 
-def test_a_plan_that_leaves_a_cell_to_nobody_is_refused(tmp_path: Path) -> None:
+def test_a_plan_without_a_worker_for_a_cell_is_refused(tmp_path: Path) -> None:
     broken = proposal()
     found = broken.decision.adjustment
     assert found is not None

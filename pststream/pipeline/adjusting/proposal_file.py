@@ -1,7 +1,7 @@
-"""What an adjustment would do, kept in a file: so that what a person was shown is what is applied later.
+"""Write a proposed adjustment to a file and read it back, so that exactly what a person approved is applied.
 
-The file holds arrays by name (NumPy's npz, nothing pickled) and one JSON text. It is bound to the version of the plan
-that it changes, and to what that plan was: another home's plan of the same number is another.
+The file has named arrays (NumPy's npz, nothing pickled) and one JSON text. It is bound to the version of the plan that
+it changes and to the content of that plan: another home may have another plan of that version.
 """
 
 import json
@@ -24,18 +24,21 @@ from pststream.domain.plan_rows import validate
 from pststream.errors import UsageError
 
 FORMAT = 2
+OLD_HEADER = "told"
+"""The name that older versions give the JSON text."""
+
 ZIP = b"PK"
-"""How the files begin that NumPy writes."""
+"""First bytes of the files that NumPy writes."""
 BROKEN = (
     *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, MemoryError, SyntaxError),
     *(zlib.error, zipfile.BadZipFile, struct.error),
 )
-"""What reading a file that is no proposal, or a torn one, ends in."""
+"""Errors of reading a file that is not a proposal or is incomplete."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What is to be done, or nothing: `adjustment` None; and why."""
+    """An adjustment to make, or None, and the reason; imbalance: as measured."""
 
     reason: str
     imbalance: float
@@ -53,46 +56,51 @@ class Proposal:
 
 
 def write_proposal(path: Path, proposal: Proposal) -> None:
-    """Write the file whole, or remove it if nothing is to be done. Raises UsageError if it is no proposal's."""
+    """Write the file atomically, or remove it if there is no adjustment.
+
+    Raises UsageError if the file exists and is not a proposal.
+    """
     if path.exists():
         with path.open("rb") as file:
             if file.read(len(ZIP)) != ZIP:
                 raise UsageError(f"proposal {path}: is a file of another kind", "give another name")
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = proposal.decision.adjustment
-    if found is None:
+    adjustment = proposal.decision.adjustment
+    if adjustment is None:
         path.unlink(missing_ok=True)
         return
-    told = {
+    header = {
         "format": FORMAT, "kind": proposal.kind, "plan_version": proposal.plan_version,
         "digest": proposal.digest,
-        "reason": proposal.decision.reason, "imbalance": proposal.decision.imbalance, "reasons": found.reasons,
-        "planner": found.plan.planner, "workers": found.plan.workers, "grid": asdict(found.plan.grid),
-        "options": found.plan.options, "moves": [[move.origin, move.target] for move in found.moves],
+        "reason": proposal.decision.reason, "imbalance": proposal.decision.imbalance, "reasons": adjustment.reasons,
+        "planner": adjustment.plan.planner, "workers": adjustment.plan.workers, "grid": asdict(adjustment.plan.grid),
+        "options": adjustment.plan.options, "moves": [[move.origin, move.target] for move in adjustment.moves],
     }  # fmt: skip
-    arrays = _arrays("plan", found.plan) | _arrays("before", found.before) | _arrays("after", found.after)
-    for number, move in enumerate(found.moves):
+    arrays = _arrays("plan", adjustment.plan)
+    arrays |= _arrays("before", adjustment.before) | _arrays("after", adjustment.after)
+    for number, move in enumerate(adjustment.moves):
         arrays |= _arrays(f"move{number}", move)
     part = path.with_name(path.name + ".part")
     with part.open("wb") as file:
-        np.savez_compressed(file, told=np.array(json.dumps(told)), **arrays)  # type: ignore[arg-type]
+        np.savez_compressed(file, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
     os.replace(part, path)
 
 
 def read_proposal(path: Path) -> Proposal:
-    """The proposal in a file; raises UsageError if it holds none."""
+    """Return the proposal in a file; raises UsageError if the file is not a proposal."""
     try:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
-        return _proposal(json.loads(str(arrays.pop("told"))), arrays)
+        header = arrays.pop("header" if "header" in arrays else OLD_HEADER)
+        return _proposal(json.loads(str(header)), arrays)
     except FileNotFoundError:
         raise UsageError(f"proposal {path}: is not there", "a dry run with --proposal writes it") from None
     except BROKEN as error:
-        raise UsageError(f"proposal {path}: cannot be read: {error}", "make it anew by a dry run") from None
+        raise UsageError(f"proposal {path}: cannot be read: {error}", "write it again by a dry run") from None
 
 
 def same_plan(one: PartitionPlan, other: PartitionPlan) -> bool:
-    """Whether two plans serve every cell and term alike, unit by unit."""
+    """Whether two plans give each raster cell and term to the same worker, unit by unit."""
     if (one.grid, one.workers) != (other.grid, other.workers):
         return False
     mine, others = _arrays("", one), _arrays("", other)
@@ -100,34 +108,37 @@ def same_plan(one: PartitionPlan, other: PartitionPlan) -> bool:
 
 
 def digest_of(plan: PartitionPlan) -> str:
-    """What tells plans apart that serve some cell or term differently (hexadecimal SHA-256)."""
-    found = sha256(json.dumps([asdict(plan.grid), plan.workers]).encode())
+    """Return a digest (hexadecimal SHA-256) that is equal for plans that are the same as in `same_plan`."""
+    digest = sha256(json.dumps([asdict(plan.grid), plan.workers]).encode())
     for _, array in sorted(_arrays("", plan).items()):
-        found.update(array.tobytes())
-    return found.hexdigest()
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
-def _proposal(told: dict[str, Any], arrays: dict[str, np.ndarray]) -> Proposal:
-    if told["format"] != FORMAT:
-        raise ValueError(f"format {told['format']}, this version knows {FORMAT}")
+def _proposal(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Proposal:
+    if header["format"] != FORMAT:
+        raise ValueError(f"format {header['format']}, this version knows {FORMAT}")
     plan = PartitionPlan(
-        planner=told["planner"],
-        workers=told["workers"],
-        grid=DispatchGrid(**told["grid"]),
-        options=told["options"],
+        planner=header["planner"],
+        workers=header["workers"],
+        grid=DispatchGrid(**header["grid"]),
+        options=header["options"],
         **_under("plan", arrays),
     )
     validate(plan)
-    moves = [Move(origin, target, **_under(f"move{n}", arrays)) for n, (origin, target) in enumerate(told["moves"])]
+    moves = [Move(origin, target, **_under(f"move{n}", arrays)) for n, (origin, target) in enumerate(header["moves"])]
     before, after = (WorkerLoads(**_under(name, arrays)) for name in ("before", "after"))
-    adjustment = Adjustment(plan, moves, told["reasons"], before, after)
+    adjustment = Adjustment(plan, moves, header["reasons"], before, after)
     return Proposal(
-        told["kind"], told["plan_version"], told["digest"], Decision(told["reason"], told["imbalance"], adjustment)
+        header["kind"],
+        header["plan_version"],
+        header["digest"],
+        Decision(header["reason"], header["imbalance"], adjustment),
     )
 
 
 def _arrays(prefix: str, thing: Any) -> dict[str, np.ndarray]:
-    """The fields of a dataclass that are arrays, as PREFIX.FIELD."""
+    """Return the fields of a dataclass that are arrays, named PREFIX.FIELD."""
     values = {f"{prefix}.{field.name}": getattr(thing, field.name) for field in fields(thing)}
     return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
 
