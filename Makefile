@@ -1,4 +1,4 @@
-# PSTStream: `make help` lists what there is. Needs Python 3.11, Java 17 and make; all else goes into .venv.
+# PSTStream: `make help` lists the targets. Needs Python 3.11, Java 17 and make; everything else is installed into .venv.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -12,74 +12,74 @@ TIMES ?= 20
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-days test-quick fuzz chaos lint format lock airflow image-steps audit bench peers results clean
 
-help:  ## this list
+help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
-setup: $(DONE)/kernels  ## .venv with packages, jars and compiled kernels; at once when nothing changed
+setup: $(DONE)/kernels  ## create .venv with packages, jars and compiled kernels; returns at once when nothing changed
 
-demo: setup  ## the main job end to end on built-in data, ending with a report
+demo: setup  ## run the main job end to end on built-in data and write a report
 	$(BIN)/pststream demo
 
-test: lint  ## all checks and all tests but test-days and those that break things at random
+test: lint  ## run all checks and all tests except test-days and chaos
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not days and not chaos"
 
-test-quick: lint  ## ... without those that take long: crashes, Airflow itself, real data, many cuts
+test-quick: lint  ## run the tests without the slow ones: crashes, Airflow itself, real data, many cuts
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not days and not chaos"
 
-test-days: setup  ## ... days of a drifting stream under Airflow's own scheduler (ten minutes, best on an idle machine)
+test-days: setup  ## run simulated days of a drifting stream under Airflow's scheduler (ten minutes, on an idle machine)
 	$(BIN)/python -m pytest -m days
 
-fuzz: setup  ## hostile files, expressions and settings by number, TIMES as many as in make test
+fuzz: setup  ## test hostile files, expressions and settings, TIMES as many cases as in make test
 	PSTSTREAM_FUZZ_TIMES=$(TIMES) $(BIN)/python -m pytest tests/fuzz --timeout 0
 
-chaos: setup  ## break what can be broken for up to 20 minutes, by SEED, and compare what is left (docs/chaos.md)
+chaos: setup  ## inject faults for up to 20 minutes, by SEED, and compare the result with the oracle (docs/chaos.md)
 	@$(BIN)/python -m tests.chaos.run $(if $(SEED),--seed $(SEED))
 
-lint: setup  ## style, import directions, types
+lint: setup  ## check style, import directions and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-format: setup  ## put the code into the common style
+format: setup  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: $(DONE)/uv  ## requirements.txt anew from requirements.in (add UPGRADE=--upgrade for newer versions)
+lock: $(DONE)/uv  ## resolve requirements.in to requirements.txt (UPGRADE=--upgrade for newer versions)
 	$(BIN)/uv pip compile --system-certs --universal --python-version 3.11 --generate-hashes --quiet \
 		--custom-compile-command "make lock" $(UPGRADE) --output-file requirements.txt requirements.in
 	$(BIN)/uv pip compile --system-certs --universal --python-version 3.11 --generate-hashes --quiet \
 		--custom-compile-command "make lock" $(UPGRADE) --output-file infra/peers/requirements.txt infra/peers/requirements.in
 
-airflow: setup  ## Airflow on this machine with the DAGs, the connection and the pool in place
+airflow: setup  ## start Airflow on this machine with the DAGs, the connection and the pool
 	$(BIN)/python infra/run_airflow.py
 
-image-steps:  ## the image's own steps in a folder of their own, as the Dockerfile runs them, and what comes out
+image-steps:  ## run the steps of the Dockerfile in a scratch folder without Docker, and check the result
 	$(PYTHON) infra/image/rehearse.py
 
-audit: setup  ## known faults of the pinned packages (needs the network); fails for what could not be looked up
+audit: setup  ## check the pinned packages for known vulnerabilities (needs the network)
 	$(BIN)/uv tool run --system-certs pip-audit==2.10.1 --requirement requirements.txt --require-hashes --disable-pip --strict
 
-bench: setup  ## benchmarks as JSON, e.g. make bench BENCHES=kernel SCALE=full
+bench: setup  ## run benchmarks and print JSON, e.g. make bench BENCHES=kernel SCALE=full
 	@for name in $(BENCHES); do $(BIN)/pststream bench run $$name --scale $(SCALE) || exit; done
 
-peers: setup  ## what the benchmark of peers compares with: SedonaDB, and Lucene Monitor by Maven
+peers: setup  ## install the systems that `bench run peers` compares with: SedonaDB, and Lucene Monitor by Maven
 	$(PYTHON) -m venv .venv-peers
 	$(BIN)/uv pip install --quiet --system-certs --python .venv-peers/bin/python --require-hashes \
 		--requirement infra/peers/requirements.txt
 	cd infra/peers/lucene && mvn --quiet --batch-mode package
 
-results: setup  ## all benchmarks at full size, and docs/results made anew (two hours on 2 cores; `make peers` first)
+results: setup  ## run all benchmarks at full size and render docs/results (two hours on 2 cores; `make peers` first)
 	@for name in $(RESULTS); do $(BIN)/pststream bench run $$name --scale full --json --out docs/results/$$name.json \
 		> /dev/null || exit; done
 	$(BIN)/python -m pststream.benchmarks.results_page docs/results
 
-clean:  ## remove all that setup, demo and tests made here; homes stay
+clean:  ## remove the files that setup, demo and tests created here; homes stay
 	rm -rf $(VENV) .venv-peers infra/peers/lucene/target build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf pststream-demo spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The steps of setup; each leaves a stamp.
+# The steps of setup; each writes a stamp file.
 
 $(DONE)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \

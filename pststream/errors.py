@@ -1,6 +1,6 @@
 """Errors with fields, an exit code, and a word on what to do next."""
 
-from pststream.escape_text import plain
+from pststream.escape_text import escape_controls
 
 
 class PstError(Exception):
@@ -72,6 +72,6 @@ class InputFileError(PstError):
     exit_code = 2
 
     def __init__(self, path: str, reason: str, hint: str = "") -> None:
-        super().__init__(f"{plain(path)}: {reason}", hint)
+        super().__init__(f"{escape_controls(path)}: {reason}", hint)
         self.path = path
         self.reason = reason

@@ -1,15 +1,18 @@
-"""What strangers write, on a terminal: what would move its cursor, write its clipboard or forge a line is shown."""
+"""Escape control characters in user text before it is printed to a terminal or a log.
+
+They could move the cursor, write to the clipboard or forge a line.
+"""
 
 import unicodedata
 
 JOINER = "\u200d"
-"""Parts of an emoji are joined by it."""
+"""Joins the parts of an emoji."""
 
 
-def plain(text: str) -> str:
-    """The text on one line, what is no letter, mark, sign or blank as an escape."""
-    return "".join(c if _harmless(c) else c.encode("unicode_escape").decode("ascii") for c in text)
+def escape_controls(text: str) -> str:
+    """Return the text on one line, with every character that is not printable and not a space as an escape."""
+    return "".join(c if _is_harmless(c) else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def _harmless(c: str) -> bool:
+def _is_harmless(c: str) -> bool:
     return c.isprintable() or c == JOINER or unicodedata.category(c) == "Zs"

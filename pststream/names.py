@@ -1,9 +1,21 @@
 """Names that DAGs, jobs and the package share; loads nothing."""
 
-PLANNERS = ("hybrid", "grid", "kd_tree", "r_tree", "frequency", "hypergraph", "metric")
+PLANNERS = {
+    "hybrid": "pststream.partitioning.hybrid",
+    "grid": "pststream.partitioning.grid",
+    "kd_tree": "pststream.partitioning.kd_tree",
+    "r_tree": "pststream.partitioning.r_tree",
+    "frequency": "pststream.partitioning.frequency",
+    "hypergraph": "pststream.partitioning.hypergraph",
+    "metric": "pststream.partitioning.metric",
+}
+"""The module of each planner, by the planner's name. To add a planner, write its module and add a line here.
+
+`partitioning/registry.py` imports a module when its planner is first used, so this list loads nothing.
+"""
+
 MAPPINGS = ("hungarian", "greedy")
-"""How the parts of a new partitioning are given to workers; the others of balancing/worker_mapping.py are to compare
-with."""
+"""Methods of `balancing/worker_mapping.py` that a home can be set to; benchmarks compare them with the others there."""
 
 OBJECTS = "objects"
 REJECTS = "rejects"

@@ -6,19 +6,19 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from pststream.delivery.contract import Batch, Message, Refusal, Sink, SinkDown
+from pststream.sinks.contract import Message, MessageBatch, Refusal, Sink, SinkDown
 
 
 class Memory:
     """Takes everything, and remembers it in its order."""
 
-    def __init__(self, most_messages: int = 3) -> None:
-        self.most_messages = most_messages
-        self.most_bytes = 1_000_000
+    def __init__(self, max_messages: int = 3) -> None:
+        self.max_messages = max_messages
+        self.max_bytes = 1_000_000
         self.lanes = 1
-        self.batches: list[Batch] = []
+        self.batches: list[MessageBatch] = []
 
-    def deliver(self, batch: Batch) -> list[Refusal]:
+    def deliver(self, batch: MessageBatch) -> list[Refusal]:
         """Take a batch."""
         self.batches.append(batch)
         return []
@@ -38,12 +38,12 @@ class Failing:
 
     def __init__(self, sink: Sink, seed: int = 0, down: float = 0.0, lost: float = 0.0, refused: float = 0.0) -> None:
         self.sink = sink
-        self.most_messages, self.most_bytes, self.lanes = sink.most_messages, sink.most_bytes, sink.lanes
+        self.max_messages, self.max_bytes, self.lanes = sink.max_messages, sink.max_bytes, sink.lanes
         self.down, self.lost, self.refused = down, lost, refused
         self._seed = seed
         self._random = random.Random(seed)
 
-    def deliver(self, batch: Batch) -> list[Refusal]:
+    def deliver(self, batch: MessageBatch) -> list[Refusal]:
         """Take a batch, or not."""
         if self._random.random() < self.down:
             raise SinkDown("down on purpose")

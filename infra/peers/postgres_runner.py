@@ -1,8 +1,8 @@
-"""PostgreSQL as a peer: `python postgres_runner.py FOLDER COUNT` (see pststream/benchmarks/scenarios/peers.py for
-the contract).
+"""Match the benchmark files with PostgreSQL: `python postgres_runner.py FOLDER COUNT`.
 
-A server of its own in a scratch folder, on a Unix socket only. One GiST index over (rarest keyword, rectangle): each
-keyword of an object is looked up in it together with the point, and the candidates' other keywords are tested after.
+See pststream/benchmarks/scenarios/peers.py for the contract of peers. The program starts a server in a scratch folder,
+on a Unix socket only. One GiST index covers (rarest keyword, rectangle): each keyword of an object is looked up in it
+together with the point, and the candidates' other keywords are tested afterwards.
 """
 
 import glob
@@ -38,7 +38,7 @@ WHERE s.rarest = term AND s.box @> box(point(o.lon, o.lat), point(o.lon, o.lat))
 
 
 def programs() -> Path:
-    """Folder of PostgreSQL's programs; those of the server are seldom on PATH."""
+    """Return the folder of PostgreSQL's programs; those of the server are rarely on PATH."""
     on_path = shutil.which("initdb")
     folders = (
         [Path(on_path).resolve().parent]
@@ -51,7 +51,7 @@ def programs() -> Path:
 
 
 def main(folder: str, count: int) -> dict[str, object]:
-    """Start a server, load, ask, stop it."""
+    """Start a server, load the files, run the query, stop the server; return the figures."""
     bin_folder = programs()
     # The server refuses to run as root.
     user = {"user": "postgres"} if os.geteuid() == 0 else {}

@@ -1,9 +1,8 @@
-"""SedonaDB as a peer: `python sedona_runner.py FOLDER COUNT` (see pststream/benchmarks/scenarios/peers.py for the
-contract).
+"""Match the benchmark files with SedonaDB: `python sedona_runner.py FOLDER COUNT`.
 
-Two plans that a user would try: a join on the rarest keyword with the rectangle as a filter, and a spatial join with
-the keywords as a filter. Both are tried on the first fiftieth of the objects, and must agree; the faster one then does
-all of them.
+See pststream/benchmarks/scenarios/peers.py for the contract of peers. There are two queries that a user would write: a
+join on the rarest keyword with the rectangle as a filter, and a spatial join with the keywords as a filter. Both run on
+the first fiftieth of the objects and must agree; the faster one then runs on all objects.
 """
 
 import json
@@ -27,15 +26,15 @@ SPATIAL_JOIN = """
 QUERIES = {"keyword join": KEYWORD_JOIN, "spatial join": SPATIAL_JOIN}
 
 
-def ask(db: object, query: str) -> tuple[float, int, int]:
-    """Seconds, matches and sum of keys."""
+def run_query(db: object, query: str) -> tuple[float, int, int]:
+    """Run a query; return its seconds, matches and sum of keys."""
     began = time.perf_counter()
     (row,) = db.sql(query).to_arrow_table().to_pylist()  # type: ignore[attr-defined]
     return time.perf_counter() - began, int(row["matches"]), int(row["key_sum"] or 0)
 
 
 def main(folder: str, count: int) -> dict[str, object]:
-    """Load, try both ways, tell the better."""
+    """Load the files, try both queries, run the faster one; return the figures."""
     db = sedona.db.connect()
     began = time.perf_counter()
     db.read_parquet(f"{folder}/subscriptions.parquet").to_memtable().to_view("subscriptions")
@@ -47,15 +46,15 @@ def main(folder: str, count: int) -> dict[str, object]:
     chosen = "SELECT lon, lat, terms, ST_Point(lon, lat) AS point FROM all_objects WHERE id < "
     db.sql(f"{chosen} {few}").to_memtable().to_view("objects")
     loaded = time.perf_counter() - began
-    tried = {name: ask(db, query) for name, query in QUERIES.items()}
-    if len({answer[1:] for answer in tried.values()}) > 1:
-        raise SystemExit(f"the two plans do not agree: {tried}")
+    tried = {name: run_query(db, query) for name, query in QUERIES.items()}
+    if len({figures[1:] for figures in tried.values()}) > 1:
+        raise SystemExit(f"the two queries do not agree: {tried}")
     best = min(tried, key=lambda name: tried[name][0])
     db.sql(f"{chosen} {count}").to_memtable().to_view("objects", overwrite=True)
-    seconds, matches, key_sum = ask(db, QUERIES[best])
+    seconds, matches, key_sum = run_query(db, QUERIES[best])
     return {
         "version": sedonadb.__version__,
-        "setting": "; ".join(f"{name}: {few} objects in {answer[0]:.2f} s" for name, answer in tried.items()),
+        "setting": "; ".join(f"{name}: {few} objects in {figures[0]:.2f} s" for name, figures in tried.items()),
         "load_seconds": loaded,
         "seconds": seconds,
         "matches": matches,

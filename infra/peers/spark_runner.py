@@ -1,8 +1,8 @@
-"""Spark SQL as a peer: `python spark_runner.py FOLDER COUNT` (see pststream/benchmarks/scenarios/peers.py for the
-contract).
+"""Match the benchmark files with Spark SQL: `python spark_runner.py FOLDER COUNT`.
 
-What one would write without an index: each object's keywords joined with the subscriptions on the rarest keyword, the
-rectangle and the other keywords as filters. The JVM has all its compilers here.
+See pststream/benchmarks/scenarios/peers.py for the contract of peers. The query is what a user would write without an
+index: a join of each object's keywords with the subscriptions on the rarest keyword, with the rectangle and the other
+keywords as filters. The JVM uses all its compilers here.
 """
 
 import json
@@ -21,7 +21,7 @@ MATCH = """
 
 
 def main(folder: str, count: int) -> dict[str, object]:
-    """Load into memory, ask twice; the second time counts."""
+    """Load the files into memory and run the query twice; return the figures of the second run."""
     settings = {"spark.driver.memory": "8g", "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1",
                 "spark.driver.bindAddress": "127.0.0.1", "spark.sql.shuffle.partitions": "4"}  # fmt: skip
     builder = SparkSession.builder.master("local[2]").appName("peer")

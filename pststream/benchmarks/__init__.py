@@ -1,1 +1,1 @@
-"""Named benchmarks and the harness that runs them."""
+"""Named benchmarks, and the code that runs them and renders their results."""

@@ -1,5 +1,6 @@
-"""Compile the kernels ahead, so that the first batch does not wait for it: `python -m
-pststream.benchmarks.compile_kernels`.
+"""Compile all kernels ahead of time: `python -m pststream.benchmarks.compile_kernels`.
+
+`make setup` runs this, so that the first batch does not wait for the compiler.
 """
 
 import sys
@@ -7,16 +8,17 @@ import sys
 import numpy as np
 import pyarrow as pa
 
+from pststream import names
 from pststream.cost.load_model import CostModel, worker_loads
 from pststream.kernels.log_rules import duplicate_objects, judge_operations
-from pststream.partitioning.registry import PLANNERS, make_plan
+from pststream.partitioning.registry import make_plan
 from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.samples.posting_reads import sample_with_reads
 from pststream.text.tokenizer import terms_of
 
 
 def warm_kernels() -> None:
-    """Take a world of one object and one subscription through every kernel."""
+    """Run every kernel once, on one object and one subscription."""
     lon, lat = (pa.array([value]).to_numpy() for value in (18.0, 59.0))
     terms, offsets = terms_of(pa.array(["coffee"])).values.to_numpy(), np.array([0, 1], np.int64)
     box = np.array([[17.0, 58.0, 19.0, 60.0]])
@@ -25,7 +27,7 @@ def warm_kernels() -> None:
         post_offsets=offsets, post_terms=terms,
     )  # fmt: skip
     cost = CostModel(1e-9, 1e-9, 1e-9, 1e-9, 1e-9)
-    for planner in PLANNERS:
+    for planner in names.PLANNERS:
         worker_loads(sample, make_plan(planner, sample, 2, cost), cost)
     load_kernels()
     zero = np.zeros(1, np.int64)
@@ -34,7 +36,7 @@ def warm_kernels() -> None:
 
 
 def main() -> int:
-    """Compile; returns an exit code."""
+    """Compile all kernels; return the exit code."""
     warm_kernels()
     return 0
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from pststream.cli.command import DONE, FAILED, Answer, Context, refuse
-from pststream.escape_text import plain
+from pststream.escape_text import escape_controls
 
 LETTERS = 100
 """Dead letters that are listed unless told otherwise."""
@@ -45,7 +45,7 @@ def _list(context: Context, arguments: Any) -> Answer:
         f" {row['reason']}"
         for row in rows
     ]
-    return Answer({"dead_letters": rows}, "\n".join(map(plain, lines)) or "no dead letters")
+    return Answer({"dead_letters": rows}, "\n".join(map(escape_controls, lines)) or "no dead letters")
 
 
 def _replay(context: Context, arguments: Any) -> Answer:

@@ -173,9 +173,9 @@ def check_settings(home: str) -> Check:
 
 
 def check_sinks(home: str) -> list[Check]:
-    """Each sink has what it needs; none is told anything."""
-    from pststream.delivery.readiness import fault_of
+    """Check that each sink has what it needs; sends nothing."""
     from pststream.settings import load_settings
+    from pststream.sinks.registry import find_fault
 
     try:
         sinks = load_settings(home).sinks
@@ -183,7 +183,7 @@ def check_sinks(home: str) -> list[Check]:
         return []
     checks = []
     for sink in sinks:
-        fault = fault_of(sink)
+        fault = find_fault(sink)
         detail, remedy = (fault, "see docs/delivery.md") if fault else (f"{sink.kind}, looks well", "")
         checks.append(Check(f"sink {sink.name}", not fault, detail, remedy))
     return checks

@@ -15,7 +15,7 @@ from pststream.cli.arguments import build_parser
 from pststream.cli.command import BAD_USAGE, DONE, FAILED, Answer, Context
 from pststream.cli.stderr_lines import Lines
 from pststream.errors import PstError, UsageError
-from pststream.pipeline.engine.spark_session import stop_spark
+from pststream.pipeline.engine.running_engine import stop_engine
 from pststream.settings import Settings, load_settings
 from pststream.state.home import Home
 
@@ -57,7 +57,7 @@ def entry() -> None:
     after the work is done and committed.
     """
     code = main()
-    stop_spark()
+    stop_engine()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pststream.cli.command import BAD_USAGE, DONE, Answer, Context, check_out, refuse
 from pststream.errors import UsageError
-from pststream.escape_text import plain
+from pststream.escape_text import escape_controls
 
 
 def export(context: Context, arguments: Any) -> Answer:
@@ -39,7 +39,7 @@ def rejects(context: Context, arguments: Any) -> Answer:
         f"{row['file']}:{row['row']}  {row['field'] or '(row)'}  {row['reason']}: {row['detail']}  {row['raw'] or ''}"
         for row in rows
     ]
-    return Answer({"rejects": rows}, "\n".join(map(plain, lines)) or "no rejects")
+    return Answer({"rejects": rows}, "\n".join(map(escape_controls, lines)) or "no rejects")
 
 
 def quarantine(context: Context, arguments: Any) -> Answer:
@@ -49,9 +49,9 @@ def quarantine(context: Context, arguments: Any) -> Answer:
     found = [hold for hold in holds(context.home.check()) if arguments.all or hold["status"] == HELD]
     lines = []
     for hold in found:
-        path = plain(hold["path"])
+        path = escape_controls(hold["path"])
         lines.append(f"{hold['hold_id']}  {hold['status']}  {hold['kind']}  {path}  ({hold['bytes']} bytes)")
-        lines += [f"   {plain(reason)}" for reason in hold["reasons"]]
+        lines += [f"   {escape_controls(reason)}" for reason in hold["reasons"]]
     return Answer({"quarantine": found}, "\n".join(lines) or "no file is held")
 
 

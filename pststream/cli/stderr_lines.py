@@ -10,7 +10,7 @@ import os
 import sys
 from contextlib import suppress
 
-from pststream.escape_text import plain
+from pststream.escape_text import escape_controls
 from pststream.progress import LogMessage
 
 
@@ -33,7 +33,9 @@ class Lines:
 
     def _write(self, text: str, note: str) -> None:
         with suppress(OSError):  # a disk that is full: what is said must not end what is done
-            sys.stderr.write((self._structured(note) if self._json else "\n".join(map(plain, text.split("\n")))) + "\n")
+            sys.stderr.write(
+                (self._structured(note) if self._json else "\n".join(map(escape_controls, text.split("\n")))) + "\n"
+            )
             sys.stderr.flush()
 
     def _structured(self, note: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from pststream import names
 from pststream.cli.command import DONE, DONE_WITH_REJECTS, FAILED, Answer, Context, check_out, refuse
 from pststream.errors import UsageError
-from pststream.escape_text import plain
+from pststream.escape_text import escape_controls
 
 
 def init(context: Context, arguments: Any) -> Answer:
@@ -54,12 +54,14 @@ def _ingested(kind: str, document: dict[str, Any]) -> str:
         reasons = ", ".join(f"{count} {reason}" for reason, count in document["rejects_by_reason"].items())
         text += f", {document['rejected']} rejected: {reasons}\n  see: pststream rejects"
     for hold in document["quarantined"]:
-        text += "\n  " + plain(f"held in quarantine as {hold['hold_id']}: {hold['path']}: {'; '.join(hold['reasons'])}")
+        text += "\n  " + escape_controls(
+            f"held in quarantine as {hold['hold_id']}: {hold['path']}: {'; '.join(hold['reasons'])}"
+        )
     if document["quarantined"]:
         text += "\n  see: pststream quarantine list"
     if document["files_pending"]:
         first = document["pending"][0]
-        oldest = plain(f"{first['path']}: {first['reason']}")
+        oldest = escape_controls(f"{first['path']}: {first['reason']}")
         text += f"\n  {document['files_pending']} files pending, the oldest: {oldest}"
     return text
 
@@ -73,7 +75,7 @@ def quarantine(context: Context, arguments: Any) -> Answer:
 
         rows = discard(context.home, arguments.holds)
         gone = [{"hold_id": row["hold_id"], "path": row["path"]} for row in rows]
-        lines = [plain(f"discarded: {row['path']}") for row in rows]
+        lines = [escape_controls(f"discarded: {row['path']}") for row in rows]
         return Answer({"discarded": gone}, "\n".join(lines) or "nothing to do")
     from pststream.pipeline.ingest.ingest import release
 
@@ -128,7 +130,7 @@ def compare_plans(context: Context, arguments: Any) -> Answer:
     from pststream.reports.commands.planner_comparison import render_comparison
     from pststream.reports.pages.comparison_page import write_comparison
 
-    planners = arguments.planners.split(",") if arguments.planners else names.PLANNERS
+    planners = arguments.planners.split(",") if arguments.planners else tuple(names.PLANNERS)
     unknown = [name for name in planners if name not in names.PLANNERS]
     if unknown:
         raise UsageError(f"planner {unknown[0]!r} is unknown", "some of: " + ", ".join(names.PLANNERS))

@@ -1,32 +1,32 @@
-"""The messages: what subscribers read. A message is a pure function of the tables, byte for byte.
+"""Build the messages that subscribers receive. A message is a pure function of the tables, byte for byte.
 
-An id is a hash of kind, object key and subscription key (of a digest: batch and subscription key), and of the ids that
-these stand for, so that two homes that feed one queue do not collide.
+A message id is a hash of kind, object key and subscription key (for a digest: batch and subscription key), and of the
+object and subscription ids, so that two homes that feed one queue do not collide.
 """
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pststream.delivery.contract import Message
-from pststream.text.expression import parse_keywords
+from pststream.kinds.registry import stored_kind
+from pststream.sinks.contract import Message
 from pststream.text.words import tokenize
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 MATCHED, RETRACTED, DIGEST = "matched", "retracted", "digest"
-MOST_TEXT = 4_000
-"""Characters of an object's text in a message; `text_cut` says that there were more."""
+MAX_TEXT = 4_000
+"""Characters of an object's text in a message; `text_cut` marks a longer text."""
 
 DIGEST_OBJECTS = 100
-"""Objects that a digest names; `count` says how many there are."""
+"""Objects that a digest lists; `count` is the number of all of them."""
 
 
 @dataclass(frozen=True)
-class Told:
-    """An object as messages show it: `shown` is its part of the JSON, `words` what its text holds."""
+class MessageObject:
+    """An object as messages show it: `shown` is its part of the JSON, `words` are the words of its text."""
 
     key: int
     object_id: str
@@ -35,7 +35,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Subscriber:
+class MessageSubscription:
     """A subscription as messages show it: `asked` are the words of its keywords."""
 
     key: int
@@ -44,49 +44,55 @@ class Subscriber:
     asked: frozenset[str]
 
 
-def told(key: int, object_id: str, ts: str, lon: float, lat: float, text: str = "") -> Told:
-    """An object's part of messages; `ts` as ISO 8601."""
-    shown = {"object_id": object_id, "ts": ts, "lon": lon, "lat": lat, "text": text[:MOST_TEXT]}
-    if len(text) > MOST_TEXT:
+def message_object(key: int, object_id: str, ts: str, lon: float, lat: float, text: str = "") -> MessageObject:
+    """Build an object's part of messages; `ts` as ISO 8601."""
+    shown = {"object_id": object_id, "ts": ts, "lon": lon, "lat": lat, "text": text[:MAX_TEXT]}
+    if len(text) > MAX_TEXT:
         shown["text_cut"] = True
-    return Told(key, object_id, shown, frozenset(tokenize(text)))
+    return MessageObject(key, object_id, shown, frozenset(tokenize(text)))
 
 
-def subscriber(key: int, subscription_id: str, keywords: str, payload: str | None) -> Subscriber:
-    """A subscription's part of messages; `payload` as stored: JSON of the request's other fields, or None."""
-    shown = {"subscription_id": subscription_id, "keywords": keywords, "payload": json.loads(payload or "null")}
-    asked = frozenset(word for clause in parse_keywords(keywords) for word in clause)
-    return Subscriber(key, subscription_id, shown, asked)
+def message_subscription(key: int, row: Mapping[str, Any]) -> MessageSubscription:
+    """Build a subscription's part of messages from `subscription_id`, `payload` and the columns that its kind shows."""
+    part = stored_kind(row["kind"]).message_part(row)
+    payload = json.loads(row["payload"] or "null")
+    shown = {"subscription_id": row["subscription_id"], **part.fields, "payload": payload}
+    return MessageSubscription(key, row["subscription_id"], shown, part.words)
 
 
-def pair_message(kind: str, batch_id: int, thing: Told, who: Subscriber) -> Message:
-    """A pair that matched, or that was taken back; `retracts` is the id of the message that told of it."""
-    identity = pair_id(kind, thing, who)
-    body: dict[str, Any] = {"id": identity, "kind": kind, "batch_id": batch_id}
+def pair_message(kind: str, batch_id: int, item: MessageObject, subscription: MessageSubscription) -> Message:
+    """Build the message of a match or of its retraction; `retracts` is the id of the retracted message."""
+    message_id = pair_id(kind, item, subscription)
+    body: dict[str, Any] = {"id": message_id, "kind": kind, "batch_id": batch_id}
     if kind == RETRACTED:
-        body["retracts"] = pair_id(MATCHED, thing, who)
-    body |= {"object": thing.shown, "subscription": who.shown}
-    body["words"] = sorted(who.asked & thing.words)
-    return Message(identity, kind, who.subscription_id, _json(body))
+        body["retracts"] = pair_id(MATCHED, item, subscription)
+    body |= {"object": item.shown, "subscription": subscription.shown}
+    body["words"] = sorted(subscription.asked & item.words)
+    return Message(message_id, kind, subscription.subscription_id, _json(body))
 
 
-def digest_message(batch_id: int, count: int, things: Sequence[Told], who: Subscriber) -> Message:
-    """`count` pairs of a batch that went over the subscription's limit; `things` are the first of their objects."""
-    identity = _hash(DIGEST, batch_id, who.key, "", who.subscription_id)
+def digest_message(
+    batch_id: int, count: int, first: Sequence[MessageObject], subscription: MessageSubscription
+) -> Message:
+    """Build the digest of `count` pairs of a batch beyond the subscription's limit; it lists the objects `first`."""
+    message_id = _hash(DIGEST, batch_id, subscription.key, "", subscription.subscription_id)
     objects = [
-        {"id": pair_id(MATCHED, thing, who), **{name: thing.shown[name] for name in ("object_id", "ts", "lon", "lat")}}
-        for thing in things
+        {
+            "id": pair_id(MATCHED, item, subscription),
+            **{name: item.shown[name] for name in ("object_id", "ts", "lon", "lat")},
+        }
+        for item in first
     ]
     body = {
-        "id": identity, "kind": DIGEST, "batch_id": batch_id, "count": count, "objects": objects,
-        "subscription": who.shown,
+        "id": message_id, "kind": DIGEST, "batch_id": batch_id, "count": count, "objects": objects,
+        "subscription": subscription.shown,
     }  # fmt: skip
-    return Message(identity, DIGEST, who.subscription_id, _json(body))
+    return Message(message_id, DIGEST, subscription.subscription_id, _json(body))
 
 
-def pair_id(kind: str, thing: Told, who: Subscriber) -> str:
-    """The id of a pair's message: 32 hexadecimal digits."""
-    return _hash(kind, thing.key, who.key, thing.object_id, who.subscription_id)
+def pair_id(kind: str, item: MessageObject, subscription: MessageSubscription) -> str:
+    """Return the id of a pair's message: 32 hexadecimal digits."""
+    return _hash(kind, item.key, subscription.key, item.object_id, subscription.subscription_id)
 
 
 def _hash(*parts: Any) -> str:
@@ -94,5 +100,5 @@ def _hash(*parts: Any) -> str:
 
 
 def _json(body: dict[str, Any]) -> bytes:
-    """ASCII: what no transport and no log changes, lone surrogates too."""
+    """Encode in ASCII, which no transport and no log changes, not even lone surrogates."""
     return _ENCODER.encode(body).encode("ascii")

@@ -1,36 +1,36 @@
-"""A limit on the messages that a subscription gets in a time: counts of pairs, whole arrays at a time."""
+"""Limit the messages that a subscription receives in a time: count pairs, whole arrays at a time."""
 
 import numpy as np
 
 
-class Tally:
-    """Counts pairs of each subscription and says which go over the limit; 16 bytes for each subscription seen."""
+class MessageLimiter:
+    """Counts the pairs of each subscription and finds those beyond the limit; 16 bytes a counted subscription."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._keys = np.empty(0, np.int64)
         self._counts = np.empty(0, np.int64)
 
-    def over(self, keys: np.ndarray) -> np.ndarray:
-        """Count these pairs, in their order: keys int64[n]; which are beyond the limit: bool[n]."""
+    def count(self, keys: np.ndarray) -> np.ndarray:
+        """Count pairs, in order, by their subscription keys int64[n]; return which are beyond the limit: bool[n]."""
         if not len(keys):
             return np.zeros(0, bool)
         order = np.argsort(keys, kind="stable")
         distinct, first, size = np.unique(keys[order], return_index=True, return_counts=True)
         rank = np.empty(len(keys), np.int64)
         rank[order] = np.arange(len(keys)) - np.repeat(first, size)
-        before = self._count_of(distinct)
-        over = rank + before[np.searchsorted(distinct, keys)] >= self._limit
+        before = self._counts_of(distinct)
+        beyond = rank + before[np.searchsorted(distinct, keys)] >= self._limit
         merged = np.union1d(self._keys, distinct)
         counts = np.zeros(len(merged), np.int64)
         counts[np.searchsorted(merged, self._keys)] = self._counts
         counts[np.searchsorted(merged, distinct)] += size
         self._keys, self._counts = merged, counts
-        return over
+        return beyond
 
-    def _count_of(self, keys: np.ndarray) -> np.ndarray:
-        """Pairs counted so far of each of these."""
+    def _counts_of(self, keys: np.ndarray) -> np.ndarray:
+        """Return the pairs counted so far for each of these subscriptions."""
         if not len(self._keys):
             return np.zeros(len(keys), np.int64)
-        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return np.where(self._keys[place] == keys, self._counts[place], 0)
+        index = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[index] == keys, self._counts[index], 0)

@@ -7,11 +7,23 @@ import pyarrow as pa
 
 Csr = tuple[np.ndarray, np.ndarray]
 
+IDENTITY = ("subscription_key", "west", "south")
+"""Columns that identify a piece: the boxes of a subscription are disjoint, so no two share their south-west corner."""
 
-def pieces_of(west: Csr, south: Csr, east: Csr, north: Csr) -> tuple[np.ndarray, np.ndarray]:
-    """The row of each piece (int64[pieces]) and its box (float64[pieces, 4]); the sides are CSR by row."""
-    owner = np.repeat(np.arange(len(west[0]) - 1), np.diff(west[0]))
-    return owner, np.column_stack([west[1], south[1], east[1], north[1]])
+
+def number_pieces(*batches: pa.RecordBatch) -> list[np.ndarray]:
+    """A number for each row of each batch (int64[rows]); rows of the same piece have the same number.
+
+    The batches have the columns IDENTITY.
+    """
+    columns = [np.concatenate([batch.column(name).to_numpy() for batch in batches]) for name in IDENTITY]
+    order = np.lexsort(columns[::-1])
+    new = np.zeros(len(order), bool)
+    for column in columns:
+        new[1:] |= np.diff(column[order]) != 0
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = np.cumsum(new)
+    return np.split(numbers, np.cumsum([batch.num_rows for batch in batches])[:-1])
 
 
 def rarest_clause_first(

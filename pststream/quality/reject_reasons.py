@@ -22,6 +22,8 @@ REASONS: dict[str, str] = {
     "text_too_long": "the text is longer than allowed",
     # Of requests.
     "unknown_operation": "the operation is neither insert nor delete",
+    "unknown_kind": "the kind of query is unknown",
+    "field_of_another_kind": "the field belongs to another kind of query",
     "unreadable_expression": "the keyword expression cannot be read",
     "unreadable_region": "the bbox or circle cannot be read",
     "unreadable_payload": "the other fields cannot be kept as JSON",

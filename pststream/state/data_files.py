@@ -22,7 +22,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from pststream.delta_tables import open_table, store_told
 from pststream.errors import RetryableError, UsageError
 from pststream.state.home import Home
-from pststream.state.tables import TABLES, has_bounds
+from pststream.state.tables import TABLES, has_bounds, select_columns
 from pststream.storage.addresses import in_bucket
 from pststream.storage.arrow_files import delete, sizes
 from pststream.storage.arrow_files import located as place_of
@@ -73,10 +73,12 @@ class FileWriter:
         self._written: list[pq.FileMetaData] = []
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Add rows; columns in any order, partition columns ignored."""
+        """Add rows; columns in any order, partition columns ignored. Columns that a later format of homes added may be
+        left out and are null.
+        """
         if rows.num_rows == 0:
             return
-        self._held.append(rows.select(self.schema.names).cast(self.schema))
+        self._held.append(select_columns(rows, self.schema.names).cast(self.schema))
         self._rows += rows.num_rows
         if self._rows >= ROW_GROUP or sum(held.nbytes for held in self._held) > HELD_BYTES:
             self._flush()

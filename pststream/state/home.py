@@ -20,7 +20,7 @@ from pststream.storage.addresses import in_bucket, normal
 from pststream.storage.small_files import BucketFiles, Files, files_at
 from pststream.text.words import TOKENIZER
 
-FORMAT = 5
+FORMAT = 6
 """Goes up when a table is added or changed, with a step in state/upgrade.py and a sample of the format before."""
 
 OLDEST = 2
@@ -37,6 +37,7 @@ IN_BUCKET: dict[str, str | None] = {"delta.checkpointInterval": "10"}
 """Whoever opens a table there asks for each commit since the last checkpoint by a request of its own."""
 
 LOG_KEPT = "delta.logRetentionDuration"
+BOUNDED_COLUMNS = "delta.dataSkippingStatsColumns"
 
 
 def log_kept(table: Table) -> str:
@@ -49,14 +50,16 @@ def log_kept(table: Table) -> str:
     return "interval 1 hours" if table.writer == "control" else "interval 1 days"
 
 
-def _configuration(table: Table, address: str) -> dict[str, str | None]:
-    """Where `FileWriter` writes files, the columns that it keeps bounds of; readers must not ask the log for those of
-    others. In a bucket it joins those of control tables too.
+def table_properties(table: Table, address: str) -> dict[str, str | None]:
+    """Delta properties of a new table.
+
+    Where `FileWriter` writes the files, the property BOUNDED_COLUMNS lists the columns that it keeps bounds of: readers
+    must not expect bounds of others. In a bucket it writes compacted files of control tables too.
     """
     found: dict[str, str | None] = {LOG_KEPT: log_kept(table)}
     if table.writer != "control" or in_bucket(address):
         columns = [c.name for c in table.columns if c.name not in table.partitions and has_bounds(c.type)]
-        found["delta.dataSkippingStatsColumns"] = ",".join(columns)
+        found[BOUNDED_COLUMNS] = ",".join(columns)
     return found | (IN_BUCKET if in_bucket(address) else {})
 
 
@@ -111,7 +114,7 @@ class Home:
                     table.schema,
                     partition_by=list(table.partitions) or None,
                     description=table.meaning,
-                    configuration=_configuration(table, address),
+                    configuration=table_properties(table, address),
                     storage_options=storage_options(address),
                 )
 

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pststream.state.data_files import DataFile
+from pststream.state.tables import select_columns
 from pststream.storage.arrow_files import open_parquet
 
 SLICE_ROWS = 250_000
@@ -27,16 +28,16 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Range:
-    """Rows with after < column <= to."""
+class KeyRange:
+    """Rows whose `column` (an ascending key) is above `after` and at most `up_to`."""
 
     column: str
     after: int
-    to: int
+    up_to: int
 
     def files(self, files: Iterable[DataFile]) -> list[DataFile]:
         """The files that may hold such rows."""
-        return [file for file in files if file.may_hold(self.column, self.after + 1, self.to)]
+        return [file for file in files if file.may_hold(self.column, self.after + 1, self.up_to)]
 
 
 def tasks_of(files: Iterable[tuple[str, int]], rows: int = SLICE_ROWS) -> list[tuple[Slice, ...]]:
@@ -54,18 +55,24 @@ def tasks_of(files: Iterable[tuple[str, int]], rows: int = SLICE_ROWS) -> list[t
     return [*tasks, tuple(held)] if held else tasks
 
 
-def read_slices(slices: Iterable[Slice], columns: list[str], rows: Range | None = None) -> Iterator[pa.RecordBatch]:
-    """Columns of the slices' rows, at most BATCH_ROWS at a time; of all rows, or of those in a range."""
+def read_slices(slices: Iterable[Slice], columns: list[str], rows: KeyRange | None = None) -> Iterator[pa.RecordBatch]:
+    """Columns of the slices' rows, at most BATCH_ROWS at a time; of all rows, or of those in a range.
+
+    A column that a file of an older home lacks (tables.ADDED_COLUMNS) is null.
+    """
     for part in slices:
         with open_parquet(part.path) as file:
             groups = _groups(file.metadata, part, rows)
             if not groups:
                 continue
-            for batch in file.iter_batches(BATCH_ROWS, groups, columns, use_threads=False):
-                yield batch if rows is None else _within(batch, rows)
+            stored = set(file.schema_arrow.names)
+            there = [name for name in columns if name in stored]
+            for batch in file.iter_batches(BATCH_ROWS, groups, there, use_threads=False):
+                complete = batch if len(there) == len(columns) else select_columns(batch, columns)
+                yield complete if rows is None else _within(complete, rows)
 
 
-def _groups(found: pq.FileMetaData, part: Slice, rows: Range | None) -> list[int]:
+def _groups(found: pq.FileMetaData, part: Slice, rows: KeyRange | None) -> list[int]:
     begin = 0
     groups = []
     for group in range(found.num_row_groups):
@@ -75,15 +82,15 @@ def _groups(found: pq.FileMetaData, part: Slice, rows: Range | None) -> list[int
     return groups
 
 
-def _may_hold(group: pq.RowGroupMetaData, rows: Range) -> bool:
+def _may_hold(group: pq.RowGroupMetaData, rows: KeyRange) -> bool:
     for place in range(group.num_columns):
         column = group.column(place)
         if column.path_in_schema == rows.column and column.statistics is not None and column.statistics.has_min_max:
-            return bool(column.statistics.min <= rows.to and column.statistics.max > rows.after)
+            return bool(column.statistics.min <= rows.up_to and column.statistics.max > rows.after)
     return True
 
 
-def _within(batch: pa.RecordBatch, rows: Range) -> pa.RecordBatch:
+def _within(batch: pa.RecordBatch, rows: KeyRange) -> pa.RecordBatch:
     values = batch.column(rows.column)
-    inside = pc.and_(pc.greater(values, rows.after), pc.less_equal(values, rows.to))
+    inside = pc.and_(pc.greater(values, rows.after), pc.less_equal(values, rows.up_to))
     return batch if pc.all(inside).as_py() else batch.filter(inside)

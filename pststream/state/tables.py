@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pststream import names
+from pststream.kinds.registry import request_columns
 
 TIME = pa.timestamp("us", tz="UTC")
 IDS = pa.list_(pa.int64())
@@ -22,12 +23,17 @@ def has_bounds(kind: pa.DataType) -> bool:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its type and what it holds."""
+    """A column: its type and what it holds.
+
+    since: format of the homes that added it to a table of older homes. Data files written before lack it; every
+    reader returns null for their rows, so it is nullable.
+    """
 
     name: str
     type: pa.DataType
     meaning: str
     nullable: bool = False
+    since: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,13 +81,8 @@ _TABLES = (
             Column("subscription_key", pa.int64(), "request_key of the insertion that is inserted or deleted"),
             Column("at", TIME, "insert: start of validity; delete: its end (exclusive)"),
             Column("expires_at", TIME, "insert: end of validity (exclusive); null is never", True),
-            Column("keywords", pa.string(), "the expression as written", True),
-            Column("clauses", pa.list_(IDS), "insert: conjunctive normal form, term ids", True),
-            Column("west", pa.list_(pa.float64()), "insert: of each of the one or two boxes, degrees", True),
-            Column("south", pa.list_(pa.float64()), "", True),
-            Column("east", pa.list_(pa.float64()), "", True),
-            Column("north", pa.list_(pa.float64()), "", True),
-            Column("circle", pa.list_(pa.float64()), "insert: lon, lat, radius in metres; null for a box", True),
+            *(Column(c.name, c.type, c.meaning, True, c.since) for c in request_columns()),
+            Column("kind", pa.string(), "kind of query; null is range", True, since=6),
             Column("payload", pa.string(), "JSON of the request's other fields", True),
             Column("ingest_id", pa.int64(), "the ingest that wrote the row"),
         ),
@@ -147,13 +148,18 @@ _TABLES = (
                 "index_version", pa.int64(), "of the index and vocabulary it serves from; its own, if not migrated to"
             ),
             Column(
-                "retiring_version", pa.int64(), "older plan that still serves the older subscriptions; null: none", True
+                "retiring_version",
+                pa.int64(),
+                "older plan that still serves the older subscriptions; null: none",
+                True,
+                5,
             ),
             Column(
                 "retiring_to",
                 pa.int64(),
                 "... of a subscription_key up to this; this plan serves the rest",
                 True,
+                5,
             ),
             Column("planner", pa.string(), "name of the planner"),
             Column("workers", pa.int64(), "number of workers"),
@@ -338,24 +344,26 @@ _TABLES = (
     ),
     Table(
         names.DELIVERIES,
-        "how far each sink was told, a row whenever that was noted; the row that is furthest counts",
+        "delivery position of each sink, a row each time it is saved; the furthest position counts",
         (
             Column("sink", pa.string(), "its name"),
-            Column("batch_id", pa.int64(), "the batch; all before it that are due have been told"),
-            Column("told", pa.int64(), "messages of the batch that are settled, in their order: delivered or refused"),
-            Column("complete", pa.bool_(), "there are no more of this batch"),
-            Column("limit", pa.int64(), "that the batch's messages were made under, see sinks; 0: none"),
-            Column("limit_seconds", pa.int64(), "the same"),
-            Column("delivered", pa.int64(), "messages delivered since the sink's row before"),
+            Column("batch_id", pa.int64(), "the batch; all due batches before it are delivered"),
+            Column("position", pa.int64(), "messages of the batch that are delivered or refused, in their order"),
+            Column("complete", pa.bool_(), "the batch has no more messages"),
+            Column("limit", pa.int64(), "limit of the batch's messages, see sinks; 0: none"),
+            Column("limit_seconds", pa.int64(), "period of that limit"),
+            Column("delivered", pa.int64(), "messages delivered since the sink's previous row"),
             Column("refused", pa.int64(), "messages that became dead letters since then"),
             Column("failures", pa.int64(), "tries that failed since then"),
             Column(
-                "state", pa.string(), "ok, behind (the time was up), down, failed (our fault), stuck (it is silent)"
+                "state",
+                pa.string(),
+                "ok, behind (delivery ran out of time), down, failed (an error of PSTStream), stuck (no answer)",
             ),
             Column("reason", pa.string(), "why it is down", True),
-            Column("at", TIME, "when it was noted"),
+            Column("at", TIME, "when the row was written"),
         ),
-        ("sink", "batch_id", "told", "at"),
+        ("sink", "batch_id", "position", "at"),
         writer="control",
     ),
     Table(
@@ -378,3 +386,15 @@ _TABLES = (
 )
 
 TABLES: dict[str, Table] = {table.name: table for table in _TABLES}
+
+ADDED_COLUMNS = {column.name: column.type for table in _TABLES for column in table.columns if column.since}
+"""Type of each column that data files of older homes lack."""
+
+
+def select_columns(rows: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
+    """Columns of the rows, in this order; one of ADDED_COLUMNS that the rows lack is null."""
+    known = set(rows.schema.names)
+    if known.issuperset(columns):
+        return rows.select(columns)
+    values = [rows.column(name) if name in known else pa.nulls(rows.num_rows, ADDED_COLUMNS[name]) for name in columns]
+    return pa.RecordBatch.from_arrays(values, names=columns)

@@ -1,25 +1,25 @@
-"""A home of an older format becomes one of this format, step by step, each step from one format to the next.
+"""Upgrade a home of an older format to this one, one step for each format.
 
-A step may run twice: killed before the mark is written, it is run again. What a step changes only adds to the tables,
-so that the version that made the home could still read it, had the mark not changed. tests/samples keeps a home of
-each older format.
+A step is idempotent: after a crash it runs again, because the home's mark is written after it. Each change of a table
+is one commit. tests/samples keeps a home of each older format.
 """
 
 import json
 from collections.abc import Callable
 from typing import Any
 
-from deltalake import Field
-from deltalake.schema import PrimitiveType
+import pyarrow as pa
+from deltalake import Schema, write_deltalake
 
 from pststream import names
-from pststream.delta_tables import open_table
+from pststream.delta_tables import open_dataset, open_table, store_told
 from pststream.state.crash_points import crash_point
-from pststream.state.home import FORMAT, MARK, OLDEST, Home
+from pststream.state.home import BOUNDED_COLUMNS, FORMAT, MARK, OLDEST, Home, table_properties
+from pststream.state.tables import TABLES
 
 
 def upgrade(home: Home) -> dict[str, Any]:
-    """Bring a home to this format; returns the format before and now. Raises HomeError for what cannot be upgraded."""
+    """Upgrade a home; returns its format before and after. Raises HomeError if it cannot be upgraded."""
     _mark(home)
     with home.locked():
         found = _mark(home)
@@ -33,7 +33,7 @@ def upgrade(home: Home) -> dict[str, Any]:
 
 
 def _mark(home: Home) -> dict[str, Any]:
-    """The mark of a home that is of this format or can be upgraded."""
+    """Read the mark of a home that has this format or can be upgraded."""
     try:
         found: dict[str, Any] = json.loads(home.files.read(MARK))
         upgradable = OLDEST <= found["format"] < FORMAT
@@ -44,25 +44,75 @@ def _mark(home: Home) -> dict[str, Any]:
     return found
 
 
-def _quarantine_and_quality(home: Home) -> None:
-    """2 to 3: tables of the landing gate and of the results of checks."""
+def _to_format_3(home: Home) -> None:
+    """Add the tables of the landing gate and of the results of checks."""
     home.make_tables((names.QUARANTINE, names.QUALITY_RESULTS))
 
 
-def _delivery(home: Home) -> None:
-    """3 to 4: places of sinks, and dead letters."""
+def _to_format_4(home: Home) -> None:
+    """Add the tables of delivery."""
     home.make_tables((names.DELIVERIES, names.DEAD_LETTERS))
 
 
-def _two_plans(home: Home) -> None:
-    """4 to 5: `plans` names the plan that is retired while a newer one is in force."""
-    table = open_table(home.table(names.PLANS))
-    known = {field.name for field in table.schema().fields}
-    for name in ("retiring_version", "retiring_to"):
-        if name not in known:
-            column = Field(name, PrimitiveType("long"))
-            table.alter.add_columns([column], commit_properties=home.commit_properties(table))
+def _to_format_5(home: Home) -> None:
+    """Add the columns of `plans` that name the plan which a newer plan retires."""
+    _add_columns(home, 5)
 
 
-STEPS: dict[int, Callable[[Home], None]] = {2: _quarantine_and_quality, 3: _delivery, 4: _two_plans}
-"""Format to the step that leads from it to the next."""
+def _to_format_6(home: Home) -> None:
+    """Add the kind of a request, and rename the column `told` of `deliveries` to `position`."""
+    _add_columns(home, 6)
+    _rename_column(home, names.DELIVERIES, "told", "position")
+
+
+STEPS: dict[int, Callable[[Home], None]] = {2: _to_format_3, 3: _to_format_4, 4: _to_format_5, 5: _to_format_6}
+"""Format to the step that upgrades it to the next."""
+
+
+def _add_columns(home: Home, format: int) -> None:
+    """Add the columns that formats up to this one declare and a stored table lacks; older rows get null."""
+    for table in TABLES.values():
+        declared = pa.schema([(c.name, c.type) for c in table.columns if 0 < c.since <= format])
+        if not len(declared):
+            continue
+        stored = open_table(home.table(table.name))
+        known = {field.name for field in stored.schema().fields}
+        columns = [field for field in Schema.from_arrow(declared).fields if field.name not in known]
+        if columns:
+            with store_told(home.table(table.name)):
+                stored.alter.add_columns(columns, commit_properties=home.commit_properties(stored))
+            crash_point("upgrade.column_added")
+        _update_properties(home, table.name)
+
+
+def _rename_column(home: Home, name: str, old: str, new: str) -> None:
+    """Rename a column of a small table: rewrite the table in one commit, which delta-rs offers instead of a rename."""
+    schema = TABLES[name].schema
+    stored = open_table(home.table(name))
+    if old in {field.name for field in stored.schema().fields}:
+        columns = [old if column == new else column for column in schema.names]
+        rows = (
+            pa.RecordBatch.from_arrays(batch.columns, names=schema.names).cast(schema)
+            for batch in open_dataset(stored).to_batches(columns=columns)
+        )
+        with store_told(home.table(name)):
+            write_deltalake(
+                stored,
+                pa.RecordBatchReader.from_batches(schema, rows),
+                mode="overwrite",
+                schema_mode="overwrite",
+                commit_properties=home.commit_properties(stored),
+            )
+        crash_point("upgrade.column_renamed")
+    _update_properties(home, name)
+
+
+def _update_properties(home: Home, name: str) -> None:
+    """Set the properties of a table that follow from its columns, where the table has them."""
+    address = home.table(name)
+    stored = open_table(address)
+    wanted, found = table_properties(TABLES[name], address), stored.metadata().configuration
+    changes = {key: value for key, value in wanted.items() if key == BOUNDED_COLUMNS and found.get(key, value) != value}
+    if changes:
+        with store_told(address):
+            stored.alter.set_table_properties(changes, commit_properties=home.commit_properties(stored))

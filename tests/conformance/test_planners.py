@@ -13,8 +13,9 @@ from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows, plan_row, unit_rows, validate
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.generator.power_law import PowerLaw
+from pststream.names import PLANNERS
 from pststream.partitioning import similar_regions, text_split
-from pststream.partitioning.registry import PLANNERS, make_plan
+from pststream.partitioning.registry import make_plan
 from tests.plans import TERMS, make_sample, pack, same_plan, samples, unpack
 from tests.routes import check_meetings
 

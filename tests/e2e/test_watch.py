@@ -146,21 +146,21 @@ def test_killed_at_work_and_started_again(home: Home, landing: Path, world: Writ
 
 ABANDONING = """
 import os, signal, threading, time
-from pststream.pipeline import ending, spark_tasks
+from pststream.pipeline.main_job import shutdown
+from pststream.pipeline.engine.running_engine import get_engine, kill_engine, stop_engine
 from pststream.settings import Settings
-from pststream.pipeline.engine.spark_session import get_context, kill_spark, stop_spark
 
-ending.STOP_SECONDS = 1.0
-with ending.Ending(kill_spark) as asking:
-    context = get_context(Settings(spark_master="local[1]"))
+shutdown.STOP_SECONDS = 1.0
+with shutdown.Ending(kill_engine) as asking:
+    engine = get_engine(Settings(spark_master="local[1]"))
     asking.listen()
     threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
     began = time.monotonic()
     try:
-        spark_tasks.run_tasks(context, [300], time.sleep)
-    except (Exception, ending.Abandoned):
+        engine.run_tasks([300], time.sleep)
+    except (Exception, shutdown.Abandoned):
         print(asking.abandoned, time.monotonic() - began < 250)
-stop_spark()
+stop_engine()
 os._exit(0)
 """
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from pststream.pipeline.ingest.stage_files import Staged, stage_file
+from pststream.pipeline.ingest.stage_file import StagedFile, stage_file
 from pststream.quality.parse_times import EARLIEST_US, LATEST_US
 from pststream.quality.reject_reasons import REASONS
 
@@ -52,7 +52,7 @@ def read(kind: str, path: Path, folder: Path, **options: Any) -> Read:
     return found
 
 
-def _check_summary(staged: Staged, rows: list[dict[str, Any]]) -> None:
+def _check_summary(staged: StagedFile, rows: list[dict[str, Any]]) -> None:
     assert staged.last_row == max((row["row"] for row in rows), default=0)
     assert sum(staged.faults.values()) == sum(row["reason"] is not None for row in rows)
 

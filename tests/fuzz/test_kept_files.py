@@ -14,7 +14,7 @@ from pststream.domain.plan import DispatchGrid, space_plan
 from pststream.domain.plan_moves import Move
 from pststream.errors import UsageError
 from pststream.matching.mapped_arrays import TornFileError, map_arrays, write_arrays
-from pststream.pipeline.adjusting.proposal import Decision, Proposal, read_proposal, write_proposal
+from pststream.pipeline.adjusting.proposal_file import Decision, Proposal, read_proposal, write_proposal
 from pststream.reports.reading.watcher_status import lines_of_watcher, watcher
 from pststream.state import fetched_files
 from pststream.state.home import Home

@@ -12,7 +12,7 @@ from pststream.errors import SettingError
 from pststream.quality.bucket import Stored
 from pststream.quality.manifests import choose, parse_manifest
 from pststream.settings import FILE, Settings, default_file, load_settings, setting_keys
-from pststream.sink_settings import sink_keys
+from pststream.sinks.read_settings import sink_keys
 from tests.fuzz.cases import cases, trying
 from tests.fuzz.mutations import mutated
 from tests.fuzz.values import TEXTS, any_value

@@ -40,3 +40,13 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     assert "ingest some first" in empty["error"]
     unknown = home.run("plans", "compare", "--planners", "magic", code=2)
     assert all(name in unknown["error"] for name in names.PLANNERS)
+
+
+def test_a_planner_that_is_added_plans_and_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(names.PLANNERS, "stripes", "tests.conformance.stripes_planner")
+    world = worlds.write_world(tmp_path, worlds.random_world(31, objects=100, requests=100), 31)
+    home = new_home(tmp_path / "home", planner="stripes", workers=3, lateness_seconds=world.lateness_seconds)
+    ingest_world(home, world)
+    assert home.run("plan")["planner"] == "stripes"
+    document = home.run("plans", "compare", "--planners", "stripes,grid")
+    assert {figures["planner"] for figures in document["plans"]} == {"stripes", "grid"}

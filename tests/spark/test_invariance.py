@@ -42,7 +42,7 @@ class Schedule:
 
 SCHEDULES = st.builds(
     Schedule,
-    planner=st.sampled_from(names.PLANNERS),
+    planner=st.sampled_from(tuple(names.PLANNERS)),
     workers=st.sampled_from((1, 5, 16)),
     objects_first=st.booleans(),
     cuts=st.sampled_from((1, 2, 3)),

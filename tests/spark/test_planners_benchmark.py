@@ -5,7 +5,7 @@ import pytest
 from pststream.benchmarks.registry import run_benchmark
 from pststream.benchmarks.results_page import render
 from pststream.benchmarks.scenarios import calibrate, planners, planners_large, planning, scalability
-from pststream.partitioning.registry import PLANNERS
+from pststream.names import PLANNERS
 from pststream.settings import Settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from pststream.state.home import FORMAT, OLDEST
+from pststream.state.home import Home as State
 from tests.commands import KILLED, Home, run_here
 from tests.killing import assert_as_the_twin
 from tests.old_homes import unpacked
+from tests.oracles.delivery import expected_messages
 from tests.oracles.twin import LogFile
 
 pytestmark = pytest.mark.spark
@@ -36,6 +38,31 @@ def test_a_home_of_each_older_format_goes_on(format: int, tmp_path: Path) -> Non
     assert_as_the_twin(home, log, lateness)
     again = home.run("ingest", "objects", *(f.path for f in log if f.kind == "objects"))
     assert (again["files"], again["quarantined"]) == (0, [])
+
+
+def test_delivery_and_ingest_go_on(tmp_path: Path) -> None:
+    """The sample's sink has 14 of the 27 messages of batch 1; new requests join those that have no kind."""
+    home = unpacked(5, tmp_path)
+    settings = home.path / "pststream.toml"
+    settings.write_text(settings.read_text("utf-8").replace("/tmp/sample/sent", str(tmp_path / "sent")), "utf-8")
+    home.run("upgrade")
+    home.run("deliver")
+    sent = [
+        json.loads(line) for file in sorted((tmp_path / "sent").iterdir()) for line in file.read_text().splitlines()
+    ]
+    assert [m["id"] for m in sent] == [m["id"] for m in expected_messages(State(home.path))]
+    assert len(sent) == 27
+    request = {"op": "insert", "subscription_id": "new", "created_at": "2026-03-01T00:00:00Z", "keywords": "zzz"}
+    more = tmp_path / "more.jsonl"
+    more.write_text(json.dumps(request | {"bbox": [-180, -90, 180, 90]}) + "\n", "utf-8")
+    assert home.ingest("requests", [more])["accepted"] == 1
+    thing = {"object_id": "new", "ts": "2026-03-03T00:00:00Z", "lon": 1.0, "lat": 2.0, "text": "zzz"}
+    one = tmp_path / "one.jsonl"
+    one.write_text(json.dumps(thing) + "\n", "utf-8")
+    home.ingest("objects", [one])
+    home.match()
+    assert [(o, s) for o, _, s in home.exported() if s == "new"] == [("new", "new")]
+    assert home.run("check", "--all")["success"]
 
 
 def test_killed_between_step_and_mark(tmp_path: Path) -> None:

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from pststream.escape_text import plain
+from pststream.escape_text import escape_controls
 from tests.commands import new_home, run_here
 
 
 def test_what_would_move_a_terminal_is_shown() -> None:
-    assert plain("café 東京, “x”") == "café 東京, “x”"
-    assert plain("\x1b[2J\nMATCHED: a\r\x9b\u202e") == r"\x1b[2J\nMATCHED: a\r\x9b\u202e"
-    assert plain("東京\u3000タワー 👩\u200d🚒") == "東京\u3000タワー 👩\u200d🚒"
+    assert escape_controls("café 東京, “x”") == "café 東京, “x”"
+    assert escape_controls("\x1b[2J\nMATCHED: a\r\x9b\u202e") == r"\x1b[2J\nMATCHED: a\r\x9b\u202e"
+    assert escape_controls("東京\u3000タワー 👩\u200d🚒") == "東京\u3000タワー 👩\u200d🚒"
 
 
 def test_a_name_forges_no_line(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Selecting cells for migration: how long it takes, and what the four methods' choices cost on the same cells."""
+"""Benchmark the selection of cells to migrate: time, and cost of the four methods on the same cells."""
 
 import time
 from dataclasses import replace
@@ -28,19 +28,19 @@ STYLES = {"q1": QueryStyle("q1", frequent_share=0.3), "q3": QueryStyle("q3", fre
 PARTS = 400
 """Blocks of cells of each worker."""
 
-PARTED = ("cells", "cells_by_pairs", "blocks")
+GRANULARITIES = ("cells", "cells_by_pairs", "blocks")
 
 SHARES = (0.02, 0.1)
-"""Parts of a worker's load that are to be moved."""
+"""Shares of a worker's load to move."""
 
 RANDOM_TRIALS = 300
 
 
 def run_select(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Milliseconds to select a fifth of the load, by number of cells; None where a method refuses."""
+    """Measure the milliseconds to select a fifth of the load, by number of cells; None where a method refuses."""
     rng = np.random.default_rng([seed, 5])
     figures: dict[str, Any] = {}
-    for method in METHODS:  # a kernel is loaded at its first call
+    for method in METHODS:  # warm up: a kernel is loaded at its first call
         select_cells(method, np.arange(1.0, 9.0), np.arange(1, 9), 5.0)
     for count in CELLS[scale]:
         loads, sizes = rng.lognormal(0.0, 1.5, count), np.ceil(rng.lognormal(3.0, 1.5, count)).astype(np.int64)
@@ -64,24 +64,26 @@ def _milliseconds(method: str, loads: np.ndarray, sizes: np.ndarray) -> float | 
 
 
 def run_cost(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Subscriptions that each method moves, over what DP moves, on the cells of workers (by what they cost, and by the
-    paper's Definition 3, pairs), on the blocks of cells that adjustment moves, and on random ones.
+    """Measure the subscriptions that each method moves, relative to DP.
+
+    The methods select from the cells of workers (by their cost, and by the paper's Definition 3, pairs), from the
+    blocks of cells that adjustment moves, and from random cells.
     """
     figures: dict[str, float] = {}
     targets = {}
     for name, style in STYLES.items():
         for parts, costs in _costs_of_workers(scale, seed, style, settings).items():
-            found = f"{name}_{parts}"
+            case = f"{name}_{parts}"
             if not len(costs["dp"]):
-                targets[f"{found}_gr_over_dp"] = at_most(float("inf"), 1.01)
+                targets[f"{case}_gr_over_dp"] = at_most(float("inf"), 1.01)
                 continue
-            figures |= {f"{found}_{method}_over_dp": value for method, value in _over_dp(costs).items()}
-            figures[f"{found}_gr_under_si"] = round(float(1 - costs["gr"].sum() / costs["si"].sum()), 4)
-            figures[f"{found}_gr_under_ra"] = round(float(1 - costs["gr"].sum() / costs["ra"].sum()), 4)
+            figures |= {f"{case}_{method}_over_dp": value for method, value in _over_dp(costs).items()}
+            figures[f"{case}_gr_under_si"] = round(float(1 - costs["gr"].sum() / costs["si"].sum()), 4)
+            figures[f"{case}_gr_under_ra"] = round(float(1 - costs["gr"].sum() / costs["ra"].sum()), 4)
             progress(f"{name}, {parts}: " + ", ".join(f"{m} {c.sum():,.0f}" for m, c in costs.items()))
             if scale == "full":
-                targets[f"{found}_gr_over_dp"] = at_most(figures[f"{found}_gr_over_dp"], 1.01)
-                for other in (f"{found}_gr_under_si", f"{found}_gr_under_ra"):
+                targets[f"{case}_gr_over_dp"] = at_most(figures[f"{case}_gr_over_dp"], 1.01)
+                for other in (f"{case}_gr_under_si", f"{case}_gr_under_ra"):
                     targets[other] = at_least(figures[other], 0.3)
     figures["random_gr_worst_over_dp"] = _worst_of_random(seed)
     return {"figures": figures, "floor": {}, "targets": targets}
@@ -92,30 +94,30 @@ def _over_dp(costs: dict[str, np.ndarray]) -> dict[str, float]:
 
 
 def _costs_of_workers(scale: str, seed: int, style: QueryStyle, settings: Settings) -> dict[str, dict[str, np.ndarray]]:
-    """What each method moves of each worker of a kd-tree, for each of SHARES, by PARTED."""
+    """Return the subscriptions that each method moves from each worker of a kd-tree, for SHARES, by GRANULARITIES."""
     sample = sample_of(*SIZES[scale], seed, style)
     cost = CostModel.of(settings)
     plan = make_plan("kd_tree", sample, settings.workers, cost)
-    moved: dict[str, dict[str, list[float]]] = {parts: {m: [] for m in METHODS} for parts in PARTED}
+    moved: dict[str, dict[str, list[float]]] = {parts: {m: [] for m in METHODS} for parts in GRANULARITIES}
     for worker in range(settings.workers):
         cells = cell_loads(sample, plan, cost.rates(sample), worker)
         pairs = replace(cells, loads=cells.objects.astype(np.float64) * cells.subscriptions)
         blocks = block_loads(sample, plan, cost.rates(sample), worker, PARTS)
-        parted: tuple[CellLoads | BlockLoads, ...] = (cells, pairs, blocks)
-        for parts, found in zip(PARTED, parted):
+        candidates: tuple[CellLoads | BlockLoads, ...] = (cells, pairs, blocks)
+        for parts, offered in zip(GRANULARITIES, candidates):
             for share in SHARES:
-                wanted = share * found.loads.sum()
+                wanted = share * offered.loads.sum()
                 try:
-                    chosen = {m: select_cells(m, found.loads, found.subscriptions, wanted, seed) for m in METHODS}
+                    chosen = {m: select_cells(m, offered.loads, offered.subscriptions, wanted, seed) for m in METHODS}
                 except UsageError:  # too many cells for DP: nothing to compare with
                     continue
                 for method in METHODS:
-                    moved[parts][method].append(float(found.subscriptions[chosen[method]].sum()))
+                    moved[parts][method].append(float(offered.subscriptions[chosen[method]].sum()))
     return {parts: {m: np.array(costs) for m, costs in of.items()} for parts, of in moved.items()}
 
 
 def _worst_of_random(seed: int) -> float:
-    """The greatest cost of GR over that of DP, on small random cells of wide spread, where greed errs most."""
+    """Return the greatest cost of GR over that of DP, on few random cells of wide spread, where greedy errs most."""
     rng = np.random.default_rng([seed, 6])
     worst = 1.0
     for _ in range(RANDOM_TRIALS):
@@ -128,7 +130,7 @@ def _worst_of_random(seed: int) -> float:
 
 
 def sample_of(objects: int, subscriptions: int, seed: int, style: QueryStyle) -> WorkloadSample:
-    """A synthetic workload as planners see one."""
+    """Generate a synthetic workload as the sample that planners see."""
     things = synthetic_objects(objects, seed)
     asked = synthetic_subscriptions(subscriptions, seed, things, style)
     _, post_offsets, post_terms = rarest_clause_first(clause_lists(asked), frequencies(things).of)

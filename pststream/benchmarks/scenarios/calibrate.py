@@ -1,10 +1,12 @@
-"""The constants of Definition 1 on this machine, from what workers cost when the real job runs under several plans.
+"""Measure the constants of the cost model (Definition 1) by running the real job under several plans.
 
-Each (workload, plan, worker) gives a point: objects it got, subscriptions it holds, postings it read, matches it found,
-CPU seconds it took, the least of some rounds. Insertions (c3) are told from the building of segments; pairs, objects
-(c1, c2), postings and matches by the least non-negative squares of relative errors over points, of keywords joined by
-OR and by AND, as with either alone matches are a fixed part of the postings, and of narrow and wide regions; deletions
-(c4) by marking them in a segment. Source: PS2Stream section IV-A, which does not say how its constants were found.
+Each (workload, plan, worker) is one point: objects received, subscriptions stored, postings read, matches, and the CPU
+seconds, the least of several rounds. The cost of insertions (c3) is the time to build segments. The costs of pairs,
+objects (c1, c2), postings and matches are the non-negative least squares of relative errors over all points. The points
+cover keywords joined by OR and by AND, because with either alone the matches are a fixed share of the postings, and
+narrow and wide regions. The cost of deletions (c4) is the time to mark them in a segment.
+
+Source: PS2Stream section IV-A, which does not say how its constants were found.
 """
 
 import tempfile
@@ -37,27 +39,28 @@ STYLES = (
 )
 ROUNDS = 4
 LEAST_SHARE = 1 / 64
-"""Of a match that a posting costs at least: as the sample counts a match in postings, it may not be nothing."""
+"""Least cost of a posting as a share of a match: the sample counts a match in postings, so it must not be zero."""
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """The settings `cost_*`, and how well such tell the load of workers that they were not fitted to: those of each
-    workload and plan are told by constants that were fitted to all the others.
+    """Measure the settings `cost_*`, and how well they predict the load of workers.
+
+    Prediction is cross-validated: the load of each workload and plan is predicted by constants fitted to all others.
     """
-    trials = [trial for style in STYLES for trial in _tried(scale, seed, style, settings, progress)]
+    trials = [trial for style in STYLES for trial in _run_trials(scale, seed, style, settings, progress)]
     points = [_points(trial) for trial in trials]
     sent, stored, read, matched, cpu = np.concatenate(points).T
     insert = sum(trial.build_seconds for trial in trials) / float(stored.sum())
     terms = np.column_stack([sent * stored, sent, read, matched])
-    check, handle, posting, found = _fitted(terms, cpu)
-    predicted = _told_by_others(terms, cpu, np.repeat(np.arange(len(points)), [len(part) for part in points]))
+    check, handle, posting, match = _fit(terms, cpu)
+    predicted = _cross_validate(terms, cpu, np.repeat(np.arange(len(points)), [len(part) for part in points]))
     figures = {
         "cost_check": float(check),
         "cost_object": float(handle),
         "cost_insert": insert,
         "cost_delete": _deletion(seed),
-        "cost_posting": max(float(posting), float(found) * LEAST_SHARE),
-        "cost_match": float(found),
+        "cost_posting": max(float(posting), float(match) * LEAST_SHARE),
+        "cost_match": float(match),
         "points": len(cpu),
         "correlation": round(float(np.corrcoef(predicted, cpu)[0, 1]), 4),
         "total_over_measured": round(float(predicted.sum() / cpu.sum()), 4),
@@ -73,8 +76,8 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     }
 
 
-def _tried(scale: str, seed: int, style: QueryStyle, settings: Settings, progress: Progress) -> list[Trial]:
-    """The same objects matched under each of PLANS, round after round."""
+def _run_trials(scale: str, seed: int, style: QueryStyle, settings: Settings, progress: Progress) -> list[Trial]:
+    """Match the same objects under each of PLANS, round after round."""
     subscriptions, objects = SIZES[scale]
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
         bench = BenchHome(f"{folder}/home", seed, progress)
@@ -98,23 +101,23 @@ def _points(trial: Trial) -> np.ndarray:
     return np.column_stack([*figures, trial.worker_seconds()[workers]])
 
 
-def _fitted(terms: np.ndarray, cpu: np.ndarray) -> np.ndarray:
-    """What each term costs. Each point counts by its relative error, so that small workers count as much as large."""
-    found: np.ndarray = nnls(terms / cpu[:, None], np.ones(len(cpu)))[0]
-    return found
+def _fit(terms: np.ndarray, cpu: np.ndarray) -> np.ndarray:
+    """Fit the cost of each term. Errors are relative, so that small workers count as much as large ones."""
+    costs: np.ndarray = nnls(terms / cpu[:, None], np.ones(len(cpu)))[0]
+    return costs
 
 
-def _told_by_others(terms: np.ndarray, cpu: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Seconds of each point, as told by what was fitted to the points of the other groups."""
-    told = np.empty(len(cpu))
+def _cross_validate(terms: np.ndarray, cpu: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Predict the seconds of each point from costs fitted to the points of the other groups."""
+    predicted = np.empty(len(cpu))
     for number in np.unique(group):
         mine = group == number
-        told[mine] = terms[mine] @ _fitted(terms[~mine], cpu[~mine])
-    return told
+        predicted[mine] = terms[mine] @ _fit(terms[~mine], cpu[~mine])
+    return predicted
 
 
 def _deletion(seed: int) -> float:
-    """Seconds to mark a deletion in a segment."""
+    """Measure the seconds to mark one deletion in a segment."""
     drawn = synthetic_subscriptions(200_000, seed, synthetic_objects(20_000, seed), STYLES[0])
     segment = build_segment(index_table(drawn, clause_lists(drawn)))
     rows = pa.table({"subscription_key": segment.records[::10, 0], "end_at": segment.records[::10, 2]})

@@ -1,4 +1,4 @@
-"""Drift: the tastes of a tenth of the regions switch every interval (Q3); with load adjustment and without it."""
+"""Benchmark throughput with and without load adjustment while a tenth of the regions switches each interval (Q3)."""
 
 import tempfile
 from dataclasses import replace
@@ -22,40 +22,39 @@ SIZES = {"small": (20_000, 2), "full": (500_000, 8)}
 """Live subscriptions, and intervals."""
 
 PARTS = 5
-"""Batches of an interval. It renews all subscriptions and brings five objects for each, as in the paper."""
+"""Batches of an interval, which renews all subscriptions and adds five objects for each, as in the paper."""
 
 STYLE = QueryStyle("q3")
 LATENESS_SECONDS = 600
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Throughput of all workers (tuples over the slowest one's CPU seconds) and imbalance, over the whole run; and
-    of each course `gain_if_even`, what would be gained if no worker ever had more to do than another.
+    """Measure throughput (tuples over the CPU seconds of the slowest worker) and imbalance with and without adjustment.
 
-    A worker's seconds are summed over each interval: those of a batch are so few that two runs of the same one differ
-    by up to a half, which no plan can change. `by_batch` takes the slowest worker of each batch all the same.
+    `gain_if_even` is the gain if all workers always had equal loads. The seconds of a worker are summed over each
+    interval: those of a batch are so few that two runs of the same batch differ by up to a half, which no plan can
+    change. `by_batch` takes the slowest worker of each batch instead. After each interval the index is maintained; in
+    the run `adjusted`, load is adjusted before that.
 
-    After each interval the index is maintained; in the one course, load is adjusted before.
-
-    Source: PS2Stream, section VI-D. Departures: it has intervals of 10 million queries; and it does not say when load
-    is adjusted.
+    Source: PS2Stream, section VI-D. Departures: the paper has intervals of 10 million queries, and does not say when
+    load is adjusted.
     """
     chosen = replace(settings, planner="hybrid", balance_batches=PARTS, lateness_seconds=LATENESS_SECONDS)
     figures: dict[str, Any] = {}
-    found = {}
+    runs = {}
     for name in ("fixed", "adjusted"):
         with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
             bench = BenchHome(f"{folder}/home", seed, progress)
-            found[name] = _course(
+            runs[name] = _run_intervals(
                 bench, replace(chosen, cache_dir=f"{folder}/cache"), scale, name == "adjusted", progress
             )
-        figures |= {f"{name}_{figure}": value for figure, value in found[name].items()}
-    if found["fixed"]["matches"] != found["adjusted"]["matches"]:
-        raise PstError(f"adjustment changed the matches: {found}", "please report this fault")
-    gain = found["adjusted"]["throughput"] / found["fixed"]["throughput"] - 1
+        figures |= {f"{name}_{figure}": value for figure, value in runs[name].items()}
+    if runs["fixed"]["matches"] != runs["adjusted"]["matches"]:
+        raise PstError(f"adjustment changed the matches: {runs}", "please report this bug")
+    gain = runs["adjusted"]["throughput"] / runs["fixed"]["throughput"] - 1
     figures["gain"] = round(gain, 4)
     figures["gain_by_batch"] = round(
-        found["adjusted"]["throughput_by_batch"] / found["fixed"]["throughput_by_batch"] - 1, 4
+        runs["adjusted"]["throughput_by_batch"] / runs["fixed"]["throughput_by_batch"] - 1, 4
     )
     targets = {}
     if scale == "full":
@@ -64,11 +63,14 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     return {"figures": figures, "floor": {}, "targets": targets}
 
 
-def _course(bench: BenchHome, settings: Settings, scale: str, adjust: bool, progress: Progress) -> dict[str, Any]:
+def _run_intervals(
+    bench: BenchHome, settings: Settings, scale: str, adjust: bool, progress: Progress
+) -> dict[str, Any]:
+    """Match the batches of all intervals; return figures of the whole run."""
     subscriptions, intervals = SIZES[scale]
     bench.add_subscriptions(subscriptions, STYLE)
     bench.add_objects(subscriptions)
-    # The plan is for batches to come, which insert and delete a part of what the first one inserts.
+    # The plan is for later batches, each of which inserts and deletes a part of what the first one inserts.
     part = replace(settings, cost_insert=settings.cost_insert / PARTS, cost_delete=settings.cost_delete / PARTS)
     match(bench.home, part, max_objects=1 << 40, one=True)
     loads: list[np.ndarray] = []
@@ -88,8 +90,8 @@ def _course(bench: BenchHome, settings: Settings, scale: str, adjust: bool, prog
             moved += done["moved_subscriptions"]
             seconds.append(done["seconds"])
         maintain(bench.home, settings)
-        told = ", ".join(f"{load.max() / load.mean():.2f}" for load in loads[-PARTS:])
-        progress(f"interval {interval}: greatest load over mean {told}; {moved} subscriptions moved so far")
+        ratios = ", ".join(f"{load.max() / load.mean():.2f}" for load in loads[-PARTS:])
+        progress(f"interval {interval}: greatest load over mean {ratios}; {moved} subscriptions moved so far")
     by_batch = np.array(loads)
     by_interval = by_batch.reshape(intervals, PARTS, -1).sum(axis=1)
     slowest = float(by_interval.max(axis=1).sum())
@@ -109,6 +111,6 @@ def _course(bench: BenchHome, settings: Settings, scale: str, adjust: bool, prog
 
 
 def _loads(bench: BenchHome, batch: int) -> np.ndarray:
-    """CPU seconds of each worker in a batch."""
+    """Read the CPU seconds of each worker in a batch."""
     rows = ledger_tables.read(bench.home, names.UNIT_LOADS, filters=[("batch_id", "=", batch), ("unit", "=", -1)])
     return np.asarray(rows.sort_by("worker").column("cpu_seconds").to_numpy())

@@ -1,7 +1,7 @@
-"""From a file's landing to its matches being readable, while `run --watch` serves many subscriptions.
+"""Benchmark the delay from the landing of a file to readable matches under `run --watch`.
 
-The watcher is a process of its own, as a user starts it; small files of objects land at an even rate. A file is matched
-when the batch that took its last row is done in the ledger, which is after its matches are committed.
+The watcher is a separate process, as a user starts it; small files of objects land at an even rate. A file is matched
+when the batch with its last row is done in the ledger, which is after its matches are committed.
 """
 
 import json
@@ -23,7 +23,7 @@ from pststream.generator.generate_files import write_objects, write_requests
 from pststream.generator.paper_subscriptions import QueryStyle
 from pststream.names import HEARTBEAT
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.engine.spark_session import stop_spark
+from pststream.pipeline.engine.running_engine import stop_engine
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.progress import Progress
 from pststream.reports.pages import airflow_views
@@ -39,25 +39,25 @@ OBJECTS, SECONDS = 500, 0.5
 
 STYLE = QueryStyle(frequent_share=0.12)
 WARM_FILES = 10
-"""The first files to land are not counted."""
+"""The first files are a warm-up and not counted."""
 
 PATIENCE = 900.0
 WATCHER = "from pststream.cli.main import entry; entry()"
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Seconds from landing to match over the files, how many batches it took; and to make the page on the home."""
+    """Measure the seconds from landing to match over all files, and the seconds to render the status page."""
     subscriptions, files = SIZES[scale]
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as name:
         folder, home = Path(name), Home(f"{name}/home")
         _fill(home, settings, folder, subscriptions, seed, progress)
-        stop_spark()
+        stop_engine()
         parts = _parts(folder, files, seed)
         (folder / "landing" / "objects").mkdir(parents=True)
         before = Ledger(home).next_batch_id - 1
-        watcher = _watcher(home, settings, folder)
+        watcher = _start_watcher(home, settings, folder)
         try:
-            _wait(watcher, lambda: _pulse(home).get("state") == "idle", "the watcher does not come to rest")
+            _wait(watcher, lambda: _heartbeat(home).get("state") == "idle", "the watcher does not become idle")
             progress("files land")
             landed = _land(parts, folder / "landing" / "objects")
             _wait(watcher, lambda: len(_matched(home)) >= files + 1, "not all files are matched")
@@ -88,21 +88,21 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
 
 
 def _page_seconds(home: Home) -> float:
-    """Until the page in Airflow is made anew: the greatest of a few times."""
+    """Measure the seconds to render the page in Airflow: the greatest of a few."""
     seconds = []
     for _ in range(5):
         began = time.perf_counter()
         page = airflow_views.overview_page(home.path)
         seconds.append(time.perf_counter() - began)
         if page.status != 200:
-            raise PstError(f"the page says {page.status}", "look at what it says: pststream report")
+            raise PstError(f"the page has status {page.status}", "run `pststream report` for the cause")
     return max(seconds)
 
 
 def _fill(home: Home, settings: Settings, folder: Path, subscriptions: int, seed: int, progress: Progress) -> None:
-    """A home with the subscriptions indexed, by way of files as anybody's."""
+    """Ingest the subscriptions from files and index them."""
     home.init()
-    progress(f"{subscriptions} subscriptions are written, read and indexed")
+    progress(f"writing, ingesting and indexing {subscriptions} subscriptions")
     write_requests(folder / "requests.parquet", subscriptions, seed, style=STYLE)
     write_objects(folder / "first.parquet", 20_000, seed, id_prefix="first")
     for kind, file in (("requests", "requests"), ("objects", "first")):
@@ -111,7 +111,7 @@ def _fill(home: Home, settings: Settings, folder: Path, subscriptions: int, seed
 
 
 def _parts(folder: Path, files: int, seed: int) -> list[Path]:
-    """Files of objects, ready to be renamed into the landing folder; their times come after those of the first ones."""
+    """Write files of objects, to be renamed into the landing folder later; their times follow the first file's."""
     write_objects(
         folder / "all.jsonl", files * OBJECTS, seed + 1, start="2026-01-02T00:00:00Z", seconds_per_object=0.001
     )
@@ -124,14 +124,14 @@ def _parts(folder: Path, files: int, seed: int) -> list[Path]:
     return parts
 
 
-def _watcher(home: Home, settings: Settings, folder: Path) -> subprocess.Popen[bytes]:
+def _start_watcher(home: Home, settings: Settings, folder: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", WATCHER, "run", f"{folder}/landing", "--watch", "--quiet", "--home", home.path]
     environment = os.environ | {"PSTSTREAM_SPARK_MASTER": settings.spark_master}
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
 
 
 def _land(parts: list[Path], landing: Path) -> dict[str, float]:
-    """Rename one file after the other into the folder, at an even rate; the time of each."""
+    """Rename the files into the folder one by one, at an even rate; return the time of each."""
     landed, began = {}, time.monotonic()
     for number, part in enumerate(parts):
         time.sleep(max(0.0, began + number * SECONDS - time.monotonic()))
@@ -140,31 +140,31 @@ def _land(parts: list[Path], landing: Path) -> dict[str, float]:
     return landed
 
 
-def _wait(watcher: subprocess.Popen[bytes], holds: Callable[[], bool], else_told: str) -> None:
+def _wait(watcher: subprocess.Popen[bytes], condition: Callable[[], bool], error: str) -> None:
     deadline = time.monotonic() + PATIENCE
-    while not holds():
+    while not condition():
         if watcher.poll() is not None or time.monotonic() > deadline:
-            raise PstError(else_told, "run `pststream run LANDING --watch` by itself, and look what it says")
+            raise PstError(error, "run `pststream run LANDING --watch` by itself to see its errors")
         time.sleep(1.0)
 
 
-def _pulse(home: Home) -> dict[str, Any]:
+def _heartbeat(home: Home) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(Path(home.path, HEARTBEAT).read_text("utf-8"))
+        heartbeat: dict[str, Any] = json.loads(Path(home.path, HEARTBEAT).read_text("utf-8"))
     except FileNotFoundError:
         return {}
-    return found
+    return heartbeat
 
 
 def _matched(home: Home) -> dict[str, float]:
-    """When the batch with the last row of each file of objects was done (seconds since 1970), by the file's name."""
+    """Return the end time of the batch with the last row of each file of objects (seconds since 1970), by file name."""
     done = [b for b in batches_between(home) if b["status"] == "done"]
     ends = np.array([b["objects_to"] for b in done])
-    found = {}
+    matched = {}
     for file in files_where(home):
         if (file["kind"], file["status"]) != ("objects", "done"):
             continue
         batch = int(np.searchsorted(ends, key(file["file_seq"], file["rows"])))
         if batch < len(done):
-            found[Path(file["path"]).name] = done[batch]["finished_at"].timestamp()
-    return found
+            matched[Path(file["path"]).name] = done[batch]["finished_at"].timestamp()
+    return matched

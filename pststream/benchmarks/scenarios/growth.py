@@ -1,4 +1,4 @@
-"""How time and memory grow with the number of subscriptions, at an even number of matches an object."""
+"""Benchmark the growth of time and memory with the number of subscriptions, at constant matches per object."""
 
 import math
 from typing import Any
@@ -14,15 +14,15 @@ FIRST_SHARE = 0.5
 """Share of frequent keywords at the first size."""
 
 RARE, FREQUENT = 0.32, 35.4
-"""Matches an object that a million subscriptions of rare keywords give, and further ones if all are frequent."""
+"""Matches per object for a million subscriptions with rare keywords, and the additional ones if all are frequent."""
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Microseconds an object and bytes a subscription at each size, and beside them the growth of the logarithm."""
+    """Measure microseconds per object and bytes per subscription at each size, and compare with logarithmic growth."""
     sizes = FULL if scale == "full" else SMALL
     figures: dict[str, float] = {}
     for size in sizes:
-        # The share falls so that the matches stay even.
+        # The share of frequent keywords falls with the size, so that the matches per object stay constant.
         share = (RARE + FREQUENT * FIRST_SHARE) * sizes[0] / size - RARE
         measured = measure(size, QueryStyle(frequent_share=share / FREQUENT), seed, progress)
         for name in (

@@ -1,4 +1,4 @@
-"""The matching kernel alone, on one core: arrays in, arrays out."""
+"""Benchmark the matching kernel alone, on one core: arrays in, arrays out."""
 
 import time
 from typing import Any
@@ -25,7 +25,7 @@ CASES = {
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Objects/s of AND subscriptions, and of AND/OR ones in CNF; `small` has a tenth of the subscriptions."""
+    """Measure objects/s of AND subscriptions and of AND/OR ones in CNF; `small` has a tenth of the subscriptions."""
     figures: dict[str, float] = {}
     targets = {}
     for name, (count, style, target) in CASES.items():
@@ -38,7 +38,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
 
 
 def measure(count: int, style: QueryStyle, seed: int, progress: Progress) -> dict[str, float]:
-    """Figures for `count` subscriptions and OBJECTS objects in one segment; the median of RUNS, by CPU time."""
+    """Measure `count` subscriptions and OBJECTS objects in one segment: the median CPU time of RUNS."""
     objects = synthetic_objects(OBJECTS, seed)
     subscriptions = synthetic_subscriptions(count, seed, objects, style)
     clauses, _, _ = rarest_clause_first(clause_lists(subscriptions), frequencies(objects).of)
@@ -50,7 +50,7 @@ def measure(count: int, style: QueryStyle, seed: int, progress: Progress) -> dic
     for _ in range(RUNS + 1):
         began = time.process_time()
         object_batch(objects)
-        found = match_objects(batch, [probe_of(segment)], 1)
+        pairs = match_objects(batch, [probe_of(segment)], 1)
         times.append(time.process_time() - began)
     seconds = float(np.median(times[1:]))
     progress(f"{count} subscriptions: {OBJECTS / seconds:,.0f} objects/s")
@@ -59,8 +59,8 @@ def measure(count: int, style: QueryStyle, seed: int, progress: Progress) -> dic
         "postings": len(segment.posting_piece),
         "objects_per_second": round(OBJECTS / seconds),
         "microseconds_per_object": round(seconds / OBJECTS * 1e6, 3),
-        "matches_per_object": round(len(found.keys) / OBJECTS, 2),
-        "candidates_per_object": round(float(found.candidates.sum()) / OBJECTS, 2),
+        "matches_per_object": round(len(pairs.keys) / OBJECTS, 2),
+        "candidates_per_object": round(float(pairs.candidates.sum()) / OBJECTS, 2),
         "bytes_per_subscription": round(segment.nbytes / count, 1),
         "build_seconds": round(built, 2),
     }

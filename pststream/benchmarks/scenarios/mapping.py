@@ -1,4 +1,4 @@
-"""Which worker takes over which part of a new plan: what moves by each mapping, on the same repartition."""
+"""Benchmark the bytes that move at a repartitioning, by the method that maps new parts to workers."""
 
 import tempfile
 from typing import Any
@@ -25,10 +25,10 @@ BEFORE, AFTER = QueryStyle("q1", frequent_share=0.3), QueryStyle("q2", frequent_
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Bytes of `worker_index` that move when the plan for Q1 gives way to one for Q2, by each mapping and planner.
+    """Measure the bytes of `worker_index` that move when a plan for Q2 replaces one for Q1, by mapping and planner.
 
-    The subscriptions are those of Q2: the ones that are there when the new plan is made. A piece moves to each worker
-    that is to hold it and does not.
+    The subscriptions are those of Q2: the ones that exist when the new plan is made. A piece moves to each worker
+    that must store it and does not.
     """
     objects, subscriptions = SIZES[scale]
     cost = CostModel.of(settings)
@@ -38,18 +38,18 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     for planner in PLANNERS:
         before, after = (make_plan(planner, sample, settings.workers, cost) for sample in (first, second))
         shared = shared_pieces(second, before, after)
-        held = int(shared_pieces(second, after, after).diagonal().sum())
+        stored = int(shared_pieces(second, after, after).diagonal().sum())
         for method in MAPPINGS:
             label = map_workers(shared, method, seed)
             kept = int(shared[label, np.arange(len(label))].sum())
-            figures[f"{planner}_{method}_moved_bytes"] = round((held - kept) * row_bytes)
-            figures[f"{planner}_{method}_moved_share"] = round(1 - kept / held, 4)
-            progress(f"{planner}, {method}: {1 - kept / held:.1%} of the pieces move")
+            figures[f"{planner}_{method}_moved_bytes"] = round((stored - kept) * row_bytes)
+            figures[f"{planner}_{method}_moved_share"] = round(1 - kept / stored, 4)
+            progress(f"{planner}, {method}: {1 - kept / stored:.1%} of the pieces move")
     return {"figures": figures, "floor": {}, "targets": {}}
 
 
 def _row_bytes(seed: int) -> float:
-    """Bytes of a row of `worker_index` in its data file."""
+    """Measure the bytes of a row of `worker_index` in its data file."""
     objects = synthetic_objects(20_000, seed)
     drawn = synthetic_subscriptions(100_000, seed, objects, AFTER)
     clauses, _, _ = rarest_clause_first(clause_lists(drawn), frequencies(objects).of)

@@ -1,4 +1,4 @@
-"""Carrying migrations out: time by the part of the subscriptions that moves, and the batches before and after."""
+"""Benchmark migrations: time by the share of subscriptions that moves, and the batches before and after."""
 
 import tempfile
 from dataclasses import replace
@@ -16,7 +16,7 @@ from pststream.domain.plan_moves import Move, moved
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.generator.paper_subscriptions import QueryStyle
 from pststream.pipeline.adjusting.balance import balance
-from pststream.pipeline.adjusting.proposal import Decision, Proposal, digest_of, write_proposal
+from pststream.pipeline.adjusting.proposal_file import Decision, Proposal, digest_of, write_proposal
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan import plan
@@ -28,11 +28,11 @@ from pststream.state.plans import current_version, load_plan
 SIZES = {"small": (50_000, 20_000), "full": (5_000_000, 200_000)}
 SHARES = (0.01, 0.02, 0.04)
 BATCHES = 3
-"""Batches measured before and after each migration."""
+"""Number of batches measured before and after each migration."""
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Seconds to move about 1%, then 2%, then 4% of the subscriptions from worker 0 to 1, and of batches around it."""
+    """Measure the seconds to move about 1%, 2% and 4% of the subscriptions from worker 0 to 1, and nearby batches."""
     subscriptions, objects = SIZES[scale]
     figures: dict[str, Any] = {"subscriptions": subscriptions}
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
@@ -58,7 +58,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
                 f"{name}_batch_after": round(float(np.median(after)), 3),
             }
             progress(
-                f"{done['moved_subscriptions']} subscriptions in {done['seconds']} s, then a batch {after[0]:.2f} s"
+                f"moved {done['moved_subscriptions']} subscriptions in {done['seconds']} s; next batch {after[0]:.2f} s"
             )
     ratio = figures["1_percent_next_batch"] / figures["1_percent_batch_before"]
     figures["next_batch_over_before"] = round(ratio, 3)
@@ -66,14 +66,14 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
 
 
 def _batch(bench: BenchHome, settings: Settings, objects: int) -> float:
-    """Seconds of a batch of objects."""
+    """Run a batch of objects; return its seconds."""
     bench.add_objects(objects)
     (batch,) = match(bench.home, settings, one=True)["batches"]
     return float(sum(batch["seconds"].values()))
 
 
 def _proposed(bench: BenchHome, settings: Settings, share: float) -> Proposal:
-    """To move cells of worker 0, column by column, to worker 1: with about this share of all subscriptions."""
+    """Propose to move raster cells of worker 0 with about this share of all subscriptions to worker 1."""
     version = current_version(bench.home)
     sample, _ = draw_sample(bench.home, settings)
     before, cost = load_plan(bench.home, version), CostModel.of(settings)
@@ -86,7 +86,7 @@ def _proposed(bench: BenchHome, settings: Settings, share: float) -> Proposal:
 
 
 def _cells(sample: WorkloadSample, mine: np.ndarray, grid: DispatchGrid, share: float) -> np.ndarray:
-    """The first columns of the cells of `mine` (bool[cells]) that boxes of about this share of the sample touch."""
+    """Return the first columns of `mine` (bool[cells]) that boxes of about this share of the sample touch."""
     x0, y0, x1, y1 = cell_ranges(grid, sample.boxes).T
     row, column = np.divmod(np.arange(grid.cells), grid.columns)
     first, low, high = column[mine].min(), row[mine].min(), row[mine].max()

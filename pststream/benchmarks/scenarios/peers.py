@@ -1,9 +1,10 @@
-"""The engine beside what people would otherwise pick, on the same files: equal matches first, then time.
+"""Benchmark the engine against other systems (peers) on the same files; matches must be equal before time counts.
 
-A peer is a program of its own in infra/peers, called with a folder (see peer_files.py) and the number of objects, the
-first so many of the file. It prints a JSON object: version, setting (how it was configured), load_seconds, seconds (of
-matching alone), matches, and key_sum, the sum of the keys of all matched subscriptions. A peer that cannot be started
-is told as absent. Slow peers get fewer objects; their speed is per object, and hardly depends on the number.
+A peer is a separate program in infra/peers, called with a folder (see support/peer_files.py) and the number of objects
+to match, from the start of the file. It prints a JSON object: version, setting (its configuration), load_seconds,
+seconds (of matching alone), matches, and key_sum, the sum of the keys of all matched subscriptions. A peer that cannot
+be started is reported as absent. Slow peers get fewer objects; their speed is per object, and hardly depends on the
+number.
 """
 
 import json
@@ -31,7 +32,7 @@ from pststream.pipeline.batch.micro_batch import match
 from pststream.progress import Progress
 from pststream.settings import Settings
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RUNNERS = ROOT / "infra" / "peers"
 OBJECTS = 200_000
 SUBSCRIPTIONS = {"small": 50_000, "full": 1_000_000}
@@ -41,7 +42,7 @@ LIMIT_SECONDS = 1_800
 
 @dataclass(frozen=True)
 class Peer:
-    """How to start a peer; what must be there for it; its number of objects at full size; the target of the kernel."""
+    """The command of a peer, the file it needs, its number of objects at full size, the target of the kernel."""
 
     command: tuple[str, ...]
     needs: Path
@@ -65,41 +66,41 @@ PEERS = {
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Of the first n objects, for every n: matches, and the sum of their subscriptions' keys (int64[objects+1])."""
+class ExpectedMatches:
+    """For every n, the matches of the first n objects and the sum of their subscription keys (int64[objects+1])."""
 
     matches: np.ndarray
     key_sums: np.ndarray
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Objects/s of the kernel, of the whole job and of each peer; a peer with other matches is an error."""
+    """Measure objects/s of the kernel, of the whole job and of each peer; a peer with other matches is an error."""
     objects = synthetic_objects(OBJECTS, seed)
     subscriptions = synthetic_subscriptions(SUBSCRIPTIONS[scale], seed, objects, STYLE)
     clauses, _, _ = rarest_clause_first(clause_lists(subscriptions), frequencies(objects).of)
     segment = build_segment(index_table(subscriptions, clauses))
-    answer, kernel = _kernel(objects, segment)
+    expected, kernel = _kernel(objects, segment)
     progress(f"kernel: {kernel:,.0f} objects/s")
     figures: dict[str, Any] = {
         "subscriptions": SUBSCRIPTIONS[scale],
-        "matches_per_object": round(int(answer.matches[-1]) / OBJECTS, 2),
+        "matches_per_object": round(int(expected.matches[-1]) / OBJECTS, 2),
         "kernel_objects_per_second": round(kernel),
     }
     targets = {}
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
         bench = BenchHome(f"{folder}/home", seed, progress)
         bench.add_drawn_subscriptions(subscriptions)
-        job = _whole_job(bench, objects, settings, int(answer.matches[-1]))
+        job = _whole_job(bench, objects, settings, int(expected.matches[-1]))
         figures["job_objects_per_second"] = round(job)
         progress(f"whole job: {job:,.0f} objects/s")
         write_peer_files(Path(folder), objects, subscriptions)
         Path(folder).chmod(0o755)
         for name, peer in PEERS.items():
             count = peer.objects if scale == "full" else peer.objects // 10
-            told = _peer(name, peer, folder, count, answer)
-            figures |= {f"{name}_{figure}": value for figure, value in told.items()}
-            speed = told.get("objects_per_second")
-            progress(f"{name}: {speed:,} objects/s" if speed else f"{name}: {told['state']}")
+            result = _run_peer(name, peer, folder, count, expected)
+            figures |= {f"{name}_{figure}": value for figure, value in result.items()}
+            speed = result.get("objects_per_second")
+            progress(f"{name}: {speed:,} objects/s" if speed else f"{name}: {result['state']}")
             if speed:
                 figures[f"kernel_over_{name}"] = round(kernel / speed, 1)
                 figures[f"job_over_{name}"] = round(job / speed, 1)
@@ -110,40 +111,41 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     return {"figures": figures, "floor": {}, "targets": targets}
 
 
-def _kernel(objects: SyntheticObjects, segment: Any) -> tuple[Answer, float]:
+def _kernel(objects: SyntheticObjects, segment: Any) -> tuple[ExpectedMatches, float]:
     times = []
     for _ in range(4):
         began = time.perf_counter()
         batch = object_batch(objects)
-        found = match_objects(batch, [probe_of(segment)], 1)
+        pairs = match_objects(batch, [probe_of(segment)], 1)
         times.append(time.perf_counter() - began)
-    sums = np.concatenate([[0], np.cumsum(found.keys)])
+    sums = np.concatenate([[0], np.cumsum(pairs.keys)])
     totals = np.zeros((2, OBJECTS + 1), np.int64)
-    totals[0, 1 + batch.order] = np.diff(found.offsets)
-    totals[1, 1 + batch.order] = np.diff(sums[found.offsets])
-    return Answer(*np.cumsum(totals, axis=1)), OBJECTS / float(np.median(times[1:]))
+    totals[0, 1 + batch.order] = np.diff(pairs.offsets)
+    totals[1, 1 + batch.order] = np.diff(sums[pairs.offsets])
+    return ExpectedMatches(*np.cumsum(totals, axis=1)), OBJECTS / float(np.median(times[1:]))
 
 
 def _whole_job(bench: BenchHome, objects: SyntheticObjects, settings: Settings, expected: int) -> float:
-    """Objects/s of a warm micro-batch, Delta in and out."""
+    """Measure objects/s of a warm micro-batch, Delta in and out."""
     bench.add_objects(50_000)
     match(bench.home, settings, max_objects=1 << 40, one=True)
     bench.add_drawn_objects([objects])
     began = time.perf_counter()
-    found = match(bench.home, settings, max_objects=1 << 40, one=True)
+    done = match(bench.home, settings, max_objects=1 << 40, one=True)
     seconds = time.perf_counter() - began
-    if found["matches"] != expected:
-        raise PstError(f"the job found {found['matches']} matches, the kernel {expected}", "please report this fault")
+    if done["matches"] != expected:
+        raise PstError(f"the job found {done['matches']} matches, the kernel {expected}", "please report this bug")
     return OBJECTS / seconds
 
 
-def _why(errors: str) -> str:
-    """The line of a traceback that names the exception, else the last line."""
-    lines = errors.strip().splitlines() or ["no word"]
+def _error_line(errors: str) -> str:
+    """Return the line of a traceback that names the exception, else the last line."""
+    lines = errors.strip().splitlines() or ["no output"]
     return next((line for line in lines if "Exception" in line or "Error" in line), lines[-1])
 
 
-def _peer(name: str, peer: Peer, folder: str, count: int, answer: Answer) -> dict[str, Any]:
+def _run_peer(name: str, peer: Peer, folder: str, count: int, expected: ExpectedMatches) -> dict[str, Any]:
+    """Run a peer on the first `count` objects; return its figures, or only a state if it could not run."""
     if not peer.needs.exists():
         return {"state": "absent"}
     try:
@@ -153,15 +155,15 @@ def _peer(name: str, peer: Peer, folder: str, count: int, answer: Answer) -> dic
     except (OSError, subprocess.TimeoutExpired) as problem:
         return {"state": f"absent: {problem}"}
     if done.returncode:
-        return {"state": f"absent: {_why(done.stderr)}"}
-    told = json.loads(done.stdout.strip().splitlines()[-1])
-    expected = {"matches": int(answer.matches[count]), "key_sum": int(answer.key_sums[count])}
-    if {figure: told[figure] for figure in expected} != expected:
-        raise PstError(f"{name} does not find the same matches: {told}, expected {expected}", "its time does not count")
+        return {"state": f"absent: {_error_line(done.stderr)}"}
+    output = json.loads(done.stdout.strip().splitlines()[-1])
+    totals = {"matches": int(expected.matches[count]), "key_sum": int(expected.key_sums[count])}
+    if {figure: output[figure] for figure in totals} != totals:
+        raise PstError(f"{name} does not find the same matches: {output}, expected {totals}", "its time does not count")
     return {
-        "state": told["version"],
-        "setting": told["setting"],
+        "state": output["version"],
+        "setting": output["setting"],
         "objects": count,
-        "load_seconds": round(told["load_seconds"], 1),
-        "objects_per_second": round(count / told["seconds"], 1),
+        "load_seconds": round(output["load_seconds"], 1),
+        "objects_per_second": round(count / output["seconds"], 1),
     }

@@ -1,5 +1,6 @@
-"""All planners on workloads like the paper's Q1, Q2 and Q3, measured by the real job
-(pipeline/comparing/compare_planners.py).
+"""Benchmark all planners on workloads like the paper's Q1, Q2 and Q3 by running the real job.
+
+`pipeline/comparing/compare_planners.py` makes the measurements.
 """
 
 import tempfile
@@ -21,7 +22,7 @@ from pststream.settings import Settings
 SIZES = {"small": (50_000, 50_000), "full": (1_000_000, 500_000)}
 OBJECTS_A_REQUEST = 5
 ROUNDS = {"small": 1, "full": 4}
-"""Times that the objects are matched again under every plan."""
+"""Number of times that the objects are matched under every plan."""
 WORKERS = 8
 WORKLOADS = {
     "q1": QueryStyle("q1", frequent_share=0.3),
@@ -29,14 +30,14 @@ WORKLOADS = {
     "q3": QueryStyle("q3", frequent_share=0.3),
     "q3_and": QueryStyle("q3", connective="and"),
 }
-"""`_and`: all keywords joined by AND, so that a subscription is posted under its rarest one alone."""
+"""The workload `_and` joins all keywords by AND, so that a subscription is posted under its rarest keyword alone."""
 
-TOLD = ("throughput", "load_total", "max_seconds", "imbalance", "copies", "subscriptions_stored", "dispatch_seconds",
-        "dispatch_bytes", "seconds", "model_correlation")  # fmt: skip
+FIGURES = ("throughput", "load_total", "max_seconds", "imbalance", "copies", "subscriptions_stored", "dispatch_seconds",
+           "dispatch_bytes", "seconds", "model_correlation")  # fmt: skip
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Figures of each planner on each workload, and hybrid's throughput over the best of the others."""
+    """Measure each planner on each workload, and hybrid's throughput over the best of the others."""
     subscriptions, objects = SIZES[scale]
     figures: dict[str, Any] = {"subscriptions": subscriptions, "objects": objects, "workers": WORKERS}
     targets = {}
@@ -48,7 +49,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             changed = objects // OBJECTS_A_REQUEST // 2
             bench.add_subscriptions(changed, style, delete=changed)
             progress(f"workload {name}")
-            figures |= measured(name, bench, settings, names.PLANNERS, ROUNDS[scale], progress)
+            figures |= measured(name, bench, settings, tuple(names.PLANNERS), ROUNDS[scale], progress)
         if scale == "full":
             wanted = 1.3 if name.startswith("q3") else 0.98
             targets[f"{name}_hybrid_over_best"] = at_least(figures[f"{name}_hybrid_over_best"], wanted)
@@ -59,18 +60,18 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
 def measured(
     name: str, bench: BenchHome, settings: Settings, planners: Sequence[str], rounds: int, progress: Progress
 ) -> dict[str, Any]:
-    """Figures of each of the planners on a workload, and hybrid's throughput over the best of the others.
+    """Measure the planners on a workload, and hybrid's throughput over the best of the others.
 
-    `model_correlation` and `model_over_measured` of the workload are over the workers of all plans: the loads that the
-    model told from a sample when it planned, and CPU seconds.
+    `model_correlation` and `model_over_measured` of the workload compare, over the workers of all plans, the loads that
+    the model predicted from a sample with the measured CPU seconds.
     """
     chosen = replace(settings, workers=WORKERS)
     document = compare(bench.home, chosen, planners, rounds=rounds, progress=progress)
     figures: dict[str, Any] = {f"{name}_matches_per_object": round(document["matches"] / document["objects"], 2)}
-    for found in document["plans"]:
-        figures |= {f"{name}_{found['planner']}_{figure}": found[figure] for figure in TOLD}
+    for plan in document["plans"]:
+        figures |= {f"{name}_{plan['planner']}_{figure}": plan[figure] for figure in FIGURES}
     predicted, seconds = (
-        np.concatenate([f[told] for f in document["plans"]]) for told in ("model_seconds", "worker_seconds")
+        np.concatenate([plan[column] for plan in document["plans"]]) for column in ("model_seconds", "worker_seconds")
     )
     figures[f"{name}_model_correlation"] = correlation(predicted, seconds)
     figures[f"{name}_model_over_measured"] = round(float(predicted.sum() / seconds.sum()), 4)

@@ -1,6 +1,6 @@
-"""The planners that divide space on workloads like Q1 to Q3 with as many subscriptions as the paper has, and twice.
+"""Benchmark the planners that divide space at the paper's number of subscriptions and twice as many.
 
-The planners that divide by text are left to the benchmark `planners`, where they are several times slower.
+The planners that divide by text are only in the benchmark `planners`, where they are several times slower.
 """
 
 import tempfile
@@ -20,7 +20,7 @@ WANTED = {"q1": 0.98, "q2": 0.98, "q3": 1.3}
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Figures of each planner on each workload (`q1_5m`: of 5,000,000), and hybrid's throughput over the best other."""
+    """Measure each planner on each workload (`q1_5m`: 5,000,000), and hybrid's throughput over the best other."""
     sizes, objects = SIZES[scale]
     figures: dict[str, Any] = {"objects": objects, "workers": WORKERS}
     targets = {}

@@ -1,4 +1,4 @@
-"""Making plans: seconds and memory of each planner on a sample, and of the hybrid's two steps over many nodes."""
+"""Benchmark the making of plans: seconds and memory of each planner, and the two steps of the hybrid planner."""
 
 import time
 from collections.abc import Callable
@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from pststream import names
 from pststream.benchmarks.scenarios.balance import sample_of
 from pststream.benchmarks.support.targets import at_most
 from pststream.cost.load_model import CostModel, LoadRates
 from pststream.generator.paper_subscriptions import QueryStyle
 from pststream.kernels.planning.shares import share_parts
 from pststream.partitioning.rectangle_cuts import Rectangle
-from pststream.partitioning.registry import PLANNERS, make_plan
+from pststream.partitioning.registry import make_plan
 from pststream.partitioning.tree_nodes import LeafNode, merge
 from pststream.progress import Progress
 from pststream.settings import Settings
@@ -27,30 +28,30 @@ WORKERS = 8
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Seconds of each planner, this process's greatest memory, and seconds of the dynamic programme and the merge."""
+    """Measure the seconds of each planner, the peak memory, and the seconds of the dynamic programme and the merge."""
     objects, subscriptions, nodes = SIZES[scale]
     sample, cost = sample_of(objects, subscriptions, seed, STYLE), CostModel.of(settings)
     figures: dict[str, float] = {"objects": objects, "subscriptions": subscriptions, "nodes": nodes}
     warm = sample_of(1_000, 1_000, seed, STYLE)
-    _forget_peak()
-    for name in PLANNERS:
+    _reset_peak()
+    for name in names.PLANNERS:
         make_plan(name, warm, WORKERS, cost)
         figures[f"{name}_seconds"] = _seconds(partial(make_plan, name, sample, WORKERS, cost))
         progress(f"{name}: {figures[f'{name}_seconds']} s")
     figures["peak_memory_gb"] = _peak_gb()
     for count in (10, nodes):
         figures |= _steps(np.random.default_rng([seed, 7]), count)
-    progress(f"{nodes} nodes: shared in {figures['share_seconds']} s, merged in {figures['merge_seconds']} s")
+    progress(f"{nodes} nodes: parts shared in {figures['share_seconds']} s, merged in {figures['merge_seconds']} s")
     targets = {}
     if scale == "full":
-        targets = {f"{name}_seconds": at_most(figures[f"{name}_seconds"], 20.0) for name in PLANNERS}
+        targets = {f"{name}_seconds": at_most(figures[f"{name}_seconds"], 20.0) for name in names.PLANNERS}
         targets["peak_memory_gb"] = at_most(figures["peak_memory_gb"], 3.0)
         targets |= {step: at_most(figures[step], 1.0) for step in ("share_seconds", "merge_seconds")}
     return {"figures": figures, "floor": {}, "targets": targets}
 
 
 def _steps(rng: np.random.Generator, nodes: int) -> dict[str, float]:
-    """Seconds to share a fifth more parts out than there are nodes, at most three for each, and to merge the nodes."""
+    """Measure the seconds to share a fifth more parts than nodes, at most three per node, and to merge the nodes."""
     sums = np.sort(rng.lognormal(0.0, 1.0, (nodes, 3)), axis=1)[:, ::-1].ravel()
     made, rates = _nodes(rng, nodes), LoadRates(2e-12, 2e-6, 2e-6)
     return {
@@ -60,7 +61,7 @@ def _steps(rng: np.random.Generator, nodes: int) -> dict[str, float]:
 
 
 def _nodes(rng: np.random.Generator, count: int) -> list[LeafNode]:
-    """Nodes of wide spread."""
+    """Make nodes with widely spread loads."""
     objects, subscriptions = (rng.lognormal(4.0, 1.5, count).astype(np.int64) + 1 for _ in range(2))
     place = Rectangle(0, 0, 0, 0)
     figures = zip(objects.tolist(), subscriptions.tolist())
@@ -73,12 +74,12 @@ def _seconds(work: Callable[[], Any]) -> float:
     return round(time.perf_counter() - began, 3)
 
 
-def _forget_peak() -> None:
-    """Begin anew with the greatest resident memory that the kernel keeps of this process."""
+def _reset_peak() -> None:
+    """Reset the peak resident memory that the operating system records for this process."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
 def _peak_gb() -> float:
-    """Greatest resident memory of this process, the sample included."""
+    """Return the peak resident memory of this process, the sample included."""
     fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return round(int(fields["VmHWM"].split()[0]) / 1024**2, 2)

@@ -1,4 +1,4 @@
-"""Throughput by the number of workers (PS2Stream, figure 11): hybrid and the kd-tree, measured by the real job."""
+"""Benchmark throughput by the number of workers, for hybrid and the kd-tree (PS2Stream, figure 11)."""
 
 import tempfile
 from dataclasses import replace
@@ -18,7 +18,7 @@ PLANNERS = ("hybrid", "kd_tree")
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Objects a second of all workers together, and the greatest load over the mean, by planner and workers."""
+    """Measure objects/s of all workers together, and the greatest load over the mean, by planner and workers."""
     subscriptions, objects = SIZES[scale]
     figures: dict[str, Any] = {"subscriptions": subscriptions, "objects": objects, "workload": WORKLOAD}
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
@@ -28,9 +28,9 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         for workers in NUMBERS:
             progress(f"{workers} workers")
             chosen = replace(settings, workers=workers)
-            for found in compare(bench.home, chosen, PLANNERS, rounds=ROUNDS[scale], progress=progress)["plans"]:
-                name = f"{found['planner']}_{workers}_workers"
-                figures[f"{name}_throughput"] = found["throughput"]
-                seconds = np.array(found["worker_seconds"])
+            for plan in compare(bench.home, chosen, PLANNERS, rounds=ROUNDS[scale], progress=progress)["plans"]:
+                name = f"{plan['planner']}_{workers}_workers"
+                figures[f"{name}_throughput"] = plan["throughput"]
+                seconds = np.array(plan["worker_seconds"])
                 figures[f"{name}_max_over_mean"] = round(float(seconds.max() / seconds.mean()), 3)
     return {"figures": figures, "floor": {}, "targets": {}}

@@ -1,4 +1,4 @@
-"""Hundreds of small batches with upkeep in between: whether time, files, memory and logs stay flat."""
+"""Benchmark hundreds of small batches with upkeep: check that time, files, memory and logs stay flat."""
 
 import tempfile
 import time
@@ -29,20 +29,20 @@ SIZES = {"small": (5_000, 20), "full": (200_000, 500)}
 
 OBJECTS, INSERTIONS, DELETIONS = 2_000, 400, 400
 LATENESS_SECONDS = 30
-"""Objects are a millisecond apart, so what ended so long ago is dropped after 15 batches."""
+"""Objects are a millisecond apart, so subscriptions that ended this long ago are dropped after 15 batches."""
 
 PARTS = 10
-"""The run in parts, each ended by upkeep."""
+"""Number of parts of the run, each followed by upkeep."""
 
 FLAT = 1.2
-"""What the last fifth of the run may be over the fifth in its middle."""
+"""Greatest allowed ratio of the last fifth of the run to the middle fifth."""
 
-LOGS_KEPT = "interval 1 minutes"
-"""Entries of Delta's logs, which a home keeps for an hour or a day: longer than the run."""
+LOG_RETENTION = "interval 1 minutes"
+"""Retention of Delta's logs; the default of an hour or a day is longer than the run."""
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Of the middle fifth and of the last: seconds a batch, and at their ends memory, files and bytes."""
+    """Measure seconds per batch, memory, files and bytes in the middle fifth and in the last fifth of the run."""
     subscriptions, batches = SIZES[scale]
     chosen = replace(settings, lateness_seconds=LATENESS_SECONDS, retention_days=0)
     style = QueryStyle(frequent_share=0.3)
@@ -51,7 +51,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         bench = BenchHome(f"{folder}/home", seed, progress)
         chosen = replace(chosen, cache_dir=f"{folder}/cache")
         for name in TABLES:
-            open_table(bench.home.table(name)).alter.set_table_properties({LOG_KEPT: LOGS_KEPT})
+            open_table(bench.home.table(name)).alter.set_table_properties({LOG_KEPT: LOG_RETENTION})
         bench.add_subscriptions(subscriptions, style)
         bench.add_objects(OBJECTS)
         match(bench.home, chosen)
@@ -65,7 +65,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             began = time.perf_counter()
             maintain(bench.home, chosen)
             parts.append(_sizes(bench.home) | {"upkeep_seconds": time.perf_counter() - began} | resident_mb())
-            progress(f"part {part + 1} of {PARTS}: {_median(seconds[-(batches // PARTS) :]):.2f} s a batch")
+            progress(f"part {part + 1} of {PARTS}: {_median(seconds[-(batches // PARTS) :]):.2f} s per batch")
     figures: dict[str, Any] = {"subscriptions": subscriptions, "batches": batches}
     targets = {}
     middle, last = slice(PARTS * 2 // 5, PARTS * 3 // 5), slice(PARTS * 4 // 5, PARTS)
@@ -82,7 +82,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
 
 
 def _sizes(home: Home) -> dict[str, float]:
-    """Files of the index and of the ledgers, files on disk that no table names, bytes of Delta's logs."""
+    """Count the files of the index and of the ledgers, unreferenced files on disk, and the bytes of Delta's logs."""
     tables = list(Path(home.path, "tables").iterdir())
     named = sum(len(data_files(home, table.name)) for table in tables)
     stored = sum(1 for table in tables for file in table.rglob("*.parquet") if "_delta_log" not in file.parts)

@@ -1,4 +1,4 @@
-"""Small batches in a warm session: objects, insertions and deletions against many subscriptions."""
+"""Benchmark small batches of objects, insertions and deletions in a warm session."""
 
 import statistics
 import tempfile
@@ -19,7 +19,7 @@ OBJECTS, INSERTIONS, DELETIONS = 10_000, 1_000, 1_000
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Seconds a batch, and whether they stay flat; files are merged when a worker has too many."""
+    """Measure the seconds per batch, and whether they stay flat; `match` compacts files when a worker has too many."""
     subscriptions, batches = SIZES[scale]
     style = QueryStyle(frequent_share=0.12)
     seconds: list[float] = []

@@ -1,7 +1,7 @@
-"""A small batch, and what looks at a home, in a new home and in one whose ledgers hold a year of batches a minute.
+"""Benchmark a small batch and the status pages of a home whose ledgers hold a year of batches, one per minute.
 
-The year is written into the ledgers alone: that its objects, requests and matches are many files, as long as nobody
-joins them, and that ingest compares ids with stored ones, is not measured.
+Only the ledgers hold the year: the cost of many uncompacted files of objects, requests and matches, and of comparing
+ids with stored ones during ingestion, is not measured.
 """
 
 import json
@@ -25,24 +25,24 @@ from pststream.reports.commands.status import status
 from pststream.reports.pages.overview_data import read_overview
 from pststream.settings import Settings
 from pststream.state import ledger_tables
-from pststream.state.deliveries import progress_of
+from pststream.state.deliveries import read_progress
 from pststream.state.ledger import Ledger
 from pststream.state.tables import TABLES
 
 SIZES = {"small": (5_000, 1_000), "full": (200_000, 525_600)}
-"""Subscriptions, and batches that were: each took one file of objects."""
+"""Subscriptions, and past batches, each of one file of objects."""
 
 OBJECTS, INSERTIONS = 2_000, 400
 BATCHES = 9
 CHUNK = 20_000
 SINK = "year"
-SLOWER = 1.2
-LOOK_SECONDS = 2.0
-"""What a batch may take of that in a young home, and what the page's reading of the home may take."""
+MAX_SLOWDOWN = 1.2
+PAGE_SECONDS = 2.0
+"""Greatest allowed ratio of a batch to one in a young home, and greatest seconds of the page's reads."""
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Median seconds of a batch, of the ledger's reading and of what looks at the home, in both homes."""
+    """Measure the median seconds of a batch, of reading the ledger and of the status reports, in both homes."""
     subscriptions, batches = SIZES[scale]
     figures: dict[str, Any] = {"subscriptions": subscriptions, "batches": batches}
     for age, past in (("young", 0), ("old", batches)):
@@ -52,11 +52,11 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             chosen = replace(settings, cache_dir=f"{folder}/cache")
             bench.add_subscriptions(subscriptions, QueryStyle(frequent_share=0.3))
             figures |= {f"{age}_{name}": round(value, 4) for name, value in _measured(bench, chosen).items()}
-        progress(f"{age}: {figures[f'{age}_batch_seconds']:.2f} s a batch")
+        progress(f"{age}: {figures[f'{age}_batch_seconds']:.2f} s per batch")
     figures["batch_old_over_young"] = round(figures["old_batch_seconds"] / figures["young_batch_seconds"], 3)
     targets = {
-        "batch_old_over_young": at_most(figures["batch_old_over_young"], SLOWER),
-        "old_page_seconds": at_most(figures["old_page_seconds"], LOOK_SECONDS),
+        "batch_old_over_young": at_most(figures["batch_old_over_young"], MAX_SLOWDOWN),
+        "old_page_seconds": at_most(figures["old_page_seconds"], PAGE_SECONDS),
     }
     return {"figures": figures, "floor": {}, "targets": targets if scale == "full" else {}}
 
@@ -71,14 +71,16 @@ def _measured(bench: BenchHome, settings: Settings) -> dict[str, float]:
             bench.add_subscriptions(INSERTIONS, QueryStyle(frequent_share=0.3))
         bench.add_objects(OBJECTS)
         seconds.append(_seconds(batch))
-    looks: dict[str, Callable[[], Any]] = {
+    reads: dict[str, Callable[[], Any]] = {
         "ledger": lambda: Ledger(bench.home),
-        "sink": lambda: progress_of(bench.home, SINK),
+        "sink": lambda: read_progress(bench.home, SINK),
         "page": lambda: read_overview(bench.home.path),
         "status": lambda: status(bench.home),
     }
-    told = {f"{name}_seconds": float(np.median([_seconds(look) for _ in range(3)])) for name, look in looks.items()}
-    return {"batch_seconds": float(np.median(seconds[1:]))} | told
+    durations = {
+        f"{name}_seconds": float(np.median([_seconds(read) for _ in range(3)])) for name, read in reads.items()
+    }
+    return {"batch_seconds": float(np.median(seconds[1:]))} | durations
 
 
 def _seconds(work: Callable[[], Any]) -> float:
@@ -88,7 +90,7 @@ def _seconds(work: Callable[[], Any]) -> float:
 
 
 def _write_past(bench: BenchHome, batches: int, progress: Progress) -> None:
-    """The ledgers of so many batches, a minute each, as if they had been joined by `maintain`."""
+    """Write the ledgers of past batches, one per minute, compacted as by `maintain`."""
     workers = Settings().workers
     for first in range(1, batches + 1, CHUNK):
         number = np.arange(first, min(first + CHUNK, batches + 1))
@@ -135,13 +137,13 @@ def _unit_loads(number: np.ndarray, workers: int) -> dict[str, Any]:
 
 def _deliveries(number: np.ndarray, at: np.ndarray) -> dict[str, Any]:
     return {
-        "sink": SINK, "batch_id": number, "told": OBJECTS, "complete": True, "limit": 0, "limit_seconds": 1,
+        "sink": SINK, "batch_id": number, "position": OBJECTS, "complete": True, "limit": 0, "limit_seconds": 1,
         "state": "ok", "delivered": OBJECTS, "refused": 0, "failures": 0, "at": at,
     }  # fmt: skip
 
 
 def _table(name: str, columns: dict[str, Any]) -> pa.Table:
-    """Rows of a table: values of each row, or one for all; columns that are not given are null."""
+    """Build rows of a table from one array or one constant per column; missing columns are null."""
     rows = max(len(value) for value in columns.values() if isinstance(value, np.ndarray))
     schema = TABLES[name].schema
 

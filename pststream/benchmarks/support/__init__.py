@@ -1,1 +1,1 @@
-"""What benchmarks share: homes, arrays, memory figures, baseline jobs, targets."""
+"""Shared code of the benchmarks: homes, arrays, memory figures, baseline jobs, targets."""

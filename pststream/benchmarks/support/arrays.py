@@ -1,4 +1,4 @@
-"""Synthetic workloads as the kernels and the tables take them."""
+"""Convert synthetic workloads to the arrays and tables that the kernels take."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from pststream.names import NEVER_US
 
 @dataclass(frozen=True)
 class Frequencies:
-    """How many of the objects have each term; unknown terms have none."""
+    """Number of objects with each term; 0 for unknown terms."""
 
     ids: np.ndarray
     counts: np.ndarray
@@ -24,13 +24,13 @@ class Frequencies:
 
 
 def frequencies(objects: SyntheticObjects) -> Frequencies:
-    """Term frequencies in the objects, ranked as a plan's vocabulary ranks them."""
+    """Count the objects with each term, ranked as in a plan's vocabulary."""
     ids, counts = np.unique(term_ids(objects.terms), return_counts=True)
     return Frequencies(ids, counts)
 
 
 def object_batch(objects: SyntheticObjects) -> ObjectBatch:
-    """All of the objects, probed in full."""
+    """Return all objects as one batch, each probed with all its terms."""
     terms = term_ids(objects.terms)
     count = len(objects.lon)
     return sort_objects(
@@ -39,7 +39,7 @@ def object_batch(objects: SyntheticObjects) -> ObjectBatch:
 
 
 def clause_lists(subscriptions: SyntheticSubscriptions) -> pa.ListArray:
-    """Clauses of each subscription: list<list<int64>>."""
+    """Return the clauses of each subscription: list<list<int64>>."""
     inner = pa.ListArray.from_arrays(
         pa.array(subscriptions.term_offsets.astype(np.int32)), pa.array(term_ids(subscriptions.terms))
     )
@@ -47,7 +47,7 @@ def clause_lists(subscriptions: SyntheticSubscriptions) -> pa.ListArray:
 
 
 def index_table(subscriptions: SyntheticSubscriptions, clauses: pa.ListArray) -> pa.Table:
-    """Rows of `worker_index` of subscriptions that are always valid, as one worker would hold them."""
+    """Return the rows of `worker_index` of one worker for subscriptions that are always valid."""
     count = len(subscriptions.boxes)
     sides = {side: subscriptions.boxes[:, place] for place, side in enumerate(("west", "south", "east", "north"))}
     return pa.table(

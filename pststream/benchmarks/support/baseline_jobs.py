@@ -1,7 +1,7 @@
-"""The floors of a micro-batch, for benchmarks to compare with: the same job without the kernel.
+"""Run the baseline jobs of a micro-batch: the same job without the matching kernel.
 
-`run_floor` is our own job: routed, shuffled and written by tasks. `run_spark_floor` is the job that one would write
-with Spark's Delta reader, one shuffle, an Arrow function and Spark's Delta writer.
+`run_baseline` is our own job: routed, shuffled and written by tasks. `run_spark_baseline` is the job that a user would
+write with Spark's Delta reader, one shuffle, an Arrow function and Spark's Delta writer.
 """
 
 from collections.abc import Iterator
@@ -12,34 +12,36 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
-from pststream.pipeline.batch.match_tasks import COUNTED, MATCHES, NEW, Scan, match_rows, route
+from pststream.pipeline.batch.match_task import MATCHES, match_rows
+from pststream.pipeline.batch.route_task import NEW_OBJECTS, ROUTE_COUNTS, ObjectScan, route_objects
 from pststream.pipeline.engine.arrow_columns import lists
-from pststream.pipeline.engine.spark_session import get_context, get_session
-from pststream.pipeline.engine.spark_tasks import run_shuffled
-from pststream.pipeline.engine.task_context import Work, work_of
+from pststream.pipeline.engine.contract import ReceivedRows
+from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.engine.spark_session import get_session
+from pststream.pipeline.engine.task_context import TaskContext, make_task_context
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.plans import current_version
-from pststream.state.slices import Range, tasks_of
+from pststream.state.slices import KeyRange, tasks_of
 
 
-def run_floor(home: Home, settings: Settings, after: int, to: int, pairs: int, out: str) -> int:
-    """Route the objects with keys in (after, to], and write `pairs` made-up keys for each below `out`; rows written."""
+def run_baseline(home: Home, settings: Settings, after: int, to: int, pairs: int, out: str) -> int:
+    """Route the objects with keys in (after, to], write `pairs` made-up keys for each below `out`; return the rows."""
     version = current_version(home)
-    work = replace(work_of(home, settings, version), files=tuple(index_files(home, version)))
-    rows = Range("object_key", after, to)
-    held = rows.files(data_files(home, names.OBJECTS))
-    scans = [Scan(slices, rows, NEW) for slices in tasks_of(located(home, names.OBJECTS, held))]
-    made_up = partial(_made_up, work, pairs, out)
-    written = run_shuffled(get_context(settings), scans, partial(route, work, -1), work.workers, made_up)
+    work = replace(make_task_context(home, settings, version), files=tuple(index_files(home, version)))
+    rows = KeyRange("object_key", after, to)
+    files = rows.files(data_files(home, names.OBJECTS))
+    scans = [ObjectScan(slices, rows, NEW_OBJECTS) for slices in tasks_of(located(home, names.OBJECTS, files))]
+    write = partial(_write_made_up, work, pairs, out)
+    written = get_engine(settings).run_shuffled(scans, partial(route_objects, work, -1), work.workers, write)
     return sum(file.rows for file in written if file)
 
 
-def run_spark_floor(home: Home, settings: Settings, after: int, to: int, pairs: int, out: str) -> None:
-    """As `run_floor`, by Spark's own means: every object goes to one of as many partitions by its key."""
-    spark, work = get_session(settings), work_of(home, settings, current_version(home))
+def run_spark_baseline(home: Home, settings: Settings, after: int, to: int, pairs: int, out: str) -> None:
+    """Do the same with Spark's own reader, shuffle and writer: every object goes to one partition by its key."""
+    spark, work = get_session(settings), make_task_context(home, settings, current_version(home))
     objects = (
         spark.read.format("delta").load(home.table(names.OBJECTS)).where(f"object_key > {after} AND object_key <= {to}")
     )
@@ -49,7 +51,7 @@ def run_spark_floor(home: Home, settings: Settings, after: int, to: int, pairs: 
     sent.mapInArrow(partial(_made_up_rows, work, pairs), schema).write.format("delta").mode("overwrite").save(out)
 
 
-def _made_up_rows(work: Work, pairs: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _made_up_rows(work: TaskContext, pairs: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     rng = np.random.default_rng(1)
     for rows in batches:
         yield match_rows(rows, _keys(rng, rows.num_rows, pairs), work, 0)
@@ -60,12 +62,10 @@ def _keys(rng: np.random.Generator, rows: int, pairs: int) -> pa.ListArray:
     return lists(offsets, rng.integers(0, 2**40, rows * pairs))
 
 
-def _made_up(
-    work: Work, pairs: int, out: str, worker: int, parcels: Iterator[tuple[int, pa.RecordBatch]]
-) -> DataFile | None:
+def _write_made_up(work: TaskContext, pairs: int, out: str, worker: int, received: ReceivedRows) -> DataFile | None:
     rng = np.random.default_rng(1)
     writer = FileWriter(out, MATCHES)
-    for tag, rows in parcels:
-        if tag != COUNTED:
+    for tag, rows in received:
+        if tag != ROUTE_COUNTS:
             writer.write(match_rows(rows, _keys(rng, rows.num_rows, pairs), work, worker))
     return writer.close()

@@ -1,4 +1,4 @@
-"""Homes filled with synthetic logs, written straight into the tables as ingest would leave them."""
+"""Fill homes with synthetic logs, written straight into the tables as ingestion would leave them."""
 
 import datetime as dt
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ class BenchHome:
         self.live = np.empty(0, np.int64)
 
     def add_subscriptions(self, count: int, style: QueryStyle, delete: int = 0, interval: int = 0) -> None:
-        """Files of insertions, and of deletions of the oldest live ones after them; Q3 in an interval of its drift."""
+        """Append files of insertions, then of deletions of the oldest live ones; `interval` is that of Q3's drift."""
         done = 0
         while done < count:
             size = min(CHUNK, count - done)
@@ -54,14 +54,14 @@ class BenchHome:
             self.progress(f"{done} of {count} subscriptions in the log")
 
     def add_objects(self, count: int) -> tuple[int, int]:
-        """A file of objects; returns the key range (after, to]."""
+        """Append a file of objects; return its key range (after, to]."""
         seq = Ledger(self.home).next_file_seq
         starts = range(0, count, CHUNK)
         drawn = (synthetic_objects(min(CHUNK, count - at), self.seed * 1000 + seq + at) for at in starts)
         return self.add_drawn_objects(drawn)
 
     def add_drawn_objects(self, parts: Iterable[SyntheticObjects]) -> tuple[int, int]:
-        """The parts as one file of objects; returns the key range (after, to]."""
+        """Append the parts as one file of objects; return its key range (after, to]."""
         seq, count = Ledger(self.home).next_file_seq, 0
         for drawn in parts:
             self._append(names.OBJECTS, self._object_rows(drawn, seq, count))
@@ -72,7 +72,7 @@ class BenchHome:
         return key(seq, 0), key(seq, count)
 
     def add_drawn_subscriptions(self, drawn: SyntheticSubscriptions, delete: int = 0) -> None:
-        """A file of insertions, and of deletions of the oldest live ones after them."""
+        """Append a file of insertions, followed by deletions of the oldest live ones."""
         seq, count = Ledger(self.home).next_file_seq, len(drawn.boxes)
         numbers = key(seq, 0) + np.arange(1, count + 1)
         lists = {
@@ -145,7 +145,7 @@ class BenchHome:
 
 
 def _complete(rows: pa.Table, name: str) -> pa.Table:
-    """The rows with the table's other columns, null."""
+    """Add the table's other columns as nulls."""
     schema = TABLES[name].schema
     columns = [
         rows.column(field.name).cast(field.type)

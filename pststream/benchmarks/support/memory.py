@@ -1,4 +1,4 @@
-"""Memory of this process's children: the driver's JVM and the Python workers, at their peak and now."""
+"""Measure the memory of the driver, its JVM and the Python workers, now and at the peak."""
 
 import os
 import threading
@@ -9,11 +9,11 @@ SECONDS = 0.2
 
 
 class MemoryWatch:
-    """Looks at the children every SECONDS while it is entered; `peaks` tells the greatest of any one of a kind.
+    """Sample the memory of child processes every SECONDS; `peaks` has the greatest value of a process of each kind.
 
     jvm_peak_mb                   resident
-    python_worker_peak_mb         resident without mapped files: what the worker holds for itself
-    python_worker_mapped_peak_mb  with them; the node's page cache, shared by all workers and given back when asked for
+    python_worker_peak_mb         resident without mapped files: the worker's own memory
+    python_worker_mapped_peak_mb  with mapped files; these are page cache, shared by all workers and freed on demand
     """
 
     def __init__(self) -> None:
@@ -36,9 +36,9 @@ class MemoryWatch:
             known = _processes()
             for pid, fields in known.items():
                 if _descends(pid, os.getpid(), known):
-                    self._note(fields)
+                    self._record(fields)
 
-    def _note(self, fields: dict[str, str]) -> None:
+    def _record(self, fields: dict[str, str]) -> None:
         if fields["Name"] == "java":
             self._raise("jvm_peak_mb", fields, "VmRSS")
         else:
@@ -50,13 +50,13 @@ class MemoryWatch:
 
 
 def resident_mb() -> dict[str, float]:
-    """What this process, the driver's JVM and the Python workers together hold for themselves now: MB."""
+    """Measure the private memory of this process, of the driver's JVM and of the Python workers together, in MB."""
     known = _processes()
     kinds = {"driver_mb": [known[os.getpid()]], "jvm_mb": [], "workers_mb": []}
     for pid, fields in known.items():
         if _descends(pid, os.getpid(), known):
             kinds["jvm_mb" if fields["Name"] == "java" else "workers_mb"].append(fields)
-    return {kind: round(sum(_mb(fields, "RssAnon") for fields in held), 1) for kind, held in kinds.items()}
+    return {kind: round(sum(_mb(fields, "RssAnon") for fields in of), 1) for kind, of in kinds.items()}
 
 
 def _mb(fields: dict[str, str], field: str) -> float:
@@ -64,14 +64,14 @@ def _mb(fields: dict[str, str], field: str) -> float:
 
 
 def _processes() -> dict[int, dict[str, str]]:
-    found = {}
+    processes = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
-                found[int(entry)] = _status(int(entry))
-            except OSError:
+                processes[int(entry)] = _status(int(entry))
+            except OSError:  # it ended in the meantime
                 continue
-    return found
+    return processes
 
 
 def _status(pid: int) -> dict[str, str]:

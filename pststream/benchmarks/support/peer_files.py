@@ -1,10 +1,10 @@
-"""What the peers read: one workload as Parquet and as text, so that all of them start from the same numbers.
+"""Write one workload as the Parquet and text files that the peers read.
 
     objects.parquet        id int64 from 0, lon, lat float64, terms list<int64>
     subscriptions.parquet  key int64 from 0, west, south, east, north float64, rarest int64, terms list<int64>
 
-and the same columns as tab-separated text (`objects.tsv`, `subscriptions.tsv`), lists as {1,2}. A subscription asks for
-all of its terms; `rarest` is the one that the fewest objects have.
+The same columns are written as tab-separated text (`objects.tsv`, `subscriptions.tsv`), lists as {1,2}. A subscription
+requires all of its terms; `rarest` is the one that the fewest objects have.
 """
 
 from pathlib import Path
@@ -61,7 +61,7 @@ def _rarest(ids: np.ndarray, offsets: np.ndarray, frequency: np.ndarray) -> np.n
 
 
 def _as_text(rows: pa.Table) -> pa.Table:
-    """Numbers as the shortest text that reads back as the same number, lists as {1,2}."""
+    """Convert numbers to the shortest text that parses to the same number, lists to {1,2}."""
     terms = rows.column("terms").combine_chunks()
     words = pa.ListArray.from_arrays(terms.offsets, terms.values.cast(pa.string()))
     joined = pc.binary_join_element_wise("{", pc.binary_join(words, ","), "}", "")

@@ -1,13 +1,13 @@
-"""Targets beside figures."""
+"""Compare figures with targets."""
 
 from typing import Any
 
 
 def at_least(figure: float, target: float) -> dict[str, Any]:
-    """A target that a figure should reach."""
+    """Return a target that the figure should reach."""
     return {"target": target, "met": bool(figure >= target)}
 
 
 def at_most(figure: float, target: float) -> dict[str, Any]:
-    """A target that a figure should not pass."""
+    """Return a target that the figure should not exceed."""
     return {"target": target, "met": bool(figure <= target)}

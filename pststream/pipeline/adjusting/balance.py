@@ -1,8 +1,7 @@
-"""Load adjustment as commands: look at the measured balance, decide, show, apply; and take back (PS2Stream section V).
+"""Adjust the loads of the workers: decide, propose, apply or undo one adjustment (PS2Stream section V).
 
-An adjustment makes a new plan version that is served from the index of the one before
-(pipeline/adjusting/migrate.py). Its rows
-in `migrations` and `plan_units` are written first; the row in `plans` switches.
+An adjustment makes a new plan version that is served from the index of the version before (migrate.py). Its rows in
+`migrations` and `plan_units` are written first; the row in `plans` switches.
 """
 
 import json
@@ -13,9 +12,10 @@ from typing import Any
 from pststream import names
 from pststream.balancing.local_adjustment import Adjustment
 from pststream.errors import RetryableError, UsageError
-from pststream.pipeline.adjusting.decide import DECIDERS
+from pststream.pipeline.adjusting.active_plans import retiring_after
+from pststream.pipeline.adjusting.decide_adjustment import DECIDERS
 from pststream.pipeline.adjusting.migrate import migrate
-from pststream.pipeline.adjusting.proposal import (
+from pststream.pipeline.adjusting.proposal_file import (
     Decision,
     Proposal,
     digest_of,
@@ -23,8 +23,7 @@ from pststream.pipeline.adjusting.proposal import (
     same_plan,
     write_proposal,
 )
-from pststream.pipeline.adjusting.two_plans import next_step
-from pststream.pipeline.engine.task_context import work_of
+from pststream.pipeline.engine.task_context import make_task_context
 from pststream.progress import Progress, no_progress
 from pststream.reports.pages.adjustment_page import write_adjustment
 from pststream.settings import Settings
@@ -55,17 +54,19 @@ def balance(
     page: Path | None = None,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Adjust the plan: `local` moves cells; `global` makes a new partitioning for the subscriptions to come, and once
-    few are left under the old one retires that; `retire` does so at once; `undo` takes the last adjustment back.
+    """Adjust the plan in force.
 
-    proposal  a dry run writes here what it would do; without a dry run that is done, and nothing is decided anew
-    page      HTML on what moves, written if something does
+    kind      `local` moves raster cells between workers; `global` makes a new partitioning for the subscriptions to
+              come, and retires the old one once few are left under it; `retire` does that at once; `undo` reverts the
+              last adjustment
+    proposal  a dry run writes its decision to this file; without a dry run the decision is read from it
+    page      an HTML page on the moves is written here, if there are any
 
     Returns {"kind", "dry_run", "plan_version_before", "plan_version_after", "retiring_version", "reason",
     "measured_imbalance", "moved_subscriptions", "moved_bytes", "load_before", "load_after" (seconds, of each worker),
     "expected_gain", "moves": [{"origin", "target", "cells", "terms", "reason"}], "seconds"}. A dry run returns the same
-    and changes nothing. Without a violated balance, or without a move that helps, nothing is changed either:
-    `plan_version_after` is then that before, and `reason` says why.
+    and changes nothing. If the balance is not violated, or no move helps, nothing is changed either:
+    `plan_version_after` then equals `plan_version_before`, and `reason` says why.
     """
     home.check()
     began = time.perf_counter()
@@ -74,71 +75,75 @@ def balance(
         if version == 0:
             raise UsageError("there is no plan yet", "run: pststream match, which makes the first one")
         if Ledger(home).unfinished_batch() is not None:
-            raise RetryableError("a batch was left unfinished", f"run: pststream match, then balance {kind} again")
+            raise RetryableError("a batch is unfinished", f"run: pststream match, then balance {kind} again")
         if proposal is None or dry_run:
             decision = DECIDERS[kind](home, settings, version, method, progress)
-            document = _carry_out(home, settings, version, kind, decision, dry_run)
+            document = _apply(home, settings, version, kind, decision, dry_run)
         else:
-            kept = read_proposal(proposal)
-            decision = kept.decision
-            document = _carry_out_proposal(home, settings, version, kind, kept)
+            proposed = read_proposal(proposal)
+            decision = proposed.decision
+            document = _apply_proposal(home, settings, version, kind, proposed)
         document |= {"kind": kind, "dry_run": dry_run}
         if proposal is not None and dry_run:
             write_proposal(proposal, Proposal(kind, version, digest_of(load_plan(home, version)), decision))
         if page is not None and decision.adjustment is not None:
-            before = load_plan(home, _changed(home, document))
+            before = load_plan(home, _plan_that_changes(home, document))
             write_adjustment(page, home.path, document, before, decision.adjustment.plan)
     return {**document, "seconds": round(time.perf_counter() - began, 3)}
 
 
-def _changed(home: Home, document: dict[str, Any]) -> int:
-    """The plan whose subscriptions move: of two active ones that which is retired."""
+def _plan_that_changes(home: Home, document: dict[str, Any]) -> int:
+    """Return the version of the plan whose subscriptions move: of two active plans the retiring one."""
     row = plan_row(home, document["plan_version_before"])
-    retired = row["retiring_version"] if document["kind"] in ("global", "retire") else None
-    return int(row["plan_version"] if retired is None else retired)
+    retiring = row["retiring_version"] if document["kind"] in ("global", "retire") else None
+    return int(row["plan_version"] if retiring is None else retiring)
 
 
-def _carry_out(
+def _apply(
     home: Home, settings: Settings, version: int, kind: str, decision: Decision, dry_run: bool
 ) -> dict[str, Any]:
-    found = decision.adjustment
-    if found is None:
-        return _told(decision, version, 0, 0, retiring_plan(plan_row(home, version)))
-    work = work_of(home, settings, version)
-    named = {move.origin for move in found.moves}
-    origins = set(range(work.workers)) if -1 in named else named
-    step, retiring = next_step(home, version, kind)
-    rows, size = migrate(home, settings, work, found.plan, origins, retiring.to if retiring else -1, dry_run)
+    """Migrate the subscriptions and switch to the new plan, or in a dry run count; return the document of `balance`."""
+    adjustment = decision.adjustment
+    if adjustment is None:
+        return _document(decision, version, 0, 0, retiring_plan(plan_row(home, version)))
+    context = make_task_context(home, settings, version)
+    named = {move.origin for move in adjustment.moves}
+    origins = set(range(context.workers)) if -1 in named else named
+    logged_kind, retiring = retiring_after(home, version, kind)
+    after_key = retiring.to if retiring else -1
+    rows, size = migrate(home, settings, context, adjustment.plan, origins, after_key, dry_run)
     crash_point("balance.indexed")
-    told = _told(decision, version, rows, size, retiring)
+    document = _document(decision, version, rows, size, retiring)
     if not dry_run:
-        _save(home, version, step, retiring, found, told)
-    return told
+        _save(home, version, logged_kind, retiring, adjustment, document)
+    return document
 
 
-def _carry_out_proposal(home: Home, settings: Settings, version: int, kind: str, proposal: Proposal) -> dict[str, Any]:
-    """Do what was proposed; if it has been done already and nothing since, say so again."""
+def _apply_proposal(home: Home, settings: Settings, version: int, kind: str, proposal: Proposal) -> dict[str, Any]:
+    """Apply a proposal; if it is applied already and nothing has changed since, return its document again."""
     if proposal.kind != kind:
         raise UsageError(f"the proposal is of kind {proposal.kind}", f"run: pststream balance {proposal.kind}")
-    before, found = proposal.plan_version, proposal.decision.adjustment
+    before, adjustment = proposal.plan_version, proposal.decision.adjustment
     if before == version and proposal.digest == digest_of(load_plan(home, version)):
-        return _carry_out(home, settings, version, kind, proposal.decision, dry_run=False)
+        return _apply(home, settings, version, kind, proposal.decision, dry_run=False)
     rows = ledger_tables.read(home, names.MIGRATIONS, filters=[("plan_version", "=", version)]).to_pylist()
-    if found and rows and before == version - 1 and same_plan(load_plan(home, version), found.plan):
+    if adjustment and rows and before == version - 1 and same_plan(load_plan(home, version), adjustment.plan):
         retiring = retiring_plan(plan_row(home, version))
-        return _told(proposal.decision, before, rows[0]["subscriptions"], rows[0]["bytes"], retiring)
+        return _document(proposal.decision, before, rows[0]["subscriptions"], rows[0]["bytes"], retiring)
     other = f"the proposal changes plan {before}, and plan {version} is in force"
     raise UsageError(
         "the proposal changes a plan of another home" if before == version else other,
-        f"make it anew: pststream balance {kind} --dry-run --proposal FILE",
+        f"make a new one: pststream balance {kind} --dry-run --proposal FILE",
     )
 
 
-def _told(decision: Decision, version: int, rows: int, size: int, retiring: Retiring | None) -> dict[str, Any]:
-    """What a command says of a decision on plan `version`, and of the rows that move, about `size` bytes; retiring: the
-    plan that goes on serving older subscriptions.
+def _document(decision: Decision, version: int, rows: int, size: int, retiring: Retiring | None) -> dict[str, Any]:
+    """Return the document of `balance` for a decision on plan `version`.
+
+    rows, size  pieces that move, and about how many bytes these have
+    retiring    the plan that goes on serving older subscriptions
     """
-    told: dict[str, Any] = {
+    unchanged: dict[str, Any] = {
         "plan_version_before": version,
         "plan_version_after": version,
         "retiring_version": retiring.plan_version if retiring else None,
@@ -150,47 +155,49 @@ def _told(decision: Decision, version: int, rows: int, size: int, retiring: Reti
         "load_after": [],
         "moves": [],
     }
-    found = decision.adjustment
-    if found is None:
-        return told
-    return told | {
+    adjustment = decision.adjustment
+    if adjustment is None:
+        return unchanged
+    before, after = adjustment.before, adjustment.after
+    return unchanged | {
         "plan_version_after": version + 1,
-        "load_before": found.before.load.tolist(),
-        "load_after": found.after.load.tolist(),
-        "expected_gain": round(1 - found.after.max / found.before.max, 4) if found.before.max else 0.0,
+        "load_before": before.load.tolist(),
+        "load_after": after.load.tolist(),
+        "expected_gain": round(1 - after.max / before.max, 4) if before.max else 0.0,
         "moves": [
             {"origin": m.origin, "target": m.target, "cells": len(m.cells), "reason": reason,
              "terms": None if m.terms is None else len(m.terms)}
-            for m, reason in zip(found.moves, found.reasons)
+            for m, reason in zip(adjustment.moves, adjustment.reasons)
         ],
     }  # fmt: skip
 
 
 def _save(
-    home: Home, version: int, kind: str, retiring: Retiring | None, found: Adjustment, told: dict[str, Any]
+    home: Home, version: int, kind: str, retiring: Retiring | None, adjustment: Adjustment, document: dict[str, Any]
 ) -> None:
-    """Units and migration of the new plan, then its row: from there on it is in force."""
-    new, loads = version + 1, found.after
+    """Write the units and the migration of the new plan, then its row in `plans`, which puts it in force."""
+    new, loads = version + 1, adjustment.after
     for name in (names.PLAN_UNITS, names.MIGRATIONS):
         ledger_tables.delete(home, name, f"plan_version >= {new}")
     columns = {"load": loads.unit_load, "objects": loads.unit_objects, "subscriptions": loads.unit_subscriptions}
-    save_units(home, new, found.plan, columns)
-    ledger_tables.append(home, names.MIGRATIONS, _rows(version, kind, found, told))
+    save_units(home, new, adjustment.plan, columns)
+    ledger_tables.append(home, names.MIGRATIONS, _migration_rows(version, kind, adjustment, document))
     crash_point("balance.units_written")
     options = json.loads(plan_row(home, version)["options"])
     figures = {**loads.figures, "options": options, "seconds": 0.0}
-    save_plan(home, new, found.plan, figures, index_version(home, version), retiring)
+    save_plan(home, new, adjustment.plan, figures, index_version(home, version), retiring)
     crash_point("balance.done")
 
 
-def _rows(version: int, kind: str, found: Adjustment, told: dict[str, Any]) -> list[dict[str, Any]]:
+def _migration_rows(version: int, kind: str, adjustment: Adjustment, document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of `migrations`, one for each move."""
     shared = {
         "plan_version": version + 1, "plan_version_before": version, "kind": kind, "at": ledger_tables.now(),
-        "subscriptions": told["moved_subscriptions"], "bytes": told["moved_bytes"],
-        "expected_gain": told["expected_gain"], "load_before": told["load_before"], "load_after": told["load_after"],
+        "subscriptions": document["moved_subscriptions"], "bytes": document["moved_bytes"],
+        **{name: document[name] for name in ("expected_gain", "load_before", "load_after")},
     }  # fmt: skip
     return [
         {**shared, "move": number, "reason": reason, "origin": move.origin, "target": move.target,
          "cells": move.cells.tolist(), "terms": None if move.terms is None else move.terms.tolist()}
-        for number, (move, reason) in enumerate(zip(found.moves, found.reasons))
+        for number, (move, reason) in enumerate(zip(adjustment.moves, adjustment.reasons))
     ]  # fmt: skip

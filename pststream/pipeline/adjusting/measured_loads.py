@@ -1,4 +1,4 @@
-"""The balance of the workers as the ledger of loads tells it."""
+"""Measure the load of each worker over the last batches, from the ledgers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +14,13 @@ from pststream.state.plans import load_plan
 
 
 @dataclass(frozen=True)
-class Balance:
+class MeasuredLoads:
     """Measured loads over the last batches of a plan.
 
-    cpu_seconds: float64[batches, workers], of each worker in each batch; tuples: int64[batches], objects and requests
-    first_key: the key after which the objects of the last batches begin, of any plan
-    insertions, deletions: requests of those batches
+    cpu_seconds            float64[batches, workers]: of each worker in each batch
+    tuples                 int64[batches]: objects and requests
+    first_key              the key after which the objects of the last batches, of any plan, begin
+    insertions, deletions  requests of those batches
     """
 
     cpu_seconds: np.ndarray
@@ -30,14 +31,15 @@ class Balance:
 
     @property
     def batches(self) -> int:
-        """How many they are."""
+        """The number of batches."""
         return len(self.cpu_seconds)
 
     @property
     def typical(self) -> np.ndarray:
-        """Seconds of each worker in all the batches, were its part of each that of its middle one: float64[workers].
-        Batches count by their tuples, and not at all if no worker did anything in them. What comes once, as the
-        building of segments after a migration, is not in it.
+        """The seconds of each worker if its share of all batches were its median share of a batch: float64[workers].
+
+        Batches are weighted by their tuples; those in which no worker did anything do not count. What happens once, as
+        the building of segments after a migration, is therefore left out.
         """
         seconds = self.cpu_seconds.sum(axis=1)
         busy = seconds > 0.0
@@ -46,23 +48,23 @@ class Balance:
         shares, weights = self.cpu_seconds[busy] / seconds[busy, None], np.maximum(self.tuples[busy], 1)
         order = np.argsort(shares, axis=0)
         middle = (np.cumsum(weights[order], axis=0) >= weights.sum() / 2).argmax(axis=0)
-        found = np.sort(shares, axis=0)[middle, np.arange(shares.shape[1])]
-        return found * (seconds.sum() / found.sum()) if found.any() else self.cpu_seconds.sum(axis=0)
+        medians = np.sort(shares, axis=0)[middle, np.arange(shares.shape[1])]
+        return medians * (seconds.sum() / medians.sum()) if medians.any() else self.cpu_seconds.sum(axis=0)
 
-    def violated(self, sigma: float) -> bool:
-        """Whether the greatest load is over `sigma` times the least in both halves of them: noise moves nothing."""
+    def violates(self, sigma: float) -> bool:
+        """Whether the imbalance is over `sigma` in both halves of the batches, so that noise alone moves nothing."""
         halves = np.array_split(self.cpu_seconds, 2) if self.batches > 1 else [self.cpu_seconds]
         return all(_imbalance(half.sum(axis=0)) > sigma for half in halves)
 
     @property
     def imbalance(self) -> float:
-        """Greatest over least, of all the batches."""
+        """The greatest load over the least, of all batches."""
         return _imbalance(self.cpu_seconds.sum(axis=0))
 
 
-def out_of_balance(measured: Balance, settings: Settings) -> bool:
-    """Whether load is to be moved: `sigma` is violated, and over enough batches to tell."""
-    return measured.batches >= min(2, settings.balance_batches) and measured.violated(settings.sigma)
+def is_out_of_balance(measured: MeasuredLoads, settings: Settings) -> bool:
+    """Whether to move load: `sigma` is violated, over enough batches to be sure."""
+    return measured.batches >= min(2, settings.balance_batches) and measured.violates(settings.sigma)
 
 
 def _imbalance(seconds: np.ndarray) -> float:
@@ -70,29 +72,29 @@ def _imbalance(seconds: np.ndarray) -> float:
     return most / max(float(seconds.min()), most * 1e-9) if most > 0.0 else 1.0
 
 
-def measured_balance(home: Home, version: int, batches: int) -> Balance:
-    """From the ledger of loads, over the last `batches` under the plan."""
+def measure_loads(home: Home, version: int, batches: int) -> MeasuredLoads:
+    """Return the loads of the workers over those of the last `batches` batches that ran under the plan."""
     last = ledger_tables.greatest(home, names.BATCHES, "batch_id")
     recent = [b for b in ledger.batches_between(home, last - batches - 1) if b["status"] == "done"][-batches:]
-    done = [b for b in recent if b["plan_version"] == version]
-    numbers = [b["batch_id"] for b in done]
+    of_plan = [b for b in recent if b["plan_version"] == version]
+    numbers = [b["batch_id"] for b in of_plan]
     workers = load_plan(home, version).workers
     filters = [("batch_id", "in", numbers or [-1]), ("unit", "=", -1)]
     rows = ledger_tables.read(home, names.UNIT_LOADS, ["batch_id", "worker", "cpu_seconds"], filters)
     batch, worker, seconds = (rows.column(name).to_numpy() for name in rows.column_names)
     cpu_seconds = np.zeros((len(numbers), workers))
     np.add.at(cpu_seconds, (np.searchsorted(numbers, batch), worker), seconds)
-    tuples = np.array([b["objects"] + b["requests"] for b in done], np.int64)
+    tuples = np.array([b["objects"] + b["requests"] for b in of_plan], np.int64)
     first_key = recent[0]["objects_after"] if recent else -1
-    return Balance(cpu_seconds, tuples, first_key, *_requests(home, recent))
+    return MeasuredLoads(cpu_seconds, tuples, first_key, *_count_requests(home, recent))
 
 
-def _requests(home: Home, batches: list[dict[str, Any]]) -> tuple[int, int]:
-    """Insertions and deletions that these batches took, one after the other as they are."""
+def _count_requests(home: Home, batches: list[dict[str, Any]]) -> tuple[int, int]:
+    """Return the numbers of insertions and deletions in consecutive batches."""
     requests = sum(batch["requests"] for batch in batches)
     if not requests:
         return 0, 0
     key = pds.field("request_key")
-    taken = (key > batches[0]["requests_after"]) & (key <= batches[-1]["requests_to"])
-    deletions = ledger_tables.count(home, names.REQUESTS, taken & (pds.field("op") == "delete"))
+    in_batches = (key > batches[0]["requests_after"]) & (key <= batches[-1]["requests_to"])
+    deletions = ledger_tables.count(home, names.REQUESTS, in_batches & (pds.field("op") == "delete"))
     return requests - deletions, deletions

@@ -1,11 +1,11 @@
-"""Migration: subscriptions to their new workers, in the index that the plan before is still served from.
+"""Migrate subscriptions to their new workers, in the same index that the plan before is served from.
 
-The rows that a new owner lacks are added first. They are harmless under the plan before: an object probes a worker only
-for the (cell, term) pairs that the plan gives it, and of these the new rows have none. Then the row in `plans`
-switches. Rows that an old owner no longer needs stay until `maintain` drops them; they are harmless for the same
-reason. So a migration may be killed anywhere and made again: what is there already is not added twice.
+The rows that a new owner lacks are added first. They do no harm under the plan before: an object probes a worker only
+for the (raster cell, term) pairs that the plan gives it, and the new rows have none of these. Then the row in `plans`
+switches. Rows that an old owner no longer needs stay until `maintain` drops them, harmless for the same reason. So a
+migration may be killed anywhere and run again: rows that are there already are not added twice.
 
-While two plans are active the same holds of each of them, as each is probed only for the subscriptions that it serves.
+While two plans are active, the same holds for each, since each is probed only for the subscriptions that it serves.
 """
 
 from collections.abc import Iterator
@@ -14,14 +14,15 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pststream import names
-from pststream.domain.pieces import first_clauses
+from pststream.domain.pieces import IDENTITY, first_clauses, number_pieces
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_moves import changed_cells
-from pststream.pipeline.engine.spark_session import get_context
-from pststream.pipeline.engine.spark_tasks import Parcel, run_shuffled
-from pststream.pipeline.engine.task_context import Work, dispatch_index
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows
+from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.engine.task_context import TaskContext, dispatch_index
 from pststream.pipeline.index.build_index import PIECES, SIDES, write_rows
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
@@ -36,8 +37,8 @@ COLUMNS = [*PIECES.names, "batch_id"]
 
 
 @dataclass(frozen=True)
-class Taken:
-    """What a worker takes over: rows, and the files with those of them that it did not hold."""
+class MigratedRows:
+    """The number of pieces that a worker takes over, and the files with those that it did not have yet."""
 
     rows: int
     files: list[DataFile]
@@ -46,90 +47,91 @@ class Taken:
 def migrate(
     home: Home,
     settings: Settings,
-    work: Work,
+    context: TaskContext,
     plan: PartitionPlan,
     origins: set[int],
     after_key: int,
     dry_run: bool,
 ) -> tuple[int, int]:
-    """Add to the index of `work` what the workers of `plan` lack of the subscriptions with a key above `after_key`.
+    """Add to the index the pieces that the workers of `plan` lack, of subscriptions with a key above `after_key`.
 
-    `work`: of the plan before; origins: the workers that serve less than before, whose files hold all that others lack;
-    so moving cells of one worker reads that one's files, and retiring a plan the files of that plan. Returns the rows
-    that workers take over, and about how many bytes these are. A dry run counts the same rows and writes none.
+    context  of the plan before
+    origins  the workers that serve less than before: their files have all that the others lack. So a move of cells of
+             one worker reads the files of that worker, and a retirement the files of the retiring plan.
+
+    Returns the number of pieces that workers take over, and about how many bytes these have. A dry run counts the same
+    pieces and writes none.
     """
-    held = [file for file in index_files(home, work.plan_version) if file.worker != names.EVERY_WORKER]
-    changing = {version for version in work.plans if len(changed_cells(load_plan(home, version), plan))}
+    files = [file for file in index_files(home, context.plan_version) if file.worker != names.EVERY_WORKER]
+    changing = {version for version in context.plans if len(changed_cells(load_plan(home, version), plan))}
     leaving = [
-        file for file in held
+        file for file in files
         if file.worker in origins and file.plan_version in changing and file.max_key > after_key
     ]  # fmt: skip
-    taken = run_shuffled(
-        get_context(settings),
+    # Before the shuffle `_send_pieces` runs on each group of slices of the leaving files; after it `_write_missing`
+    # runs on each worker's pieces.
+    migrated = get_engine(settings).run_shuffled(
         tasks_of((file.path, file.rows) for file in leaving),
-        partial(_leaving, work, tuple(leaving), plan),
-        work.workers,
-        partial(_arrive, home.table(names.WORKER_INDEX), work, tuple(held), dry_run),
+        partial(_send_pieces, context, tuple(leaving), plan),
+        context.workers,
+        partial(_write_missing, home.table(names.WORKER_INDEX), context, tuple(files), dry_run),
     )
-    files = [file for part in taken for file in part.files]
-    if files:
+    added = [file for part in migrated for file in part.files]
+    if added:
         last = ledger_tables.last_transaction(home, names.WORKER_INDEX, "migrate")
-        commit(home, names.WORKER_INDEX, files, application="migrate", transaction=last + 1)
-    rows = sum(part.rows for part in taken)
-    row_bytes = sum(file.bytes for file in held) / max(sum(file.rows for file in held), 1)
+        commit(home, names.WORKER_INDEX, added, application="migrate", transaction=last + 1)
+    rows = sum(part.rows for part in migrated)
+    row_bytes = sum(file.bytes for file in files) / max(sum(file.rows for file in files), 1)
     return rows, round(rows * row_bytes)
 
 
-def _leaving(
-    work: Work, held: tuple[IndexFile, ...], plan: PartitionPlan, slices: tuple[Slice, ...]
-) -> Iterator[Parcel]:
-    """Stored pieces to each worker that is to hold them under the new plan and not under the one before."""
+def _send_pieces(
+    context: TaskContext, leaving: tuple[IndexFile, ...], plan: PartitionPlan, slices: tuple[Slice, ...]
+) -> Iterator[SentRows]:
+    """Send each stored piece to the workers that serve it under the new plan and not under the plan before."""
     after = DispatchIndex(plan)
     for part in slices:
-        before = dispatch_index(work.home, next(file.plan_version for file in held if file.path == part.path))
+        version = next(file.plan_version for file in leaving if file.path == part.path)
+        before = dispatch_index(context.home, version)
         for rows in read_slices([part], COLUMNS):
             boxes = np.column_stack([rows.column(side).to_numpy() for side in SIDES])
             clauses = first_clauses(rows.column("clauses"))
-            old, new = (_pairs(index.workers_of_pieces(boxes, *clauses), work.workers) for index in (before, after))
+            old, new = (_pairs(index.workers_of_pieces(boxes, *clauses), context.workers) for index in (before, after))
             added = np.setdiff1d(new, old, assume_unique=True)
-            place, worker = np.divmod(added, work.workers)
+            place, worker = np.divmod(added, context.workers)
             for target in np.unique(worker).tolist():
                 yield target, 0, rows.take(pa.array(place[worker == target]))
 
 
-def _pairs(served: tuple[np.ndarray, np.ndarray], workers: int) -> np.ndarray:
-    """(piece, worker) as one number: int64, ascending."""
-    offsets, worker = served
+def _pairs(workers_of_pieces: tuple[np.ndarray, np.ndarray], workers: int) -> np.ndarray:
+    """Return each (piece, worker) pair as one number, `piece * workers + worker`: int64, ascending."""
+    offsets, worker = workers_of_pieces
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)) * np.int64(workers) + worker
 
 
-def _arrive(
+def _write_missing(
     root: str,
-    work: Work,
-    held: tuple[IndexFile, ...],
+    context: TaskContext,
+    files: tuple[IndexFile, ...],
     dry_run: bool,
     worker: int,
-    parcels: Iterator[tuple[int, pa.RecordBatch]],
-) -> Taken:
-    """Write what a worker is sent: each piece once, though several workers may have held it."""
-    sent = [rows for _, rows in parcels]
-    if not sent:
-        return Taken(0, [])
-    rows = pa.concat_batches(sent)
-    _, first = np.unique(_identity(rows), return_index=True)
+    received: ReceivedRows,
+) -> MigratedRows:
+    """Write the received pieces that the worker does not have yet, each once, though several workers may send it."""
+    batches = [rows for _, rows in received]
+    if not batches:
+        return MigratedRows(0, [])
+    rows = pa.concat_batches(batches)
+    _, first = np.unique(number_pieces(rows)[0], return_index=True)
     rows = rows.take(pa.array(np.sort(first)))
     if dry_run:
-        return Taken(rows.num_rows, [])
-    mine = tuple(Slice(file.path, 0, 2**62) for file in held if file.worker == worker)
-    here = [_identity(part) for part in read_slices(mine, ["subscription_key", "west"])]
-    missing = ~np.isin(_identity(rows), np.concatenate(here)) if here else np.ones(rows.num_rows, bool)
-    added = rows.filter(pa.array(missing))
-    parts = (added.slice(start, BATCH_ROWS) for start in range(0, added.num_rows, BATCH_ROWS))
-    return Taken(rows.num_rows, write_rows(root, work.index_version, worker, parts))
-
-
-def _identity(pieces: pa.RecordBatch) -> np.ndarray:
-    """What tells pieces apart (int64): the subscription, and whether the box begins at -180 degrees: of two boxes, on
-    both sides of the antimeridian, only the second does.
-    """
-    return pieces.column("subscription_key").to_numpy() * 2 + (pieces.column("west").to_numpy() == -180.0)
+        return MigratedRows(rows.num_rows, [])
+    slices = tuple(Slice(file.path, 0, 2**62) for file in files if file.worker == worker)
+    keys = rows.column("subscription_key").unique()
+    stored = [
+        part.filter(pc.is_in(part.column("subscription_key"), keys)) for part in read_slices(slices, list(IDENTITY))
+    ]
+    wanted, *present = number_pieces(rows.select(IDENTITY), *stored)
+    missing = rows.filter(pa.array(~np.isin(wanted, np.concatenate([wanted[:0], *present]))))
+    parts = (missing.slice(start, BATCH_ROWS) for start in range(0, missing.num_rows, BATCH_ROWS))
+    return MigratedRows(rows.num_rows, write_rows(root, context.index_version, worker, parts))

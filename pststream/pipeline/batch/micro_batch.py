@@ -1,8 +1,8 @@
-"""Micro-batches: a range of the logs, matched as one transaction.
+"""Run micro-batches: match one key range of both logs as a transaction, each batch exactly once.
 
-A batch is first written to the ledger (`started`: its ranges, plan and table versions), then done, then written again
-(`done`). A batch that was left unfinished is finished first, with the ranges it was given; each table takes each
-batch's rows once. So any step may be killed and run again.
+A batch is written to the ledger first (`started`: its key ranges, plan and table versions) and again when it is done
+(`done`). A batch that was interrupted is finished first, with the ranges that the ledger has; its transaction id keeps
+each table from taking its rows twice. So every step may be killed and run again.
 """
 
 import json
@@ -11,15 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from pststream import lineage, names
-from pststream.pipeline.batch.match_tasks import LATE, NEW, Report, Scan, UnitCounts, match_worker, route
-from pststream.pipeline.batch.retract import retract
-from pststream.pipeline.engine.spark_session import get_context
-from pststream.pipeline.engine.spark_tasks import run_shuffled
-from pststream.pipeline.engine.task_context import Work, work_of
+from pststream.pipeline.batch.match_task import WorkerReport, match_worker
+from pststream.pipeline.batch.retract import write_retractions
+from pststream.pipeline.batch.route_task import NEW_OBJECTS, STORED_OBJECTS, ObjectScan, route_objects
+from pststream.pipeline.batch.unit_loads import save_unit_loads
+from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.engine.task_context import TaskContext, make_task_context
 from pststream.pipeline.index.build_index import apply_requests
 from pststream.pipeline.index.compact_index import merge_small_files
 from pststream.pipeline.planning.plan import new_plan
@@ -33,21 +31,21 @@ from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.ledger import Ledger
 from pststream.state.plans import current_version
-from pststream.state.slices import Range, tasks_of
+from pststream.state.slices import KeyRange, tasks_of
 
 COMPACT_EVERY = 8
-"""The small files of the ledgers are joined after so many batches."""
+"""Batches after which the small files of the ledgers are compacted."""
 
 
 @dataclass
-class Clock:
-    """Seconds of each step."""
+class StepTimer:
+    """Measures the seconds of each step."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     _since: float = field(default_factory=time.perf_counter)
 
-    def lap(self, step: str) -> None:
-        """Book the time since the last lap to `step`."""
+    def end_step(self, step: str) -> None:
+        """Add the time since the last step ended to `step`."""
         now = time.perf_counter()
         self.seconds[step] = round(self.seconds.get(step, 0.0) + now - self._since, 3)
         self._since = now
@@ -61,23 +59,21 @@ def match(
     one: bool = False,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Run micro-batches until nothing is pending (or one, with `one`).
+    """Run micro-batches until nothing is pending, or with `one` a single batch.
 
-    Returns {"batches": [as `summary` has them], "objects", "matches"}, what `pststream match --json` prints.
+    Returns {"batches": [as `batch_summary` returns them], "objects", "matches"}, what `pststream match --json` prints.
     """
     home.check()
     batches: list[dict[str, Any]] = []
     with home.locked():
         while (pending := _next_batch(home, settings, max_objects or settings.max_objects)) is not None:
             batch, ledger = pending
-            text = f"objects {batch['objects_after']}..{batch['objects_to']}"
-            text += f", requests {batch['requests_after']}..{batch['requests_to']}, plan {batch['plan_version']}"
-            progress(_note(batch, text))
-            with lineage.run(home.path, "match", batch["batch_id"], *_lineage(home)) as told:
+            progress(_started_message(batch))
+            with lineage.run(home.path, "match", batch["batch_id"], *_lineage_tables(home)) as figures:
                 done = run_batch(home, settings, batch, ledger)
-                told.update(summary(done))
-            batches.append(summary(done))
-            progress(_note(done, f"{done['objects']} objects, {done['matches']} matches, {done['seconds']}"))
+                figures.update(batch_summary(done))
+            batches.append(batch_summary(done))
+            progress(_done_message(done, batches[-1]["seconds"]))
             if one:
                 break
     return {
@@ -87,28 +83,45 @@ def match(
     }
 
 
-def _lineage(home: Home) -> tuple[list[str], list[str]]:
-    """The tables that a batch reads, and those that it writes."""
-    reads = (names.OBJECTS, names.REQUESTS, names.PLANS, names.PLAN_UNITS, names.WORKER_INDEX)
-    writes = (names.WORKER_INDEX, names.MATCHES, names.UNIT_LOADS)
-    return [home.table(name) for name in reads], [home.table(name) for name in writes]
+def _lineage_tables(home: Home) -> tuple[list[str], list[str]]:
+    """Return the tables that a batch reads, and those that it writes."""
+    inputs = (names.OBJECTS, names.REQUESTS, names.PLANS, names.PLAN_UNITS, names.WORKER_INDEX)
+    outputs = (names.WORKER_INDEX, names.MATCHES, names.UNIT_LOADS)
+    return [home.table(name) for name in inputs], [home.table(name) for name in outputs]
 
 
-def _note(batch: dict[str, Any], text: str) -> LogMessage:
-    return LogMessage(f"batch {batch['batch_id']}: {text}", step="match", batch_id=batch["batch_id"])
+def _started_message(batch: dict[str, Any]) -> LogMessage:
+    objects = f"object keys {batch['objects_after']} to {batch['objects_to']}"
+    requests = f"request keys {batch['requests_after']} to {batch['requests_to']}"
+    return _message(batch, f"started under plan {batch['plan_version']}: {objects}, {requests}")
 
 
-def summary(row: dict[str, Any]) -> dict[str, Any]:
-    """A batch of the ledger as commands print it: {"batch_id", "plan_version", "objects", "discarded", "requests",
-    "matches", "retractions", "seconds": {step: seconds}}.
+def _done_message(done: dict[str, Any], seconds: dict[str, float]) -> LogMessage:
+    counts = ", ".join(_count(done[name], name) for name in ("objects", "matches"))
+    return _message(done, f"done: {counts} in {sum(seconds.values()):.1f} s")
+
+
+def _count(number: int, plural: str) -> str:
+    singular = {"objects": "object", "matches": "match"}[plural]
+    return f"{number:,} {singular if number == 1 else plural}"
+
+
+def _message(batch: dict[str, Any], text: str) -> LogMessage:
+    return LogMessage(f"batch {batch['batch_id']} {text}", step="match", batch_id=batch["batch_id"])
+
+
+def batch_summary(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a done batch of the ledger as commands print it: {"batch_id", "plan_version", "objects", "discarded",
+    "requests", "matches", "retractions", "seconds": {step: seconds}}.
     """
-    kept = ("batch_id", "plan_version", "objects", "discarded", "requests", "matches", "retractions")
-    return {**{name: row[name] for name in kept}, "seconds": step_seconds(row["seconds"])}
+    columns = ("batch_id", "plan_version", "objects", "discarded", "requests", "matches", "retractions")
+    return {**{name: row[name] for name in columns}, "seconds": step_seconds(row["seconds"])}
 
 
 def _next_batch(home: Home, settings: Settings, max_objects: int) -> tuple[dict[str, Any], Ledger] | None:
-    """The batch that was left unfinished, else a new one over what is pending, written to the ledger; and the ledger as
-    it was before. None: nothing.
+    """Return the batch to run, as it stands in the ledger, and the ledger as it was before that batch.
+
+    It is the batch that was interrupted, else a new one over the pending rows, else None.
     """
     ledger = Ledger(home)
     unfinished = ledger.unfinished_batch()
@@ -137,45 +150,41 @@ def _next_batch(home: Home, settings: Settings, max_objects: int) -> tuple[dict[
 
 
 def run_batch(home: Home, settings: Settings, batch: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
-    """Do a batch that stands in the ledger (`ledger`: as it was before); every step may have been done before."""
-    clock = Clock()
-    get_context(settings)
-    clock.lap("session")
-    work = work_of(home, settings, batch["plan_version"], batch["batch_id"])
+    """Run a batch that stands in the ledger; an earlier try may have done any of its steps.
+
+    ledger: as it was before the batch. Returns the batch's ledger row, done.
+    """
+    timer = StepTimer()
+    get_engine(settings)
+    timer.end_step("session")
+
+    # Apply the requests of the batch to the index.
+    context = make_task_context(home, settings, batch["plan_version"], batch["batch_id"])
     if batch["requests_to"] > batch["requests_after"]:
-        apply_requests(home, work, batch["requests_after"], batch["requests_to"], settings)
-        merge_small_files(home, settings, work.plan_version, batch["batch_id"])
-    clock.lap("index")
+        apply_requests(home, context, batch["requests_after"], batch["requests_to"], settings)
+        merge_small_files(home, settings, context.plan_version, batch["batch_id"])
+    timer.end_step("index")
     crash_point("match.indexed")
-    work = replace(work, files=tuple(index_files(home, batch["plan_version"])))
-    reports = matched(home, settings, work, _scans(home, batch, ledger), batch["requests_after"])
+
+    # Match the objects of the batch, and stored objects with the subscriptions of the batch.
+    context = replace(context, files=tuple(index_files(home, batch["plan_version"])))
+    scans = _object_scans(home, batch, ledger)
+    reports = route_and_match(settings, context, scans, batch["requests_after"])
     for report in reports:
-        report.index_seconds += sum(told.built_seconds.get(report.worker, 0.0) for told in reports)
-    clock.lap("match")
-    taken_back, retractions = retract(home, settings, work, ledger.max_matched_ts(batch["objects_after"]))
-    clock.lap("retract")
-    files = [file for report in reports for file in report.files] + taken_back
+        report.index_seconds += sum(other.built_seconds.get(report.worker, 0.0) for other in reports)
+    timer.end_step("match")
+
+    # Retract earlier matches that the deletions of the batch end, and commit all matches at once.
+    retracted = write_retractions(home, settings, context, ledger.max_matched_ts(batch["objects_after"]))
+    timer.end_step("retract")
+    files = [file for report in reports for file in report.files] + retracted.files
     commit(home, names.MATCHES, files, application="match", transaction=batch["batch_id"])
     crash_point("match.matched")
-    _save_loads(home, batch, reports)
-    clock.lap("save")
+    save_unit_loads(home, batch, reports)
+    timer.end_step("save")
     crash_point("match.loads_written")
-    clock.seconds["dispatch_cpu"] = round(sum(report.dispatch_seconds for report in reports), 3)
-    clock.seconds["index_cpu"] = round(sum(report.index_seconds for report in reports), 3)
-    counts = {
-        "objects": sum(report.seen for report in reports),
-        "discarded": sum(report.discarded for report in reports),
-        "requests": ledger.accepted_requests(batch["requests_after"], batch["requests_to"]),
-        "matches": sum(report.tally.matches for report in reports),
-        "retractions": retractions,
-    }
-    done = {
-        **batch,
-        **counts,
-        "status": "done",
-        "seconds": json.dumps(clock.seconds),
-        "finished_at": ledger_tables.now(),
-    }
+
+    done = _done_row(batch, ledger, reports, retracted.pairs, timer)
     ledger_tables.append(home, names.BATCHES, [done])
     crash_point("match.done")
     if batch["batch_id"] % COMPACT_EVERY == 0:
@@ -184,66 +193,54 @@ def run_batch(home: Home, settings: Settings, batch: dict[str, Any], ledger: Led
     return done
 
 
-def _scans(home: Home, batch: dict[str, Any], ledger: Ledger) -> list[Scan]:
-    """The batch's objects, and the stored ones that its late subscriptions may match."""
+def _done_row(
+    batch: dict[str, Any], ledger: Ledger, reports: list[WorkerReport], retractions: int, timer: StepTimer
+) -> dict[str, Any]:
+    """Return the batch's ledger row with status `done`."""
+    timer.seconds["dispatch_cpu"] = round(sum(report.dispatch_seconds for report in reports), 3)
+    timer.seconds["index_cpu"] = round(sum(report.index_seconds for report in reports), 3)
+    return {
+        **batch,
+        "objects": sum(report.seen for report in reports),
+        "discarded": sum(report.discarded for report in reports),
+        "requests": ledger.accepted_requests(batch["requests_after"], batch["requests_to"]),
+        "matches": sum(report.counts.matches for report in reports),
+        "retractions": retractions,
+        "status": "done",
+        "seconds": json.dumps(timer.seconds),
+        "finished_at": ledger_tables.now(),
+    }
+
+
+def _object_scans(home: Home, batch: dict[str, Any], ledger: Ledger) -> list[ObjectScan]:
+    """Return scans of the batch's objects, and of the stored objects that its late subscriptions may match."""
     files = data_files(home, names.OBJECTS)
-    new = Range("object_key", batch["objects_after"], batch["objects_to"])
-    scans = [Scan(slices, new, NEW) for slices in tasks_of(located(home, names.OBJECTS, new.files(files)))]
+    new = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
+    tasks = tasks_of(located(home, names.OBJECTS, new.files(files)))
+    scans = [ObjectScan(slices, new, NEW_OBJECTS) for slices in tasks]
     first = ledger.min_request_time(batch["requests_after"], batch["requests_to"])
     last = ledger.max_matched_ts(batch["objects_after"])
     if first is None or last is None or first > last:
         return scans
     since = ledger_tables.micros_of(first)
-    stored = Range("object_key", -1, batch["objects_after"])
-    old = [file for file in stored.files(files) if file.may_hold("ts", since, names.NEVER_US)]
-    return scans + [Scan(slices, stored, LATE, since) for slices in tasks_of(located(home, names.OBJECTS, old))]
+    stored = KeyRange("object_key", -1, batch["objects_after"])
+    late_files = [file for file in stored.files(files) if file.may_hold("ts", since, names.NEVER_US)]
+    tasks = tasks_of(located(home, names.OBJECTS, late_files))
+    return scans + [ObjectScan(slices, stored, STORED_OBJECTS, since) for slices in tasks]
 
 
-def matched(home: Home, settings: Settings, work: Work, scans: list[Scan], after_key: int) -> list[Report]:
-    """Route the objects, send them to their workers in one shuffle, match them there; a report a worker."""
-    return run_shuffled(
-        get_context(settings),
+def route_and_match(
+    settings: Settings, context: TaskContext, scans: list[ObjectScan], after_key: int
+) -> list[WorkerReport]:
+    """Route the objects of the scans to workers, and match them there; return a report for each worker with objects.
+
+    after_key: stored objects meet only subscriptions with a greater key
+    """
+    # Before the shuffle `route_task.route_objects` runs on each scan; after it `match_task.match_worker` runs on the
+    # objects of each worker.
+    return get_engine(settings).run_shuffled(
         scans,
-        partial(route, work, after_key),
-        work.workers,
-        partial(match_worker, work, after_key),
+        partial(route_objects, context, after_key),
+        context.workers,
+        partial(match_worker, context, after_key),
     )
-
-
-def _save_loads(home: Home, batch: dict[str, Any], reports: list[Report]) -> None:
-    """Write `unit_loads` unless a try that died later has."""
-    done = ledger_tables.read(home, names.UNIT_LOADS, ["batch_id"], [("batch_id", "=", batch["batch_id"])])
-    if done.num_rows == 0 and reports:
-        ledger_tables.append(home, names.UNIT_LOADS, pa.concat_tables(_loads(batch, report) for report in reports))
-
-
-def _loads(batch: dict[str, Any], report: Report) -> pa.Table:
-    """Rows of `unit_loads` of a worker: the worker as a whole (unit -1), and each plan's units that saw objects."""
-    tally = report.tally
-    whole = {
-        "plan_version": batch["plan_version"],
-        "unit": -1,
-        "objects": tally.objects,
-        "subscriptions": report.subscriptions,
-        "candidates": sum(int(counts.candidates.sum()) for counts in tally.units),
-        "matches": tally.matches,
-        "cpu_seconds": tally.cpu_seconds + report.index_seconds,
-    }
-    rows = pa.concat_tables([pa.Table.from_pylist([whole]), *map(_unit_loads, tally.units)])
-    for name, value in (("batch_id", batch["batch_id"]), ("worker", report.worker)):
-        rows = rows.append_column(name, pa.array(np.full(rows.num_rows, value)))
-    return rows
-
-
-def _unit_loads(counts: UnitCounts) -> pa.Table:
-    units = np.flatnonzero(counts.objects)
-    columns = {
-        "plan_version": np.full(len(units), counts.plan_version),
-        "unit": units,
-        "objects": counts.objects[units],
-        "subscriptions": np.zeros(len(units), np.int64),
-        "candidates": counts.candidates[units],
-        "matches": counts.matches[units],
-        "cpu_seconds": np.zeros(len(units)),
-    }
-    return pa.table(columns)

@@ -27,12 +27,12 @@ NO_BOUND = 2**60
 def compare(
     home: Home,
     settings: Settings,
-    planners: Sequence[str] = names.PLANNERS,
+    planners: Sequence[str] | None = None,
     objects: int = 1_000_000,
     rounds: int = 0,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Plan and match with each planner; `objects`: about so many of the newest, in whole files.
+    """Plan and match with each planner (None: all); `objects`: about so many of the newest, in whole files.
 
     In each of `rounds` rounds the objects are matched once more under every plan, in turn, and of the seconds of a
     worker the least count: on a machine that others use too, what comes on top for a while is theirs, and it must not
@@ -53,7 +53,7 @@ def compare(
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir()
         try:
-            figures = _tried(home, settings, planners, objects, rounds, root, progress)
+            figures = _tried(home, settings, planners or tuple(names.PLANNERS), objects, rounds, root, progress)
         finally:
             shutil.rmtree(root, ignore_errors=True)
     found = {f["planner"]: f["matches"] for f in figures}

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
-from pststream.pipeline.batch.match_tasks import NEW, Report, Scan
-from pststream.pipeline.batch.micro_batch import match, matched
-from pststream.pipeline.engine.task_context import work_of
+from pststream.pipeline.batch.match_task import WorkerReport
+from pststream.pipeline.batch.micro_batch import match, route_and_match
+from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan
+from pststream.pipeline.engine.task_context import make_task_context
 from pststream.pipeline.planning.plan import new_plan
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
@@ -23,7 +24,7 @@ from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.ledger import batches_between, files_where, key
 from pststream.state.plans import load_plan, plan_rows
-from pststream.state.slices import Range, tasks_of
+from pststream.state.slices import KeyRange, tasks_of
 from pststream.storage.arrow_files import delete
 
 
@@ -71,7 +72,7 @@ class Trial:
         """Match the batch's objects once more, against the same index; what is found is forgotten."""
         seconds = np.zeros(self.settings.workers)
         for report in self._found_and_forgotten(slice(None)):
-            seconds[report.worker] = report.tally.cpu_seconds + report.index_seconds
+            seconds[report.worker] = report.counts.cpu_seconds + report.index_seconds
         self._again.append(seconds)
 
     def worker_seconds(self) -> np.ndarray:
@@ -130,12 +131,12 @@ class Trial:
                 rows[file.worker] += file.rows
         return rows
 
-    def _found_and_forgotten(self, part: slice) -> list[Report]:
+    def _found_and_forgotten(self, part: slice) -> list[WorkerReport]:
         """What the workers tell of matching the objects, or some tasks of them, against the index as it is."""
-        work = replace(work_of(self.scratch, self.settings, 1), files=tuple(index_files(self.scratch, 1)))
+        work = replace(make_task_context(self.scratch, self.settings, 1), files=tuple(index_files(self.scratch, 1)))
         tasks = tasks_of(located(self.scratch, names.OBJECTS, data_files(self.scratch, names.OBJECTS)))[part]
-        every = Range("object_key", -1, names.NEVER_US)
-        reports = matched(self.scratch, self.settings, work, [Scan(slices, every, NEW) for slices in tasks], -1)
+        every = KeyRange("object_key", -1, names.NEVER_US)
+        reports = route_and_match(self.settings, work, [ObjectScan(slices, every, NEW_OBJECTS) for slices in tasks], -1)
         root = self.scratch.table(names.MATCHES)
         delete([f"{root}/{file.path}" for report in reports for file in report.files])
         return reports

@@ -1,8 +1,8 @@
-"""Delivery: what the batches that are done have found, told to every sink.
+"""Deliver the matches of finished batches to every sink.
 
-Each sink has a thread, a time, a lock and a place of its own, so that one that is slow or dead holds back no other, nor
-any matching: delivery needs neither Spark nor the home's lock. A sink's place is noted about once a second; after a
-crash what came since is delivered again, with equal ids.
+Each sink has its own thread, time, lock and delivery position, so that a slow or dead sink delays no other sink and no
+matching: delivery needs neither Spark nor the home's lock. A sink's position is saved about once a second; after a
+crash the messages since then are delivered again, with equal ids.
 """
 
 import math
@@ -12,21 +12,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pststream.delivery.contract import Sink
-from pststream.delivery.registry import open_sink
 from pststream.errors import HomeBusy, PstError, UsageError
-from pststream.pipeline.delivery.courier import Courier
 from pststream.pipeline.delivery.outbox import Outbox
+from pststream.pipeline.delivery.sink_sender import SinkSender
 from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
-from pststream.sink_settings import SinkSettings
-from pststream.state.deliveries import OK, Counts, compact_progress, progress_of, save_progress
+from pststream.sinks.contract import Sink
+from pststream.sinks.registry import kind_of, open_sink
+from pststream.sinks.sink_settings import SinkSettings
+from pststream.state.deliveries import OK, Counts, compact_progress, read_progress, save_progress
 from pststream.state.home import Home
 
-Opener = Callable[[SinkSettings], Sink]
+SinkOpener = Callable[[SinkSettings], Sink]
 
 GRACE_SECONDS = 15.0
-"""How long a sink that does not come back is waited for, beyond its time and that of one request."""
+"""How long delivery waits for a sink that does not return, beyond its time and that of one request."""
 
 POLL_SECONDS = 0.1
 
@@ -39,23 +39,24 @@ def deliver(
     settings: Settings,
     only: str | None = None,
     progress: Progress = no_progress,
-    opener: Opener = open_sink,
+    opener: SinkOpener = open_sink,
 ) -> dict[str, Any]:
-    """Tell every sink (or the one named `only`) what batches have found, as far as `delivery_seconds` reach.
+    """Deliver to every sink (or the one named `only`) what batches have matched, within `delivery_seconds` each.
 
     Returns {"sinks": {name: {"kind", "state", "reason", "batch_id", "batches_left", "delivered", "refused", "failures",
-    "seconds"}}}. States: ok (nothing is left), behind (the time was up), down, busy (another process delivers to it),
-    failed (a fault of ours), stuck (it does not come back). Raises UsageError where `only` names no sink.
+    "seconds"}}}. States: ok (nothing is left), behind (the time is over), down, busy (another process delivers to it),
+    failed (an error of this program), stuck (it does not return). Raises UsageError where `only` names no sink, and
+    SettingError for an unknown kind of sink, before any work.
     """
     home.check()
-    chosen = sinks_of(settings, only)
-    if not chosen:
+    selected = select_sinks(settings, only)
+    if not selected:
         return {"sinks": {}}
-    places = [(sink, progress_of(home, sink.name)) for sink in chosen]
-    first = min((max(sink.from_batch, place.batch_id) for sink, place in places), default=0)
-    longest = max((max(sink.limit and sink.limit_seconds, place.limit_seconds) for sink, place in places), default=0)
+    positions = [(sink, read_progress(home, sink.name)) for sink in selected]
+    first = min((max(sink.from_batch, saved.batch_id) for sink, saved in positions), default=0)
+    longest = max((max(sink.limit and sink.limit_seconds, saved.limit_seconds) for sink, saved in positions), default=0)
     outbox = Outbox(home, first, longest)
-    runs = [_Run(sink) for sink in chosen]
+    runs = [_SinkRun(sink) for sink in selected]
     for run in runs:
         work = (home, outbox, settings.delivery_seconds, progress, opener)
         run.thread = threading.Thread(target=run.run, args=work, daemon=True)
@@ -64,75 +65,77 @@ def deliver(
         while run.thread.is_alive() and time.monotonic() < run.end:
             run.thread.join(POLL_SECONDS)
     for run in runs:
-        run.note(home)
+        run.save_fault(home)
     compact_progress(home)
     return {"sinks": {run.sink.name: dict(run.outcome) for run in runs}}
 
 
-def sinks_of(settings: Settings, only: str | None) -> list[SinkSettings]:
-    """The sinks, or the one of this name."""
-    chosen = [sink for sink in settings.sinks if only in (None, sink.name)]
-    if only is not None and not chosen:
+def select_sinks(settings: Settings, only: str | None) -> list[SinkSettings]:
+    """Return the sinks, or the one of this name. Raises UsageError, and SettingError for an unknown kind."""
+    selected = [sink for sink in settings.sinks if only in (None, sink.name)]
+    if only is not None and not selected:
         known = ", ".join(sink.name for sink in settings.sinks) or "none; see docs/delivery.md"
         raise UsageError(f"sink {only!r} is unknown", f"sinks of this home: {known}")
-    return chosen
+    for sink in selected:
+        kind_of(sink)
+    return selected
 
 
 @dataclass
-class _Run:
-    """One sink in one run, and what became of it."""
+class _SinkRun:
+    """One sink in one run, with its outcome."""
 
     sink: SinkSettings
     thread: threading.Thread = field(default_factory=threading.Thread)
     outcome: dict[str, Any] = field(default_factory=dict)
-    courier: Courier | None = None
+    sender: SinkSender | None = None
 
     def __post_init__(self) -> None:
         counts = dict.fromkeys(("batch_id", "batches_left", "delivered", "refused", "failures", "seconds"), 0)
-        self.outcome = {"kind": self.sink.kind, "state": STUCK, "reason": "it does not come back", **counts}
+        self.outcome = {"kind": self.sink.kind, "state": STUCK, "reason": "it does not return", **counts}
 
     @property
     def end(self) -> float:
-        """When it is not waited for any more, if it says nothing until then."""
-        last = max(self.courier.deadline, self.courier.heard) if self.courier else math.inf
+        """When waiting for it ends, if it does not respond until then."""
+        last = max(self.sender.deadline, self.sender.last_response) if self.sender else math.inf
         return last + self.sink.timeout_seconds + GRACE_SECONDS
 
-    def run(self, home: Home, outbox: Outbox, seconds: int, progress: Progress, opener: Opener) -> None:
+    def run(self, home: Home, outbox: Outbox, seconds: int, progress: Progress, opener: SinkOpener) -> None:
         """Deliver; raises nothing."""
         began = time.monotonic()
         try:
             with home.locked(f"deliver-{self.sink.name}"):
-                self.courier = Courier(home, self.sink, opener(self.sink), outbox, seconds)
-                found = self._deliver(self.courier)
+                self.sender = SinkSender(home, self.sink, opener(self.sink), outbox, seconds)
+                outcome = self._deliver(self.sender)
         except HomeBusy:
-            found = {"state": BUSY, "reason": "another process delivers to it just now"}
+            outcome = {"state": BUSY, "reason": "another process is delivering to it"}
         except PstError as error:
-            found = {"state": FAILED, "reason": str(error)}
+            outcome = {"state": FAILED, "reason": str(error)}
         except Exception as error:
             # Not its text: a library's error may quote a target, and a token with it.
-            found = {"state": FAILED, "reason": type(error).__name__}
-        self.outcome |= self._counts() | found | {"seconds": round(time.monotonic() - began, 3)}
-        told = ", ".join(f"{self.outcome[name]} {name}" for name in ("delivered", "refused"))
+            outcome = {"state": FAILED, "reason": type(error).__name__}
+        self.outcome |= self._counts() | outcome | {"seconds": round(time.monotonic() - began, 3)}
+        counts = ", ".join(f"{self.outcome[name]} {name}" for name in ("delivered", "refused"))
         reason = f": {self.outcome['reason']}" if self.outcome["reason"] else ""
-        progress(f"sink {self.sink.name}: {self.outcome['state']}, {told}{reason}")
+        progress(f"sink {self.sink.name}: {self.outcome['state']}, {counts}{reason}")
 
-    def note(self, home: Home) -> None:
-        """Save that it needs attention, where it could not do so itself."""
+    def save_fault(self, home: Home) -> None:
+        """Save that the sink failed or is stuck, which its sender could not save itself."""
         if self.outcome["state"] in (FAILED, STUCK):
-            place = replace(progress_of(home, self.sink.name), state=self.outcome["state"])
-            save_progress(home, self.sink.name, place, Counts(), self.outcome["reason"])
+            saved = replace(read_progress(home, self.sink.name), state=self.outcome["state"])
+            save_progress(home, self.sink.name, saved, Counts(), self.outcome["reason"])
 
-    def _deliver(self, courier: Courier) -> dict[str, Any]:
-        state, reason = courier.deliver()
+    def _deliver(self, sender: SinkSender) -> dict[str, Any]:
+        state, reason = sender.deliver()
         return {
-            "state": state, "reason": reason, "batch_id": courier.place.batch_id, "batches_left": len(courier.due())
+            "state": state, "reason": reason, "batch_id": sender.progress.batch_id, "batches_left": len(sender.due())
         }  # fmt: skip
 
     def _counts(self) -> dict[str, int]:
-        """What was told before it ended, however it did."""
-        return {name: getattr(self.courier, name) for name in COUNTED} if self.courier else {}
+        """Return the counts up to its end, also where it failed."""
+        return {name: getattr(self.sender, name) for name in COUNTED} if self.sender else {}
 
 
 def is_well(document: dict[str, Any]) -> bool:
     """Whether no sink of an outcome needs attention."""
-    return all(told["state"] in (OK, "behind", BUSY) for told in document["sinks"].values())
+    return all(outcome["state"] in (OK, "behind", BUSY) for outcome in document["sinks"].values())

@@ -1,4 +1,4 @@
-"""Rows of whole numbers in their order, more than fit into memory: sorted runs on disk, merged portion by portion."""
+"""Sort rows of whole numbers that do not fit into memory: sorted runs on disk, merged block by block."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,45 +9,46 @@ RUN_ROWS = 1_000_000
 
 
 class SortedRows:
-    """Takes rows as int64[columns, n], gives them sorted by the first column, then the second, and so on.
+    """Accepts rows as int64[columns, n], yields them sorted by the first column, then the second, and so on.
 
-    folder: for runs, an empty one; nothing is written unless there are more than `run_rows` rows.
-    In memory are at most about twice `run_rows` rows, or the rows that share one value of the first column.
+    folder: an empty folder for runs; nothing is written unless there are more than `run_rows` rows.
+    At most about twice `run_rows` rows are in memory, or the rows that share one value of the first column.
     """
 
     def __init__(self, columns: int, folder: Path, run_rows: int = RUN_ROWS) -> None:
-        self._held = [np.empty((columns, 0), np.int64)]
-        self._held_rows = 0
+        self._buffered = [np.empty((columns, 0), np.int64)]
+        self._buffered_rows = 0
         self._folder = folder
         self._run_rows = run_rows
         self._runs: list[Path] = []
 
     def add(self, rows: np.ndarray) -> None:
-        """Take rows: int64[columns, n]."""
-        self._held.append(rows)
-        self._held_rows += rows.shape[1]
-        if self._held_rows > self._run_rows:
+        """Add rows: int64[columns, n]."""
+        self._buffered.append(rows)
+        self._buffered_rows += rows.shape[1]
+        if self._buffered_rows > self._run_rows:
             path = self._folder / f"{len(self._runs)}.npy"
-            np.save(path, self._flushed())
+            np.save(path, self._take_buffered())
             self._runs.append(path)
 
-    def portions(self) -> Iterator[np.ndarray]:
-        """All rows in order, int64[columns, n] at a time; rows with one value of the first column stay together."""
-        runs = [np.load(path, mmap_mode="r") for path in self._runs] + [self._flushed()]
+    def sorted_rows(self) -> Iterator[np.ndarray]:
+        """Yield all rows in order, int64[columns, n] at a time; rows of one value of the first column stay together."""
+        runs = [np.load(path, mmap_mode="r") for path in self._runs] + [self._take_buffered()]
         size = max(1, self._run_rows // len(runs))
-        at = [0] * len(runs)
-        while open_runs := [i for i, run in enumerate(runs) if at[i] < run.shape[1]]:
-            last = min(int(runs[i][0, min(at[i] + size, runs[i].shape[1]) - 1]) for i in open_runs)
-            parts = []
-            for i in open_runs:
-                stop = at[i] + int(np.searchsorted(runs[i][0, at[i] :], last, "right"))
-                parts.append(runs[i][:, at[i] : stop])
-                at[i] = stop
-            yield parts[0] if len(parts) == 1 else _sorted(np.concatenate(parts, axis=1))
+        starts = [0] * len(runs)
+        while unread := [i for i, run in enumerate(runs) if starts[i] < run.shape[1]]:
+            # Up to the least last value of the next `size` rows of each run, all runs are known completely.
+            last = min(int(runs[i][0, min(starts[i] + size, runs[i].shape[1]) - 1]) for i in unread)
+            blocks = []
+            for i in unread:
+                stop = starts[i] + int(np.searchsorted(runs[i][0, starts[i] :], last, "right"))
+                blocks.append(runs[i][:, starts[i] : stop])
+                starts[i] = stop
+            yield blocks[0] if len(blocks) == 1 else _sorted(np.concatenate(blocks, axis=1))
 
-    def _flushed(self) -> np.ndarray:
-        rows = _sorted(np.concatenate(self._held, axis=1))
-        self._held, self._held_rows = [rows[:, :0]], 0
+    def _take_buffered(self) -> np.ndarray:
+        rows = _sorted(np.concatenate(self._buffered, axis=1))
+        self._buffered, self._buffered_rows = [rows[:, :0]], 0
         return rows
 
 

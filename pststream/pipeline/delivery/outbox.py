@@ -1,11 +1,11 @@
-"""The messages of batches, in the order in which every sink is told them.
+"""Read the messages of finished batches from the tables, in the order of delivery.
 
 Order: batches by number; in a batch the pairs by object key (the order of the log) and subscription key; then, where
-there is a limit, a digest for each subscription that went over it. So the messages of a batch and their order are a
-function of the tables and the limit alone, and a place in it is a number.
+there is a limit, a digest for each subscription that exceeded it. The messages of a batch and their order are a
+function of the tables and the limit only, so a delivery position is a number of messages.
 
-In memory: the pairs of a batch up to `sorted_rows.RUN_ROWS` (more are sorted on disk), the objects and subscriptions of
-WINDOW pairs, and, with a limit, 16 bytes for each subscription that matched within its time.
+In memory: the pairs of a batch up to `external_sort.RUN_ROWS` (more are sorted on disk), the objects and subscriptions
+of WINDOW pairs, and, with a limit, 16 bytes for each subscription that matched within its time.
 """
 
 import datetime as dt
@@ -21,33 +21,35 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.delivery.contract import Message
 from pststream.delivery.messages import (
     DIGEST_OBJECTS,
     MATCHED,
     RETRACTED,
-    Subscriber,
-    Told,
+    MessageObject,
+    MessageSubscription,
     digest_message,
+    message_object,
+    message_subscription,
     pair_message,
-    subscriber,
-    told,
 )
-from pststream.delivery.rate_limit import Tally
+from pststream.delivery.rate_limit import MessageLimiter
 from pststream.errors import PstError
+from pststream.iso_times import iso
+from pststream.kinds.registry import brief_columns
 from pststream.pipeline.delivery.external_sort import SortedRows
 from pststream.reports.reading.pairs import opened
-from pststream.reports.reading.table_reader import Reader, iso
+from pststream.reports.reading.table_reader import Reader
 from pststream.settings import LONGEST_SECONDS
+from pststream.sinks.contract import Message
 from pststream.state.home import Home
 
 WINDOW = 65_536
 DIGEST_WINDOW = 256
 MATCH_ROWS = 1_024
-"""Rows of `matches` opened at a time, each of which may hold the subscriptions of a popular object."""
+"""Rows of `matches` read at a time; each may list the many subscriptions of one object."""
 
-MOST_BYTES = 128 * 1024 * 1024
-"""Of the objects, and of the subscriptions, of a window; a window that has more is halved."""
+MAX_BYTES = 128 * 1024 * 1024
+"""Bound on the objects, and on the subscriptions, of a window; a larger window is halved."""
 
 
 @dataclass(frozen=True)
@@ -59,55 +61,57 @@ class Limit:
 
 
 class Outbox:
-    """What the batches that were done when it was made have to tell. Safe to be used by several threads.
+    """The messages of the batches that were finished when it was made. Safe for use by several threads.
 
-    first            the first batch that some sink is still to be told of, or an earlier one
-    window_seconds   the longest time over which a sink limits its messages: batches before `first` count in it
+    first            the first batch that is not completely delivered to every sink, or an earlier one
+    window_seconds   the longest time over which a sink limits its messages; batches before `first` count in it
     """
 
     def __init__(self, home: Home, first: int = 0, window_seconds: int = 0) -> None:
         self._reader = Reader(home)
-        rows = self._done(pds.field("batch_id") >= first)
+        rows = self._finished(pds.field("batch_id") >= first)
         if first and window_seconds and rows.num_rows:
             window = dt.timedelta(seconds=min(window_seconds, LONGEST_SECONDS))
             since = pc.min(rows.column("started_at")).as_py() - window
-            earlier = self._done((pds.field("batch_id") < first) & (pds.field("started_at") >= since))
+            earlier = self._finished((pds.field("batch_id") < first) & (pds.field("started_at") >= since))
             rows = pa.concat_tables([earlier, rows])
         self.batches: np.ndarray = rows.column("batch_id").to_numpy()
-        self._found = rows.column("matches").to_numpy() + rows.column("retractions").to_numpy()
+        self._pair_counts = rows.column("matches").to_numpy() + rows.column("retractions").to_numpy()
         self._started = rows.column("started_at").cast(pa.int64()).to_numpy() // 1_000_000
         for name in (names.MATCHES, names.OBJECTS, names.REQUESTS):
             self._reader.dataset(name)
 
-    def _done(self, filter: pds.Expression) -> pa.Table:
+    def _finished(self, filter: pds.Expression) -> pa.Table:
         columns = ["batch_id", "started_at", "matches", "retractions"]
         return self._reader.read(names.BATCHES, columns, (pds.field("status") == "done") & filter).sort_by("batch_id")
 
     def messages(self, batch_id: int, limit: Limit, skip: int = 0) -> Iterator[Message]:
-        """The messages of a batch, without the first `skip`."""
-        if not self._found[np.searchsorted(self.batches, batch_id)]:
+        """Yield the messages of a batch, without the first `skip`."""
+        if not self._pair_counts[np.searchsorted(self.batches, batch_id)]:
             return
         with tempfile.TemporaryDirectory(prefix="pststream-deliver-") as folder:
             (pairs_folder := Path(folder) / "pairs").mkdir()
-            (over_folder := Path(folder) / "over").mkdir()
-            pairs, beyond = SortedRows(3, pairs_folder), SortedRows(2, over_folder)
-            for part in self._pairs(batch_id):
-                pairs.add(part)
-            tally = self._tally(batch_id, limit) if limit.messages else None
-            for portion in pairs.portions():
-                if tally is not None:
-                    over = _over(tally, portion)
-                    beyond.add(portion[[2, 0]][:, over])
-                    portion = portion[:, ~over]
-                yield from self._pair_messages(batch_id, portion[:, skip:])
-                skip = max(0, skip - portion.shape[1])
-            for portion in beyond.portions():
-                groups = np.stack(np.unique(portion[0], return_index=True, return_counts=True))
-                yield from self._digests(batch_id, portion[1], groups[:, skip:])
+            (beyond_folder := Path(folder) / "beyond").mkdir()
+            pairs, beyond_limit = SortedRows(3, pairs_folder), SortedRows(2, beyond_folder)
+            for rows in self._pairs(batch_id):
+                pairs.add(rows)
+            # Messages of single pairs; those beyond the limit are put aside for digests.
+            limiter = self._limiter(batch_id, limit) if limit.messages else None
+            for rows in pairs.sorted_rows():
+                if limiter is not None:
+                    beyond = _count_pairs(limiter, rows)
+                    beyond_limit.add(rows[[2, 0]][:, beyond])
+                    rows = rows[:, ~beyond]
+                yield from self._pair_messages(batch_id, rows[:, skip:])
+                skip = max(0, skip - rows.shape[1])
+            # One digest for each subscription that exceeded the limit.
+            for rows in beyond_limit.sorted_rows():
+                groups = np.stack(np.unique(rows[0], return_index=True, return_counts=True))
+                yield from self._digests(batch_id, rows[1], groups[:, skip:])
                 skip = max(0, skip - groups.shape[1])
 
     def _pairs(self, batch_id: int) -> Iterator[np.ndarray]:
-        """The pairs that a batch wrote, as stored: int64[3, n]: object key, whether taken back, subscription key."""
+        """Yield the pairs of a batch, as stored: int64[3, n]: object key, whether retracted, subscription key."""
         columns = ("object_key", "retracted", "subscription_keys")
         here = pds.field("batch_id") == batch_id
         for rows in self._reader.batches(names.MATCHES, columns, here, rows=MATCH_ROWS):
@@ -116,70 +120,71 @@ class Outbox:
             retracted = rows.column("retracted").to_numpy(zero_copy_only=False)
             yield np.stack([objects[row], retracted[row].astype(np.int64), keys])
 
-    def _tally(self, batch_id: int, limit: Limit) -> Tally:
-        """A tally that has counted the batches before it within the limit's time."""
-        tally = Tally(limit.messages)
+    def _limiter(self, batch_id: int, limit: Limit) -> MessageLimiter:
+        """Return a limiter that has counted the earlier batches within the limit's time."""
+        limiter = MessageLimiter(limit.messages)
         window = self._started // limit.seconds
-        mine = window[np.searchsorted(self.batches, batch_id)]
-        for earlier in self.batches[(self.batches < batch_id) & (window == mine) & (self._found > 0)].tolist():
+        current = window[np.searchsorted(self.batches, batch_id)]
+        for earlier in self.batches[(self.batches < batch_id) & (window == current) & (self._pair_counts > 0)].tolist():
             for pairs in self._pairs(earlier):
-                _over(tally, pairs)
-        return tally
+                _count_pairs(limiter, pairs)
+        return limiter
 
     def _pair_messages(self, batch_id: int, pairs: np.ndarray) -> Iterator[Message]:
-        """Messages of pairs, int64[3, n]: of a window at once, or, where that is too large, of each half."""
+        """Yield the messages of pairs, int64[3, n]: of a window at once, or, where it is too large, of each half."""
         for window in _cut(pairs, WINDOW):
-            most = MOST_BYTES if window.shape[1] > 1 else None
+            max_bytes = MAX_BYTES if window.shape[1] > 1 else None
             try:
-                things, whos = self._things(window[0], most), self._subscribers(window[2], most)
+                objects = self._objects(window[0], max_bytes)
+                subscriptions = self._subscriptions(window[2], max_bytes)
             except _TooLarge:
                 for half in _cut(window, window.shape[1] // 2):
                     yield from self._pair_messages(batch_id, half)
                 continue
             for object_key, retracted, subscription_key in window.T.tolist():
                 kind = RETRACTED if retracted else MATCHED
-                yield pair_message(kind, batch_id, things[object_key], whos[subscription_key])
+                yield pair_message(kind, batch_id, objects[object_key], subscriptions[subscription_key])
 
-    def _digests(self, batch_id: int, objects: np.ndarray, groups: np.ndarray) -> Iterator[Message]:
-        """Digests of groups, int64[3, n]: subscription key, place of its first object in `objects`, how many."""
+    def _digests(self, batch_id: int, keys: np.ndarray, groups: np.ndarray) -> Iterator[Message]:
+        """Yield the digests of groups, int64[3, n]: subscription key, index of its first object in `keys`, count."""
         for window in _cut(groups, DIGEST_WINDOW):
-            named = [objects[at : at + min(count, DIGEST_OBJECTS)] for _, at, count in window.T.tolist()]
-            most = MOST_BYTES if window.shape[1] > 1 else None
+            listed = [keys[first : first + min(count, DIGEST_OBJECTS)] for _, first, count in window.T.tolist()]
+            max_bytes = MAX_BYTES if window.shape[1] > 1 else None
             try:
-                things = self._things(np.concatenate(named), most, text=False)
-                whos = self._subscribers(window[0], most)
+                objects = self._objects(np.concatenate(listed), max_bytes, text=False)
+                subscriptions = self._subscriptions(window[0], max_bytes)
             except _TooLarge:
                 for half in _cut(window, window.shape[1] // 2):
-                    yield from self._digests(batch_id, objects, half)
+                    yield from self._digests(batch_id, keys, half)
                 continue
-            for (key, _, count), mine in zip(window.T.tolist(), named):
-                yield digest_message(batch_id, count, [things[one] for one in mine.tolist()], whos[key])
+            for (key, _, count), first in zip(window.T.tolist(), listed):
+                yield digest_message(batch_id, count, [objects[one] for one in first.tolist()], subscriptions[key])
 
-    def _things(self, keys: np.ndarray, most_bytes: int | None, text: bool = True) -> "_Things":
+    def _objects(self, keys: np.ndarray, max_bytes: int | None, text: bool = True) -> "_ObjectRows":
         columns = ["object_id", "ts", "lon", "lat"] + (["text"] if text else [])
-        return _Things(*self._look_up(names.OBJECTS, "object_key", columns, np.unique(keys), most_bytes))
+        return _ObjectRows(*self._look_up(names.OBJECTS, "object_key", columns, np.unique(keys), max_bytes))
 
-    def _subscribers(self, keys: np.ndarray, most_bytes: int | None) -> "_Subscribers":
-        columns = ["subscription_id", "keywords", "payload"]
-        return _Subscribers(*self._look_up(names.REQUESTS, "request_key", columns, np.unique(keys), most_bytes))
+    def _subscriptions(self, keys: np.ndarray, max_bytes: int | None) -> "_SubscriptionRows":
+        columns = ["subscription_id", *brief_columns(), "payload"]
+        return _SubscriptionRows(*self._look_up(names.REQUESTS, "request_key", columns, np.unique(keys), max_bytes))
 
     def _look_up(
-        self, name: str, key: str, columns: Sequence[str], keys: np.ndarray, most_bytes: int | None
+        self, name: str, key: str, columns: Sequence[str], keys: np.ndarray, max_bytes: int | None
     ) -> tuple[np.ndarray, pa.Table]:
-        """The rows of these ascending keys, in their order. Raises _TooLarge, and PstError where one is not there."""
+        """Read the rows of these ascending keys, in order. Raises _TooLarge, and PstError where one is missing."""
         wanted = (pds.field(key) >= int(keys[0])) & (pds.field(key) <= int(keys[-1]))
         if keys[-1] - keys[0] >= len(keys):
             wanted = wanted & pds.field(key).isin(pa.array(keys))
-        held: list[pa.RecordBatch] = []
+        parts: list[pa.RecordBatch] = []
         for rows in self._reader.batches(name, (key, *columns), wanted, rows=8_192):
-            held.append(rows)
-            if most_bytes is not None and sum(part.nbytes for part in held) > most_bytes:
+            parts.append(rows)
+            if max_bytes is not None and sum(part.nbytes for part in parts) > max_bytes:
                 raise _TooLarge
-        found = pa.Table.from_batches(held).sort_by(key) if held else None
+        found = pa.Table.from_batches(parts).sort_by(key) if parts else None
         if found is None or not np.array_equal(found.column(key).to_numpy(), keys):
             raise PstError(
-                f"`matches` names a key that `{name}` does not hold once",
-                "the tables are not of one state: restore them from one backup",
+                f"`matches` refers to a key that `{name}` does not contain exactly once",
+                "the tables are not from the same moment: restore them from one backup",
             )
         return keys, found
 
@@ -189,45 +194,45 @@ class _TooLarge(Exception):
 
 
 class _Rows:
-    """Rows by their key, made into what messages show when they are first asked for."""
+    """Rows by key; a row becomes part of messages when it is first read."""
 
     def __init__(self, keys: np.ndarray, rows: pa.Table) -> None:
-        self._places = {key: place for place, key in enumerate(keys.tolist())}
+        self._index = {key: n for n, key in enumerate(keys.tolist())}
         self._columns = {name: rows.column(name).to_pylist() for name in rows.column_names[1:]}
-        self._made: dict[int, Any] = {}
+        self._cached: dict[int, Any] = {}
 
     def _row(self, key: int) -> dict[str, Any]:
-        place = self._places[key]
-        return {name: values[place] for name, values in self._columns.items()}
+        n = self._index[key]
+        return {name: values[n] for name, values in self._columns.items()}
 
 
-class _Things(_Rows):
-    """Objects; as pairs come in the order of objects, the last one is kept."""
+class _ObjectRows(_Rows):
+    """Objects; pairs come in the order of objects, so the last one is cached."""
 
-    def __getitem__(self, key: int) -> Told:
-        if key not in self._made:
+    def __getitem__(self, key: int) -> MessageObject:
+        if key not in self._cached:
             row = self._row(key)
-            self._made = {key: told(key, **row | {"ts": iso(row["ts"])})}
-        return self._made[key]
+            self._cached = {key: message_object(key, **row | {"ts": iso(row["ts"])})}
+        return self._cached[key]
 
 
-class _Subscribers(_Rows):
-    """Subscriptions, each made once."""
+class _SubscriptionRows(_Rows):
+    """Subscriptions, all cached."""
 
-    def __getitem__(self, key: int) -> Subscriber:
-        if key not in self._made:
-            self._made[key] = subscriber(key, **self._row(key))
-        return self._made[key]
+    def __getitem__(self, key: int) -> MessageSubscription:
+        if key not in self._cached:
+            self._cached[key] = message_subscription(key, self._row(key))
+        return self._cached[key]
 
 
 def _cut(rows: np.ndarray, size: int) -> Iterator[np.ndarray]:
-    """Columns of an array, `size` at a time."""
+    """Split the columns of an array, `size` at a time."""
     return (rows[:, start : start + size] for start in range(0, rows.shape[1], size))
 
 
-def _over(tally: Tally, pairs: np.ndarray) -> np.ndarray:
-    """Which pairs go over the limit; those that were taken back neither count nor go over."""
-    over = np.zeros(pairs.shape[1], bool)
-    found = np.flatnonzero(pairs[1] == 0)
-    over[found] = tally.over(pairs[2][found])
-    return over
+def _count_pairs(limiter: MessageLimiter, pairs: np.ndarray) -> np.ndarray:
+    """Count pairs; return which are beyond the limit: bool[n]. Retractions neither count nor exceed it."""
+    beyond = np.zeros(pairs.shape[1], bool)
+    matched = np.flatnonzero(pairs[1] == 0)
+    beyond[matched] = limiter.count(pairs[2][matched])
+    return beyond

@@ -1,45 +1,45 @@
-"""Delivery beside a watcher: a thread for each sink, so that one that is slow or dead holds back nothing."""
+"""Deliver while a watcher runs: a thread for each sink, so that a slow or dead sink delays nothing else."""
 
 import threading
 
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.progress import LogMessage, Progress
 from pststream.settings import Settings
-from pststream.sink_settings import SinkSettings
+from pststream.sinks.sink_settings import SinkSettings
 from pststream.state.deliveries import BEHIND, OK
 from pststream.state.home import Home
 
-LEAST_PAUSE, MOST_PAUSE = 1.0, 60.0
-"""A sink that needs attention is tried again after this, twice as long each time."""
+SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds before a sink that needs attention is tried again; the pause doubles each time."""
 
 
-class SinkLoops:
-    """Tells each sink of the batches from `start` to `stop`: at the start, and whenever it is woken."""
+class SinkThreads:
+    """Delivers to each sink from `start` to `stop`: at the start, and whenever `wake` is called."""
 
     def __init__(self, home: Home, settings: Settings, progress: Progress) -> None:
         self._stopping = threading.Event()
-        self._loops = [_Loop(home, settings, sink, progress, self._stopping) for sink in settings.sinks]
+        self._threads = [_SinkThread(home, settings, sink, progress, self._stopping) for sink in settings.sinks]
 
     def start(self) -> None:
-        """Begin."""
-        for loop in self._loops:
-            loop.start()
+        """Start the threads."""
+        for thread in self._threads:
+            thread.start()
 
     def wake(self) -> None:
-        """There is something new."""
-        for loop in self._loops:
-            loop.woken.set()
+        """Deliver what is new."""
+        for thread in self._threads:
+            thread.woken.set()
 
     def stop(self) -> None:
-        """End when what is being told is told; a sink's place is noted then."""
+        """Stop when the messages in delivery are delivered and the positions are saved."""
         self._stopping.set()
         self.wake()
-        for loop in self._loops:
-            loop.join()
+        for thread in self._threads:
+            thread.join()
 
 
-class _Loop(threading.Thread):
-    """One sink's."""
+class _SinkThread(threading.Thread):
+    """The thread of one sink."""
 
     def __init__(
         self, home: Home, settings: Settings, sink: SinkSettings, progress: Progress, stopping: threading.Event
@@ -53,20 +53,20 @@ class _Loop(threading.Thread):
         pause = 0.0
         while not self._stopping.is_set():
             self.woken.clear()
-            if self._stopping.is_set():  # `stop` may have woken it just before that was cleared
+            if self._stopping.is_set():  # `stop` may have set `woken` just before it was cleared
                 break
-            state = self._tell()
-            pause = 0.0 if state in (OK, BEHIND) else min(2 * pause or LEAST_PAUSE, MOST_PAUSE)
+            state = self._deliver()
+            pause = 0.0 if state in (OK, BEHIND) else min(2 * pause or SHORTEST_PAUSE, LONGEST_PAUSE)
             if state == OK:
                 self.woken.wait()
             elif state != BEHIND:
                 self._stopping.wait(pause)
 
-    def _tell(self) -> str:
-        """What became of one run of delivery; raises nothing, as the next one may do."""
+    def _deliver(self) -> str:
+        """Run one delivery and return the sink's state; raises nothing, as the next delivery may succeed."""
         try:
-            told = deliver(self._home, self._settings, self._sink.name, self._progress)
-            return str(told["sinks"][self._sink.name]["state"])
+            document = deliver(self._home, self._settings, self._sink.name, self._progress)
+            return str(document["sinks"][self._sink.name]["state"])
         except Exception as error:
             self._progress(f"sink {self._sink.name}: {type(error).__name__}")
             return "failed"

@@ -1,6 +1,7 @@
-"""Driver and nodes run the same code: a node that an upgrade left behind might match by other rules, unseen.
+"""Check that every node of a cluster runs the same code as the driver.
 
-Each task is told the driver's code and compares it with that of the node before its work.
+A node that an upgrade has missed might match by other rules, and nobody would notice. Each task carries the digest of
+the driver's code and compares it with that of its node before it starts.
 """
 
 import hashlib
@@ -18,8 +19,8 @@ OTHER_CODE = "runs other code than the driver"
 
 
 @lru_cache(maxsize=1)
-def code() -> str:
-    """A digest of this process's pststream, Python, and the packages that decide what is found and written."""
+def code_digest() -> str:
+    """Return a digest of this process's pststream, Python and the packages that decide what is matched and written."""
     digest = hashlib.sha256(repr([sys.version_info[:3], *map(importlib.metadata.version, PACKAGES)]).encode())
     folder = Path(pststream.__file__).parent
     for file in sorted(folder.rglob("*.py")):
@@ -28,16 +29,16 @@ def code() -> str:
     return digest.hexdigest()
 
 
-def check(expected: str) -> None:
-    """Raise unless this process runs the code that `code()` was on the driver; empty: any."""
-    if expected and code() != expected:
+def check_code(expected: str) -> None:
+    """Raise RuntimeError unless `code_digest()` is `expected`; an empty string accepts any code."""
+    if expected and code_digest() != expected:
         raise RuntimeError(f"{OTHER_CODE}: {platform.node()}")
 
 
-def explain(error: Exception) -> None:
-    """Raise RetryableError if a task has failed by `check`."""
-    _, found, node = str(error).partition(f"{OTHER_CODE}: ")
-    if found:
+def raise_if_other_code(error: Exception) -> None:
+    """Raise RetryableError if a task failed because of `check_code`; `error`: what the engine raised."""
+    _, matched, node = str(error).partition(f"{OTHER_CODE}: ")
+    if matched:
         raise RetryableError(
             f"node {node.split()[0]} {OTHER_CODE}",
             "give every node, and the driver, the same image (docs/cluster.md), then run this again",

@@ -152,7 +152,7 @@ def _submitted() -> dict[str, str]:
     return dict(SparkConf().getAll())
 
 
-def spark_lives() -> bool:
+def spark_is_alive() -> bool:
     """Whether the process's Spark runs; it may have been killed for the memory it takes."""
     from pyspark import SparkContext
 

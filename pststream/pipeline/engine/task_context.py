@@ -1,4 +1,7 @@
-"""What a Python worker process keeps between tasks: mapped segments, the dispatch index, the filter of live terms."""
+"""Describe the home, plan and index to a task, and keep what a worker process reuses from task to task.
+
+A process keeps mapped segments, dispatch indexes and filters of live terms.
+"""
 
 import os
 from collections.abc import Iterable
@@ -18,10 +21,13 @@ from pststream.state.plans import Ranking, load_plan, load_ranking, plan_row, re
 
 
 @dataclass(frozen=True)
-class Work:
-    """What a task is told; small, since it travels with every task.
+class TaskContext:
+    """The home, plan and index that a task works with; small, since it travels with every task.
 
-    plans: versions that serve the index, the oldest first: `plan_version`, and before it the one that it retires.
+    plans       versions that serve the index, the oldest first: `plan_version`, and before it the one that it retires
+    batch_id    0 outside of a batch
+    files       data files of the index
+    cache_dir   folder of the node's cache, empty for the node's own choice
     """
 
     home: str
@@ -35,24 +41,25 @@ class Work:
     cache_bytes: int
 
 
-def work_of(home: Home, settings: Settings, version: int, batch_id: int = 0) -> Work:
-    """The work of a batch, or of none, under a stored plan; the files are for the caller to add."""
+def make_task_context(home: Home, settings: Settings, version: int, batch_id: int = 0) -> TaskContext:
+    """Return the context for a stored plan, without index files: the caller adds those that its tasks need."""
     row = plan_row(home, version)
     retiring = retiring_plan(row)
     plans = (retiring.plan_version, version) if retiring else (version,)
-    place = (row["index_version"], row["workers"], batch_id)
-    return Work(home.path, version, plans, *place, (), *cache_place(settings))
+    return TaskContext(
+        home.path, version, plans, row["index_version"], row["workers"], batch_id, (), *cache_place(settings)
+    )
 
 
 def cache_place(settings: Settings) -> tuple[str, int]:
-    """Folder of a node's cache, empty for the node's own choice, and the bytes that it may hold."""
-    # What the driver's own environment says holds for its node; on each other one, what that node's says.
+    """Return the folder of the node's cache, empty for the node's own choice, and its greatest size in bytes."""
+    # The driver's environment holds for its own node; on another node that node's environment does.
     folder = "" if settings.cache_dir == os.environ.get("PSTSTREAM_CACHE_DIR") else settings.cache_dir
     return folder, settings.cache_bytes
 
 
 def deletions_of(files: Iterable[IndexFile], folder: str, max_bytes: int) -> Deletions:
-    """The deletions among the files of an index."""
+    """Return the deletions among the files of an index; folder, max_bytes: as `cache_place` returns them."""
     return _deletions(tuple(file.path for file in files if file.worker == names.EVERY_WORKER), folder, max_bytes)
 
 
@@ -64,32 +71,32 @@ def _deletions(paths: tuple[str, ...], folder: str, max_bytes: int) -> Deletions
 
 @lru_cache(maxsize=4)
 def segment_cache(folder: str, max_bytes: int) -> SegmentCache:
-    """The process's cache of segments."""
+    """Return the process's cache of segments; folder, max_bytes: as `cache_place` returns them."""
     return SegmentCache(folder, max_bytes)
 
 
 @lru_cache(maxsize=8)
 def dispatch_index(home: str, plan_version: int) -> DispatchIndex:
-    """The dispatch index of a plan."""
+    """Return the dispatch index of a plan."""
     return DispatchIndex(load_plan(Home(home), plan_version))
 
 
 @lru_cache(maxsize=2)
 def ranking(home: str, plan_version: int) -> Ranking:
-    """Term frequencies of a plan's sample."""
+    """Return the term frequencies of a plan's sample."""
     return load_ranking(Home(home), plan_version)
 
 
 @lru_cache(maxsize=8)
-def live_filter(home: str, age: int, tag: int) -> LiveFilter:
-    """A filter of the live terms of a home's index, for objects of one tag; the caller brings it up to date.
+def live_filter(home: str, plan_position: int, tag: int) -> LiveFilter:
+    """Return the process's filter of live terms for objects of one tag; the caller updates it to the index.
 
-    age: place of the plan among those that serve the index, the oldest first.
+    plan_position: position of the plan in `TaskContext.plans`, so that a filter lives on when a new plan comes
     """
     return LiveFilter()
 
 
 @lru_cache(maxsize=64)
-def portions(home: str, worker: int) -> Portions:
-    """How many objects a worker matches at a time."""
+def portion_sizes(home: str, worker: int) -> Portions:
+    """Return the number of objects that a worker matches at a time, which adapts from portion to portion."""
     return Portions()

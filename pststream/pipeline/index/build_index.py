@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.domain.pieces import first_clauses, pieces_of, rarest_clause_first
+from pststream.domain.pieces import first_clauses, rarest_clause_first
 from pststream.domain.plan import PartitionPlan
+from pststream.kinds.contract import QueryKind
+from pststream.kinds.registry import piece_columns, split_by_kind
 from pststream.matching.deletions import Deletions
-from pststream.pipeline.engine.arrow_columns import csr
-from pststream.pipeline.engine.spark_session import get_context
-from pststream.pipeline.engine.spark_tasks import Parcel, run_shuffled
-from pststream.pipeline.engine.task_context import Work, deletions_of, dispatch_index, ranking
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows
+from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.engine.task_context import TaskContext, deletions_of, dispatch_index, ranking
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -23,7 +24,7 @@ from pststream.state.data_files import DataFile, FileWriter, commit, data_files,
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
 from pststream.state.plans import Ranking
-from pststream.state.slices import Range, Slice, read_slices, tasks_of
+from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
 from pststream.state.tables import TABLES
 
 SCHEMA = TABLES[names.WORKER_INDEX].schema
@@ -31,7 +32,7 @@ SIDES = ("west", "south", "east", "north")
 PIECES = pa.schema([field for field in SCHEMA if field.name not in ("index_version", "worker", "batch_id")])
 """A piece: one box of a subscription, its clauses and its validity."""
 
-REQUEST_COLUMNS = ["subscription_key", "op", "at", "expires_at", "clauses", *SIDES, "circle"]
+REQUEST_COLUMNS = ["subscription_key", "op", "at", "expires_at", *piece_columns()]
 SEGMENT_ROWS = 1_000_000
 """A file of the index, which becomes one segment, holds no more rows than this."""
 
@@ -44,12 +45,11 @@ class Assignment:
     ranking: Ranking
 
 
-def apply_requests(home: Home, work: Work, after: int, to: int, settings: Settings) -> None:
+def apply_requests(home: Home, work: TaskContext, after: int, to: int, settings: Settings) -> None:
     """Append the index rows of the requests with keys in (after, to], in one commit of the batch."""
-    requests = Range("request_key", after, to)
+    requests = KeyRange("request_key", after, to)
     tasks = tasks_of(located(home, names.REQUESTS, requests.files(data_files(home, names.REQUESTS))))
-    written = run_shuffled(
-        get_context(settings),
+    written = get_engine(settings).run_shuffled(
         tasks,
         partial(_send_requests, work, requests),
         work.workers + 1,
@@ -59,12 +59,11 @@ def apply_requests(home: Home, work: Work, after: int, to: int, settings: Settin
     commit(home, names.WORKER_INDEX, files, application=f"index-{work.index_version}", transaction=work.batch_id)
 
 
-def rebuild(home: Home, old: Work, new: Work, assignment: Assignment, settings: Settings) -> None:
+def rebuild(home: Home, old: TaskContext, new: TaskContext, assignment: Assignment, settings: Settings) -> None:
     """Append the index rows of a new plan for all that the old plan's index holds, deletions worked in."""
     held = tuple(index_files(home, old.plan_version))
     tasks = tasks_of((file.path, file.rows) for file in held if file.worker != names.EVERY_WORKER)
-    written = run_shuffled(
-        get_context(settings),
+    written = get_engine(settings).run_shuffled(
         tasks,
         partial(_send_stored, old, held, new, assignment),
         new.workers + 1,
@@ -76,7 +75,7 @@ def rebuild(home: Home, old: Work, new: Work, assignment: Assignment, settings: 
     commit(home, names.WORKER_INDEX, files, application="rebuild", transaction=last + 1)
 
 
-def _send_requests(work: Work, requests: Range, slices: tuple[Slice, ...]) -> Iterator[Parcel]:
+def _send_requests(work: TaskContext, requests: KeyRange, slices: tuple[Slice, ...]) -> Iterator[SentRows]:
     dispatch, rank = dispatch_index(work.home, work.plan_version), ranking(work.home, work.plan_version)
     for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], requests):
         yield work.workers, 0, deletions_in(rows, work.batch_id)
@@ -84,14 +83,16 @@ def _send_requests(work: Work, requests: Range, slices: tuple[Slice, ...]) -> It
 
 
 def _send_stored(
-    old: Work, held: tuple[IndexFile, ...], new: Work, assignment: Assignment, slices: tuple[Slice, ...]
-) -> Iterator[Parcel]:
+    old: TaskContext, held: tuple[IndexFile, ...], new: TaskContext, assignment: Assignment, slices: tuple[Slice, ...]
+) -> Iterator[SentRows]:
     dispatch = DispatchIndex(assignment.plan)
     for pieces in stored_pieces(old, held, slices):
         yield from _parcels(assign(pieces, dispatch.workers_of_pieces, assignment.ranking.frequency), new)
 
 
-def stored_pieces(work: Work, held: tuple[IndexFile, ...], slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
+def stored_pieces(
+    work: TaskContext, held: tuple[IndexFile, ...], slices: tuple[Slice, ...]
+) -> Iterator[pa.RecordBatch]:
     """Pieces of an index, deletions worked in; one that several workers hold comes from the first of them alone."""
     deleted = deletions_of(held, work.cache_dir, work.cache_bytes)
     for part in slices:
@@ -124,18 +125,21 @@ def with_ends(pieces: pa.RecordBatch, deleted: Deletions) -> pa.RecordBatch:
 def pieces_in(rows: pa.RecordBatch) -> pa.RecordBatch:
     """The pieces of the insertions among rows of `requests`."""
     inserted = rows.filter(pc.equal(rows.column("op"), "insert"))
-    owner, boxes = pieces_of(*(csr(inserted.column(side)) for side in SIDES))
-    row = pa.array(owner)
+    return pa.concat_batches([_pieces_of_kind(kind, of_kind) for kind, of_kind in split_by_kind(inserted)])
+
+
+def _pieces_of_kind(kind: QueryKind, inserted: pa.RecordBatch) -> pa.RecordBatch:
+    made = kind.make_pieces(inserted)
+    row = pa.array(made.row)
     expires = inserted.column("expires_at").cast(pa.int64()).fill_null(names.NEVER_US)
     values = {
         "subscription_key": inserted.column("subscription_key").take(row),
-        **{side: pa.array(boxes[:, place]) for place, side in enumerate(SIDES)},
-        "circle": inserted.column("circle").take(row),
-        "clauses": inserted.column("clauses").take(row),
+        **dict(zip(made.columns.schema.names, made.columns.columns)),
         "created_at": inserted.column("at").cast(pa.int64()).take(row),
         "end_at": expires.take(row),
     }
-    return pa.RecordBatch.from_pydict(values, schema=PIECES)
+    nulls = {field.name: pa.nulls(len(row), field.type) for field in PIECES if field.name not in values}
+    return pa.RecordBatch.from_pydict(values | nulls, schema=PIECES)
 
 
 def deletions_in(rows: pa.RecordBatch, batch_id: int) -> pa.RecordBatch:
@@ -163,7 +167,7 @@ def assign(
     return ranked, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), workers
 
 
-def _parcels(assigned: tuple[pa.RecordBatch, np.ndarray, np.ndarray], work: Work) -> Iterator[Parcel]:
+def _parcels(assigned: tuple[pa.RecordBatch, np.ndarray, np.ndarray], work: TaskContext) -> Iterator[SentRows]:
     pieces, place, workers = assigned
     order = np.argsort(workers, kind="stable")
     borders = np.searchsorted(workers[order], np.arange(work.workers + 1))
@@ -174,10 +178,10 @@ def _parcels(assigned: tuple[pa.RecordBatch, np.ndarray, np.ndarray], work: Work
             yield worker, 0, rows.append_column("batch_id", pa.array(np.full(len(mine), work.batch_id)))
 
 
-def _write_part(root: str, work: Work, part: int, parcels: Iterator[tuple[int, pa.RecordBatch]]) -> list[DataFile]:
+def _write_part(root: str, work: TaskContext, part: int, received: ReceivedRows) -> list[DataFile]:
     """Write the rows of a worker, or the deletions (part `workers`)."""
     worker = names.EVERY_WORKER if part == work.workers else part
-    return write_rows(root, work.index_version, worker, (rows for _, rows in parcels))
+    return write_rows(root, work.index_version, worker, (rows for _, rows in received))
 
 
 def write_rows(root: str, index_version: int, worker: int, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.matching.deletions import Deletions, merge_deletions
-from pststream.pipeline.engine.spark_session import get_context
-from pststream.pipeline.engine.spark_tasks import run_tasks
+from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import deletions_of, dispatch_index
 from pststream.pipeline.index.build_index import PIECES, served_by, with_ends, write_rows
 from pststream.settings import Settings
@@ -87,7 +86,7 @@ def upkeep(home: Home, settings: Settings, plan_version: int) -> int:
 def _replace(
     home: Home, settings: Settings, merges: list[Merge], removed: list[DataFile], application: str, transaction: int
 ) -> list[DataFile]:
-    added = [file for part in run_tasks(get_context(settings), merges, _merge) for file in part]
+    added = [file for part in get_engine(settings).run_tasks(merges, _merge) for file in part]
     commit(home, names.WORKER_INDEX, added, removed, application=application, transaction=transaction)
     return added
 

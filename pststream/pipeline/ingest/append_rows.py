@@ -1,4 +1,4 @@
-"""Staged rows into the log: each row into its table or into the rejects, by one task a file."""
+"""Write the rows of one staged file as data files: accepted rows for the log, the others for `rejects`."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,36 +10,41 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.pipeline.engine.arrow_columns import micros, whole
-from pststream.pipeline.ingest.deduplicate import FIRST, KEY_OF, VERDICTS, is_late
-from pststream.pipeline.ingest.stage_files import ID_OF, SCHEMAS, TIME_OF, Staged
+from pststream.pipeline.ingest.deduplicate import KEY_OF, NO_HORIZON, VERDICTS, is_late
+from pststream.pipeline.ingest.stage_file import ID_OF, SCHEMAS, TIME_OF, StagedFile
 from pststream.quality.reject_reasons import MOST_RAW, REASONS
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
 from pststream.state.ledger import key
-from pststream.state.slices import Range, Slice, read_slices
+from pststream.state.slices import KeyRange, Slice, read_slices
 from pststream.state.tables import TABLES
 
-ROWS_OF = {"objects": names.OBJECTS, "requests": names.REQUESTS}
+TABLE_OF = {"objects": names.OBJECTS, "requests": names.REQUESTS}
 FIELD_OF = {"late": "ts", "duplicate": "object_id", "before_insertion": "at"}
-"""The field at fault by the log's reasons; `subscription_id` by all others."""
+"""The field that a reason of the log concerns; all other reasons concern `subscription_id`."""
 
 
 @dataclass(frozen=True)
-class Accepting:
-    """What a task is told about a file; `offered`: its path as offered."""
+class AppendTask:
+    """What a task needs to append the rows of one file.
+
+    path      of the input file, for the rejects
+    horizon   objects before it (microseconds) are late
+    verdicts  paths of the verdict files of this ingest
+    """
 
     kind: str
     home: str
     ingest_id: int
-    staged: Staged
-    offered: str
+    staged: StagedFile
+    path: str
     horizon: int
     verdicts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Accepted:
-    """What became of a file's rows; times are microseconds, of accepted rows."""
+class AppendedFile:
+    """The data files that a task wrote, not yet committed, and its counts; min_time: of accepted rows, microseconds."""
 
     file_seq: int
     rows: DataFile | None
@@ -49,79 +54,82 @@ class Accepted:
     min_time: int | None
 
 
-def accept(work: Accepting) -> Accepted:
+def append_staged_file(task: AppendTask) -> AppendedFile:
     """Write the accepted and the rejected rows of a staged file as data files of their tables."""
-    home, kind = Home(work.home), work.kind
-    rows = FileWriter(home.table(ROWS_OF[kind]), TABLES[ROWS_OF[kind]].schema)
+    home, kind = Home(task.home), task.kind
+    rows = FileWriter(home.table(TABLE_OF[kind]), TABLES[TABLE_OF[kind]].schema)
     rejects = FileWriter(home.table(names.REJECTS), TABLES[names.REJECTS].schema)
-    verdicts = _verdicts(work)
-    accepted, reasons, least = 0, Counter[str](), None
-    for staged in read_slices(work.staged.slices, SCHEMAS[kind].names):
-        judged = _judged(work, staged, verdicts)
-        refused = pc.is_valid(judged.column("reason"))
-        rejected = judged.filter(refused)
+    verdicts = _read_verdicts(task)
+    count, reasons, min_time = 0, Counter[str](), None
+    for staged in read_slices(task.staged.slices, SCHEMAS[kind].names):
+        checked = _apply_verdicts(task, staged, verdicts)
+        has_reason = pc.is_valid(checked.column("reason"))
+        rejected = checked.filter(has_reason)
         reasons.update(rejected.column("reason").to_pylist())
-        rejects.write(_reject_rows(work, rejected))
-        kept = judged.filter(pc.invert(refused))
-        accepted += kept.num_rows
-        if kept.num_rows:
-            first = int(micros(kept.column(TIME_OF[kind])).min())
-            least = first if least is None else min(least, first)
-            rows.write(kept.append_column("ingest_id", pa.array(np.full(kept.num_rows, work.ingest_id))))
-    return Accepted(work.staged.file_seq, rows.close(), rejects.close(), accepted, dict(reasons), least)
+        rejects.write(_reject_rows(task, rejected))
+        accepted = checked.filter(pc.invert(has_reason))
+        count += accepted.num_rows
+        if accepted.num_rows:
+            first = int(micros(accepted.column(TIME_OF[kind])).min())
+            min_time = first if min_time is None else min(min_time, first)
+            rows.write(accepted.append_column("ingest_id", pa.array(np.full(accepted.num_rows, task.ingest_id))))
+    return AppendedFile(task.staged.file_seq, rows.close(), rejects.close(), count, dict(reasons), min_time)
 
 
-def _verdicts(work: Accepting) -> pa.Table:
-    """The verdicts on the rows of this file, in the order of keys."""
-    mine = Range("key", key(work.staged.file_seq, 0), key(work.staged.file_seq + 1, 0) - 1)
-    found: Iterator[pa.RecordBatch] = read_slices(
-        [Slice(path, 0, 2**62) for path in work.verdicts], VERDICTS.names, mine
+def _read_verdicts(task: AppendTask) -> pa.Table:
+    """Return the verdicts on the rows of this file, sorted by key."""
+    of_file = KeyRange("key", key(task.staged.file_seq, 0), key(task.staged.file_seq + 1, 0) - 1)
+    verdicts: Iterator[pa.RecordBatch] = read_slices(
+        [Slice(path, 0, 2**62) for path in task.verdicts], VERDICTS.names, of_file
     )
-    return pa.Table.from_batches(list(found), VERDICTS).sort_by("key").combine_chunks()
+    return pa.Table.from_batches(list(verdicts), VERDICTS).sort_by("key").combine_chunks()
 
 
-def _judged(work: Accepting, rows: pa.RecordBatch, verdicts: pa.Table) -> pa.RecordBatch:
-    """The rows with their log key, and with what the log found written into the columns of rejects."""
-    keys = rows.column("row").to_numpy() + key(work.staged.file_seq, 0)
-    reason, concerned = _of_keys(keys, verdicts)
-    if work.kind == "objects" and work.horizon > FIRST:
-        reason = pc.if_else(pa.array(is_late(rows, work.horizon)), "late", reason)
-    hit = pc.is_valid(reason)
+def _apply_verdicts(task: AppendTask, rows: pa.RecordBatch, verdicts: pa.Table) -> pa.RecordBatch:
+    """Add the log key to the rows, and write lateness and verdicts into the columns of rejects."""
+    # The reason of each row, null if the log accepts it.
+    keys = rows.column("row").to_numpy() + key(task.staged.file_seq, 0)
+    reason, concerned = _look_up(keys, verdicts)
+    if task.kind == "objects" and task.horizon > NO_HORIZON:
+        reason = pc.if_else(pa.array(is_late(rows, task.horizon)), "late", reason)
+    # The field that each reason concerns, and its value as text.
     columns = {name: rows.column(name) for name in rows.schema.names}
-    spelled = {name: rows.column(name).cast(pa.string()) for name in {ID_OF[work.kind], TIME_OF[work.kind]}}
-    raw, field = spelled[ID_OF[work.kind]], pa.repeat(ID_OF[work.kind], len(keys))
+    as_text = {name: rows.column(name).cast(pa.string()) for name in {ID_OF[task.kind], TIME_OF[task.kind]}}
+    raw, field = as_text[ID_OF[task.kind]], pa.repeat(ID_OF[task.kind], len(keys))
     for code, name in FIELD_OF.items():
-        if name in spelled:
-            of_code = pc.fill_null(pc.equal(reason, code), False)
-            raw, field = pc.if_else(of_code, spelled[name], raw), pc.if_else(of_code, name, field)
+        if name in as_text:
+            has_code = pc.fill_null(pc.equal(reason, code), False)
+            raw, field = pc.if_else(has_code, as_text[name], raw), pc.if_else(has_code, name, field)
     sentences = pa.array([REASONS[code] for code in REASONS])
     details = sentences.take(pc.index_in(reason, pa.array(list(REASONS))))
-    told = {"field": field, "reason": reason, "detail": details, "raw": pc.utf8_slice_codeunits(raw, 0, MOST_RAW)}
-    columns |= {name: pc.if_else(hit, value, columns[name]) for name, value in told.items()}
-    columns[KEY_OF[work.kind]] = pa.array(keys)
-    if work.kind == "requests":
+    # Rows with a reason get the columns of rejects; the others keep what the row rules wrote there.
+    of_log = {"field": field, "reason": reason, "detail": details, "raw": pc.utf8_slice_codeunits(raw, 0, MOST_RAW)}
+    columns |= {name: pc.if_else(pc.is_valid(reason), value, columns[name]) for name, value in of_log.items()}
+    columns[KEY_OF[task.kind]] = pa.array(keys)
+    if task.kind == "requests":
         columns["subscription_key"] = pc.coalesce(concerned, pa.array(keys))
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _of_keys(keys: np.ndarray, verdicts: pa.Table) -> tuple[pa.Array, pa.Array]:
-    """Reason and insertion concerned of each key; null where there is no verdict."""
+def _look_up(keys: np.ndarray, verdicts: pa.Table) -> tuple[pa.Array, pa.Array]:
+    """Return the reason of each key, and the key of the insertion concerned; null where there is no verdict."""
     known = verdicts.column("key").to_numpy()
     place = np.searchsorted(known, keys)
-    found = place < len(known)
-    found[found] = known[place[found]] == keys[found]
-    at = pa.array(place, mask=~found)
-    return whole(verdicts.column("reason")).take(at), whole(verdicts.column("concerned")).take(at)
+    has_verdict = place < len(known)
+    has_verdict[has_verdict] = known[place[has_verdict]] == keys[has_verdict]
+    rows = pa.array(place, mask=~has_verdict)
+    return whole(verdicts.column("reason")).take(rows), whole(verdicts.column("concerned")).take(rows)
 
 
-def _reject_rows(work: Accepting, rows: pa.RecordBatch) -> pa.RecordBatch:
+def _reject_rows(task: AppendTask, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows of `rejects`."""
     count = rows.num_rows
     values = {name: rows.column(name) for name in ("row", "field", "reason", "detail", "raw")}
     return pa.RecordBatch.from_pydict(
         {
-            "kind": pa.repeat(work.kind, count),
-            "file": pa.repeat(work.offered, count),
+            "kind": pa.repeat(task.kind, count),
+            "file": pa.repeat(task.path, count),
             **values,
-            "ingest_id": pa.array(np.full(count, work.ingest_id)),
+            "ingest_id": pa.array(np.full(count, task.ingest_id)),
         }
     )

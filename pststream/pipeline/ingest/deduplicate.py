@@ -1,13 +1,12 @@
-"""The log judges new rows by the earlier rows of their id: duplicates, second insertions, deletions of nothing live.
+"""Deduplicate new rows against the stored log: duplicate objects, second insertions, deletions of nothing live.
 
-Rows of an id are brought together in one part, new ones with the stored ones that matter, and walked in the order of
-the log (kernels/log_rules.py). What is found goes to verdict files in the staging folder, one a part, by log key.
+The rows of an id, new and stored, meet in one part of a shuffle and are walked in the order of the log
+(kernels/log_rules.py). Each part writes its verdicts, by log key, to a verdict file in the staging folder.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,35 +16,35 @@ from pststream import names
 from pststream.kernels.log_rules import duplicate_objects, judge_operations
 from pststream.kernels.parsing.tokens import hash_texts
 from pststream.pipeline.engine.arrow_columns import micros
-from pststream.pipeline.engine.spark_tasks import Parcel, run_shuffled
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows
+from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import cache_place, segment_cache
-from pststream.pipeline.ingest.stage_files import ID_OF, Staged
-from pststream.pipeline.ingest.stored_ids import Wanted, earlier_rows
+from pststream.pipeline.ingest.id_lookup import IdSet, find_rows_by_id
+from pststream.pipeline.ingest.stage_file import ID_OF, StagedFile
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, data_files, located
 from pststream.state.home import Home
 from pststream.state.ledger import key
-from pststream.state.slices import Range, Slice, read_slices, tasks_of
+from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
 from pststream.text.buffers import utf8_of
 
-if TYPE_CHECKING:
-    from pststream.pipeline.engine.spark_tasks import SparkContext
+NO_HORIZON = -(2**63)
+"""Horizon of a file without a watermark: none of its objects is late."""
 
-FIRST = -(2**63)
-"""Horizon of a file before which there is none."""
-
-ACCEPTED = names.NEVER_US
-"""Horizon of stored rows: none is a duplicate of an earlier one, whichever of those are read."""
+STORED_HORIZON = names.NEVER_US
+"""Horizon of stored rows: none of them is a duplicate of an earlier row, whichever of those are read."""
 
 PART_ROWS = 2_000_000
-PROBE_ROWS = 5_000_000
-"""Up to so many new rows, their ids are looked for among the stored rows; else all stored rows travel."""
+"""Rows that a part of the shuffle has, about."""
 
-KEPT_ROWS = 50_000
-"""Files of fewer rows are read each time, which takes no longer than to find them in the node's cache."""
+MAX_LOOKUP_ROWS = 5_000_000
+"""With at most so many new rows, stored rows are looked up by the new ids; with more, all stored rows are shuffled."""
 
-KEPT_SLICES = 16
-"""Slices in the node's cache that a task looks into."""
+MIN_INDEXED_ROWS = 50_000
+"""Data files of fewer rows are read each time, which takes no longer than to open their id index in the cache."""
+
+SLICES_PER_TASK = 16
+"""Slices with an id index that a task looks ids up in."""
 
 COLUMNS = {
     "objects": ["object_id", "ts"],
@@ -53,14 +52,15 @@ COLUMNS = {
 }
 KEY_OF = {"objects": "object_key", "requests": "request_key"}
 OUTCOMES = (None, "already_live", "unknown_subscription", "before_insertion")
-"""Reason of each outcome of `kernels.fold.judge_operations`."""
+"""Reason for each outcome of `kernels.log_rules.judge_operations`."""
 
 VERDICTS = pa.schema([("key", pa.int64()), ("reason", pa.string()), ("concerned", pa.int64())])
+"""Columns of a verdict file: key of the row, reason or null, key of the insertion that a deletion concerns or null."""
 
 
 @dataclass(frozen=True)
-class Probe:
-    """Where the ids of the new rows are, and what a node keeps of the stored ones (pipeline/ingest/stored_ids.py)."""
+class NewIds:
+    """Where a task reads the ids of the new rows (staged files), and the node's cache of id indexes."""
 
     paths: tuple[str, ...]
     cache_dir: str
@@ -68,115 +68,128 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Source:
-    """Rows to judge: of a new file, with its horizon. Or to judge by (`file_seq` is None): stored ones before the key
-    `before`; `kept`: which a node keeps by id.
-    """
+class NewRows:
+    """Staged rows of a new file; objects before `horizon` (microseconds) are late."""
 
     slices: tuple[Slice, ...]
-    file_seq: int | None = None
-    horizon: int = FIRST
-    before: int = 0
-    kept: bool = False
+    file_seq: int
+    horizon: int
 
 
-def judge(
-    context: "SparkContext",
+@dataclass(frozen=True)
+class StoredRows:
+    """Stored rows with a key below `before`; `indexed`: the node keeps an id index of their slices."""
+
+    slices: tuple[Slice, ...]
+    before: int
+    indexed: bool
+
+
+def deduplicate(
     home: Home,
     settings: Settings,
     kind: str,
-    staged: list[Staged],
+    staged: list[StagedFile],
     horizons: dict[int, int],
     folder: str,
 ) -> list[str]:
-    """Paths of the verdict files about the new rows; `horizons`: of each file, objects before it are late."""
-    new = [Source(s.slices, s.file_seq, horizons.get(s.file_seq, FIRST)) for s in staged if s.rows]
+    """Write verdict files about the new rows into `folder`; return their paths.
+
+    horizons: of each file (file_seq), the time before which its objects are late
+    """
+    new = [NewRows(s.slices, s.file_seq, horizons.get(s.file_seq, NO_HORIZON)) for s in staged if s.rows]
     rows = sum(s.rows for s in staged)
     if not new:
         return []
+    # Stored rows are looked up by the new ids if these are few, else all that may matter are read.
     first = key(min(s.file_seq for s in staged), 0)
-    probe = Probe(tuple(s.path for s in staged if s.rows), *cache_place(settings)) if rows <= PROBE_ROWS else None
-    files = _stored_files(home, kind, first, min(horizons.values(), default=FIRST))
-    stored = _stored(home, kind, files, first, KEPT_ROWS if probe else names.NEVER_US)
-    # Of stored rows all travel without a probe, else those of new ids, few of which came before.
-    parts = max(1, (rows if probe else rows + sum(file.rows for file in files)) // PART_ROWS)
-    receive = {"objects": _judge_objects, "requests": _judge_requests}[kind]
-    found = run_shuffled(
-        context, [*new, *stored], partial(_sent, kind, probe, parts), parts, partial(_received, receive, first, folder)
+    ids = NewIds(tuple(s.path for s in staged if s.rows), *cache_place(settings)) if rows <= MAX_LOOKUP_ROWS else None
+    files = _stored_files(home, kind, first, min(horizons.values(), default=NO_HORIZON))
+    stored = _stored_tasks(home, kind, files, first, MIN_INDEXED_ROWS if ids else names.NEVER_US)
+    # Few new ids have stored rows, so only without a lookup do these count for the number of parts.
+    parts = max(1, (rows if ids else rows + sum(file.rows for file in files)) // PART_ROWS)
+    find = {"objects": _find_duplicate_objects, "requests": _find_invalid_requests}[kind]
+    # Before the shuffle `_send_rows` runs on each group of new or stored rows and sends each row to the part of its id;
+    # after it `_write_verdicts` runs on each part.
+    paths = get_engine(settings).run_shuffled(
+        [*new, *stored], partial(_send_rows, kind, ids, parts), parts, partial(_write_verdicts, find, first, folder)
     )
-    return [path for path in found if path is not None]
+    return [path for path in paths if path is not None]
 
 
 def _stored_files(home: Home, kind: str, first: int, horizon: int) -> list[DataFile]:
-    """Files that may hold rows before the key `first` that matter: of objects, those not before the least horizon."""
-    files = Range(KEY_OF[kind], FIRST, first - 1).files(data_files(home, kind))
+    """Return the data files that may have rows before the key `first` that matter: of objects, those not before the
+    least horizon.
+    """
+    files = KeyRange(KEY_OF[kind], NO_HORIZON, first - 1).files(data_files(home, kind))
     if kind == "objects":
-        if horizon == FIRST:
+        if horizon == NO_HORIZON:
             return []
         files = [file for file in files if file.may_hold("ts", horizon, names.NEVER_US)]
     return files
 
 
-def _stored(home: Home, kind: str, files: list[DataFile], first: int, kept_rows: int) -> list[Source]:
-    """The rows of stored files before the key `first`; nodes keep files of `kept_rows` and more."""
-    large = tasks_of(located(home, kind, [file for file in files if file.rows >= kept_rows]))
-    small = tasks_of(located(home, kind, [file for file in files if file.rows < kept_rows]))
+def _stored_tasks(home: Home, kind: str, files: list[DataFile], first: int, min_indexed_rows: int) -> list[StoredRows]:
+    """Group the rows of stored files before the key `first` into tasks; only files of enough rows are indexed."""
+    large = tasks_of(located(home, kind, [file for file in files if file.rows >= min_indexed_rows]))
+    small = tasks_of(located(home, kind, [file for file in files if file.rows < min_indexed_rows]))
     slices = [part for task in large for part in task]
-    kept = [tuple(slices[at : at + KEPT_SLICES]) for at in range(0, len(slices), KEPT_SLICES)]
-    parts = [*((part, True) for part in kept), *((part, False) for part in small)]
-    return [Source(part, before=first, kept=in_cache) for part, in_cache in parts]
+    indexed = [tuple(slices[at : at + SLICES_PER_TASK]) for at in range(0, len(slices), SLICES_PER_TASK)]
+    return [StoredRows(group, first, True) for group in indexed] + [StoredRows(group, first, False) for group in small]
 
 
 def is_late(rows: pa.RecordBatch, horizon: int) -> np.ndarray:
-    """Objects accepted by the row rules whose time is before the horizon: bool[n]."""
+    """Return whether each staged object passed the row rules and is before the horizon: bool[n]."""
     accepted = pc.is_null(rows.column("reason")).to_numpy(zero_copy_only=False)
     return accepted & (micros(rows.column("ts").fill_null(pa.scalar(0, rows.column("ts").type))) < horizon)
 
 
-def _sent(kind: str, probe: Probe | None, parts: int, source: Source) -> Iterator[Parcel]:
-    """The rows of a source that may be judged or judge others, by the hash of their id."""
-    for rows in _rows_of(kind, source, probe):
-        ids = rows.column(ID_OF[kind])
+def _send_rows(kind: str, ids: NewIds | None, parts: int, task: NewRows | StoredRows) -> Iterator[SentRows]:
+    """Send each row that matters to the part of its id, by the hash of the id."""
+    for rows in _read_new(kind, task) if isinstance(task, NewRows) else _read_stored(kind, task, ids):
         if parts == 1:
             yield 0, 0, rows
             continue
-        part = (hash_texts(*utf8_of(ids)).view(np.uint64) % np.uint64(parts)).astype(np.int64)
+        hashes = hash_texts(*utf8_of(rows.column(ID_OF[kind])))
+        part = (hashes.view(np.uint64) % np.uint64(parts)).astype(np.int64)
         for number in range(parts):
             yield number, 0, rows.filter(pa.array(part == number))
 
 
-def _rows_of(kind: str, source: Source, probe: Probe | None) -> Iterator[pa.RecordBatch]:
-    if source.file_seq is None:
-        for rows in _stored_rows(kind, source, probe):
-            # A file that was joined may hold rows of the ingest that is judged: one that was killed, and is finished.
-            earlier = rows.filter(pc.less(rows.column(KEY_OF[kind]), source.before))
-            yield _judged_columns(kind, earlier, earlier.column(KEY_OF[kind]), ACCEPTED)
-        return
-    for rows in read_slices(source.slices, ["row", "reason", *COLUMNS[kind]]):
-        kept = pc.is_null(rows.column("reason")).to_numpy(zero_copy_only=False)
+def _read_new(kind: str, task: NewRows) -> Iterator[pa.RecordBatch]:
+    """Yield the staged rows that passed the row rules and are not late."""
+    for rows in read_slices(task.slices, ["row", "reason", *COLUMNS[kind]]):
+        accepted = pc.is_null(rows.column("reason")).to_numpy(zero_copy_only=False)
         if kind == "objects":
-            kept &= ~is_late(rows, source.horizon)
-        held = rows.filter(pa.array(kept))
-        keys = pc.add(held.column("row"), key(source.file_seq, 0))
-        yield _judged_columns(kind, held, keys, source.horizon)
+            accepted &= ~is_late(rows, task.horizon)
+        rows = rows.filter(pa.array(accepted))
+        yield _with_key_and_horizon(kind, rows, pc.add(rows.column("row"), key(task.file_seq, 0)), task.horizon)
 
 
-def _stored_rows(kind: str, source: Source, probe: Probe | None) -> Iterator[pa.RecordBatch]:
+def _read_stored(kind: str, task: StoredRows, ids: NewIds | None) -> Iterator[pa.RecordBatch]:
+    """Yield the stored rows before this ingest: those with a new id, or without `ids` all."""
+    for rows in _select_stored(kind, task, ids):
+        # A compacted file may have rows of this ingest, if an earlier try of it was killed.
+        earlier = rows.filter(pc.less(rows.column(KEY_OF[kind]), task.before))
+        yield _with_key_and_horizon(kind, earlier, earlier.column(KEY_OF[kind]), STORED_HORIZON)
+
+
+def _select_stored(kind: str, task: StoredRows, ids: NewIds | None) -> Iterator[pa.RecordBatch]:
     columns = [KEY_OF[kind], *COLUMNS[kind]]
-    if probe is None:
-        yield from read_slices(source.slices, columns)
+    if ids is None:
+        yield from read_slices(task.slices, columns)
         return
-    wanted = _new_ids(kind, probe.paths)
-    if source.kept:
-        cache = segment_cache(probe.cache_dir, probe.cache_bytes)
-        for part in source.slices:
-            yield from earlier_rows(cache, part, ID_OF[kind], columns, wanted)
+    wanted = _read_new_ids(kind, ids.paths)
+    if task.indexed:
+        cache = segment_cache(ids.cache_dir, ids.cache_bytes)
+        for part in task.slices:
+            yield from find_rows_by_id(cache, part, ID_OF[kind], columns, wanted)
         return
-    for rows in read_slices(source.slices, columns):
+    for rows in read_slices(task.slices, columns):
         yield rows.filter(pc.is_in(rows.column(ID_OF[kind]), wanted.ids))
 
 
-def _judged_columns(kind: str, rows: pa.RecordBatch, keys: pa.Array, horizon: int) -> pa.RecordBatch:
+def _with_key_and_horizon(kind: str, rows: pa.RecordBatch, keys: pa.Array, horizon: int) -> pa.RecordBatch:
     columns = {name: rows.column(name) for name in COLUMNS[kind]}
     return pa.RecordBatch.from_pydict(
         {"key": keys, **columns, "horizon": pa.array(np.full(rows.num_rows, horizon, np.int64))}
@@ -184,25 +197,22 @@ def _judged_columns(kind: str, rows: pa.RecordBatch, keys: pa.Array, horizon: in
 
 
 @lru_cache(maxsize=1)
-def _new_ids(kind: str, paths: tuple[str, ...]) -> Wanted:
-    """The distinct ids of the staged rows."""
+def _read_new_ids(kind: str, paths: tuple[str, ...]) -> IdSet:
+    """Return the distinct ids of staged files."""
     slices = tuple(Slice(path, 0, 2**62) for path in paths)
-    found = [rows.column(0).drop_null() for rows in read_slices(slices, [ID_OF[kind]])]
-    return Wanted(pc.unique(pa.chunked_array(found, pa.string())))
+    ids = [rows.column(0).drop_null() for rows in read_slices(slices, [ID_OF[kind]])]
+    return IdSet(pc.unique(pa.chunked_array(ids, pa.string())))
 
 
-Judged = tuple[np.ndarray, pa.Array, pa.Array]
+Verdicts = tuple[np.ndarray, pa.Array, pa.Array]
+"""The columns of VERDICTS."""
 
 
-def _received(
-    judge_rows: Callable[[pa.RecordBatch], Judged],
-    first: int,
-    folder: str,
-    part: int,
-    parcels: Iterator[tuple[int, pa.RecordBatch]],
+def _write_verdicts(
+    find: Callable[[pa.RecordBatch], Verdicts], first: int, folder: str, part: int, received: ReceivedRows
 ) -> str | None:
-    """Write the verdicts on rows from key `first` on, in the order of keys."""
-    keys, reasons, concerned = judge_rows(pa.concat_batches([rows for _, rows in parcels]))
+    """Write the verdicts on the rows of a part from key `first` on, sorted by key; return the path, None if empty."""
+    keys, reasons, concerned = find(pa.concat_batches([rows for _, rows in received]))
     order = np.argsort(keys, kind="stable")
     order = order[np.searchsorted(keys[order], first) :]
     writer = FileWriter(folder, VERDICTS)
@@ -213,40 +223,46 @@ def _received(
     return None if writer.close() is None else writer.address
 
 
-def _by_id(rows: pa.RecordBatch, ids: str, wanted: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> pa.RecordBatch:
-    """Rows whose id is wanted (given codes of ids and how often each occurs), by id and in the order of the log."""
-    codes = rows.column(ids).dictionary_encode().indices.to_numpy(zero_copy_only=False)
-    kept = np.flatnonzero(wanted(codes, np.bincount(codes))[codes])
-    order = kept[np.lexsort((rows.column("key").to_numpy()[kept], codes[kept]))]
+def _group_by_id(
+    rows: pa.RecordBatch, id_column: str, is_wanted: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> pa.RecordBatch:
+    """Return the rows of the wanted ids, sorted by id and then in the order of the log, with the column `code`.
+
+    is_wanted: takes the id code of each row and the number of rows of each code; returns bool[codes]
+    """
+    codes = rows.column(id_column).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    wanted = np.flatnonzero(is_wanted(codes, np.bincount(codes))[codes])
+    order = wanted[np.lexsort((rows.column("key").to_numpy()[wanted], codes[wanted]))]
     return rows.take(pa.array(order)).append_column("code", pa.array(codes[order]))
 
 
-def _starts(rows: pa.RecordBatch) -> np.ndarray:
-    """Where the rows of each id begin, and the end: int64[ids+1]."""
+def _group_starts(rows: pa.RecordBatch) -> np.ndarray:
+    """Return the first row of each id, and the number of rows: int64[ids+1]."""
     codes = rows.column("code").to_numpy()
     if not len(codes):
         return np.zeros(1, np.int64)
     return np.concatenate([[0], np.flatnonzero(np.diff(codes)) + 1, [len(codes)]]).astype(np.int64)
 
 
-def _judge_objects(rows: pa.RecordBatch) -> Judged:
-    rows = _by_id(rows, "object_id", lambda _, counts: counts > 1)
+def _find_duplicate_objects(rows: pa.RecordBatch) -> Verdicts:
+    rows = _group_by_id(rows, "object_id", lambda _, counts: counts > 1)
     keys = rows.column("key").to_numpy()
     times, horizons = micros(rows.column("ts")), rows.column("horizon").to_numpy()
-    duplicate = duplicate_objects(_starts(rows), keys, times, horizons, names.ROW_BITS)
+    duplicate = duplicate_objects(_group_starts(rows), keys, times, horizons, names.ROW_BITS)
     keys = keys[duplicate]
     return keys, pa.repeat("duplicate", len(keys)), pa.nulls(len(keys), pa.int64())
 
 
-def _judge_requests(rows: pa.RecordBatch) -> Judged:
+def _find_invalid_requests(rows: pa.RecordBatch) -> Verdicts:
+    """Check the requests of each subscription; one insertion alone is always valid and is left out."""
     deletes = pc.equal(rows.column("op"), "delete").to_numpy(zero_copy_only=False)
-    rows = _by_id(
+    rows = _group_by_id(
         rows, "subscription_id", lambda codes, counts: (counts > 1) | (np.bincount(codes, deletes, len(counts)) > 0)
     )
     keys = rows.column("key").to_numpy()
     expires = rows.column("expires_at").cast(pa.int64()).fill_null(names.NEVER_US).to_numpy()
     outcome, concerned = judge_operations(
-        _starts(rows),
+        _group_starts(rows),
         keys,
         pc.equal(rows.column("op"), "delete").to_numpy(zero_copy_only=False),
         micros(rows.column("at")),

@@ -1,4 +1,4 @@
-"""The landing gate: files that were read are judged as wholes; those that fail are held, the others go on."""
+"""Check each landed file as a whole, and quarantine the files that fail."""
 
 import datetime as dt
 import json
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pststream import names
-from pststream.pipeline.ingest.stage_files import Staged
+from pststream.pipeline.ingest.stage_file import StagedFile
 from pststream.quality.expectations import Judgement, judge
 from pststream.quality.landing_expectations import RECENT, Landed, Past, figures, landing_suite
 from pststream.settings import Settings
@@ -16,42 +16,47 @@ from pststream.state.home import Home
 from pststream.state.ledger import recent_rows
 
 File = dict[str, Any]
+"""A row of the ledger of files."""
 
 
-def gate(
+def quarantine_failing_files(
     home: Home,
     settings: Settings,
     files: Sequence[File],
-    staged: Sequence[Staged],
+    staged: Sequence[StagedFile],
     watermark: dt.datetime | None,
 ) -> tuple[list[File], list[File]]:
-    """Judge the files of one kind (rows as of `files`) and hold those that fail. `watermark`: greatest ts of the log.
+    """Check files of one kind, of which `staged` has the rows; `watermark`: the greatest ts of the log.
 
-    Returns the holds, and the files that failed but have changed since they were read: neither held nor taken in.
-    The results are written first, so that a try that died is judged again and held once.
+    Returns the rows of `quarantine` for the files that failed, and the files that failed but have changed since they
+    were read: these are neither quarantined nor to be ingested. The results are written first, so an ingest that is
+    interrupted here checks the files again and quarantines each once.
     """
-    judgements = _judged(home, settings, files, staged, watermark)
-    results = [_result(file, judged) for file, judged in zip(files, judgements, strict=True) if judged.results]
+    checked = _check(home, settings, files, staged, watermark)
+    results = [
+        _result_row(file, judgement) for file, judgement in zip(files, checked, strict=True) if judgement.results
+    ]
     if results:
         ledger_tables.append(home, names.QUALITY_RESULTS, results)
     crash_point("gate.judged")
-    failed = [(file, judged.reasons) for file, judged in zip(files, judgements) if not judged.success]
+    failed = [(file, judgement.reasons) for file, judgement in zip(files, checked) if not judgement.success]
     if not failed:
         return [], []
     first = max((hold["hold_id"] for hold in quarantine.holds(home)), default=0) + 1
-    held = quarantine.hold(home, failed, first)
+    quarantined = quarantine.hold(home, failed, first)
     crash_point("gate.held")
-    known = {one["sha256"] for one in held}
-    return held, [file for file, _ in failed if file["sha256"] not in known]
+    hashes = {one["sha256"] for one in quarantined}
+    return quarantined, [file for file, _ in failed if file["sha256"] not in hashes]
 
 
-def _judged(
+def _check(
     home: Home,
     settings: Settings,
     files: Sequence[File],
-    staged: Sequence[Staged],
+    staged: Sequence[StagedFile],
     watermark: dt.datetime | None,
 ) -> list[Judgement]:
+    """Compute the figures of each file, and check them against the thresholds."""
     kind = files[0]["kind"]
     past = Past(
         recent_rows(home, kind, max(RECENT, settings.gate_history)),
@@ -65,13 +70,14 @@ def _judged(
     return judge([figures(kind, one, past, settings) for one in landed], landing_suite(kind, settings))
 
 
-def _result(file: File, judged: Judgement) -> dict[str, Any]:
+def _result_row(file: File, judgement: Judgement) -> dict[str, Any]:
+    """Return the row of `quality_results` for a file."""
     return {
         "at": ledger_tables.now(),
         "suite": file["kind"],
         "subject": file["path"],
-        "success": judged.success,
-        "failed": judged.reasons,
-        "results": json.dumps([{"name": r.name, "value": r.value, "success": r.success} for r in judged.results]),
+        "success": judgement.success,
+        "failed": judgement.reasons,
+        "results": json.dumps([{"name": r.name, "value": r.value, "success": r.success} for r in judgement.results]),
         "batch_id": None,
     }

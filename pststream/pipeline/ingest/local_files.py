@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pststream.errors import InputFileError
-from pststream.escape_text import plain
+from pststream.escape_text import escape_controls
 from pststream.pipeline.ingest.fetch_objects import Offered
 from pststream.progress import Progress
 from pststream.quality.input_files import is_utf8_name, sha256_of
@@ -37,7 +37,7 @@ def readable(paths: list[str], progress: Progress) -> list[str]:
     able = [path for path in paths if is_utf8_name(path) and os.path.isfile(path) and os.access(path, os.R_OK)]
     for path in sorted(set(paths) - set(able)):
         reason = "it is no file that can be read" if is_utf8_name(path) else "its name is not UTF-8: rename it"
-        progress(plain(f"{path}: passed over, as {reason}"))
+        progress(escape_controls(f"{path}: passed over, as {reason}"))
     return able
 
 

@@ -1,50 +1,51 @@
-"""The folder of what an ingest has read: kept from when the ledger names its files until they are done.
+"""Keep the staged files of an ingest, so that an interrupted one can be finished.
 
-So an ingest that was killed can be finished even if somebody has changed the files that it was read from.
+They are kept from the time when the ledger names the input files until the ingest is done. Even if somebody has changed
+the input files meanwhile, the ingest is finished with the rows that it had read.
 """
 
 import json
 from typing import Any
 
-from pststream.pipeline.ingest.stage_files import Staged
+from pststream.pipeline.ingest.stage_file import StagedFile
 from pststream.state.home import Home
 from pststream.storage.arrow_files import sizes
 
 STAGING = "staging"
-_KEPT = f"{STAGING}/staged.json"
+_LIST = f"{STAGING}/staged.json"
 _FIELDS = ("file_seq", "path", "rows", "last_row", "max_time")
 
 
-def folder_of(home: Home) -> str:
-    """Where tasks write what they read, and judge."""
+def staging_path(home: Home) -> str:
+    """Return the folder where tasks write staged files and verdict files."""
     return f"{home.path}/{STAGING}"
 
 
-def clear(home: Home) -> None:
-    """Remove all of it."""
+def clear_staging(home: Home) -> None:
+    """Delete all files of the staging folder."""
     home.files.delete(home.files.names(STAGING))
 
 
-def keep(home: Home, files: list[dict[str, Any]], staged: list[Staged]) -> None:
-    """Remember what was read of these files (rows of the ledger)."""
+def save_staged(home: Home, files: list[dict[str, Any]], staged: list[StagedFile]) -> None:
+    """Write the list of the staged files of these input files (ledger rows)."""
     rows = [{name: getattr(one, name) for name in _FIELDS} for one in staged]
-    held = {"of": _hashes(files), "staged": rows, "bytes": _bytes(staged)}
-    home.files.write(_KEPT, json.dumps(held).encode())
+    content = {"of": _hashes(files), "staged": rows, "bytes": _bytes(staged)}
+    home.files.write(_LIST, json.dumps(content).encode())
 
 
-def kept(home: Home, files: list[dict[str, Any]]) -> list[Staged] | None:
-    """What was read of just these files, if all of it is there, byte for byte as many."""
+def load_staged(home: Home, files: list[dict[str, Any]]) -> list[StagedFile] | None:
+    """Return the staged files of exactly these input files; None if any is missing or has another size."""
     try:
-        found = json.loads(home.files.read(_KEPT))
+        content = json.loads(home.files.read(_LIST))
     except (FileNotFoundError, ValueError):
         return None
-    staged = [Staged(**one) for one in found["staged"]]
-    return staged if found["of"] == _hashes(files) and found["bytes"] == _bytes(staged) else None
+    staged = [StagedFile(**one) for one in content["staged"]]
+    return staged if content["of"] == _hashes(files) and content["bytes"] == _bytes(staged) else None
 
 
 def _hashes(files: list[dict[str, Any]]) -> list[str]:
     return [file["sha256"] for file in files]
 
 
-def _bytes(staged: list[Staged]) -> list[int | None]:
+def _bytes(staged: list[StagedFile]) -> list[int | None]:
     return sizes([one.path for one in staged if one.rows])

@@ -66,7 +66,7 @@ def take_in(
     """Ingest what landed; the options of columns are those of objects."""
     reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone)
     told = partial(_of_ingest, progress)
-    return ingest(home, settings, kind, paths, reading, told, hold_unreadable=True)
+    return ingest(home, settings, kind, paths, reading, told, quarantine_unreadable=True)
 
 
 def _of_ingest(progress: Progress, text: str) -> None:

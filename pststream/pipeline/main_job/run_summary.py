@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.pipeline.batch.micro_batch import summary
+from pststream.pipeline.batch.micro_batch import batch_summary
 from pststream.pipeline.main_job.arrivals import KINDS
 from pststream.state import ledger_tables
 from pststream.state.home import Home
@@ -24,7 +24,7 @@ def done_since(home: Home, since: dt.datetime) -> dict[str, Any]:
     "batches": as `match` has them}; a kind without such files is left out.
     """
     batches = settled(home, names.BATCHES, "batch_id", filter=pds.field("finished_at") >= since).to_pylist()
-    done = [summary(batch) for batch in batches if batch["status"] == "done"]
+    done = [batch_summary(batch) for batch in batches if batch["status"] == "done"]
     files = [file for file in files_where(home, pds.field("at") >= since) if file["status"] == "done"]
     ingest = {kind: _ingested(home, mine) for kind in KINDS if (mine := [f for f in files if f["kind"] == kind])}
     return {"ingest": ingest, "batches": done}

@@ -12,9 +12,8 @@ from typing import Any
 from pststream import names
 from pststream.errors import HomeBusy, HomeError, RetryableError, RunnerBusy, SettingError, UsageError
 from pststream.pipeline.batch.micro_batch import match
-from pststream.pipeline.delivery.sink_threads import SinkLoops
-from pststream.pipeline.engine.spark_session import get_context, kill_spark, spark_lives
-from pststream.pipeline.engine.spark_tasks import run_tasks
+from pststream.pipeline.delivery.sink_threads import SinkThreads
+from pststream.pipeline.engine.running_engine import engine_is_alive, get_engine, kill_engine
 from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.pipeline.ingest.ingest import ReaderOptions
 from pststream.pipeline.main_job.arrivals import Arrivals
@@ -66,7 +65,7 @@ def watch(
     if landing.startswith(names.BUCKETS):
         raise UsageError(f"{landing}: a bucket is not watched", "give a folder, or run without --watch, on a schedule")
     check_landing(landing)
-    with home.locked(RUNNER, RunnerBusy), Ending(kill_spark) as ending, Heart(home) as heart:
+    with home.locked(RUNNER, RunnerBusy), Ending(kill_engine) as ending, Heart(home) as heart:
         watcher = _Watcher(
             home, settings, Arrivals(landing, options.format), options, max_objects, progress, heart, ending
         )
@@ -106,11 +105,11 @@ class _Watcher:
     _told_version: int = -1
 
     def __post_init__(self) -> None:
-        self.sinks = SinkLoops(self.home, self.settings, self.progress)
+        self.sinks = SinkThreads(self.home, self.settings, self.progress)
 
     def start(self) -> None:
         """Spark, and the kernels in its Python workers, before the first file comes."""
-        get_context(self.settings)
+        get_engine(self.settings)
         self.ending.listen()
         self._warm_up()
         self.sinks.start()
@@ -167,8 +166,8 @@ class _Watcher:
             self._warm_up()
 
     def _warm_up(self) -> None:
-        context = get_context(self.settings)
-        run_tasks(context, range(context.defaultParallelism), _warm)
+        engine = get_engine(self.settings)
+        engine.run_tasks(range(engine.parallelism), _warm)
         self._warm_at = time.monotonic()
 
     def _match(self) -> None:
@@ -190,7 +189,7 @@ class _Watcher:
     def _fail(self, error: Exception) -> float:
         """Tell of a round that failed; returns the seconds to wait. Raises RetryableError if Spark has died."""
         reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-        if not spark_lives():
+        if not engine_is_alive():
             raise RetryableError(f"Spark has died; {reason}", "start the watcher again: it goes on where it was left")
         self._failed += 1
         self.totals["failures"] += 1

@@ -16,9 +16,8 @@ from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
 from pststream.pipeline.engine.arrow_columns import csr, whole
-from pststream.pipeline.engine.spark_session import get_context
-from pststream.pipeline.engine.spark_tasks import run_tasks
-from pststream.pipeline.engine.task_context import Work, work_of
+from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.engine.task_context import TaskContext, make_task_context
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, SIDES, pieces_in, stored_pieces
 from pststream.samples.posting_reads import sample_with_reads
 from pststream.settings import Settings
@@ -28,7 +27,7 @@ from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
 from pststream.state.ledger import Ledger
 from pststream.state.plans import Ranking, current_version
-from pststream.state.slices import Range, Slice, read_slices, tasks_of
+from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
 from pststream.state.tables import TABLES
 
 SEED = 7
@@ -95,7 +94,7 @@ def _objects(
         # By key, as `maintain` joins files.
         before = [file.high["object_key"] for file in data_files(home, names.OBJECTS, after)]
         after_key = max([after_key, *before])
-    recent = Range("object_key", after_key, names.NEVER_US)
+    recent = KeyRange("object_key", after_key, names.NEVER_US)
     files = recent.files(files)
     rows = _rows_within(home, names.OBJECTS, files, recent)
     if after is not None and not rows:
@@ -105,34 +104,33 @@ def _objects(
         )
     read = partial(_stored_objects, recent)
     work = partial(_chosen, "object_key", OBJECTS, _share(settings.sample_objects, rows), read)
-    return _gathered(run_tasks(get_context(settings), tasks_of(located(home, names.OBJECTS, files)), work), OBJECTS)
+    return _gathered(get_engine(settings).run_tasks(tasks_of(located(home, names.OBJECTS, files)), work), OBJECTS)
 
 
 def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
     """Pieces of sampled subscriptions, and the subscriptions that each stands for."""
     version, ledger = current_version(home), Ledger(home)
     held = tuple(index_files(home, version)) if version else ()
-    waiting = Range("request_key", ledger.requests_applied, names.NEVER_US)
+    waiting = KeyRange("request_key", ledger.requests_applied, names.NEVER_US)
     requests = waiting.files(data_files(home, names.REQUESTS))
     rows = sum(file.rows for file in held) + _rows_within(home, names.REQUESTS, requests, waiting)
     share = _share(settings.sample_subscriptions, rows)
     chosen = partial(_chosen, "subscription_key", PIECES, share)
-    context = get_context(settings)
-    drawn = run_tasks(
-        context,
+    engine = get_engine(settings)
+    drawn = engine.run_tasks(
         tasks_of(located(home, names.REQUESTS, requests)),
         partial(chosen, partial(_waiting_pieces, waiting)),
     )
     if held:
-        work = work_of(home, settings, version)
+        work = make_task_context(home, settings, version)
         tasks = tasks_of((file.path, file.rows) for file in held if file.worker != names.EVERY_WORKER)
         horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
         bound = ledger_tables.micros_of(horizon) if horizon else -1
-        drawn += run_tasks(context, tasks, partial(chosen, partial(_live_pieces, work, held, bound)))
+        drawn += engine.run_tasks(tasks, partial(chosen, partial(_live_pieces, work, held, bound)))
     return _gathered(drawn, PIECES)
 
 
-def _rows_within(home: Home, name: str, files: list[DataFile], rows: Range) -> int:
+def _rows_within(home: Home, name: str, files: list[DataFile], rows: KeyRange) -> int:
     """How many rows of these files are in the range; only files that it cuts are opened."""
     cut = [file for file in files if file.may_hold(rows.column, -1, rows.after)]
     inside = sum(file.rows for file in files) - sum(file.rows for file in cut)
@@ -140,17 +138,17 @@ def _rows_within(home: Home, name: str, files: list[DataFile], rows: Range) -> i
     return inside + sum(batch.num_rows for batch in read_slices(slices, [rows.column], rows))
 
 
-def _stored_objects(recent: Range, slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
+def _stored_objects(recent: KeyRange, slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
     return read_slices(slices, OBJECT_COLUMNS, recent)
 
 
-def _waiting_pieces(waiting: Range, slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
+def _waiting_pieces(waiting: KeyRange, slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
     for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], waiting):
         yield pieces_in(rows)
 
 
 def _live_pieces(
-    work: Work, held: tuple[IndexFile, ...], bound: int, slices: tuple[Slice, ...]
+    work: TaskContext, held: tuple[IndexFile, ...], bound: int, slices: tuple[Slice, ...]
 ) -> Iterator[pa.RecordBatch]:
     for rows in stored_pieces(work, held, slices):
         yield rows.filter(pc.greater(rows.column("end_at"), bound))
@@ -181,7 +179,7 @@ def _chosen(
 def _gathered(drawn: list[Drawn], schema: pa.Schema) -> tuple[pa.Table, float]:
     """All chosen rows in the order of their keys, and the rows that each stands for."""
     rows = pa.concat_tables([schema.empty_table(), *(part.rows for part in drawn)])
-    by = [(schema.names[0], "ascending")] + [("west", "ascending")] * ("west" in schema.names)
+    by = [(name, "ascending") for name in (schema.names[0], "west", "south") if name in schema.names]
     seen = sum(part.seen for part in drawn)
     return rows.sort_by(by).combine_chunks(), seen / rows.num_rows if rows.num_rows else 1.0
 

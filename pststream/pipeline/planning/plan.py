@@ -13,7 +13,7 @@ from pststream import names
 from pststream.cost.load_model import CostModel, worker_loads
 from pststream.errors import RetryableError
 from pststream.partitioning.registry import make_plan
-from pststream.pipeline.engine.task_context import work_of
+from pststream.pipeline.engine.task_context import make_task_context
 from pststream.pipeline.index.build_index import Assignment, rebuild
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan_vocabulary import with_words
@@ -103,6 +103,6 @@ def _build_index(home: Home, settings: Settings, new: Assignment, before: int) -
     ledger_tables.delete(home, names.WORKER_INDEX, f"index_version > {before}")
     if before == 0:
         return
-    old, version = work_of(home, settings, before), before + 1
+    old, version = make_task_context(home, settings, before), before + 1
     work = replace(old, plan_version=version, plans=(version,), index_version=version, workers=new.plan.workers)
     rebuild(home, old, work, new, settings)

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.domain.pieces import first_clauses
+from pststream.domain.pieces import IDENTITY, first_clauses
 from pststream.matching.deletions import merge_deletions
-from pststream.pipeline.engine.spark_session import get_context
-from pststream.pipeline.engine.spark_tasks import SLOTS_PER_CORE, Parcel, run_shuffled
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows
+from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import dispatch_index
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, SIDES, pieces_in
 from pststream.quality.table_expectations import FIGURES
@@ -27,7 +27,7 @@ from pststream.state.data_files import data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
 from pststream.state.plans import current_version, index_version
-from pststream.state.slices import Range, Slice, read_slices, tasks_of
+from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -36,7 +36,7 @@ ROUND_ROWS = 4_000_000
 """A task compares about as many rows at a time, of some 80 bytes each."""
 
 ASKED, DELETED, STORED, ENDED = 0, 1, 2, 3
-"""Tags of parcels: boxes of insertions, deletions; rows of the index, and those of them that are deletions."""
+"""Tags of received: boxes of insertions, deletions; rows of the index, and those of them that are deletions."""
 
 KEY = pa.field("subscription_key", pa.int64())
 BOX = [*(pa.field(side, pa.float64()) for side in SIDES), *(pa.field(n, pa.int64()) for n in ("created_at", "end_at"))]
@@ -61,6 +61,9 @@ Found = tuple[int, list[int]]
 """How many, and the subscription keys of some."""
 
 EXAMPLES = 3
+
+PARTS_PER_TASK = 2
+"""Parts of a round, for each task that runs at the same time."""
 
 
 @dataclass(frozen=True)
@@ -100,18 +103,18 @@ def placement_figures(
     files = tuple(index_files(home, version)) if version else ()
     work = Checked(home.path, files, requests_to, batch_id, bound, index_version(home, version) != version)
     requests = data_files(home, names.REQUESTS)
-    wanted = Range("request_key", 0, requests_to)
+    wanted = KeyRange("request_key", 0, requests_to)
     tasks = [(ASKED, slices) for slices in tasks_of(located(home, names.REQUESTS, wanted.files(requests)))]
     tasks += [(STORED, slices) for slices in tasks_of((file.path, file.rows) for file in files)]
-    context = get_context(settings)
-    parts = SLOTS_PER_CORE * context.defaultParallelism
+    engine = get_engine(settings)
+    parts = PARTS_PER_TASK * engine.parallelism
     rows = sum(file.rows for file in requests) + sum(file.rows for file in files)
     rounds = 1 + rows // (ROUND_ROWS * parts)
     counts: dict[str, int | None] = dict.fromkeys(FIGURES["placement"], 0)
     examples: dict[str, list[int]] = {figure: [] for figure in counts}
     for number in range(rounds):
         part = Round(number, rounds, parts)
-        for told in run_shuffled(context, tasks, partial(_send, work, part), parts, partial(_compare, work)):
+        for told in engine.run_shuffled(tasks, partial(_send, work, part), parts, partial(_compare, work)):
             for figure, (count, keys) in told.items():
                 counts[figure] = (counts[figure] or 0) + count
                 examples[figure] = sorted([*examples[figure], *keys])[:EXAMPLES]
@@ -120,7 +123,7 @@ def placement_figures(
     return counts, examples
 
 
-def _send(work: Checked, part: Round, task: tuple[int, tuple[Slice, ...]]) -> Iterator[Parcel]:
+def _send(work: Checked, part: Round, task: tuple[int, tuple[Slice, ...]]) -> Iterator[SentRows]:
     tag, slices = task
     for kind, rows in _asked(work, slices) if tag == ASKED else _stored(work, slices):
         keys = rows.column("subscription_key").to_numpy()
@@ -130,9 +133,9 @@ def _send(work: Checked, part: Round, task: tuple[int, tuple[Slice, ...]]) -> It
             yield int(number), kind, of_round.filter(pa.array(bucket == number))
 
 
-def _asked(work: Checked, slices: tuple[Slice, ...]) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _asked(work: Checked, slices: tuple[Slice, ...]) -> ReceivedRows:
     """The boxes that requests ask for, and their deletions."""
-    for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], Range("request_key", 0, work.requests_to)):
+    for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], KeyRange("request_key", 0, work.requests_to)):
         pieces = pieces_in(rows)
         terms, _ = _sums(pieces.column("clauses"))
         yield ASKED, pieces.append_column("terms", pa.array(terms)).select(SENT[ASKED].names)
@@ -141,12 +144,12 @@ def _asked(work: Checked, slices: tuple[Slice, ...]) -> Iterator[tuple[int, pa.R
         yield DELETED, pa.RecordBatch.from_pydict(ends, schema=SENT[DELETED])
 
 
-def _stored(work: Checked, slices: tuple[Slice, ...]) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _stored(work: Checked, slices: tuple[Slice, ...]) -> ReceivedRows:
     """The rows of the index: how many workers are to have each, and whether its own is one of them."""
     file_of = {file.path: file for file in work.files}
     for part in slices:
         file = file_of[part.path]
-        for rows in read_slices([part], [*PIECES.names, "batch_id"], Range("batch_id", -1, work.batch_id)):
+        for rows in read_slices([part], [*PIECES.names, "batch_id"], KeyRange("batch_id", -1, work.batch_id)):
             if file.worker == names.EVERY_WORKER:
                 yield ENDED, rows.select(SENT[ENDED].names)
                 continue
@@ -179,10 +182,10 @@ def _sums(clauses: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
     return before[inner[outer[1:]]] - before[starts], before[inner[outer[:-1] + 1]] - before[starts]
 
 
-def _compare(work: Checked, _: int, parcels: Iterator[tuple[int, pa.RecordBatch]]) -> dict[str, Found]:
+def _compare(work: Checked, _: int, received: ReceivedRows) -> dict[str, Found]:
     """What is wrong with the keys of a part, by figure."""
     held: dict[int, list[pa.RecordBatch]] = {tag: [] for tag in SENT}
-    for tag, rows in parcels:
+    for tag, rows in received:
         held[tag].append(rows)
     asked, deleted, stored, ended = (pa.Table.from_batches(held[tag], SENT[tag]).to_pandas() for tag in SENT)
     asked_key, stored_key, ended_key = (frame["subscription_key"].to_numpy() for frame in (asked, stored, ended))
@@ -190,7 +193,7 @@ def _compare(work: Checked, _: int, parcels: Iterator[tuple[int, pa.RecordBatch]
     final = np.minimum(asked["end_at"].to_numpy(), deleted_at)
     place = _places(stored, asked)
     matched = place >= 0
-    doubled = stored.duplicated(["subscription_key", "west", "worker"]).to_numpy()
+    doubled = stored.duplicated([*IDENTITY, "worker"]).to_numpy()
     mine = stored["mine"].to_numpy()
     counted = matched & mine & ~doubled
     held_by, to_hold = np.bincount(place[counted], minlength=len(asked)), np.ones(len(asked), np.int64)
@@ -216,8 +219,8 @@ def _compare(work: Checked, _: int, parcels: Iterator[tuple[int, pa.RecordBatch]
 
 def _places(stored: "DataFrame", asked: "DataFrame") -> np.ndarray:
     """The place among the boxes asked for of each row of the index: int64, -1 where there is none."""
-    boxes = asked[["subscription_key", "west"]].assign(place=np.arange(len(asked)))
-    found = stored[["subscription_key", "west"]].merge(boxes, how="left", on=["subscription_key", "west"])
+    boxes = asked[[*IDENTITY]].assign(place=np.arange(len(asked)))
+    found = stored[[*IDENTITY]].merge(boxes, how="left", on=[*IDENTITY])
     return found["place"].fillna(-1).to_numpy(np.int64)
 
 
@@ -236,7 +239,7 @@ def _as_asked(stored: "DataFrame", asked: "DataFrame", place: np.ndarray, final:
     matched = place >= 0
     mine, theirs, place = stored[matched], asked.iloc[place[matched]], place[matched]
     same = np.ones(len(mine), bool)
-    for name in ("south", "east", "north", "created_at", "terms"):
+    for name in ("east", "north", "created_at", "terms"):
         same &= mine[name].to_numpy() == theirs[name].to_numpy()
     end = mine["end_at"].to_numpy()
     same &= (end == theirs["end_at"].to_numpy()) | (end == final[place])

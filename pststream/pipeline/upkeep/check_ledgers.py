@@ -10,7 +10,7 @@ from pststream.state.data_files import data_files
 from pststream.state.home import Home
 from pststream.state.ledger import settled
 from pststream.state.plans import plan_rows
-from pststream.state.slices import Range, read_slices, tasks_of
+from pststream.state.slices import KeyRange, read_slices, tasks_of
 
 Figures = dict[str, int | None]
 
@@ -92,7 +92,7 @@ def _rows_up_to(home: Home, key: int) -> int:
             rows += file.rows
         elif file.may_hold("object_key", 0, key):
             slices = tasks_of([(f"{home.table(names.OBJECTS)}/{file.path}", file.rows)], names.NEVER_US)[0]
-            rows += sum(part.num_rows for part in read_slices(slices, ["object_key"], Range("object_key", -1, key)))
+            rows += sum(part.num_rows for part in read_slices(slices, ["object_key"], KeyRange("object_key", -1, key)))
     return rows
 
 

@@ -10,13 +10,12 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.pipeline.engine.arrow_columns import csr
-from pststream.pipeline.engine.spark_session import get_context
-from pststream.pipeline.engine.spark_tasks import run_tasks
+from pststream.pipeline.engine.running_engine import get_engine
 from pststream.settings import Settings
 from pststream.state.data_files import data_files, located
 from pststream.state.home import Home
 from pststream.state.ledger import settled
-from pststream.state.slices import Range, Slice, read_slices, tasks_of
+from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
 
 COLUMNS = ["object_key", "subscription_keys", "retracted", "batch_id"]
 FIELDS = ("batch_id", "objects_after", "objects_to", "requests_after", "requests_to", "matches", "retractions")
@@ -41,9 +40,9 @@ def match_figures(home: Home, settings: Settings, after: int, to: int) -> dict[s
     number = pds.field("batch_id")
     rows = settled(home, names.BATCHES, "batch_id", list(FIELDS[1:]), (number > after) & (number <= to))
     batches = {name: pc.fill_null(rows.column(name), 0).to_numpy() for name in FIELDS}
-    wanted = Range("batch_id", after, to)
+    wanted = KeyRange("batch_id", after, to)
     tasks = tasks_of(located(home, names.MATCHES, wanted.files(data_files(home, names.MATCHES))))
-    found = run_tasks(get_context(settings), tasks, partial(_count, batches, wanted))
+    found = get_engine(settings).run_tasks(tasks, partial(_count, batches, wanted))
     none = np.zeros(rows.num_rows, np.int64)
     pairs = sum((one.pairs for one in found), none)
     retractions = sum((one.retractions for one in found), none)
@@ -55,7 +54,7 @@ def match_figures(home: Home, settings: Settings, after: int, to: int) -> dict[s
     }
 
 
-def _count(batches: dict[str, np.ndarray], wanted: Range, slices: tuple[Slice, ...]) -> Counted:
+def _count(batches: dict[str, np.ndarray], wanted: KeyRange, slices: tuple[Slice, ...]) -> Counted:
     count = len(batches["batch_id"])
     told = Counted(0, 0, np.zeros(count, np.int64), np.zeros(count, np.int64))
     for rows in read_slices(slices, COLUMNS, wanted):

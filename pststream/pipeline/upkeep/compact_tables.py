@@ -7,8 +7,7 @@ skips files by it would miss rows; and tasks read row groups, which have a size 
 from dataclasses import dataclass
 
 from pststream import names
-from pststream.pipeline.engine.spark_session import get_context
-from pststream.pipeline.engine.spark_tasks import run_tasks
+from pststream.pipeline.engine.running_engine import get_engine
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, FileWriter, commit, data_files, located
@@ -48,7 +47,7 @@ def join_files(home: Home, settings: Settings) -> int:
         if not groups:
             continue
         tasks = [Group(name, home.table(name), tuple(path for path, _ in located(home, name, held))) for held in groups]
-        added = [file for file in run_tasks(get_context(settings), tasks, _joined) if file]
+        added = [file for file in get_engine(settings).run_tasks(tasks, _joined) if file]
         removed = [file for held in groups for file in held]
         # A try that was killed has committed nothing.
         last = ledger_tables.last_transaction(home, name, "join")

@@ -3,14 +3,15 @@
 from typing import Any
 
 from pststream import names
-from pststream.domain.region import Region
 from pststream.errors import UsageError
-from pststream.escape_text import plain
-from pststream.reports.commands.explain_route import Postings, stored_wrongly
+from pststream.escape_text import escape_controls
+from pststream.iso_times import iso
+from pststream.kinds.contract import FailedCondition, StoredObject, StoredSubscription
+from pststream.kinds.registry import stored_kind
+from pststream.reports.commands.explain_route import Postings, find_stored_fault
 from pststream.reports.commands.explain_rows import MOST, lives_of, rejected_rows, things_of, written_pairs
-from pststream.reports.commands.match_rule import CONDITIONS, Failure, Life, Thing, first_failure, readable
 from pststream.reports.reading.ledgers import Ledgers
-from pststream.reports.reading.table_reader import AnyHome, Reader, iso
+from pststream.reports.reading.table_reader import AnyHome, Reader
 
 MATCHED, PENDING, NOT_MATCHED = "matched", "pending", "not matched"
 OBJECT_UNKNOWN, SUBSCRIPTION_UNKNOWN = "object_unknown", "subscription_unknown"
@@ -24,7 +25,7 @@ def explain(home: AnyHome, object_id: str, subscription_id: str) -> dict[str, An
     two ids, the best pair first.
 
     Keys of the result: object_id, subscription_id; state (matched, pending, not matched), condition (None,
-    object_unknown, subscription_unknown, or one of judgement.CONDITIONS) and reason of the best pair; objects,
+    object_unknown, subscription_unknown, or a condition of the kind of query) and reason of the best pair; objects,
     subscriptions: how many of each id; pairs: at most MOST_PAIRS, each with its posting; problem: where the tables
     disagree with the rule, in a sentence; rejects: rows that were refused and tell one of the ids.
 
@@ -67,7 +68,7 @@ class _Examiner:
         plans = reader.rows(names.PLANS, ("plan_version", "retiring_version", "retiring_to"))
         self._plans = {row["plan_version"]: row for row in plans}
 
-    def judge(self, thing: Thing, life: Life, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    def judge(self, thing: StoredObject, life: StoredSubscription, rows: list[dict[str, Any]]) -> dict[str, Any]:
         """What holds for a pair; `rows` are those of `matches` that tell of it."""
         found = [row for row in rows if not row["retracted"]]
         taken_back = [row for row in rows if row["retracted"]]
@@ -75,14 +76,15 @@ class _Examiner:
             "state": MATCHED if found and not taken_back else NOT_MATCHED, "condition": None, "problem": None,
             "object": thing, "subscription": life, "posting": None, "found": found, "taken_back": taken_back,
         }  # fmt: skip
-        if not readable(life.keywords):
+        if not life.query.is_readable():
             return {
                 **pair,
                 "reason": "the stored keywords cannot be read",
                 "problem": "unreadable keywords were accepted",
             }
-        failure = first_failure(thing, life)
-        expected = first_failure(thing, life, self._ledgers.requests_applied) is None and not self._waiting(thing, life)
+        failure = life.query.first_failure(thing, life.validity())
+        applied = life.query.first_failure(thing, life.validity(self._ledgers.requests_applied))
+        expected = applied is None and not self._waiting(thing, life)
         if expected != (pair["state"] == MATCHED):
             pair["problem"] = _disagreement(expected, found, taken_back)
         elif failure is None and pair["state"] == NOT_MATCHED:
@@ -90,12 +92,14 @@ class _Examiner:
         pair["condition"] = failure.condition if failure else None
         return {**pair, "reason": self._reason(thing, life, pair, failure)}
 
-    def _waiting(self, thing: Thing, life: Life) -> list[str]:
+    def _waiting(self, thing: StoredObject, life: StoredSubscription) -> list[str]:
         """Which of the two no batch has taken yet."""
         waiting = ["the object"] if thing.key > self._ledgers.objects_matched else []
         return waiting + (["the subscription"] if life.key > self._ledgers.requests_applied else [])
 
-    def _reason(self, thing: Thing, life: Life, pair: dict[str, Any], failure: Failure | None) -> str:
+    def _reason(
+        self, thing: StoredObject, life: StoredSubscription, pair: dict[str, Any], failure: FailedCondition | None
+    ) -> str:
         if pair["problem"]:
             return failure.reason if failure else "the object satisfies the subscription"
         if pair["state"] == PENDING:
@@ -117,14 +121,14 @@ class _Examiner:
         if pair["condition"] is not None or pair["problem"] == "unreadable keywords were accepted":
             return pair
         thing, life, found = pair["object"], pair["subscription"], pair["found"]
-        problem = pair["problem"] or stored_wrongly(thing, life)
+        problem = pair["problem"] or find_stored_fault(thing, life)
         if problem is None and len(found) > 1:
             problem = f"the pair was written {len(found)} times: by batches {[row['batch_id'] for row in found]}"
         version = found[0]["plan_version"] if found else max(self._plans, default=0)
         postings = self._postings_of(self._serving(version, life.key))
         if postings is None:
             return {**pair, "problem": problem}
-        posting = None if stored_wrongly(thing, life) else postings.of(thing, life)
+        posting = None if find_stored_fault(thing, life) else postings.of(thing, life)
         if posting is None:
             problem = problem or "no box of the subscription holds the object, though its circle does"
         elif found and found[0]["worker"] != posting["worker"]:
@@ -158,7 +162,8 @@ def _disagreement(expected: bool, found: list[dict[str, Any]], taken_back: list[
 def _rank(pair: dict[str, Any]) -> tuple[int, int, int, int]:
     """Problems first, then matches, then what waits, then what failed last; the latest of equal ones first."""
     order = 0 if pair["problem"] else 1 + (MATCHED, PENDING, NOT_MATCHED).index(pair["state"])
-    passed = CONDITIONS.index(pair["condition"]) if pair["condition"] else len(CONDITIONS)
+    conditions = pair["subscription"].kind.conditions
+    passed = conditions.index(pair["condition"]) if pair["condition"] else len(conditions)
     return order, -passed, -pair["subscription"].key, -pair["object"].key
 
 
@@ -191,29 +196,21 @@ def _plain(pair: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _told_thing(thing: Thing) -> dict[str, Any]:
+def _told_thing(thing: StoredObject) -> dict[str, Any]:
     text = thing.text if len(thing.text) <= _SHOWN_TEXT else thing.text[: _SHOWN_TEXT - 1] + "…"
     return {"object_key": thing.key, "ts": iso(thing.ts), "lon": thing.lon, "lat": thing.lat, "text": text}
 
 
-def _told_life(life: Life) -> dict[str, Any]:
-    end, how = life.end()
+def _told_life(life: StoredSubscription) -> dict[str, Any]:
+    validity = life.validity()
     return {
         "subscription_key": life.key,
-        "keywords": life.keywords,
-        "region": told_region(life.region),
-        "created_at": iso(life.created_at),
-        "end_at": iso(end),
-        "ended_by": how or None,
+        "kind": life.kind.name,
+        **life.query.describe(),
+        "created_at": iso(validity.created_at),
+        "end_at": iso(validity.end_at),
+        "ended_by": validity.ended_by or None,
     }
-
-
-def told_region(region: Region) -> dict[str, Any]:
-    """A region as requests give it."""
-    if region.circle is not None:
-        return {"circle": dict(zip(("lon", "lat", "radius_m"), region.circle))}
-    west, south, _, north = region.boxes[0]
-    return {"bbox": [west, south, region.boxes[-1][2], north]}
 
 
 def render_explain(document: dict[str, Any]) -> str:
@@ -221,7 +218,7 @@ def render_explain(document: dict[str, Any]) -> str:
     state, two = document["state"], f"object {document['object_id']!r} and subscription {document['subscription_id']!r}"
     lines = [f"{state.upper()}: {two}"]
     if not document["pairs"]:
-        lines.append(f"  {plain(document['reason'])}")
+        lines.append(f"  {escape_controls(document['reason'])}")
     for place, pair in enumerate(document["pairs"]):
         if place == 1:
             total = document["objects"] * document["subscriptions"]
@@ -231,7 +228,10 @@ def render_explain(document: dict[str, Any]) -> str:
         lines.append(f"Only the latest {MOST} of an id are looked at.")
     others = [row for rows in document["rejects"].values() for row in rows]
     if others and document["pairs"]:
-        lines += ["\nrejected rows that tell one of the ids:", *(f"  {plain(_told_reject(row))}" for row in others)]
+        lines += [
+            "\nrejected rows that tell one of the ids:",
+            *(f"  {escape_controls(_told_reject(row))}" for row in others),
+        ]
     return "\n".join(lines)
 
 
@@ -248,12 +248,10 @@ def _lines_of(pair: dict[str, Any], brief: bool) -> list[str]:
         serves = "found it" if pair["written_by"] else "serves it"
         unit = f"unit {posting['unit']} of plan {posting['plan_version']}"
         lines.append(f"  served by     worker {posting['worker']} {serves}, {unit}")
-    lines.append(f"  object        {thing['ts']} at {thing['lon']:.9g}, {thing['lat']:.9g}: {plain(thing['text'])}")
+    lines.append(
+        f"  object        {thing['ts']} at {thing['lon']:.9g}, {thing['lat']:.9g}: {escape_controls(thing['text'])}"
+    )
     until = f"until {life['end_at']} ({life['ended_by']})" if life["end_at"] else "for ever"
-    region = f"bbox {life['region']['bbox']}" if "bbox" in life["region"] else _told_circle(life["region"]["circle"])
-    lines.append(f"  subscription  {plain(life['keywords'])}; {region}; from {life['created_at']} {until}")
+    query = "; ".join(map(escape_controls, stored_kind(life["kind"]).facts(life).values()))
+    lines.append(f"  subscription  {query}; from {life['created_at']} {until}")
     return lines
-
-
-def _told_circle(circle: dict[str, float]) -> str:
-    return f"circle of {circle['radius_m']:.9g} m around {circle['lon']:.9g}, {circle['lat']:.9g}"

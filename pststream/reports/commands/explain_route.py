@@ -15,10 +15,9 @@ from pststream import names
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.region import Box
 from pststream.kernels.matching import index_cells
-from pststream.reports.commands.match_rule import Life, Thing
+from pststream.kinds.contract import StoredObject, StoredSubscription
 from pststream.reports.commands.plans import read_plan
 from pststream.reports.reading.table_reader import Reader
-from pststream.text.expression import parse_keywords
 from pststream.text.tokenizer import term_id
 from pststream.text.words import tokenize
 
@@ -62,17 +61,18 @@ class Postings:
         self._vocabulary = row["index_version"]
         self._reader = reader
 
-    def of(self, thing: Thing, life: Life) -> dict[str, Any] | None:
+    def of(self, thing: StoredObject, life: StoredSubscription) -> dict[str, Any] | None:
         """The posting by which an object finds a subscription that it satisfies; None if no box holds the object.
 
         A subscription is posted under its rarest clause, in every cell of each box; the posting of the clause's first
         term that the object has is the one that tells of it.
         """
-        boxes = [box for box in life.region.boxes if _holds(box, thing)]
+        posted = life.query.as_posted()
+        boxes = [box for box in posted.boxes if _holds(box, thing)]
         if not boxes:
             return None
-        words = {term_id(word): word for clause in parse_keywords(life.keywords) for word in clause}
-        clause = rarest_clause(life.clauses, self._frequencies(life))
+        words = posted.words
+        clause = rarest_clause(posted.clauses, self._frequencies(posted.clauses))
         said = {term_id(word) for word in tokenize(thing.text)}
         term = next(term for term in clause if term in said)
         cell = cell_of(boxes[0], thing.lon, thing.lat)
@@ -91,8 +91,8 @@ class Postings:
             "plan_version": self.version,
         }
 
-    def _frequencies(self, life: Life) -> dict[int, int]:
-        terms = pa.array(sorted({term for clause in life.clauses for term in clause}), pa.int64())
+    def _frequencies(self, clauses: tuple[tuple[int, ...], ...]) -> dict[int, int]:
+        terms = pa.array(sorted({term for clause in clauses for term in clause}), pa.int64())
         wanted = (pds.field("plan_version") == self._vocabulary) & pds.field("term_id").isin(terms)
         rows = self._reader.rows(names.VOCABULARY, ("term_id", "objects"), wanted)
         return {row["term_id"]: row["objects"] for row in rows}
@@ -103,15 +103,12 @@ def rarest_clause(clauses: tuple[tuple[int, ...], ...], frequencies: dict[int, i
     return min(clauses, key=lambda clause: (sum(frequencies.get(term, 0) for term in clause), len(clause)))
 
 
-def stored_wrongly(thing: Thing, life: Life) -> str | None:
-    """What is wrong if stored term ids are not those of the text or the keywords."""
+def find_stored_fault(thing: StoredObject, life: StoredSubscription) -> str | None:
+    """What is wrong if stored term ids are not those of the text or of the query."""
     if sorted(thing.terms) != sorted({term_id(word) for word in tokenize(thing.text)}):
         return "the object's stored terms are not those of its text"
-    told = sorted(sorted({term_id(word) for word in clause}) for clause in parse_keywords(life.keywords))
-    if told != sorted(sorted(clause) for clause in life.clauses):
-        return "the subscription's stored clauses are not those of its keywords"
-    return None
+    return life.query.find_fault()
 
 
-def _holds(box: Box, thing: Thing) -> bool:
+def _holds(box: Box, thing: StoredObject) -> bool:
     return box[0] <= thing.lon <= box[2] and box[1] <= thing.lat <= box[3]

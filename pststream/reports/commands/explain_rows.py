@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.domain.region import Region
-from pststream.reports.commands.match_rule import Life, Thing
+from pststream.kinds.contract import StoredObject, StoredSubscription
+from pststream.kinds.registry import request_columns, stored_kind
 from pststream.reports.reading.ledgers import only_done
 from pststream.reports.reading.pairs import opened
 from pststream.reports.reading.table_reader import Reader
@@ -21,26 +21,26 @@ MOST = 200
 """Objects, and insertions, of one id that are looked at: the latest."""
 
 MOST_REJECTS = 5
-_INSERT = (
-    "request_key", "op", "subscription_id", "subscription_key", "at", "expires_at", "keywords", "clauses", "west",
-    "south", "east", "north", "circle",
-)  # fmt: skip
+_COMMON_COLUMNS = ("request_key", "op", "subscription_id", "subscription_key", "kind", "at", "expires_at")
 
 
-def things_of(reader: Reader, object_id: str) -> list[Thing]:
+def things_of(reader: Reader, object_id: str) -> list[StoredObject]:
     """The accepted objects of an id, the latest first: more than one if they lie further apart than the lateness."""
     columns = ("object_key", "object_id", "ts", "lon", "lat", "text", "terms")
     rows = _rows_of_id(reader, names.OBJECTS, columns, pds.field("object_id") == object_id)
     things = [
-        Thing(r["object_key"], r["object_id"], r["ts"], r["lon"], r["lat"], r["text"] or "", tuple(r["terms"] or ()))
+        StoredObject(
+            r["object_key"], r["object_id"], r["ts"], r["lon"], r["lat"], r["text"] or "", tuple(r["terms"] or ())
+        )
         for r in rows
     ]
     return sorted(things, key=lambda thing: -thing.key)[:MOST]
 
 
-def lives_of(reader: Reader, subscription_id: str) -> list[Life]:
+def lives_of(reader: Reader, subscription_id: str) -> list[StoredSubscription]:
     """The insertions of an id, the latest first, each with the deletions that name it."""
-    rows = _rows_of_id(reader, names.REQUESTS, _INSERT, pds.field("subscription_id") == subscription_id)
+    columns = (*_COMMON_COLUMNS, *(column.name for column in request_columns()))
+    rows = _rows_of_id(reader, names.REQUESTS, columns, pds.field("subscription_id") == subscription_id)
     deletions: dict[int, list[tuple[int, dt.datetime]]] = {}
     for row in rows:
         if row["op"] == "delete":
@@ -59,14 +59,13 @@ def _rows_of_id(reader: Reader, name: str, columns: Sequence[str], wanted: pds.E
     return reader.rows(name, columns, pds.field(columns[0]).isin(keys)) if keys else []
 
 
-def _life(row: dict[str, Any], deletions: list[tuple[int, dt.datetime]]) -> Life:
-    boxes = tuple(zip(row["west"], row["south"], row["east"], row["north"]))
-    return Life(
+def _life(row: dict[str, Any], deletions: list[tuple[int, dt.datetime]]) -> StoredSubscription:
+    kind = stored_kind(row["kind"])
+    return StoredSubscription(
         key=row["subscription_key"],
         subscription_id=row["subscription_id"],
-        keywords=row["keywords"],
-        clauses=tuple(tuple(clause) for clause in row["clauses"]),
-        region=Region(boxes, tuple(row["circle"]) if row["circle"] else None),
+        kind=kind,
+        query=kind.read_query(row),
         created_at=row["at"],
         expires_at=row["expires_at"],
         deletions=tuple(sorted(deletions)),
@@ -74,7 +73,7 @@ def _life(row: dict[str, Any], deletions: list[tuple[int, dt.datetime]]) -> Life
 
 
 def written_pairs(
-    reader: Reader, things: Iterable[Thing], lives: Iterable[Life]
+    reader: Reader, things: Iterable[StoredObject], lives: Iterable[StoredSubscription]
 ) -> dict[tuple[int, int], list[dict[str, Any]]]:
     """Rows of `matches`, of batches that are done, for each (object key, subscription key) that has some."""
     object_keys, keys = [thing.key for thing in things], np.array([life.key for life in lives], np.int64)

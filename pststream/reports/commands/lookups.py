@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.kinds.contract import StoredObject, StoredSubscription
+from pststream.kinds.registry import brief_columns, stored_kind
 from pststream.reports.commands.explain_rows import lives_of, rejected_rows, things_of
-from pststream.reports.commands.match_rule import Life, Thing
 from pststream.reports.reading.ledgers import Ledgers, only_done
 from pststream.reports.reading.pairs import opened, taken_back
 from pststream.reports.reading.table_reader import Reader
@@ -42,7 +43,7 @@ class Met:
 class SubscriptionFile:
     """lives: each insertion of the id, the latest first; looked_at: pairs that were searched; whole: these are all."""
 
-    lives: list[Life]
+    lives: list[StoredSubscription]
     applied: int
     met: list[Met]
     looked_at: int
@@ -54,7 +55,7 @@ class SubscriptionFile:
 class ObjectFile:
     """things: each object of the id, the latest first; matched_to: key up to which batches are done; pairs: in all."""
 
-    things: list[Thing]
+    things: list[StoredObject]
     matched_to: int
     met: list[Met]
     pairs: int
@@ -114,7 +115,7 @@ def _held(reader: Reader, found: list[tuple[dict[str, Any], int]]) -> list[tuple
     return [pair for pair, lost in zip(found, gone.tolist()) if not lost]
 
 
-def _subscriptions_of(reader: Reader, things: list[Thing]) -> tuple[list[Met], int]:
+def _subscriptions_of(reader: Reader, things: list[StoredObject]) -> tuple[list[Met], int]:
     """Some pairs of the objects, and how many there are."""
     columns = ("object_key", "ts", "batch_id", "worker", "subscription_keys")
     mine = pds.field("object_key").isin([thing.key for thing in things]) & (pds.field("worker") >= 0)
@@ -129,10 +130,10 @@ def _subscriptions_of(reader: Reader, things: list[Thing]) -> tuple[list[Met], i
     pairs = _held(reader, rows)
     shown = sorted(pairs, key=lambda pair: (-pair[0]["object_key"], pair[1]))[:SHOWN]
     wanted = pds.field("request_key").isin(sorted({key for _, key in shown}))
-    told = reader.rows(names.REQUESTS, ("request_key", "subscription_id", "keywords"), wanted) if shown else []
+    told = reader.rows(names.REQUESTS, ("request_key", "subscription_id", *brief_columns()), wanted) if shown else []
     known = {row["request_key"]: row for row in told}
     met = [
-        Met(known[key]["subscription_id"], known[key]["keywords"] or "", row["ts"], row["batch_id"], row["worker"])
+        Met(known[key]["subscription_id"], _brief(known[key]), row["ts"], row["batch_id"], row["worker"])
         for row, key in shown
         if key in known
     ]
@@ -140,3 +141,7 @@ def _subscriptions_of(reader: Reader, things: list[Thing]) -> tuple[list[Met], i
         return met, len(pairs)
     mine = pds.field("object_key").isin([thing.key for thing in things]) & (pds.field("worker") < 0)
     return met, count - len(taken_back(reader, only_done(reader) & mine))
+
+
+def _brief(row: dict[str, Any]) -> str:
+    return stored_kind(row["kind"]).brief(row)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pststream.format_values import whole_or_short
 from pststream.reports.commands.text_tables import text_table
 
 COLUMNS: tuple[tuple[str, str], ...] = (
@@ -34,7 +35,7 @@ _CLEARLY_LESS = 0.98
 def render_comparison(document: dict[str, Any]) -> str:
     """The figures of each planner as a table, and the verdict."""
     rows = [[title for _, title in COLUMNS]]
-    rows += [[_text(figures[key]) for key, _ in COLUMNS] for figures in document["plans"]]
+    rows += [[format_figure(figures[key]) for key, _ in COLUMNS] for figures in document["plans"]]
     return "\n".join([*text_table(rows), "", describe_best(document)])
 
 
@@ -55,7 +56,8 @@ def describe_best(document: dict[str, Any]) -> str:
     return f"{text}, {100 * ahead:.0f}% ahead of {second['planner']} ({why})."
 
 
-def _text(value: object) -> str:
+def format_figure(value: object) -> str:
+    """A figure as text; a dash for None."""
     if value is None:
         return "-"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return whole_or_short(value) if isinstance(value, int) else str(value)

@@ -10,11 +10,12 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.escape_text import plain
+from pststream.escape_text import escape_controls
+from pststream.iso_times import iso
 from pststream.reports.commands.text_tables import text_table
 from pststream.reports.reading.delivery_progress import deliveries, lines_of_deliveries
 from pststream.reports.reading.ledgers import Ledgers, log_key, step_seconds
-from pststream.reports.reading.table_reader import AnyHome, Reader, iso
+from pststream.reports.reading.table_reader import AnyHome, Reader
 from pststream.reports.reading.waiting import held_files, objects_lag, requests_lag, waiting_seconds
 from pststream.reports.reading.watcher_status import lines_of_watcher, watcher
 
@@ -245,7 +246,7 @@ def render_status(document: dict[str, Any]) -> str:
         *_lines_of_batches(document["batches"]),
         "versions       " + ", ".join(f"{name} {version}" for name, version in document["versions"].items()),
     ]
-    return "\n".join(map(plain, parts))
+    return "\n".join(map(escape_controls, parts))
 
 
 def _lines_of_unfinished(unfinished: list[dict[str, Any]]) -> list[str]:

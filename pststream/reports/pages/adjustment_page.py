@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pststream.domain.plan import PartitionPlan
+from pststream.format_values import counted
 from pststream.reports.pages.balance_section import compare_loads
 from pststream.reports.pages.map_section import CITIES, worker_items
 from pststream.reports.pages.render_page import render_page
 from pststream.reports.plots.base_map import BaseMap, draw_base_map
-from pststream.reports.plots.format_values import counted
 from pststream.reports.plots.plan_map import (
     MapArea,
     MapLayer,

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.reports.plots.format_values import percent, whole_or_short
+from pststream.format_values import percent, whole_or_short
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView
 
 MINUS = "\N{MINUS SIGN}"

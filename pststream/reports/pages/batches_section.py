@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from pststream.format_values import counted, seconds
 from pststream.reports.plots.bar_chart import BarChart, BarValue, draw_bar_chart, segment_style
-from pststream.reports.plots.format_values import counted, seconds
 from pststream.reports.reading.batch_history import BatchHistory, BatchView
 
 _LISTED = 25

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from pststream.reports.commands.planner_comparison import COLUMNS, describe_best
+from pststream.reports.commands.planner_comparison import COLUMNS, describe_best, format_figure
 from pststream.reports.pages.render_page import render_page
 
 
@@ -14,7 +14,8 @@ def write_comparison(document: dict[str, Any], out: str) -> None:
         "comparison.html",
         document=document,
         verdict=describe_best(document),
-        columns=COLUMNS,
+        titles=[title for _, title in COLUMNS],
+        rows=[[format_figure(figures[key]) for key, _ in COLUMNS] for figures in plans],
         max_throughput=max(figures["throughput"] for figures in plans) or 1,
         max_seconds=max(seconds for figures in plans for seconds in [0.0, *figures["worker_seconds"]]) or 1.0,
     )

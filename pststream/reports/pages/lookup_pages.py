@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from pststream.domain.region import Region
+from pststream.format_values import moment
+from pststream.kinds.contract import QueryKind, StoredObject, StoredSubscription
+from pststream.kinds.registry import stored_kind
 from pststream.reports.commands.lookups import SHOWN, ObjectFile, SubscriptionFile
-from pststream.reports.commands.match_rule import Life, Thing
 from pststream.reports.pages.render_page import render_page
-from pststream.reports.plots.format_values import moment
 from pststream.reports.plots.plan_map import draw_region
 from pststream.reports.reading.plan_view import PlanView
 
@@ -28,13 +29,17 @@ def render_message(title: str, message: str, advice: str, rejects: list[dict[str
 def render_subscription(subscription_id: str, found: SubscriptionFile, view: PlanView | None) -> str:
     """Render the page of a subscription that was accepted."""
     insertions = found.lives[:_MAX_INSERTIONS]
+    region = insertions[0].query.region
     return render_page(
         "subscription.html",
         forms=True,
         subscription_id=subscription_id,
         found=found,
-        insertions=[(life.keywords[:_MAX_TEXT], _insertion_facts(life, found.applied)) for life in insertions],
-        map=draw_region(view, found.lives[0].region, np.empty((0, 2))),
+        insertions=[
+            (_describe_query(life.kind, life.query.describe()), _insertion_facts(life, found.applied))
+            for life in insertions
+        ],
+        map=draw_region(view, region, np.empty((0, 2))) if region is not None else None,
     )
 
 
@@ -43,6 +48,8 @@ def render_object(
 ) -> str:
     """Render the page of an object that was accepted; `explained`: why it matched a subscription, or did not."""
     points = np.array([(thing.lon, thing.lat) for thing in found.things[:1]])
+    pair = explained["pairs"][0] if explained and explained["pairs"] else None
+    subscription = pair["subscription"] if pair else None
     return render_page(
         "object.html",
         forms=True,
@@ -51,27 +58,32 @@ def render_object(
         found=found,
         max_matches=SHOWN,
         explained=explained,
-        pair_facts=_pair_facts(explained["pairs"][0]) if explained and explained["pairs"] else [],
+        query=_describe_query(stored_kind(subscription["kind"]), subscription) if subscription else {},
+        facts=_pair_facts(pair) if pair else [],
         objects=[(_shorten(thing.text), _object_facts(thing, found.matched_to)) for thing in found.things],
         map=draw_region(view, _region_of(explained) or _around(found.things[0]), points),
     )
 
 
-def _insertion_facts(life: Life, applied: int) -> Facts:
-    end, cause = life.end()
+def _describe_query(kind: QueryKind, description: dict[str, Any]) -> dict[str, str]:
+    """What a subscription asks for, as its kind describes it: name and text."""
+    return {name: text[:_MAX_TEXT] for name, text in kind.facts(description).items()}
+
+
+def _insertion_facts(life: StoredSubscription, applied: int) -> Facts:
+    validity = life.validity()
     return [
-        ("Region", _describe_region(life.region)),
-        ("Valid", f"from {moment(life.created_at)} UTC {_until(end, cause)}"),
+        ("Valid", f"from {moment(life.created_at)} UTC {_until(validity.end_at, validity.ended_by)}"),
         ("State", "waiting for a batch" if life.key > applied else "in the index"),
         ("Key", str(life.key)),
     ]
 
 
-def _until(end: dt.datetime | None, cause: str) -> str:
+def _until(end: dt.datetime | None, cause: str | None) -> str:
     return f"until {moment(end)} UTC ({cause})" if end else "without end"
 
 
-def _object_facts(thing: Thing, matched_to: int) -> Facts:
+def _object_facts(thing: StoredObject, matched_to: int) -> Facts:
     return [
         ("Time", f"{moment(thing.ts)} UTC"),
         ("Place", f"{thing.lon:.9g}, {thing.lat:.9g} (longitude, latitude)"),
@@ -81,7 +93,7 @@ def _object_facts(thing: Thing, matched_to: int) -> Facts:
 
 
 def _pair_facts(pair: dict[str, Any]) -> Facts:
-    """What `pststream explain` says of a pair, besides its state, its reason and the keywords."""
+    """What `pststream explain` says of a pair, besides its state, its reason and the query."""
     posting, life = pair["posting"], pair["subscription"]
     until = f"until {life['end_at']}" if life["end_at"] else "without end"
     facts = [("Valid", f"from {life['created_at']} {until}")]
@@ -98,13 +110,6 @@ def _pair_facts(pair: dict[str, Any]) -> Facts:
     return facts
 
 
-def _describe_region(region: Region) -> str:
-    if region.circle is not None:
-        lon, lat, radius = region.circle
-        return f"circle of {radius:,.9g} m around {lon:.9g}, {lat:.9g}"
-    return "; ".join(f"west {w:.9g}, south {s:.9g}, east {e:.9g}, north {n:.9g}" for w, s, e, n in region.boxes)
-
-
 def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + " …"
 
@@ -113,7 +118,9 @@ def _region_of(explained: dict[str, Any] | None) -> Region | None:
     """The region of the explained subscription, if it has one."""
     if not explained or not explained["pairs"]:
         return None
-    region = explained["pairs"][0]["subscription"]["region"]
+    region = explained["pairs"][0]["subscription"].get("region")
+    if region is None:
+        return None
     if "circle" in region:
         circle = region["circle"]
         lon, lat, radius = circle["lon"], circle["lat"], circle["radius_m"]
@@ -125,7 +132,7 @@ def _region_of(explained: dict[str, Any] | None) -> Region | None:
     return Region(((west, south, east, north),))
 
 
-def _around(thing: Thing) -> Region:
+def _around(thing: StoredObject) -> Region:
     """Some degrees around an object, as the bounds of its map; a circle of radius 0 draws nothing."""
     box = (max(thing.lon - 8, -180.0), max(thing.lat - 5, -90.0), min(thing.lon + 8, 180.0), min(thing.lat + 5, 90.0))
     return Region((box,), (thing.lon, thing.lat, 0.0))

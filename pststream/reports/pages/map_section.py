@@ -1,6 +1,6 @@
 """Describe the map of a plan in words: the note above it and the legend below it."""
 
-from pststream.reports.plots.format_values import counted, whole
+from pststream.format_values import counted, whole
 from pststream.reports.plots.plan_map import COLOURS, worker_style
 from pststream.reports.reading.plan_view import PlanView
 

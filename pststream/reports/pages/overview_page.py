@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pststream.format_values import counted, percent, short, time_ago
 from pststream.reports.pages.balance_section import LoadRow, compare_loads, prepare_balance
 from pststream.reports.pages.batches_section import prepare_batches
 from pststream.reports.pages.map_section import CITIES, describe_plan, plan_items, sampled
 from pststream.reports.pages.overview_data import LATEST_REJECTS, Overview
 from pststream.reports.pages.render_page import render_page
 from pststream.reports.plots.bar_chart import BarChart, BarValue, draw_bar_chart, segment_style
-from pststream.reports.plots.format_values import counted, percent, short, time_ago
 from pststream.reports.plots.plan_map import draw_plan_map
 from pststream.reports.reading.batch_history import BatchView
 

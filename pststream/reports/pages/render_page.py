@@ -7,8 +7,7 @@ from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from pststream.reports.plots.bar_chart import segment_style
-from pststream.reports.plots.format_values import (
+from pststream.format_values import (
     counted,
     moment,
     percent,
@@ -18,6 +17,7 @@ from pststream.reports.plots.format_values import (
     whole,
     whole_or_short,
 )
+from pststream.reports.plots.bar_chart import segment_style
 from pststream.reports.plots.plan_map import worker_style
 
 _FILTERS = (counted, moment, percent, seconds, segment_style, short, time_ago, whole, whole_or_short, worker_style)

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pststream.format_values import degrees
 from pststream.generator.places import city_places
-from pststream.reports.plots.format_values import degrees
 from pststream.reports.plots.projection import WIDTH, Projection, graticule_step
 
 _MAX_CITIES = 14_000

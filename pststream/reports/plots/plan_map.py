@@ -9,8 +9,8 @@ import numpy as np
 
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.region import Region
+from pststream.format_values import counted, percent, short
 from pststream.reports.plots.base_map import BaseMap, MapLabel, draw_base_map, point_path
-from pststream.reports.plots.format_values import counted, percent, short
 from pststream.reports.plots.leaf_rectangles import Rectangles, rectangles
 from pststream.reports.plots.projection import Projection, fit_view
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView

@@ -7,12 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.iso_times import iso
 from pststream.reports.reading.ledgers import Ledgers
-from pststream.reports.reading.table_reader import Reader, iso
+from pststream.reports.reading.table_reader import Reader
 from pststream.settings import load_settings
 
 REMOVED = "removed"
-_ROW = ("sink", "batch_id", "told", "complete", "state", "reason", "at", "delivered", "refused", "failures")
+_ROW = ("sink", "batch_id", "position", "complete", "state", "reason", "at", "delivered", "refused", "failures")
 _COUNTS = ("delivered", "refused", "failures")
 
 
@@ -22,7 +23,7 @@ def deliveries(reader: Reader, ledgers: Ledgers) -> list[dict[str, Any]]:
     """
     rows = reader.read(names.DELIVERIES, _ROW)
     sums = rows.group_by("sink").aggregate([(name, "sum") for name in _COUNTS]).to_pylist()
-    order = [(name, "ascending") for name in ("batch_id", "told", "complete", "at")]
+    order = [(name, "ascending") for name in ("batch_id", "position", "complete", "at")]
     ordered = rows.select(_ROW[:7]).sort_by(order)
     furthest = {row["sink"]: row for sink in sums for row in _last(ordered, sink["sink"])}
     dead, configured = _dead(reader), _configured(reader)

@@ -3,7 +3,6 @@
 Reports are strangers to `state`: they read what the tables hold, and know the ledgers' one rule (`ledgers.py`).
 """
 
-import datetime as dt
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -94,10 +93,3 @@ class Reader:
         schema = self.dataset(name).schema
         found = file.to_batches(schema=schema, columns=list(columns), filter=filter, batch_size=rows, batch_readahead=2)
         yield from (batch for batch in found if batch.num_rows)
-
-
-def iso(moment: dt.datetime | None) -> str | None:
-    """A time as ISO 8601 in UTC, microseconds where there are some: 2026-01-31T12:00:00Z."""
-    if moment is None:
-        return None
-    return moment.astimezone(dt.UTC).replace(tzinfo=None).isoformat() + "Z"

@@ -8,8 +8,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.iso_times import iso
 from pststream.reports.reading.ledgers import Ledgers, log_key
-from pststream.reports.reading.table_reader import Reader, iso
+from pststream.reports.reading.table_reader import Reader
 
 _HELD = ("hold_id", "kind", "path", "sha256", "bytes", "reasons", "status", "at")
 

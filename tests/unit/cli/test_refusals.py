@@ -67,7 +67,7 @@ def test_doctor_tells_of_settings_that_stop_every_other_command(tmp_path: Path) 
 
 def test_a_dry_run_replaces_no_other_file(tmp_path: Path) -> None:
     from pststream.errors import UsageError
-    from pststream.pipeline.adjusting.proposal import Decision, Proposal, write_proposal
+    from pststream.pipeline.adjusting.proposal_file import Decision, Proposal, write_proposal
 
     (tmp_path / "posts.csv").write_text("object_id")
     with pytest.raises(UsageError, match="of another kind"):

@@ -48,12 +48,12 @@ def test_an_error_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_sinks_do_is_of_the_step_deliver(hand_home: Home) -> None:
-    from pststream.pipeline.delivery.sink_threads import SinkLoops
-    from pststream.sink_settings import SinkSettings
+    from pststream.pipeline.delivery.sink_threads import SinkThreads
+    from pststream.sinks.sink_settings import SinkSettings
 
     told: list[str] = []
     sink = SinkSettings(name="files", kind="file", target=f"{hand_home.path}/told")
-    loops = SinkLoops(hand_home, Settings(sinks=(sink,)), told.append)
+    loops = SinkThreads(hand_home, Settings(sinks=(sink,)), told.append)
     loops.start()
     until = time.monotonic() + 30
     while not told and time.monotonic() < until:

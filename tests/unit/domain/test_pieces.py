@@ -1,11 +1,11 @@
-"""Rarest clause first, boxes one by one."""
+"""Pieces of subscriptions: the rarest clause first, one number for each piece."""
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.domain.pieces import pieces_of, rarest_clause_first
+from pststream.domain.pieces import IDENTITY, number_pieces, rarest_clause_first
 
 CLAUSES = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=3), min_size=1, max_size=4)
 
@@ -23,11 +23,26 @@ def test_the_rarest_clause_comes_first(rows, frequency, skip):
         assert terms[offsets[place] : offsets[place + 1]].tolist() == rarest
 
 
-def test_two_boxes_are_two_pieces():
-    offsets = np.array([0, 1, 3])
-    west, south, east, north = (
-        (offsets, np.array(v, float)) for v in ([0, 170, -180], [1, 1, 1], [2, 180, -170], [3, 3, 3])
+CORNERS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([-180.0, 0.0, -0.0, 1.5]), st.sampled_from([0.0, 2.0])))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(CORNERS, min_size=1, max_size=3))
+def test_rows_of_the_same_piece_have_the_same_number(batches):
+    numbers = number_pieces(
+        *(
+            pa.RecordBatch.from_arrays(
+                [
+                    pa.array([row[at] for row in rows], kind)
+                    for at, kind in enumerate((pa.int64(), pa.float64(), pa.float64()))
+                ],
+                names=IDENTITY,
+            )
+            for rows in batches
+        )
     )
-    owner, boxes = pieces_of(west, south, east, north)
-    assert owner.tolist() == [0, 1, 1]
-    assert boxes.tolist() == [[0, 1, 2, 3], [170, 1, 180, 3], [-180, 1, -170, 3]]
+    assert [len(part) for part in numbers] == [len(rows) for rows in batches]
+    number_of = {}
+    for row, number in zip((row for rows in batches for row in rows), np.concatenate(numbers).tolist()):
+        assert number_of.setdefault(row, number) == number
+    assert len(set(number_of.values())) == len(number_of)

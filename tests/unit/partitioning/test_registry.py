@@ -1,19 +1,31 @@
-"""The dictionary of planners and what `make_plan` refuses."""
+"""Planners are found by name, and `make_plan` refuses what it should."""
+
+import subprocess
+import sys
 
 import pytest
 
 from pststream import names
 from pststream.cost.load_model import CostModel
 from pststream.errors import UsageError
-from pststream.partitioning.registry import PLANNERS, make_plan
+from pststream.partitioning.registry import load_planner, make_plan
 from tests.plans import make_sample
 
 COST = CostModel(1.0, 1.0, 1.0, 1.0)
 NOTHING = make_sample([], [], [], [])
 
 
-def test_has_the_names_that_all_share() -> None:
-    assert tuple(PLANNERS) == names.PLANNERS
+@pytest.mark.parametrize("name", names.PLANNERS)
+def test_loads_the_function_of_the_named_module(name: str) -> None:
+    planner = load_planner(name)
+    assert (planner.__module__, planner.__name__) == (names.PLANNERS[name], "plan")
+
+
+def test_the_registry_imports_no_planner_before_it_is_used() -> None:
+    code = "import sys, pststream.partitioning.registry as r, pststream.names as n; " \
+        "print(sorted(set(sys.modules) & set(n.PLANNERS.values())))"  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(

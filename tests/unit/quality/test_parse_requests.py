@@ -45,6 +45,7 @@ def test_an_insertion() -> None:
         "row": 1,
         "op": "insert",
         "subscription_id": "s1",
+        "kind": "range",
         "at": datetime(2026, 1, 1, tzinfo=UTC),
         "expires_at": None,
         "keywords": "coffee AND (free OR cheap)",
@@ -63,7 +64,7 @@ def test_a_deletion() -> None:
     ((found,), _) = parse([deletion])
     assert (found["subscription_id"], found["at"]) == ("7", datetime(2026, 1, 1, tzinfo=UTC))
     assert json.loads(found["payload"]) == {"why": "done"}
-    rest = REQUESTS.names[5:-1]
+    rest = ["kind", *REQUESTS.names[5:-1]]
     assert [found[name] for name in rest] == [None] * len(rest)
 
 
@@ -81,10 +82,18 @@ def test_a_box_across_the_antimeridian_and_a_circle() -> None:
     assert found[1]["west"][0] < 18.07 < found[1]["east"][0]
 
 
-def test_other_fields_are_kept() -> None:
+@pytest.mark.parametrize("kind", [None, "", "range"])
+def test_other_fields_are_kept(kind: str | None) -> None:
     others = {"owner": "ü", "tags": ["a", {"b": None}], "at": "x", "n": 1.5}
-    ((found,), _) = parse([INSERT | others])
+    ((found,), _) = parse([INSERT | others | {"kind": kind}])
+    assert found["kind"] == "range"
     assert json.loads(found["payload"]) == others
+
+
+def test_a_deletion_has_no_kind() -> None:
+    ((found,), _) = parse([{"op": "delete", "subscription_id": "s1", "kind": "nearest"}])
+    assert found["kind"] is None
+    assert json.loads(found["payload"]) == {"kind": "nearest"}
 
 
 def test_an_end_that_means_never() -> None:
@@ -122,6 +131,12 @@ def test_the_last_moment_of_all_can_be_stored(tmp_path: Path, end: str) -> None:
         ({"subscription_id": ["s"]}, "subscription_id", "not_a_value", ""),
         ({"subscription_id": float("nan")}, "subscription_id", "not_a_value", ""),
         ({"subscription_id": NotFinite("NaN")}, "subscription_id", "not_a_value", ""),
+        ({"kind": "nearest"}, "kind", "unknown_kind", "known: range"),
+        ({"kind": "Range"}, "kind", "unknown_kind", "known: range"),
+        ({"kind": ["range"]}, "kind", "unknown_kind", "known: range"),
+        ({"kind": 1}, "kind", "unknown_kind", "known: range"),
+        ({"kind": NotFinite("NaN")}, "kind", "unknown_kind", "known: range"),
+        ({"kind": "range", "keywords": None}, "keywords", "missing", ""),
         ({"keywords": NotFinite("NaN")}, "keywords", "not_a_value", ""),
         ({"keywords": None}, "keywords", "missing", ""),
         ({"keywords": ""}, "keywords", "missing", ""),

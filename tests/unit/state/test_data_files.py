@@ -13,7 +13,7 @@ from pststream.errors import RetryableError
 from pststream.state import data_files as files
 from pststream.state.data_files import FileWriter, commit, data_files, located
 from pststream.state.home import Home
-from pststream.state.slices import Range, Slice, read_slices, tasks_of
+from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
 from pststream.state.tables import TABLES
 
 SCHEMA = TABLES[names.OBJECTS].schema
@@ -108,14 +108,14 @@ def test_tasks_read_each_row_group_once(home: Home, monkeypatch: pytest.MonkeyPa
 
 def test_a_range_reads_only_its_rows(home: Home) -> None:
     file = written(home, rows(0, 50))
-    wanted = Range("object_key", 10, 13)
+    wanted = KeyRange("object_key", 10, 13)
     (slices,) = tasks_of(located(home, names.OBJECTS, wanted.files([file])))
     assert [key for batch in read_slices(slices, ["object_key"], wanted) for key in batch[0].to_pylist()] == [
         11,
         12,
         13,
     ]
-    assert Range("object_key", 49, 99).files([file]) == []
+    assert KeyRange("object_key", 49, 99).files([file]) == []
     assert isinstance(slices[0], Slice)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pststream import names
 from pststream.state import ledger_tables
-from pststream.state.deliveries import Counts, Progress, progress_of, save_progress
+from pststream.state.deliveries import Counts, SinkProgress, read_progress, save_progress
 from pststream.state.home import Home
 
 
@@ -14,7 +14,7 @@ def test_notes_and_joins_at_the_same_time(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.init()
     for number in range(8):
-        save_progress(home, "first", Progress(number, 0, True), Counts(1))
+        save_progress(home, "first", SinkProgress(number, 0, True), Counts(1))
     errors: list[BaseException] = []
 
     def started(work: Callable[[], None]) -> threading.Thread:
@@ -30,7 +30,7 @@ def test_notes_and_joins_at_the_same_time(tmp_path: Path) -> None:
 
     def note(sink: str) -> None:
         for number in range(8):
-            save_progress(home, sink, Progress(number, 0, True), Counts(1))
+            save_progress(home, sink, SinkProgress(number, 0, True), Counts(1))
 
     def join() -> None:
         for _ in range(4):
@@ -42,17 +42,17 @@ def test_notes_and_joins_at_the_same_time(tmp_path: Path) -> None:
         thread.join()
     assert errors == []
     assert ledger_tables.read(home, names.DELIVERIES).num_rows == 32
-    assert {progress_of(home, sink).batch_id for sink in ("first", "a", "b", "c")} == {7}
+    assert {read_progress(home, sink).batch_id for sink in ("first", "a", "b", "c")} == {7}
 
 
 def test_a_sink_that_was_told_nothing_for_long_is_found(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.init()
-    assert progress_of(home, "late") == Progress()
+    assert read_progress(home, "late") == SinkProgress()
     for told in (2, 1):
-        save_progress(home, "late", Progress(3, told, False), Counts(1))
+        save_progress(home, "late", SinkProgress(3, told, False), Counts(1))
     for batch in (2, 5_000, 100_000):
-        save_progress(home, "quick", Progress(batch, 0, True), Counts(1))
-    assert progress_of(home, "late") == Progress(3, 2, False)
-    assert progress_of(home, "quick") == Progress(100_000, 0, True)
-    assert progress_of(home, "unheard of") == Progress()
+        save_progress(home, "quick", SinkProgress(batch, 0, True), Counts(1))
+    assert read_progress(home, "late") == SinkProgress(3, 2, False)
+    assert read_progress(home, "quick") == SinkProgress(100_000, 0, True)
+    assert read_progress(home, "unheard of") == SinkProgress()

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from pststream.settings import setting_keys
-from pststream.sink_settings import PREFIX, sink_keys
+from pststream.sinks.read_settings import sink_keys
+from pststream.sinks.sink_settings import PREFIX
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 BEGIN, END = "<!-- settings: begin -->\n", "<!-- settings: end -->\n"
-SINKS = "Those of a sink, in a table `[sinks.<name>]` ([Delivery](delivery.md)):"
+SINKS = "Keys of a sink, in a table `[sinks.<name>]` ([Delivery](delivery.md)):"
 
 
 def rendered() -> str:
@@ -25,7 +26,7 @@ def rendered() -> str:
 def row(field: Any, prefix: str) -> str:
     """A row of a table of keys."""
     default = f'`"{field.default}"`' if isinstance(field.default, str) else f"`{field.default}`"
-    meaning = field.metadata["meaning"].replace("|", "\\|")
+    meaning = field.meaning.replace("|", "\\|")
     return f"| `{field.name}` | `{prefix}{field.name.upper()}` | {default} | {meaning} |"
 
 

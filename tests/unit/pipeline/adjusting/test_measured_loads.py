@@ -1,9 +1,9 @@
-"""What the ledger says of the last batches: whom they loaded, what they inserted and deleted."""
+"""Measured loads: seconds of each worker, insertions and deletions of the last batches."""
 
 import numpy as np
 import pytest
 
-from pststream.pipeline.adjusting.measured_loads import Balance, measured_balance
+from pststream.pipeline.adjusting.measured_loads import MeasuredLoads, measure_loads
 from pststream.state.home import Home
 from pststream.state.ledger import key
 from tests.unit.reports.commands.homes import add_batch, add_file, add_plan, deletion, halves, insertion, thing
@@ -11,7 +11,7 @@ from tests.unit.reports.commands.homes import add_batch, add_file, add_plan, del
 
 def test_the_last_batches(hand_home: Home) -> None:
     add_plan(hand_home, halves())
-    assert measured_balance(hand_home, 1, 3).batches == 0
+    assert measure_loads(hand_home, 1, 3).batches == 0
     first = add_file(hand_home, "requests", [insertion(1, "a"), insertion(2, "b")])
     add_file(hand_home, "objects", [thing(1, "o1", 1)])
     add_batch(hand_home, cpu_seconds=(1.0, 3.0))
@@ -19,32 +19,32 @@ def test_the_last_batches(hand_home: Home) -> None:
     seen = add_file(hand_home, "objects", [thing(1, "o2", 7)])
     add_batch(hand_home, cpu_seconds=(2.0, 2.0))
 
-    last = measured_balance(hand_home, 1, 1)
+    last = measure_loads(hand_home, 1, 1)
     assert (last.batches, last.insertions, last.deletions) == (1, 1, 1)
     assert last.imbalance == pytest.approx(1.0) and last.first_key < key(seen, 1)
-    both = measured_balance(hand_home, 1, 2)
+    both = measure_loads(hand_home, 1, 2)
     assert (both.batches, both.insertions, both.deletions) == (2, 3, 1)
     assert both.imbalance == pytest.approx(5 / 3)
-    assert not both.violated(1.1), "the later half is even"
+    assert not both.violates(1.1), "the later half is even"
 
 
-def balance_of(*batches: tuple[float, float], tuples: list[int] | None = None) -> Balance:
-    return Balance(np.array(batches), np.array(tuples or [1] * len(batches)), -1, 0, 0)
+def loads_of(*batches: tuple[float, float], tuples: list[int] | None = None) -> MeasuredLoads:
+    return MeasuredLoads(np.array(batches), np.array(tuples or [1] * len(batches)), -1, 0, 0)
 
 
-def test_what_comes_once_is_not_typical() -> None:
-    measured = balance_of((1.0, 2.0), (9.0, 2.0), (1.5, 2.5))
+def test_work_that_happens_once_is_not_typical() -> None:
+    measured = loads_of((1.0, 2.0), (9.0, 2.0), (1.5, 2.5))
     assert measured.typical == pytest.approx([6.75, 11.25])
     assert measured.imbalance == pytest.approx(11.5 / 6.5)
 
 
-def test_batches_of_requests_alone_tell_nothing_of_the_load() -> None:
-    measured = balance_of(*[(0.0, 0.0)] * 5, (6.0, 2.0), (3.0, 1.0))
+def test_batches_of_requests_alone_do_not_count() -> None:
+    measured = loads_of(*[(0.0, 0.0)] * 5, (6.0, 2.0), (3.0, 1.0))
     assert measured.typical == pytest.approx([9.0, 3.0])
-    assert balance_of((0.0, 0.0)).typical.tolist() == [0.0, 0.0]
+    assert loads_of((0.0, 0.0)).typical.tolist() == [0.0, 0.0]
 
 
 def test_a_worker_that_is_busy_in_the_large_batches_is_the_busy_one() -> None:
     batches = [(10.0, 1.0), (0.0, 1.0), (0.0, 1.0), (10.0, 1.0), (0.0, 1.0)]
-    typical = balance_of(*batches, tuples=[100, 5, 5, 100, 5]).typical
+    typical = loads_of(*batches, tuples=[100, 5, 5, 100, 5]).typical
     assert typical[0] > 5 * typical[1] and typical.sum() == pytest.approx(25.0)

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from pststream import names
-from pststream.delivery import retry
-from pststream.delivery.contract import Batch, Message, Refusal, SinkDown
 from pststream.errors import RetryableError, UsageError
-from pststream.pipeline.delivery import courier
+from pststream.pipeline.delivery import sink_sender
 from pststream.pipeline.delivery.dead_letters import list_letters, replay_letters
 from pststream.pipeline.delivery.deliver import deliver, is_well
 from pststream.pipeline.delivery.outbox import Limit, Outbox
 from pststream.settings import Settings
-from pststream.sink_settings import SinkSettings
+from pststream.sinks import retry
+from pststream.sinks.contract import Message, MessageBatch, Refusal, SinkDown
+from pststream.sinks.sink_settings import SinkSettings
 from pststream.state import ledger_tables
 from pststream.state.deliveries import count_dead
 from pststream.state.home import Home
@@ -112,7 +112,7 @@ def test_a_dead_sink_holds_back_no_other(hand_home: Home) -> None:
 class Slow(Memory):
     """Takes its time for each batch."""
 
-    def deliver(self, batch: Batch) -> list[Refusal]:
+    def deliver(self, batch: MessageBatch) -> list[Refusal]:
         """Take a batch, slowly."""
         time.sleep(0.3)
         return super().deliver(batch)
@@ -137,7 +137,7 @@ def test_a_sink_that_does_not_come_back(busy_home: Home, monkeypatch: pytest.Mon
     gate = threading.Event()
 
     class Stuck(Memory):
-        def deliver(self, batch: Batch) -> list[Refusal]:
+        def deliver(self, batch: MessageBatch) -> list[Refusal]:
             gate.wait(300)
             return super().deliver(batch)
 
@@ -148,7 +148,7 @@ def test_a_sink_that_does_not_come_back(busy_home: Home, monkeypatch: pytest.Mon
         assert outcome["a"]["state"] == "stuck" and outcome["b"]["state"] in ("ok", "behind")
         assert not is_well({"sinks": outcome})
         (row,) = ledger_tables.read(busy_home, names.DELIVERIES, filters=[("sink", "=", "a")]).to_pylist()
-        assert (row["state"], row["reason"], row["delivered"]) == ("stuck", "it does not come back", 0)
+        assert (row["state"], row["reason"], row["delivered"]) == ("stuck", "it does not return", 0)
         assert told(busy_home, {"a": stuck, "b": well}, *settings, seconds=1)["a"]["state"] == "busy"
     finally:
         gate.set()
@@ -158,13 +158,13 @@ def test_a_sink_that_is_slow_and_answers_is_waited_for(busy_home: Home) -> None:
     """A portion that takes longer than the sink's time is settled in it, not begun again in each run."""
 
     class Halving(Memory):
-        def deliver(self, batch: Batch) -> list[Refusal]:
+        def deliver(self, batch: MessageBatch) -> list[Refusal]:
             for _ in range(30):
                 time.sleep(0.25)
-                batch.heard()
+                batch.on_response()
             return super().deliver(batch)
 
-    halving = Halving(most_messages=1_000)
+    halving = Halving(max_messages=1_000)
     first = told(busy_home, {"a": halving}, replace(A, timeout_seconds=0.4), seconds=1)["a"]
     assert (first["state"], len(halving.batches)) == ("behind", 1)
     assert first["delivered"] == len(halving.bodies) > 0
@@ -172,7 +172,7 @@ def test_a_sink_that_is_slow_and_answers_is_waited_for(busy_home: Home) -> None:
 
 def test_an_error_of_ours_stays_with_its_sink(busy_home: Home) -> None:
     class Broken(Memory):
-        def deliver(self, batch: Batch) -> list[Refusal]:
+        def deliver(self, batch: MessageBatch) -> list[Refusal]:
             raise ValueError("https://a.example/?token=hidden")
 
     well = Memory()
@@ -191,12 +191,12 @@ def test_what_was_told_before_a_fault_is_not_told_again(busy_home: Home, monkeyp
         raise RetryableError("the store does not answer", "run this again")
 
     class Refusing(Memory):
-        def deliver(self, batch: Batch) -> list[Refusal]:
+        def deliver(self, batch: MessageBatch) -> list[Refusal]:
             found = super().deliver(batch)
             return [Refusal(batch.messages[0], "no")] if len(self.batches) == 3 else found
 
-    monkeypatch.setattr("pststream.pipeline.delivery.courier.bury", breaks)
-    sink = Refusing(most_messages=1)
+    monkeypatch.setattr("pststream.pipeline.delivery.sink_sender.save_dead_letters", breaks)
+    sink = Refusing(max_messages=1)
     assert told(busy_home, {"a": sink})["a"]["state"] == "failed"
     assert (len(sink.batches), len(letters)) == (3, 1)
     monkeypatch.undo()
@@ -214,7 +214,7 @@ def test_a_place_that_cannot_be_noted_is_a_failure(busy_home: Home, monkeypatch:
 
     memory = Memory()
     with monkeypatch.context() as patch:
-        patch.setattr(courier, "save_progress", lost)
+        patch.setattr(sink_sender, "save_progress", lost)
         outcome = told(busy_home, {"a": memory})["a"]
     assert (outcome["state"], outcome["delivered"]) == ("failed", len(memory.bodies))
     assert memory.bodies and "the store does not answer" in outcome["reason"]
@@ -223,9 +223,9 @@ def test_a_place_that_cannot_be_noted_is_a_failure(busy_home: Home, monkeypatch:
 
 def test_a_changed_limit_waits_for_the_next_batch(busy_home: Home) -> None:
     class Thrice(Memory):
-        def deliver(self, batch: Batch) -> list[Refusal]:
+        def deliver(self, batch: MessageBatch) -> list[Refusal]:
             if len(self.batches) == 3:
-                raise SinkDown("enough", lasting=True)
+                raise SinkDown("enough", permanent=True)
             return super().deliver(batch)
 
     first, rest = Thrice(), Memory()
@@ -266,7 +266,7 @@ def test_dead_letters_are_replayed(busy_home: Home) -> None:
 
 
 def test_a_place_is_noted_as_it_goes(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courier, "NOTE_SECONDS", 0.0)
+    monkeypatch.setattr(sink_sender, "SAVE_SECONDS", 0.0)
     monkeypatch.setattr("pststream.state.deliveries.COMPACT_FILES", 5)
     memory = Memory()
     told(busy_home, {"a": memory})
@@ -312,7 +312,7 @@ def test_one_that_is_back_has_all_its_tries(busy_home: Home, monkeypatch: pytest
 
         script = [True] * 5 + [False, True, True, True]
 
-        def deliver(self, batch: Batch) -> list[Refusal]:
+        def deliver(self, batch: MessageBatch) -> list[Refusal]:
             if self.script and self.script.pop(0):
                 raise SinkDown("not now")
             return super().deliver(batch)

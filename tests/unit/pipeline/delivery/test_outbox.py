@@ -52,11 +52,11 @@ def test_as_the_tables_say(busy_home: Home, limit: int, seconds: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 2])
-def test_in_small_portions_and_from_any_place(busy_home: Home, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+def test_in_small_windows_and_from_any_position(busy_home: Home, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     expected = expected_messages(busy_home, limit, 60)
     monkeypatch.setattr(module, "WINDOW", 5)
     monkeypatch.setattr(module, "DIGEST_WINDOW", 2)
-    monkeypatch.setattr(module, "MOST_BYTES", 200)
+    monkeypatch.setattr(module, "MAX_BYTES", 200)
     monkeypatch.setattr(module, "SortedRows", lambda columns, folder: sorted_rows(columns, folder, 11))
     assert messages(busy_home, limit, 60) == expected
     outbox = Outbox(busy_home)

@@ -1,4 +1,4 @@
-"""Nodes that run other code than the driver are found out, and named."""
+"""The error for a node that runs other code than the driver names the node."""
 
 import pytest
 
@@ -7,16 +7,18 @@ from pststream.pipeline.engine import code_version
 
 
 def test_the_same_code_passes() -> None:
-    code_version.check(code_version.code())
-    code_version.check("")
+    code_version.check_code(code_version.code_digest())
+    code_version.check_code("")
 
 
-def test_another_code_is_told_with_its_node() -> None:
+def test_the_error_names_the_node_with_other_code() -> None:
     with pytest.raises(RuntimeError) as failed:
-        code_version.check("that of the driver")
+        code_version.check_code("the digest of the driver")
     with pytest.raises(RetryableError, match=r"node \S+ runs other code than the driver\n.*the same image"):
-        code_version.explain(Exception(f"Job aborted:\nTraceback\nRuntimeError: {failed.value}\n\n\tat org.apache"))
+        code_version.raise_if_other_code(
+            Exception(f"Job aborted:\nTraceback\nRuntimeError: {failed.value}\n\n\tat org.apache")
+        )
 
 
-def test_other_errors_are_left_alone() -> None:
-    code_version.explain(ValueError("no such file"))
+def test_other_errors_pass_through() -> None:
+    code_version.raise_if_other_code(ValueError("no such file"))

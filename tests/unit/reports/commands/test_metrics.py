@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pststream import names
 from pststream.reports.commands.metrics import metrics
 from pststream.state import deliveries, ledger_tables
-from pststream.state.deliveries import Counts, Progress
+from pststream.state.deliveries import Counts, SinkProgress
 from pststream.state.heartbeat import Heart
 from pststream.state.home import Home
 from tests.commands import run_here
@@ -62,10 +62,10 @@ def test_every_figure(hand_home: Home) -> None:
     add_file(hand_home, "objects", [thing(1, "c")])
     add_sinks(hand_home, "hook", "files")
     for sink, state in (("hook", "down"), ("files", "ok")):
-        place = Progress(1, 2, state == "ok", state=state)
+        place = SinkProgress(1, 2, state == "ok", state=state)
         deliveries.save_progress(hand_home, sink, place, Counts(2, 1, 4))
     letter = {"sink": "hook", "message_id": "m", "batch_id": 1, "subscription_id": "s", "kind": "match"}
-    deliveries.bury(hand_home, [letter | {"reason": "410", "message": "{}"}])
+    deliveries.save_dead_letters(hand_home, [letter | {"reason": "410", "message": "{}"}])
     hold = {"hold_id": 1, "kind": "objects", "path": "/p", "sha256": "x", "bytes": 1, "options": "{}", "copy": "c"}
     ledger_tables.append(hand_home, names.QUARANTINE, [hold | {"reasons": ["r"], "status": "held", "at": at(0)}])
     with Heart(hand_home):

@@ -11,7 +11,7 @@ from pststream import names
 from pststream.reports.pages import airflow_views
 from pststream.reports.pages.overview_data import read_overview
 from pststream.state import ledger_tables
-from pststream.state.deliveries import Counts, Progress, save_progress
+from pststream.state.deliveries import Counts, SinkProgress, save_progress
 from pststream.state.home import Home
 from pststream.state.ledger import key
 from tests.unit.reports.commands.homes import (
@@ -84,7 +84,7 @@ def home(empty_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:
     }  # fmt: skip
     ledger_tables.append(home, names.QUARANTINE, [held])
     add_sinks(home, "alerts")
-    save_progress(home, "alerts", Progress(1, 0, False, state="down"), Counts(4, 1, 2), HOSTILE)
+    save_progress(home, "alerts", SinkProgress(1, 0, False, state="down"), Counts(4, 1, 2), HOSTILE)
     return home
 
 

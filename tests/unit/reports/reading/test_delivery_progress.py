@@ -6,7 +6,15 @@ from pststream import names
 from pststream.reports.commands.metrics import metrics
 from pststream.reports.commands.status import render_status, status
 from pststream.state import ledger_tables
-from pststream.state.deliveries import Counts, Progress, bury, count_dead, progress_of, raise_letters, save_progress
+from pststream.state.deliveries import (
+    Counts,
+    SinkProgress,
+    count_dead,
+    mark_delivered,
+    read_progress,
+    save_dead_letters,
+    save_progress,
+)
 from pststream.state.home import Home
 from tests.unit.reports.commands.homes import add_batch, add_sinks
 
@@ -23,11 +31,11 @@ def test_sinks_at_different_places(hand_home: Home) -> None:
     for _ in range(5):
         add_batch(hand_home)
     add_batch(hand_home, done=False)
-    save_progress(hand_home, "slow", Progress(1, 7, True), Counts(7))
-    save_progress(hand_home, "slow", Progress(3, 2, False, state="down"), Counts(9, 2, 4), "HTTP status 503")
-    save_progress(hand_home, "well", Progress(5, 0, True), Counts(11))
-    bury(hand_home, [letter("slow", "x"), letter("slow", "y"), letter("slow", "x"), letter("well", "z")])
-    raise_letters(hand_home, [letter("well", "z"), letter("slow", "y")])
+    save_progress(hand_home, "slow", SinkProgress(1, 7, True), Counts(7))
+    save_progress(hand_home, "slow", SinkProgress(3, 2, False, state="down"), Counts(9, 2, 4), "HTTP status 503")
+    save_progress(hand_home, "well", SinkProgress(5, 0, True), Counts(11))
+    save_dead_letters(hand_home, [letter("slow", "x"), letter("slow", "y"), letter("slow", "x"), letter("well", "z")])
+    mark_delivered(hand_home, [letter("well", "z"), letter("slow", "y")])
 
     slow, well = status(hand_home)["deliveries"]
     assert (slow["sink"], slow["state"], slow["reason"], slow["batch_id"]) == ("slow", "down", "HTTP status 503", 3)
@@ -41,10 +49,15 @@ def test_sinks_at_different_places(hand_home: Home) -> None:
 
 def test_the_row_that_is_furthest_counts(hand_home: Home) -> None:
     """Whatever a clock said: places only grow."""
-    for place in (Progress(2, 5, False), Progress(1, 9, True), Progress(2, 5, True), Progress(2, 4, False)):
+    for place in (
+        SinkProgress(2, 5, False),
+        SinkProgress(1, 9, True),
+        SinkProgress(2, 5, True),
+        SinkProgress(2, 4, False),
+    ):
         save_progress(hand_home, "a", place, Counts())
-    assert progress_of(hand_home, "a") == Progress(2, 5, True)
-    assert progress_of(hand_home, "b") == Progress()
+    assert read_progress(hand_home, "a") == SinkProgress(2, 5, True)
+    assert read_progress(hand_home, "b") == SinkProgress()
     assert status(hand_home)["deliveries"][0]["batch_id"] == 2
 
 
@@ -54,7 +67,7 @@ def test_a_sink_that_the_settings_name_no_more(hand_home: Home) -> None:
     for _ in range(3):
         add_batch(hand_home)
     for sink in ("kept", "given-up"):
-        save_progress(hand_home, sink, Progress(1, 0, True, state="down"), Counts(3), "HTTP status 410")
+        save_progress(hand_home, sink, SinkProgress(1, 0, True, state="down"), Counts(3), "HTTP status 410")
     gone, kept = status(hand_home)["deliveries"]
     assert (gone["sink"], gone["state"], gone["batches_left"], gone["delivered"]) == ("given-up", "removed", 0, 3)
     assert (kept["state"], kept["batches_left"]) == ("down", 2)

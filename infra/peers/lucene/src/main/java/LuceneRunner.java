@@ -27,11 +27,12 @@ import org.apache.lucene.search.TermQuery;
 import org.apache.lucene.util.Version;
 
 /**
- * Lucene Monitor as a peer: {@code LuceneRunner FOLDER COUNT} (see pststream/benchmarks/scenarios/peers.py for the contract).
+ * Match the benchmark files with Lucene Monitor: {@code LuceneRunner FOLDER COUNT}.
  *
- * A subscription is a conjunction of its keywords, of the grid cells that its rectangle covers (any of them), and of
- * exact ranges. The presearcher takes the rarest keyword in its first pass, and in its second the next keyword or the
- * cells. Batches of several sizes are tried on a tenth of the objects; the best size then matches all of them.
+ * See pststream/benchmarks/scenarios/peers.py for the contract of peers. A subscription is a conjunction of its keywords,
+ * of the grid cells that its rectangle covers (any of them), and of exact ranges. The presearcher uses the rarest keyword
+ * in its first pass, and in its second the next keyword or the cells. Several batch sizes are tried on a tenth of the
+ * objects; the fastest size then matches all of them.
  */
 public final class LuceneRunner {
   private static final double CELL = 0.25; // degrees

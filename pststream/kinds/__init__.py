@@ -1,0 +1,1 @@
+"""Kinds of query: the contract of a kind, the registry, and one package for each kind."""

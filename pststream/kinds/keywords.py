@@ -1,0 +1,95 @@
+"""Parse the field `keywords` of a request into clauses, and explain which clauses a text fails."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from pststream.kinds.contract import FieldError, RequestColumn
+from pststream.text.expression import ExpressionError, parse_keywords
+from pststream.text.words import tokenize
+
+KEYWORD_COLUMNS = (
+    RequestColumn("keywords", pa.string(), "the expression as written"),
+    RequestColumn("clauses", pa.list_(pa.list_(pa.int64())), "insert: conjunctive normal form, term ids"),
+)
+
+_LONGEST_CACHED = 1_000
+_SHOWN_WORDS = 30
+_SHOWN_CLAUSES = 3
+
+
+def parse_keyword_field(record: Mapping[str, Any]) -> tuple[str, list[list[int]]]:
+    """The expression of a request and its clauses, term ids ascending inside a clause; raises FieldError."""
+    keywords = record.get("keywords")
+    if keywords is None or keywords == "":
+        raise FieldError("keywords", "missing", record)
+    # Readers give NaN as a subclass of str.
+    if type(keywords) is not str:
+        raise FieldError("keywords", "not_a_value", keywords)
+    clauses = (_clauses if len(keywords) <= _LONGEST_CACHED else _clauses.__wrapped__)(keywords)
+    if isinstance(clauses, str):
+        raise FieldError("keywords", "unreadable_expression", keywords, clauses)
+    return keywords, clauses
+
+
+@lru_cache(maxsize=1 << 14)
+def _clauses(keywords: str) -> list[list[int]] | str:
+    """The clauses as term ids, or what is wrong. Cached, since many subscriptions ask for the same words."""
+    try:
+        return [sorted({term_of(word) for word in clause}) for clause in parse_keywords(keywords)]
+    except ExpressionError as error:
+        return str(error)
+
+
+def term_of(word: str) -> int:
+    """The term id of a word."""
+    # Imported on first use: numba takes 0.2 s to import, and commands that only read columns need none of it.
+    from pststream.text.tokenizer import term_id
+
+    return term_id(word)
+
+
+def is_expression(keywords: str) -> bool:
+    """Whether an expression can be parsed."""
+    try:
+        parse_keywords(keywords)
+    except ExpressionError:
+        return False
+    return True
+
+
+def words_of_keywords(keywords: str) -> frozenset[str]:
+    """All words of an expression."""
+    return frozenset(word for clause in parse_keywords(keywords) for word in clause)
+
+
+def words_by_term(keywords: str) -> dict[int, str]:
+    """All words of an expression by their term ids."""
+    return {term_of(word): word for word in words_of_keywords(keywords)}
+
+
+def stored_clauses_agree(keywords: str, clauses: tuple[tuple[int, ...], ...]) -> bool:
+    """Whether stored clauses are those of the expression, in whatever order."""
+    parsed = sorted(sorted({term_of(word) for word in clause}) for clause in parse_keywords(keywords))
+    return parsed == sorted(sorted(clause) for clause in clauses)
+
+
+def explain_missing_words(keywords: str, text: str) -> str | None:
+    """Why a text does not satisfy an expression, in a sentence; None if it does."""
+    words = list(dict.fromkeys(tokenize(text)))
+    missing = [clause for clause in parse_keywords(keywords) if not set(words).intersection(clause)]
+    if not missing:
+        return None
+    shown = ", ".join(words[:_SHOWN_WORDS]) + (", ..." if len(words) > _SHOWN_WORDS else "")
+    wanted = "; nor ".join(_clause_text(clause) for clause in missing[:_SHOWN_CLAUSES])
+    left = len(missing) - _SHOWN_CLAUSES
+    more = f" (and {left} more clause{'s' if left > 1 else ''})" if left > 0 else ""
+    has = f"it has: {shown}" if words else "it has no word"
+    return f"the text does not have {wanted}{more}, which {keywords[:200]!r} asks for; {has}"
+
+
+def _clause_text(clause: list[str]) -> str:
+    shown = [f"'{word}'" for word in clause[:_SHOWN_WORDS]] + (["..."] if len(clause) > _SHOWN_WORDS else [])
+    return shown[0] if len(clause) == 1 else f"any of {', '.join(shown)}"

@@ -1,0 +1,1 @@
+"""Boolean range queries: every object in a region whose words satisfy a keyword expression."""

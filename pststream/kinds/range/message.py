@@ -1,0 +1,19 @@
+"""Show a range query in messages and in lists of subscriptions: its keywords."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pststream.kinds.contract import MessagePart
+from pststream.kinds.keywords import words_of_keywords
+
+COLUMNS = ("keywords",)
+
+
+def message_part(row: Mapping[str, Any]) -> MessagePart:
+    """The keywords as written; a message names those of their words that the object has."""
+    return MessagePart({"keywords": row["keywords"]}, words_of_keywords(row["keywords"]))
+
+
+def brief(row: Mapping[str, Any]) -> str:
+    """The keywords as written."""
+    return row["keywords"] or ""

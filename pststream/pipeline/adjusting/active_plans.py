@@ -1,0 +1,72 @@
+"""Combine the two plans that are active while the older one retires (PS2Stream section V-B).
+
+Each plan serves its own subscriptions, separated by their keys, and objects go to the workers of both.
+"""
+
+from dataclasses import replace
+
+from pststream import names
+from pststream.cost.load_model import CostModel, WorkerLoads, worker_loads
+from pststream.domain.plan import PartitionPlan
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.errors import UsageError
+from pststream.samples.posting_reads import with_pieces
+from pststream.state import ledger_tables
+from pststream.state.home import Home
+from pststream.state.ledger import Ledger
+from pststream.state.plans import Retiring, load_plan, plan_row, retiring_plan
+
+
+def split_sample(sample: WorkloadSample, retiring: Retiring) -> tuple[WorkloadSample, WorkloadSample]:
+    """Return the sample with the subscriptions of the retiring plan, and with those of the newer one."""
+    older = sample.piece_key <= retiring.to
+    return with_pieces(sample, older), with_pieces(sample, ~older)
+
+
+def combined_loads(
+    home: Home, sample: WorkloadSample, cost: CostModel, plan: PartitionPlan, retiring: Retiring | None
+) -> WorkerLoads:
+    """Return the loads of workers under a plan and the one that it retires; units are those of `plan`.
+
+    An object that both plans send to a worker counts twice there: it is matched twice, with the subscriptions of each.
+    """
+    if retiring is None:
+        return worker_loads(sample, plan, cost)
+    older, newer = split_sample(sample, retiring)
+    old = worker_loads(older, load_plan(home, retiring.plan_version), cost)
+    new = worker_loads(newer, plan, cost)
+    return replace(
+        new,
+        objects=old.objects + new.objects,
+        subscriptions=old.subscriptions + new.subscriptions,
+        reads=old.reads + new.reads,
+        load=old.load + new.load,
+    )
+
+
+def retiring_after(home: Home, version: int, kind: str) -> tuple[str, Retiring | None]:
+    """Return the kind that an adjustment has in `migrations`, and the plan that goes on serving older subscriptions
+    after it. Kind `global` retires the older of two active plans, if there are two.
+    """
+    retiring = retiring_plan(plan_row(home, version))
+    if kind == "global" and retiring is None:
+        return kind, Retiring(version, Ledger(home).requests_applied)
+    if kind == "undo":
+        return kind, plan_after_undo(home, version)[1]
+    return (kind, retiring) if kind == "local" else ("retire", None)
+
+
+def plan_after_undo(home: Home, version: int) -> tuple[int, Retiring | None]:
+    """Return the plan that is in force once the migration that made `version` is undone, and the one that it retires.
+
+    The undo of a retirement gives all subscriptions to the retired plan: since then newer and older subscriptions may
+    be in one file, so the two plans cannot be separated again.
+    """
+    rows = ledger_tables.read(home, names.MIGRATIONS, filters=[("plan_version", "=", version)]).to_pylist()
+    if not rows:
+        raise UsageError(f"plan {version} was not made by a migration", "pststream plans list names those that were")
+    if rows[0]["kind"] == "undo":
+        raise UsageError(f"plan {version} already undoes a migration", "run: pststream balance local")
+    before = rows[0]["plan_version_before"]
+    retiring = retiring_plan(plan_row(home, before))
+    return (retiring.plan_version, None) if retiring and rows[0]["kind"] == "retire" else (before, retiring)

@@ -1,0 +1,155 @@
+"""Decide on an adjustment of the plan, from the measured loads and a sample of recent objects."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from pststream.balancing.local_adjustment import Adjustment, adjust_locally
+from pststream.balancing.worker_mapping import map_workers, relabelled, shared_pieces
+from pststream.cost.load_model import CostModel, worker_loads
+from pststream.domain.plan import PartitionPlan
+from pststream.domain.plan_moves import Move, changed_cells
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.errors import UsageError
+from pststream.partitioning.registry import make_plan
+from pststream.pipeline.adjusting.active_plans import combined_loads, plan_after_undo, split_sample
+from pststream.pipeline.adjusting.measured_loads import MeasuredLoads, is_out_of_balance, measure_loads
+from pststream.pipeline.adjusting.proposal_file import Decision
+from pststream.pipeline.planning.draw_sample import draw_sample
+from pststream.progress import Progress
+from pststream.settings import Settings
+from pststream.state.home import Home
+from pststream.state.plans import load_plan, load_ranking, plan_row, retiring_plan
+
+
+def _recent_sample(
+    home: Home, settings: Settings, version: int, measured: MeasuredLoads
+) -> tuple[WorkloadSample, CostModel]:
+    """Return a sample of the objects of the last batches and of the live subscriptions, posted as in the index, and
+    the cost model for it.
+
+    Departure from Definition 1, where subscriptions are those inserted in the period: here they are all that are live,
+    so each costs its share of what the insertions and deletions of the period cost.
+    """
+    sample, _ = draw_sample(home, settings, after_key=measured.first_key, ranking=load_ranking(home, version))
+    live = max(sample.pieces * sample.subscription_scale, 1.0)
+    cost = CostModel.of(settings)
+    changes = (measured.insertions * cost.insert + measured.deletions * cost.delete) / live
+    return sample, replace(cost, insert=min(changes, cost.insert + cost.delete), delete=0.0)
+
+
+def scale_to_measured(
+    sample: WorkloadSample, plan: PartitionPlan, cost: CostModel, older: np.ndarray, seconds: np.ndarray
+) -> tuple[CostModel, np.ndarray]:
+    """Scale the load model to the measured seconds; return it, and the rest of each worker's seconds: float64[workers].
+
+    Model and rest together give each worker its measured load, so the model only says how much a move changes.
+
+    older    float64[workers]: modelled load under a plan that is retiring
+    seconds  float64[workers]: measured CPU seconds
+
+    Source: PS2Stream section V takes loads as given. A sample has the objects of a worker, but not all that the texts
+    of its area cost: the modelled load of one of eight workers is wrong by up to a third.
+    """
+    modelled = worker_loads(sample, plan, cost).load
+    scale = float(seconds.sum()) / max(float(modelled.sum() + older.sum()), 1e-12)
+    return replace(cost, **{name: scale * value for name, value in vars(cost).items()}), seconds - scale * modelled
+
+
+def _decide_local(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
+    """Move raster cells if the measured balance is violated, until half of what `sigma` allows is left, so that the
+    next batches do not violate it at once. Of two active plans only the newer one is changed.
+    """
+    measured = measure_loads(home, version, settings.balance_batches)
+    batches = "1 batch" if measured.batches == 1 else f"{measured.batches} batches"
+    text = f"measured imbalance {measured.imbalance:.3g} over {batches}"
+    if not is_out_of_balance(measured, settings):
+        return Decision(f"{text}: within {settings.sigma:g}, or not in both halves of them", measured.imbalance)
+    progress(f"{text}: looking for raster cells to move")
+    sample, cost = _recent_sample(home, settings, version, measured)
+    plan, retiring = load_plan(home, version), retiring_plan(plan_row(home, version))
+    older = np.zeros(plan.workers)
+    if retiring:
+        of_retiring, sample = split_sample(sample, retiring)
+        older = worker_loads(of_retiring, load_plan(home, retiring.plan_version), cost).load
+    cost, rest = scale_to_measured(sample, plan, cost, older, measured.typical)
+    target = 1 + (settings.sigma - 1) / 2
+    adjustment = adjust_locally(sample, plan, cost, method, target, version, rest)
+    if not adjustment.moves:
+        return Decision(f"{text}; no move lowers the greatest load of the sample", measured.imbalance)
+    return Decision(text, measured.imbalance, adjustment)
+
+
+def _decide_global(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
+    """Repartition over as many workers, if that lowers the greatest load of a recent sample enough. If two plans are
+    active already, retire the older one, if few subscriptions are left under it.
+
+    The old plan goes on serving the subscriptions that are stored, the new one serves those to come (PS2Stream section
+    V-B), so nothing is copied. The parts of the new plan go to the workers that have most of them already, by the
+    setting `mapping`, so that few of the old subscriptions will move when the old plan is retired.
+    """
+    if retiring_plan(plan_row(home, version)):
+        return _decide_retirement(home, settings, version, method, progress, settings.retire_share)
+    measured = measure_loads(home, version, settings.balance_batches)
+    sample, cost = _recent_sample(home, settings, version, measured)
+    now = load_plan(home, version)
+    progress(f"planning with {settings.planner}: {sample.objects} recent objects, {sample.pieces} subscription boxes")
+    plan = make_plan(settings.planner, sample, now.workers, cost)
+    plan = relabelled(plan, map_workers(shared_pieces(sample, now, plan), settings.mapping))
+    before, after = worker_loads(sample, now, cost), worker_loads(sample, plan, cost)
+    gain = 1 - after.max / before.max if before.max else 0.0
+    text = f"a new {settings.planner} plan lowers the greatest load by {gain:.1%}"
+    if gain <= settings.repartition_gain:
+        return Decision(f"{text}; more than {settings.repartition_gain:.0%} is required", measured.imbalance)
+    everything = Move(-1, -1, np.arange(plan.grid.cells))
+    return Decision(text, measured.imbalance, Adjustment(plan, [everything], [settings.planner], before, after))
+
+
+def _decide_undo(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
+    """Return to the plan before the last migration, with the loads of both plans on the newest objects."""
+    target, retiring = plan_after_undo(home, version)
+    measured = measure_loads(home, version, settings.balance_batches)
+    sample, cost = _recent_sample(home, settings, version, measured)
+    now, before = load_plan(home, version), load_plan(home, target)
+    loads = [
+        combined_loads(home, sample, cost, now, retiring_plan(plan_row(home, version))),
+        combined_loads(home, sample, cost, before, retiring),
+    ]
+    adjustment = Adjustment(before, [Move(-1, -1, changed_cells(now, before))], ["undo"], *loads)
+    return Decision(f"back to plan {target}", measured.imbalance, adjustment)
+
+
+def _decide_retirement(
+    home: Home, settings: Settings, version: int, method: str, progress: Progress, max_share: float = 1.0
+) -> Decision:
+    """Move the last subscriptions of the older of two active plans to the newer one, if they are at most the share
+    `max_share` of the live subscriptions of the sample.
+    """
+    retiring = retiring_plan(plan_row(home, version))
+    if retiring is None:
+        raise UsageError(f"plan {version} retires no older plan", "pststream balance global makes a new one")
+    measured = measure_loads(home, version, settings.balance_batches)
+    sample, cost = _recent_sample(home, settings, version, measured)
+    keys = np.unique(sample.piece_key)
+    share = float((keys <= retiring.to).mean()) if len(keys) else 0.0
+    text = f"{share:.1%} of the subscriptions are left under plan {retiring.plan_version}"
+    if share > max_share:
+        rule = f"it is retired at {max_share:.0%}, or at once by: pststream balance retire --apply"
+        return Decision(f"{text}; {rule}", measured.imbalance)
+    now = load_plan(home, version)
+    cells = changed_cells(load_plan(home, retiring.plan_version), now)
+    loads = combined_loads(home, sample, cost, now, retiring), worker_loads(sample, now, cost)
+    return Decision(text, measured.imbalance, Adjustment(now, [Move(-1, -1, cells)], ["retire"], *loads))
+
+
+Decider = Callable[[Home, Settings, int, str, Progress], Decision]
+"""Takes the home, the settings, the plan version in force, the method and the progress function."""
+
+DECIDERS: dict[str, Decider] = {
+    "local": _decide_local,
+    "global": _decide_global,
+    "retire": _decide_retirement,
+    "undo": _decide_undo,
+}
+"""By kind of adjustment."""

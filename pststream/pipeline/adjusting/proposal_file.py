@@ -1,0 +1,148 @@
+"""Write a proposed adjustment to a file and read it back, so that exactly what a person approved is applied.
+
+The file has named arrays (NumPy's npz, nothing pickled) and one JSON text. It is bound to the version of the plan that
+it changes and to the content of that plan: another home may have another plan of that version.
+"""
+
+import json
+import os
+import struct
+import zipfile
+import zlib
+from dataclasses import asdict, dataclass, fields
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pststream.balancing.local_adjustment import Adjustment
+from pststream.cost.load_model import WorkerLoads
+from pststream.domain.plan import DispatchGrid, PartitionPlan
+from pststream.domain.plan_moves import Move
+from pststream.domain.plan_rows import validate
+from pststream.errors import UsageError
+
+FORMAT = 2
+OLD_HEADER = "told"
+"""The name that older versions give the JSON text."""
+
+ZIP = b"PK"
+"""First bytes of the files that NumPy writes."""
+BROKEN = (
+    *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, MemoryError, SyntaxError),
+    *(zlib.error, zipfile.BadZipFile, struct.error),
+)
+"""Errors of reading a file that is not a proposal or is incomplete."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """An adjustment to make, or None, and the reason; imbalance: as measured."""
+
+    reason: str
+    imbalance: float
+    adjustment: Adjustment | None = None
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A decision to change a plan; kind: local, global, retire or undo; digest: `digest_of` the plan `plan_version`."""
+
+    kind: str
+    plan_version: int
+    digest: str
+    decision: Decision
+
+
+def write_proposal(path: Path, proposal: Proposal) -> None:
+    """Write the file atomically, or remove it if there is no adjustment.
+
+    Raises UsageError if the file exists and is not a proposal.
+    """
+    if path.exists():
+        with path.open("rb") as file:
+            if file.read(len(ZIP)) != ZIP:
+                raise UsageError(f"proposal {path}: is a file of another kind", "give another name")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    adjustment = proposal.decision.adjustment
+    if adjustment is None:
+        path.unlink(missing_ok=True)
+        return
+    header = {
+        "format": FORMAT, "kind": proposal.kind, "plan_version": proposal.plan_version,
+        "digest": proposal.digest,
+        "reason": proposal.decision.reason, "imbalance": proposal.decision.imbalance, "reasons": adjustment.reasons,
+        "planner": adjustment.plan.planner, "workers": adjustment.plan.workers, "grid": asdict(adjustment.plan.grid),
+        "options": adjustment.plan.options, "moves": [[move.origin, move.target] for move in adjustment.moves],
+    }  # fmt: skip
+    arrays = _arrays("plan", adjustment.plan)
+    arrays |= _arrays("before", adjustment.before) | _arrays("after", adjustment.after)
+    for number, move in enumerate(adjustment.moves):
+        arrays |= _arrays(f"move{number}", move)
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        np.savez_compressed(file, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
+    os.replace(part, path)
+
+
+def read_proposal(path: Path) -> Proposal:
+    """Return the proposal in a file; raises UsageError if the file is not a proposal."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        header = arrays.pop("header" if "header" in arrays else OLD_HEADER)
+        return _proposal(json.loads(str(header)), arrays)
+    except FileNotFoundError:
+        raise UsageError(f"proposal {path}: is not there", "a dry run with --proposal writes it") from None
+    except BROKEN as error:
+        raise UsageError(f"proposal {path}: cannot be read: {error}", "write it again by a dry run") from None
+
+
+def same_plan(one: PartitionPlan, other: PartitionPlan) -> bool:
+    """Whether two plans give each raster cell and term to the same worker, unit by unit."""
+    if (one.grid, one.workers) != (other.grid, other.workers):
+        return False
+    mine, others = _arrays("", one), _arrays("", other)
+    return all(np.array_equal(mine[name], others[name]) for name in mine)
+
+
+def digest_of(plan: PartitionPlan) -> str:
+    """Return a digest (hexadecimal SHA-256) that is equal for plans that are the same as in `same_plan`."""
+    digest = sha256(json.dumps([asdict(plan.grid), plan.workers]).encode())
+    for _, array in sorted(_arrays("", plan).items()):
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _proposal(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Proposal:
+    if header["format"] != FORMAT:
+        raise ValueError(f"format {header['format']}, this version knows {FORMAT}")
+    plan = PartitionPlan(
+        planner=header["planner"],
+        workers=header["workers"],
+        grid=DispatchGrid(**header["grid"]),
+        options=header["options"],
+        **_under("plan", arrays),
+    )
+    validate(plan)
+    moves = [Move(origin, target, **_under(f"move{n}", arrays)) for n, (origin, target) in enumerate(header["moves"])]
+    before, after = (WorkerLoads(**_under(name, arrays)) for name in ("before", "after"))
+    adjustment = Adjustment(plan, moves, header["reasons"], before, after)
+    return Proposal(
+        header["kind"],
+        header["plan_version"],
+        header["digest"],
+        Decision(header["reason"], header["imbalance"], adjustment),
+    )
+
+
+def _arrays(prefix: str, thing: Any) -> dict[str, np.ndarray]:
+    """Return the fields of a dataclass that are arrays, named PREFIX.FIELD."""
+    values = {f"{prefix}.{field.name}": getattr(thing, field.name) for field in fields(thing)}
+    return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+
+
+def _under(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    start = f"{prefix}."
+    return {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}

@@ -1,0 +1,113 @@
+"""Route objects to the workers that may match them: the tasks of a micro-batch before its shuffle."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.pipeline.engine.arrow_columns import csr, micros
+from pststream.pipeline.engine.contract import SentRows
+from pststream.pipeline.engine.task_context import TaskContext, dispatch_index, live_filter, segment_cache
+from pststream.pipeline.engine.warm_up import load_kernels
+from pststream.state.index_files import segment_files
+from pststream.state.slices import KeyRange, Slice, read_slices
+
+COLUMNS = ["object_key", "object_id", "ts", "lon", "lat", "terms"]
+NEW_OBJECTS, STORED_OBJECTS, ROUTE_COUNTS = 0, 1, 2
+"""Tags of sent rows: objects of the batch; stored objects, for subscriptions of the batch; counts of a routing task."""
+
+COUNTS = pa.schema(
+    {
+        "seen": pa.int64(),
+        "discarded": pa.int64(),
+        "seconds": pa.float64(),
+        "built_by": pa.list_(pa.int64()),
+        "built_seconds": pa.list_(pa.float64()),
+    }
+)
+"""Columns of ROUTE_COUNTS, one row a task: objects of the batch that it read, and that it discarded; its CPU seconds;
+the workers whose segments it built, and the CPU seconds of each.
+"""
+
+
+@dataclass(frozen=True)
+class ObjectScan:
+    """The objects that a task routes: rows of the slices with a key in `keys` and a ts from `min_ts` (microseconds) on.
+
+    tag: NEW_OBJECTS meet all subscriptions, STORED_OBJECTS only those with a key above `after_key` of `route_objects`.
+    """
+
+    slices: tuple[Slice, ...]
+    keys: KeyRange
+    tag: int
+    min_ts: int = -(2**63)
+
+
+def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Iterator[SentRows]:
+    """Send each object once to each worker that may match it, and at the end the counts of this task to worker 0.
+
+    after_key: the key of the last request before the batch
+    """
+    load_kernels()
+    began = time.thread_time()
+
+    # Bring the filters of live terms up to the segments that these objects may meet.
+    least = after_key if scan.tag == STORED_OBJECTS else -1
+    segments = segment_files(file for file in context.files if file.max_key > least)
+    worker_of = {segment.paths: segment.worker for segment in segments}
+    cache = segment_cache(context.cache_dir, context.cache_bytes)
+    cache.take_built()
+    plans = []
+    for plan_position, version in enumerate(context.plans):
+        live = live_filter(context.home, plan_position, scan.tag)
+        live.update(frozenset(segment.paths for segment in segments if segment.plan_version == version), cache)
+        plans.append((dispatch_index(context.home, version), live))
+    built = cache.take_built()
+
+    # Route the objects by each plan that serves the index.
+    seen = sent = 0
+    for rows in read_slices(scan.slices, COLUMNS, scan.keys):
+        is_new = scan.tag == NEW_OBJECTS
+        objects = rows if is_new else rows.filter(pa.array(micros(rows.column("ts")) >= scan.min_ts))
+        lon, lat = objects.column("lon").to_numpy(), objects.column("lat").to_numpy()
+        offsets, terms = csr(objects.column("terms"))
+        routes = [
+            dispatch.route_objects(lon, lat, offsets, terms, live.live(lon, lat, offsets, terms))
+            for dispatch, live in plans
+        ]
+        place, worker = _merge_routes(routes, context.workers)
+        seen += objects.num_rows
+        sent += len(place) and 1 + int(np.count_nonzero(np.diff(place)))
+        yield from _split_by_worker(objects, place, worker, context.workers, scan.tag)
+
+    new = int(scan.tag == NEW_OBJECTS)
+    counts = {
+        "seen": [new * seen],
+        "discarded": [new * (seen - sent)],
+        "seconds": [time.thread_time() - began - sum(built.values())],
+        "built_by": [[worker_of[paths] for paths in built]],
+        "built_seconds": [list(built.values())],
+    }
+    yield 0, ROUTE_COUNTS, pa.RecordBatch.from_pydict(counts, schema=COUNTS)
+
+
+def _merge_routes(routes: list[tuple[np.ndarray, np.ndarray]], workers: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct (object, worker) pairs of the routes by several plans, in the order of `route_objects`."""
+    if len(routes) == 1:
+        return routes[0]
+    pairs = np.concatenate([place.astype(np.int64) * workers + worker for place, worker in routes])
+    return np.divmod(np.unique(pairs), workers)
+
+
+def _split_by_worker(
+    objects: pa.RecordBatch, place: np.ndarray, worker: np.ndarray, workers: int, tag: int
+) -> Iterator[SentRows]:
+    order = np.argsort(worker, kind="stable")
+    borders = np.searchsorted(worker[order], np.arange(workers + 1))
+    for number in range(workers):
+        of_worker = place[order[borders[number] : borders[number + 1]]]
+        if len(of_worker):
+            whole = len(of_worker) == objects.num_rows
+            yield number, tag, objects if whole else objects.take(pa.array(of_worker))

@@ -1,0 +1,51 @@
+"""Write the loads that a batch measured, by worker and by unit, to `unit_loads`."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pststream import names
+from pststream.pipeline.batch.match_task import UnitCounts, WorkerReport
+from pststream.state import ledger_tables
+from pststream.state.home import Home
+
+
+def save_unit_loads(home: Home, batch: dict[str, Any], reports: list[WorkerReport]) -> None:
+    """Write the rows of a batch, unless an earlier try of it has written them."""
+    written = ledger_tables.read(home, names.UNIT_LOADS, ["batch_id"], [("batch_id", "=", batch["batch_id"])])
+    if written.num_rows == 0 and reports:
+        rows = pa.concat_tables(_rows_of_worker(batch, report) for report in reports)
+        ledger_tables.append(home, names.UNIT_LOADS, rows)
+
+
+def _rows_of_worker(batch: dict[str, Any], report: WorkerReport) -> pa.Table:
+    """Return a row for the worker as a whole (unit -1), and one for each unit of each plan that had objects."""
+    counts = report.counts
+    whole = {
+        "plan_version": batch["plan_version"],
+        "unit": -1,
+        "objects": counts.objects,
+        "subscriptions": report.subscriptions,
+        "candidates": sum(int(of_plan.candidates.sum()) for of_plan in counts.units),
+        "matches": counts.matches,
+        "cpu_seconds": counts.cpu_seconds + report.index_seconds,
+    }
+    rows = pa.concat_tables([pa.Table.from_pylist([whole]), *map(_rows_of_units, counts.units)])
+    for name, value in (("batch_id", batch["batch_id"]), ("worker", report.worker)):
+        rows = rows.append_column(name, pa.array(np.full(rows.num_rows, value)))
+    return rows
+
+
+def _rows_of_units(counts: UnitCounts) -> pa.Table:
+    units = np.flatnonzero(counts.objects)
+    columns = {
+        "plan_version": np.full(len(units), counts.plan_version),
+        "unit": units,
+        "objects": counts.objects[units],
+        "subscriptions": np.zeros(len(units), np.int64),
+        "candidates": counts.candidates[units],
+        "matches": counts.matches[units],
+        "cpu_seconds": np.zeros(len(units)),
+    }
+    return pa.table(columns)

@@ -1,0 +1,151 @@
+"""Run the pipeline's tasks on Spark.
+
+Rows travel as Arrow record batches, one in each record of the shuffle, so that the JVM moves bytes and never opens a
+row: reading and writing Parquet by rows, and converting rows to Arrow and back, cost several times the matching itself.
+The tasks read and write the tables themselves (state/slices.py, state/data_files.py); the driver receives one small
+value a task.
+"""
+
+import gc
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count, groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pststream.pipeline.engine import code_version
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Task, Value
+from pststream.pipeline.engine.spark_session import is_local
+from pststream.storage import arrow_files
+
+if TYPE_CHECKING:
+    from pyspark import RDD, SparkContext
+
+SLOTS_PER_CORE = 2
+"""Tasks that receive rows, for each core of this machine."""
+
+MAX_CLUSTER_SLOTS = 1024
+"""Tasks that receive rows on a cluster. Its present number of cores says little: the first tasks are cut before the
+nodes have joined.
+"""
+
+MAX_GROUPED_TASKS = 64
+"""Up to this many sending tasks (of `state.slices.SLICE_ROWS` rows, most of them), one receiving task may serve several
+parts: it then has the rows of all of them in memory at once.
+"""
+
+_TASK_NUMBERS = count(1)
+"""Numbers of the tasks of this process."""
+
+
+class SparkEngine:
+    """Runs tasks in the Python workers of one Spark context."""
+
+    def __init__(self, context: "SparkContext") -> None:
+        self._context = context
+
+    @property
+    def parallelism(self) -> int:
+        """The number of tasks that run at the same time."""
+        return int(self._context.defaultParallelism)
+
+    def run_tasks(self, tasks: Sequence[Task], function: Callable[[Task], Value]) -> list[Value]:
+        """Return the value of `function(task)` for each task, in no order."""
+        tasks, code = list(tasks), self._expected_code()
+        if not tasks:
+            return []
+
+        def run(numbers: Iterable[int]) -> Iterator[Value]:
+            code_version.check_code(code)
+            for number in numbers:
+                yield function(tasks[number])
+            _freeze_loaded_objects()
+
+        return _collect(self._context.parallelize(range(len(tasks)), len(tasks)).mapPartitions(run))
+
+    def run_shuffled(
+        self,
+        tasks: Sequence[Task],
+        send: Callable[[Task], Iterable[SentRows]],
+        parts: int,
+        receive: Callable[[int, ReceivedRows], Value],
+    ) -> list[Value]:
+        """Return the value of `receive(part, rows)` for each of `parts` parts that some task sent rows to, in no order.
+
+        On few cores one task receives several parts, one after the other, since a task costs more than a small part.
+        """
+        tasks, code = list(tasks), self._expected_code()
+        if not tasks:
+            return []
+        most = SLOTS_PER_CORE * self.parallelism if self._is_local() else MAX_CLUSTER_SLOTS
+        slots = min(parts, most) if len(tasks) <= MAX_GROUPED_TASKS else parts
+
+        # Runs before the shuffle, one task for each of `tasks`.
+        def send_all(numbers: Iterable[int]) -> Iterator[tuple[int, tuple[int, bytes]]]:
+            code_version.check_code(code)
+            for number in numbers:
+                for part, tag, rows in send(tasks[number]):
+                    if rows.num_rows:
+                        yield part, (tag, to_bytes(rows))
+            _freeze_loaded_objects()
+
+        # Runs after the shuffle, one task for each slot.
+        def receive_all(sent: Iterable[tuple[int, tuple[int, bytes]]]) -> Iterator[Value]:
+            code_version.check_code(code)
+            if slots < parts:
+                sent = sorted(sent, key=itemgetter(0))
+            for part, of_part in groupby(sent, key=itemgetter(0)):
+                yield receive(part, ((tag, from_bytes(data)) for _, (tag, data) in of_part))
+            _freeze_loaded_objects()
+
+        sent = self._context.parallelize(range(len(tasks)), len(tasks)).mapPartitions(send_all)
+        return _collect(sent.partitionBy(slots, lambda part: part % slots).mapPartitions(receive_all))
+
+    def _expected_code(self) -> str:
+        """The digest of the code that nodes must run; empty (any code) on this machine alone."""
+        return "" if self._is_local() else code_version.code_digest()
+
+    def _is_local(self) -> bool:
+        return is_local(str(self._context.master))
+
+
+def _freeze_loaded_objects() -> None:
+    """Exempt the objects that this process has loaded from garbage collection, after 1, 2, 4, 8, … tasks.
+
+    Spark runs a full collection in its Python workers after each task. Modules and kernels are so many objects that the
+    collection takes longer than a small task.
+    """
+    number = next(_TASK_NUMBERS)
+    if number & (number - 1) == 0:
+        gc.collect()
+        gc.freeze()
+
+
+def _collect(values: "RDD[Value]") -> list[Value]:
+    """Return all values on the driver.
+
+    Not by `RDD.collect`: that serves the values at a new socket each time, the JVM keeps the name of each socket for
+    ever, and a watcher's JVM lives for months.
+    """
+    try:
+        return [value for batch in values._jrdd.collect() for value in pickle.loads(batch)]
+    except Exception as error:
+        code_version.raise_if_other_code(error)
+        arrow_files.explain(error)
+        raise
+
+
+def to_bytes(rows: pa.RecordBatch) -> bytes:
+    """Return a record batch as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_batch(rows)
+    return bytes(sink.getvalue())
+
+
+def from_bytes(data: bytes) -> pa.RecordBatch:
+    """Return the record batch of an Arrow stream that `to_bytes` made."""
+    with pa.ipc.open_stream(data) as stream:
+        return stream.read_next_batch()

@@ -1,0 +1,198 @@
+"""Append staged files to the log as one transaction, which the next command finishes if it is interrupted.
+
+The ledger gets a row for each file (`started`), the rows are deduplicated against the log and written to their tables
+under the ingest's transaction id, and the ledger gets another row for each file (`done`). An interrupted ingest is
+finished from its staged files, or from the same input files if the staged ones are not there any more.
+"""
+
+import datetime as dt
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pststream import lineage, names
+from pststream.errors import HomeError, InputFileError, RetryableError
+from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.ingest import staging_folder
+from pststream.pipeline.ingest.append_rows import TABLE_OF, AppendedFile, AppendTask, append_staged_file
+from pststream.pipeline.ingest.deduplicate import NO_HORIZON, deduplicate
+from pststream.pipeline.ingest.fetch_objects import copy_again
+from pststream.pipeline.ingest.landing_gate import File
+from pststream.pipeline.ingest.stage_file import StagedFile, stage_file
+from pststream.progress import Progress
+from pststream.quality.readers import sha256_of
+from pststream.settings import Settings
+from pststream.state import fetched_files, ledger_tables
+from pststream.state.crash_points import crash_point
+from pststream.state.data_files import SHARED, commit
+from pststream.state.home import Home
+from pststream.state.ledger import Ledger
+
+
+def number_files(ledger: Ledger, files: list[File]) -> list[File]:
+    """Return the files as `started` ledger rows of the next ingest."""
+    row = {"ingest_id": ledger.next_ingest_id, "status": "started", "at": ledger_tables.now()}
+    return [file | row | {"file_seq": seq} for seq, file in enumerate(files, ledger.next_file_seq)]
+
+
+def stage_files(
+    home: Home, settings: Settings, files: list[File], quarantine_unreadable: bool = False
+) -> list[StagedFile]:
+    """Read the files of one kind into staged files, one task a file; returns them in the order of `files`."""
+    folder = staging_folder.staging_path(home)
+    staging_folder.clear_staging(home)
+    tasks = [file | {"path": fetched_files.local_path(home, file)} for file in files]
+    read = partial(stage_file, files[0]["kind"], folder, files[0]["at"])
+    staged = sorted(get_engine(settings).run_tasks(tasks, read), key=lambda one: one.file_seq)
+    for file, one in zip(files, staged, strict=True):
+        if not one.exists and Path(fetched_files.local_path(home, file)).exists():
+            raise RetryableError(f"{file['path']}: is there, but a node does not see it", SHARED)
+        if one.problem and not quarantine_unreadable:
+            raise InputFileError(file["path"], *one.problem[1:])
+    crash_point("ingest.parsed")
+    return staged
+
+
+def append_files(
+    home: Home, settings: Settings, files: list[File], staged: list[StagedFile], ledger: Ledger, progress: Progress
+) -> list[dict[str, Any]]:
+    """Append new files to the log as one ingest; returns their ledger rows when done, with rejects by reason.
+
+    ledger: as it was read before these files. The staged files are kept until the ingest is done.
+    """
+    files = [file | {"options": _with_lateness(file["options"], settings)} for file in files]
+    staging_folder.save_staged(home, files, staged)
+    ledger_tables.append(home, names.FILES, files)
+    crash_point("ingest.started")
+    return _run_with_lineage(home, settings, files, staged, ledger, progress)
+
+
+def finish_interrupted_ingest(home: Home, settings: Settings, progress: Progress) -> None:
+    """Finish the ingest that the ledger says was interrupted, if there is one; the home is locked."""
+    ledger = Ledger(home)
+    files = ledger.unfinished_ingest()
+    if not files:
+        return
+    progress(f"finishing ingest {files[0]['ingest_id']}, which was interrupted")
+    staged = staging_folder.load_staged(home, files)
+    if staged is None:
+        for file in files:
+            _check_input(home, file)
+        staged = stage_files(home, settings, files)
+    _run_with_lineage(home, settings, files, staged, ledger, progress)
+
+
+def _check_input(home: Home, file: File) -> None:
+    """Raise HomeError unless the input file is there, unchanged; fetch an object of a bucket again if it is not."""
+    if not _is_unchanged(home, file) and file["path"].startswith(names.BUCKETS):
+        copy_again(home, file)
+    if not _is_unchanged(home, file):
+        raise HomeError(
+            home.path,
+            f"ingest {file['ingest_id']} was interrupted, and its file {file['path']} is gone or has changed",
+            "put the file back as it was, then run this again",
+        )
+
+
+def _is_unchanged(home: Home, file: File) -> bool:
+    """Whether the file has the content that the ledger says."""
+    path = fetched_files.local_path(home, file)
+    return Path(path).is_file() and sha256_of(path) == file["sha256"]
+
+
+def _with_lateness(options: str, settings: Settings) -> str:
+    """Add the present lateness to a file's options: a process that finishes this ingest later applies the same one."""
+    return json.dumps(json.loads(options) | {"lateness_seconds": settings.lateness_seconds}, sort_keys=True)
+
+
+def _run_with_lineage(
+    home: Home, settings: Settings, files: list[File], staged: list[StagedFile], ledger: Ledger, progress: Progress
+) -> list[dict[str, Any]]:
+    """Run the transaction, and report it as a lineage run."""
+    outputs = [home.table(name) for name in (TABLE_OF[files[0]["kind"]], names.REJECTS)]
+    inputs = [file["path"] for file in files]
+    with lineage.run(home.path, "ingest", files[0]["ingest_id"], inputs, outputs) as figures:
+        done = _run(home, settings, files, staged, ledger, progress)
+        figures.update({name: sum(row[name] for row in done) for name in ("rows", "accepted", "rejected")})
+    return done
+
+
+def _run(
+    home: Home, settings: Settings, files: list[File], staged: list[StagedFile], ledger: Ledger, progress: Progress
+) -> list[dict[str, Any]]:
+    """Deduplicate and write the rows of one ingest; each step may have been done by an earlier try."""
+    kind, ingest_id = files[0]["kind"], files[0]["ingest_id"]
+    # Objects of a file are late before its watermark minus the lateness.
+    watermarks = _watermarks(ledger, files, staged)
+    # A file whose ingest was begun by an older version has no lateness of its own.
+    late_by = json.loads(files[0]["options"]).get("lateness_seconds", settings.lateness_seconds) * 1_000_000
+    horizons = {seq: NO_HORIZON if mark is None else mark - late_by for seq, mark in watermarks.items()}
+    verdicts = tuple(deduplicate(home, settings, kind, staged, horizons, staging_folder.staging_path(home)))
+    # Each task writes the accepted and the rejected rows of one file.
+    of_file = {one.file_seq: one for one in staged}
+    tasks = [
+        AppendTask(kind, home.path, ingest_id, of_file[f["file_seq"]], f["path"], horizons[f["file_seq"]], verdicts)
+        for f in files
+    ]
+    appended = get_engine(settings).run_tasks(tasks, append_staged_file)
+    rows = [one.rows for one in appended if one.rows]
+    commit(home, TABLE_OF[kind], rows, application="ingest", transaction=ingest_id)
+    crash_point(f"ingest.{kind}_written")
+    rejects = [one.rejects for one in appended if one.rejects]
+    if rejects:
+        commit(home, names.REJECTS, rejects, application="ingest", transaction=ingest_id)
+    crash_point("ingest.rejects_written")
+    done = _done_rows(files, of_file, {one.file_seq: one for one in appended}, watermarks)
+    ledger_tables.append(home, names.FILES, [{k: v for k, v in f.items() if k != "reasons"} for f in done])
+    crash_point("ingest.done")
+    staging_folder.clear_staging(home)
+    for file in done:
+        progress(f"{file['path']}: {file['accepted']} accepted, {file['rejected']} rejected")
+    return done
+
+
+def _watermarks(ledger: Ledger, files: list[File], staged: list[StagedFile]) -> dict[int, int | None]:
+    """Return the watermark of each file: the greatest ts (microseconds) in the files of objects before it, or None."""
+    if files[0]["kind"] != "objects":
+        return {file["file_seq"]: None for file in files}
+    before = ledger.watermark()
+    greatest = None if before is None else ledger_tables.micros_of(before)
+    max_times = {one.file_seq: one.max_time for one in staged}
+    watermarks: dict[int, int | None] = {}
+    for file in files:
+        watermarks[file["file_seq"]] = greatest
+        max_time = max_times[file["file_seq"]]
+        if max_time is not None:
+            greatest = max_time if greatest is None else max(greatest, max_time)
+    return watermarks
+
+
+def _done_rows(
+    files: list[File],
+    staged: dict[int, StagedFile],
+    appended: dict[int, AppendedFile],
+    watermarks: dict[int, int | None],
+) -> list[dict[str, Any]]:
+    """Return the files' ledger rows with status `done`, and the number of rejects by reason of each."""
+    done = []
+    for file in files:
+        read, written = staged[file["file_seq"]], appended[file["file_seq"]]
+        done.append(
+            {
+                **file,
+                "status": "done",
+                "rows": read.last_row,
+                "accepted": written.accepted,
+                "rejected": sum(written.reasons.values()),
+                "watermark": _to_datetime(watermarks[file["file_seq"]]),
+                "min_ts": _to_datetime(written.min_time),
+                "max_ts": _to_datetime(read.max_time),
+                "reasons": written.reasons,
+            }
+        )
+    return done
+
+
+def _to_datetime(micros: int | None) -> dt.datetime | None:
+    return None if micros is None else dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=micros)

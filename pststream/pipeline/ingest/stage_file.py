@@ -1,0 +1,137 @@
+"""Read an input file, check its rows, and write accepted and rejected rows into one staged file."""
+
+import datetime as dt
+import json
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream.errors import InputFileError, PstError
+from pststream.pipeline.engine.arrow_columns import micros
+from pststream.quality.parse_objects import ObjectOptions, parse_objects
+from pststream.quality.parse_requests import REQUESTS, parse_requests
+from pststream.quality.readers import read_chunks, read_records
+from pststream.state.data_files import FileWriter
+from pststream.state.slices import Slice
+from pststream.state.tables import IDS, TIME
+
+_REJECT = [pa.field(name, pa.string()) for name in ("field", "reason", "detail", "raw")]
+SCHEMAS = {
+    "objects": pa.schema(
+        [
+            ("row", pa.int64()), ("object_id", pa.string()), ("ts", TIME), ("lon", pa.float64()),
+            ("lat", pa.float64()), ("text", pa.string()), ("terms", IDS), *_REJECT,
+        ]
+    ),
+    "requests": pa.schema([*REQUESTS, *_REJECT]),
+}  # fmt: skip
+"""Columns of a staged file; `reason` is null where the row passed the row rules."""
+
+NO_TIME = -(2**63)
+TIME_OF = {"objects": "ts", "requests": "at"}
+ID_OF = {"objects": "object_id", "requests": "subscription_id"}
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """The rows of one input file in a staged file.
+
+    path      of the staged file
+    last_row  number of the last row that was read
+    max_time  greatest time (microseconds) of the rows that passed the row rules, None if there is none
+    problem   (path, reason, hint) of an input file that cannot be read
+    faults    number of rejected rows by (field, reason)
+    exists    whether the node that read the input file saw it at all
+    """
+
+    file_seq: int
+    path: str
+    rows: int
+    last_row: int
+    max_time: int | None
+    problem: tuple[str, str, str] | None = None
+    faults: Counter[tuple[str, str]] = field(default_factory=Counter)
+    exists: bool = True
+
+    @property
+    def slices(self) -> tuple[Slice, ...]:
+        """One slice: the whole staged file; none if it has no rows."""
+        return (Slice(self.path, 0, self.rows),) if self.rows else ()
+
+
+def stage_file(kind: str, folder: str, at: dt.datetime, file: dict[str, Any]) -> StagedFile:
+    """Read an input file (a ledger row) into a staged file in `folder`; `at`: the time when the ingest began."""
+    writer = FileWriter(folder, SCHEMAS[kind])
+    last_row, greatest, problem, faults = 0, NO_TIME, None, Counter[tuple[str, str]]()
+    try:
+        for parsed in _explain_failures(file["path"], _parse(kind, file, at)):
+            if parsed.num_rows:
+                rows = _add_missing_columns(parsed, SCHEMAS[kind])
+                writer.write(rows)
+                last_row = max(last_row, int(rows.column("row").to_numpy().max()))
+                faults.update(_faults(rows))
+                greatest = int(micros(rows.column(TIME_OF[kind]).drop_null()).max(initial=greatest))
+    except InputFileError as error:
+        problem = (error.path, error.reason, error.hint)
+    written = writer.close()
+    return StagedFile(
+        file["file_seq"],
+        writer.address,
+        written.rows if written else 0,
+        last_row,
+        None if greatest == NO_TIME else greatest,
+        problem,
+        faults,
+        problem is None or Path(file["path"]).exists(),
+    )
+
+
+def _explain_failures(path: str, parsed: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pass rows on; turn an unforeseen error of a reader into one of this file, which does not stop the others."""
+    try:
+        yield from parsed
+    except (PstError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        what = f"{type(error).__name__} in {Path(at.filename).name}:{at.lineno}: {(str(error).splitlines() or [''])[0]}"
+        raise InputFileError(path, f"reading it failed with an unforeseen error: {what}", "please report it") from error
+
+
+def _faults(rows: pa.RecordBatch) -> Counter[tuple[str, str]]:
+    """Count the rejected rows by field and reason."""
+    rejected = rows.filter(pc.is_valid(rows.column("reason")))
+    return Counter(zip(rejected.column("field").to_pylist(), rejected.column("reason").to_pylist()))
+
+
+def _parse(kind: str, file: dict[str, Any], at: dt.datetime) -> Iterator[pa.RecordBatch]:
+    options = json.loads(file["options"])
+    if kind == "requests":
+        for records in read_records(file["path"], options["format"]):
+            yield from parse_requests(records, at, options["timezone"])
+        return
+    parsing = object_options(options)
+    for chunk in read_chunks(file["path"], options["format"], parsing.sources):
+        yield from parse_objects(chunk, parsing)
+
+
+def object_options(options: dict[str, Any]) -> ObjectOptions:
+    """Return the reader options that the ledger stores for a file; raises UsageError for invalid ones."""
+    columns = {name: tuple(sources) for name, sources in options["columns"]}
+    return ObjectOptions(columns, dict(options["constants"]), options["timezone"], options["max_text_bytes"])
+
+
+def _add_missing_columns(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the columns of `schema`, null where the rows have none."""
+    present = set(rows.schema.names)
+    columns = [
+        rows.column(field.name).cast(field.type) if field.name in present else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

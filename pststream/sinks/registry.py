@@ -1,0 +1,43 @@
+"""List the kinds of sinks; open a sink of one kind, or find what prevents its delivery.
+
+A new kind is one module with its SinkKind, and one line of SINK_KINDS.
+"""
+
+from pststream.errors import SettingError
+from pststream.sinks import file, sns, sqs, webhook
+from pststream.sinks.contract import Sink, SinkKind
+from pststream.sinks.lanes import LaneSink
+from pststream.sinks.sink_settings import PREFIX, SinkSettings
+
+SINK_KINDS: dict[str, SinkKind] = {
+    "file": file.KIND,
+    "webhook": webhook.KIND,
+    "sqs": sqs.KIND,
+    "sns": sns.KIND,
+}
+
+
+def kind_of(settings: SinkSettings) -> SinkKind:
+    """Return the kind of a sink. Raises SettingError where it is unknown."""
+    if settings.kind not in SINK_KINDS:
+        name = f"sinks.{settings.name}.kind"
+        raise SettingError(name, f"{settings.kind!r} is unknown", "one of: " + ", ".join(SINK_KINDS))
+    return SINK_KINDS[settings.kind]
+
+
+def open_sink(settings: SinkSettings) -> Sink:
+    """Open the sink of these settings; connects to nothing yet. Raises SettingError where its target is missing."""
+    kind = kind_of(settings)
+    if not settings.target:
+        name = f"{PREFIX}{settings.name.upper()}_TARGET"
+        raise SettingError(f"sinks.{settings.name}.target", "is missing", f"set it in pststream.toml, or set {name}")
+    sink = kind.open(settings)
+    return LaneSink(sink, settings.lanes) if settings.lanes > 1 else sink
+
+
+def find_fault(settings: SinkSettings) -> str:
+    """Return what prevents delivery as far as that shows without sending, or ""; the text contains no secret."""
+    kind = kind_of(settings)
+    if not settings.target:
+        return f"it has no target: set {PREFIX}{settings.name.upper()}_TARGET"
+    return kind.find_fault(settings)

@@ -1,0 +1,20 @@
+"""A planner that is no part of the package: equal stripes of columns, for `test_new_planner.py`."""
+
+import numpy as np
+
+from pststream.cost.load_model import CostModel
+from pststream.domain.plan import PartitionPlan, space_plan
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.partitioning.contract import Options, whole_numbers
+from pststream.space.plan_raster import COLUMNS, ROWS, bounds_of
+
+DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
+
+
+def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
+    """One leaf a worker, each as many columns wide as the next; with fewer columns than workers, some get none."""
+    chosen = whole_numbers("stripes", options, DEFAULTS)
+    grid = bounds_of(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    stripes = min(workers, grid.columns)
+    cell_leaf = np.tile(np.arange(grid.columns) * stripes // grid.columns, grid.rows)
+    return space_plan("stripes", grid, cell_leaf, np.arange(stripes), workers, dict(chosen))

@@ -1,0 +1,103 @@
+"""A new kind of query is one module and one line of the registry: parsed, indexed, matched, explained, delivered."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream.kinds.registry import KINDS, fields_of_other_kinds, stored_kind
+from pststream.quality.parse_requests import parse_requests
+from pststream.quality.row_chunks import RecordChunk
+from tests.commands import ROOT, run_apart
+from tests.conformance.square_kind import SQUARE
+from tests.worlds import moment, write_rows
+
+REGISTRY_LINE = """
+from pststream.kinds.registry import KINDS
+from tests.conformance.square_kind import SQUARE
+KINDS[SQUARE.name] = SQUARE
+"""
+REQUEST = {"op": "insert", "keywords": "coffee OR tea", "created_at": moment(-1)}
+SQUARE_REQUEST = REQUEST | {"kind": "square", "centre": [18.0, 59.0], "width": 2}
+RANGE_REQUEST = REQUEST | {"bbox": [10, 50, 12, 52]}
+REJECTED = [
+    ({"width": None}, "width", "missing"),
+    ({"width": 11}, "width", "out_of_range"),
+    ({"keywords": "("}, "keywords", "unreadable_expression"),
+    ({"bbox": [0, 0, 1, 1]}, "bbox", "field_of_another_kind"),
+    ({"kind": "range", "bbox": [0, 0, 1, 1], "width": None}, "centre", "field_of_another_kind"),
+    ({"kind": "cube"}, "kind", "unknown_kind"),
+]
+OBJECTS = [
+    {"object_id": "inside", "lon": 18.5, "lat": 59.5, "text": "free coffee"},
+    {"object_id": "outside", "lon": 19.5, "lat": 59.5, "text": "free coffee"},
+    {"object_id": "wordless", "lon": 18.0, "lat": 59.0, "text": "milk"},
+    {"object_id": "elsewhere", "lon": 11.0, "lat": 51.0, "text": "tea"},
+]
+
+
+@pytest.mark.parametrize(("changes", "field", "reason"), REJECTED)
+def test_odd_requests_are_rejected(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], field: str, reason: str
+) -> None:
+    monkeypatch.setitem(KINDS, SQUARE.name, SQUARE)
+    records = [SQUARE_REQUEST | {"subscription_id": "s"} | changes]
+    accepted, rejected = parse_requests(RecordChunk("x", [1], records), datetime.now(UTC))
+    (row,) = rejected.to_pylist()
+    assert (len(accepted), row["field"], row["reason"]) == (0, field, reason)
+
+
+def test_fields_of_other_kinds_stay_payload_where_no_kind_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KINDS, SQUARE.name, SQUARE)
+    records = [RANGE_REQUEST | {"subscription_id": "s", "width": 5}]
+    accepted, _ = parse_requests(RecordChunk("x", [1], records), datetime.now(UTC))
+    (row,) = accepted.to_pylist()
+    assert (row["kind"], json.loads(row["payload"])) == ("range", {"width": 5})
+    assert fields_of_other_kinds(stored_kind(None)) == {"centre": ["square"], "width": ["square"]}
+
+
+@pytest.mark.spark
+def test_the_pipeline_carries_a_new_kind(tmp_path: Path) -> None:
+    """Python runs `sitecustomize` when it starts, in the commands and in Spark's workers: it adds the registry line."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(REGISTRY_LINE)
+    environment = {"PYTHONPATH": f"{tmp_path / 'site'}:{ROOT}"}
+    home = tmp_path / "home"
+
+    def run(*arguments: str | Path) -> Any:
+        result = run_apart(*arguments, "--home", home, "--json", environment=environment)
+        assert result.code == 0, result.err[-4000:]
+        return result.json
+
+    run("init")
+    with open(home / "pststream.toml", "a") as file:
+        file.write(f'\n[sinks.all]\nkind = "file"\ntarget = "{tmp_path / "sent"}"\n')
+    for kind in ("objects", "requests"):
+        (tmp_path / "landing" / kind).mkdir(parents=True)
+    requests = [SQUARE_REQUEST | {"subscription_id": "square"}, RANGE_REQUEST | {"subscription_id": "range"}]
+    requests += [SQUARE_REQUEST | {"subscription_id": f"bad-{n}"} | row[0] for n, row in enumerate(REJECTED)]
+    write_rows(tmp_path / "landing" / "requests" / "r.jsonl", requests)
+    write_rows(tmp_path / "landing" / "objects" / "o.jsonl", [row | {"ts": moment(0)} for row in OBJECTS])
+    summary = run("run", tmp_path / "landing")
+    assert summary["match"]["matches"] == 2
+    rejects = sorted(run("rejects")["rejects"], key=lambda row: row["row"])
+    assert [(row["field"], row["reason"]) for row in rejects] == [row[1:] for row in REJECTED]
+
+    messages = [json.loads(line) for file in (tmp_path / "sent").iterdir() for line in file.read_text().splitlines()]
+    by_subscription = {message["subscription"]["subscription_id"]: message for message in messages}
+    assert by_subscription["square"]["object"]["object_id"] == "inside"
+    assert by_subscription["square"]["subscription"]["width"] == 2.0
+    assert by_subscription["square"]["words"] == ["coffee"]
+    assert "width" not in by_subscription["range"]["subscription"]
+
+    found = run("explain", "inside", "square")
+    assert (found["state"], found["problem"]) == ("matched", None)
+    assert found["pairs"][0]["posting"]["word"] == "coffee"
+    assert found["pairs"][0]["subscription"] | {"kind": "square", "width": 2.0} == found["pairs"][0]["subscription"]
+    assert run("explain", "outside", "square")["condition"] == "square"
+    assert run("explain", "wordless", "square")["condition"] == "keywords"
+    shown = run_apart("explain", "outside", "square", "--home", home, environment=environment)
+    assert "square of 2 degrees" in shown.out
+    assert run("check")["success"]

@@ -1,0 +1,36 @@
+"""The index pieces of range queries: one for each box, with the clauses and the circle of its insertion."""
+
+import pyarrow as pa
+
+from pststream.kinds.range.pieces import COLUMNS, make_pieces
+from pststream.kinds.range.request import COLUMNS as REQUEST_COLUMNS
+from pststream.kinds.range.request import parse_request
+from pststream.kinds.registry import DEFAULT_KIND, split_by_kind
+
+SCHEMA = pa.schema([(column.name, column.type) for column in REQUEST_COLUMNS])
+
+
+def insertions(*regions: dict[str, object]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([parse_request({"keywords": "tea"} | region) for region in regions], SCHEMA)
+
+
+def test_two_boxes_are_two_pieces() -> None:
+    circle = {"lon": 0.0, "lat": 0.0, "radius_m": 1.0}
+    rows = insertions({"bbox": [5, 5, 6, 6]}, {"bbox": [0, 1, 2, 3]}, {"bbox": [170, 1, -170, 3]}, {"circle": circle})
+    row, columns = make_pieces(rows.slice(1))
+    assert set(columns.schema.names) == set(COLUMNS)
+    assert row.tolist() == [0, 1, 1, 2]
+    boxes = list(zip(*(columns.column(side).to_pylist() for side in ("west", "south", "east", "north"))))
+    assert boxes[:3] == [(0.0, 1.0, 2.0, 3.0), (170.0, 1.0, 180.0, 3.0), (-180.0, 1.0, -170.0, 3.0)]
+    assert columns.column("circle").to_pylist() == [None, None, None, [0.0, 0.0, 1.0]]
+    assert len(set(map(str, columns.column("clauses").to_pylist()))) == 1
+
+
+def test_rows_without_a_kind_are_of_the_default_kind() -> None:
+    kinds = pa.array([None, DEFAULT_KIND, None], pa.string())
+    rows = pa.RecordBatch.from_pydict({"kind": kinds, "row": [1, 2, 3]})
+    assert [(kind.name, part.column("row").to_pylist()) for kind, part in split_by_kind(rows)] == [
+        (DEFAULT_KIND, [1, 2, 3])
+    ]
+    (empty,) = split_by_kind(rows.slice(3))
+    assert (empty[0].name, empty[1].num_rows) == (DEFAULT_KIND, 0)

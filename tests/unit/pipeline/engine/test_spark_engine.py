@@ -1,0 +1,24 @@
+"""The private members of PySpark that the engine uses are there; an upgrade that drops one fails here by its name."""
+
+import inspect
+
+import pytest
+from pyspark import RDD, SparkContext
+from pyspark.core.rdd import PipelinedRDD
+
+
+def test_an_rdd_of_a_map_has_the_java_rdd_of_pickled_batches() -> None:
+    """`spark_engine._collect` collects `RDD._jrdd`, whose elements are pickled lists of values."""
+    assert isinstance(inspect.getattr_static(PipelinedRDD, "_jrdd"), property)
+    assert "_jrdd" in inspect.signature(RDD).parameters or "self._jrdd = jrdd" in inspect.getsource(RDD.__init__)
+
+
+@pytest.mark.parametrize("member", ["_active_spark_context", "_gateway", "_ensure_initialized"])
+def test_a_spark_context_has_its_private_members(member: str) -> None:
+    """`spark_session` asks which context runs, kills the JVM of its gateway, and reads what spark-submit was given."""
+    assert hasattr(SparkContext, member)
+
+
+def test_a_running_context_has_the_java_context() -> None:
+    """`spark_session.spark_is_alive` asks `SparkContext._jsc` whether it has stopped."""
+    assert "self._jsc = " in inspect.getsource(SparkContext._do_init)

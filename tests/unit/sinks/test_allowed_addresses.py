@@ -1,0 +1,70 @@
+"""Which addresses a webhook may reach, and that a name is looked up once."""
+
+import ipaddress
+import socket
+from typing import Any
+
+import pytest
+
+from pststream.sinks.allowed_addresses import is_allowed, parse_networks, resolve
+from pststream.sinks.contract import SinkDown
+
+REFUSED = """
+0.0.0.0 0.1.2.3 10.0.0.1 100.64.0.1 127.0.0.1 127.255.255.254 169.254.169.254 172.16.0.1 172.31.255.255 192.0.0.1
+192.0.2.1 192.168.1.1 198.18.0.1 198.51.100.1 203.0.113.1 224.0.0.1 239.255.255.250 240.0.0.1 255.255.255.255
+:: ::1 ::ffff:127.0.0.1 ::ffff:10.0.0.1 ::ffff:169.254.169.254 64:ff9b::7f00:1 64:ff9b::a9fe:a9fe 2002:7f00:1::
+2002:a00:1:: fe80::1 fc00::1 fd00:ec2::254 ff02::1 2001:db8::1 100::1 fec0::1
+""".split()
+PUBLIC = "1.1.1.1 8.8.8.8 93.184.216.34 2606:4700::1111 ::ffff:8.8.8.8 64:ff9b::808:808 2002:808:808::".split()
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_refused_unless_named(text: str) -> None:
+    address = ipaddress.ip_address(text)
+    assert not is_allowed(address, ())
+    assert is_allowed(address, (ipaddress.ip_network(text),))
+
+
+@pytest.mark.parametrize("text", PUBLIC)
+def test_public(text: str) -> None:
+    assert is_allowed(ipaddress.ip_address(text), ())
+
+
+def test_what_is_wrapped_may_be_named() -> None:
+    allowed = parse_networks("10.0.0.0/8  fd00::/8")
+    assert is_allowed(ipaddress.ip_address("::ffff:10.1.2.3"), allowed)
+    assert is_allowed(ipaddress.ip_address("fd12::1"), allowed)
+    assert not is_allowed(ipaddress.ip_address("::ffff:192.168.1.1"), allowed)
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[str]:
+    """Every name resolves to these addresses; the names that were asked for."""
+    asked: list[str] = []
+
+    def found(host: str, port: int, **_: Any) -> list[Any]:
+        asked.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", found)
+    return asked
+
+
+def test_one_bad_address_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(monkeypatch, "8.8.8.8", "127.0.0.1")
+    with pytest.raises(SinkDown, match="private") as caught:
+        resolve("rebinding.example", 443, ())
+    assert caught.value.permanent and "rebinding" not in str(caught.value)
+    answers(monkeypatch, "8.8.8.8", "8.8.4.4")
+    assert str(resolve("a.example", 443, ())) == "8.8.8.8"
+
+
+@pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "0177.0.0.1", "127.1", "localhost", "localhost."])
+def test_other_spellings_of_loopback(host: str) -> None:
+    with pytest.raises(SinkDown):
+        resolve(host, 443, ())
+
+
+def test_a_name_that_is_not_there() -> None:
+    with pytest.raises(SinkDown, match="cannot be resolved") as caught:
+        resolve("token-in-a-name.invalid", 443, ())
+    assert not caught.value.permanent and "token" not in str(caught.value)
