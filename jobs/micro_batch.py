@@ -20,7 +20,7 @@ from typing import Any
 
 from jobs import entry
 from pststream import names
-from pststream.pipeline.main_job.run_summary import done_since
+from pststream.pipeline.main_job.run_summary import summarize_since
 from pststream.state.home import Home
 from pststream.state.ledger_tables import version
 
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tell_since(home: Home, since: dt.datetime, result: dict[str, Any]) -> None:
-    told, own = done_since(home, since), result["match"]
+    told, own = summarize_since(home, since), result["match"]
     for kind, figures in told["ingest"].items():
         result["ingest"][kind] = result["ingest"].get(kind, {}) | figures
     mine = {batch["batch_id"] for batch in own["batches"]}  # whatever the clocks say, they are of this run

@@ -16,7 +16,7 @@ from tests.commands import KILLED, run_here
 from tests.watching import SECONDS, Watching
 
 DAY = 86_400
-FAILED = "a round failed"
+FAILED = "round failed"
 """What a watcher says of one."""
 
 
@@ -128,10 +128,10 @@ def _clock_jumped(place: Place, watching: Watching, rnd: random.Random) -> bool:
     try:
         settle(place, watching)
         time.sleep(1.2)  # until the next heartbeat
-        told = dt.datetime.fromisoformat(watching.pulse["at"]).timestamp()
+        heartbeat_time = dt.datetime.fromisoformat(watching.pulse["at"]).timestamp()
     finally:
         place.clock.set(0)
-    return abs(told - time.time() - shift) < 60
+    return abs(heartbeat_time - time.time() - shift) < 60
 
 
 def _disk_full(place: Place, watching: Watching, rnd: random.Random) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pststream.pipeline.main_job.shutdown import STOP_SECONDS
+from pststream.pipeline.main_job.graceful_shutdown import STOP_SECONDS
 from tests import worlds
 from tests.commands import KILLED, ROOT, Home, run_here
 from tests.killing import assert_as_the_twin, home_for, written
@@ -61,8 +61,8 @@ def test_files_are_taken_as_they_land(home: Home, landing: Path, world: WrittenW
         assert home.run("maintain")["files_removed"] >= 0, "upkeep has its turn"
         assert home.run("balance", "local", "--apply")["plan_version_before"] == 1, "and so has an adjustment"
         watching.until(lambda pulse: pulse["state"] == "idle" and pulse["error"] is None)
-        told = home.run("status")["watcher"]
-        assert told["alive"] and told["lag_seconds"] < 60 and told["error"] is None
+        status = home.run("status")["watcher"]
+        assert status["alive"] and status["lag_seconds"] < 60 and status["error"] is None
         _a_batch_of_another_command_is_told(home, watching)
         _bad_file_ends_nothing(home, watching)
         _idle_costs_little(watching)
@@ -86,11 +86,11 @@ def _second_runner_is_refused(home: Home, landing: Path, process: int) -> None:
 
 def _a_batch_of_another_command_is_told(home: Home, watching: Watching) -> None:
     """Its sinks hear of it without a batch of the watcher's own."""
-    told = home.run("status")["deliveries"][0]["batch_id"]
+    status = home.run("status")["deliveries"][0]["batch_id"]
     row = {"object_id": "unheard of", "ts": worlds.moment(0), "lon": 0.0, "lat": 0.0, "text": "unheard of"}
     home.ingest("objects", [worlds.write_rows(home.path.parent / "unheard.jsonl", [row])])
     home.match()
-    watching.until(lambda pulse: home.run("status")["deliveries"][0]["batch_id"] > told)
+    watching.until(lambda pulse: home.run("status")["deliveries"][0]["batch_id"] > status)
 
 
 def _bad_file_ends_nothing(home: Home, watching: Watching) -> None:
@@ -138,28 +138,28 @@ def test_killed_at_work_and_started_again(home: Home, landing: Path, world: Writ
         mark.with_name("newer").replace(mark)
         assert watching.process.wait(400) == 2
     mark.write_text(whole)
-    told = home.run("status")["watcher"]
-    assert told["state"] == "failed" and "newer version" in told["error"]
+    status = home.run("status")["watcher"]
+    assert status["state"] == "failed" and "newer version" in status["error"]
     assert_as_the_twin(home, log_of(world), world.lateness_seconds)
     assert home.run("check", "--all")["success"]
 
 
 ABANDONING = """
 import os, signal, threading, time
-from pststream.pipeline.main_job import shutdown
+from pststream.pipeline.main_job import graceful_shutdown
 from pststream.pipeline.engine.running_engine import get_engine, kill_engine, stop_engine
 from pststream.settings import Settings
 
-shutdown.STOP_SECONDS = 1.0
-with shutdown.Ending(kill_engine) as asking:
+graceful_shutdown.STOP_SECONDS = 1.0
+with graceful_shutdown.GracefulShutdown(kill_engine) as shutdown:
     engine = get_engine(Settings(spark_master="local[1]"))
-    asking.listen()
+    shutdown.install_handlers()
     threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
     began = time.monotonic()
     try:
         engine.run_tasks([300], time.sleep)
-    except (Exception, shutdown.Abandoned):
-        print(asking.abandoned, time.monotonic() - began < 250)
+    except (Exception, graceful_shutdown.Abandoned):
+        print(shutdown.abandoned, time.monotonic() - began < 250)
 stop_engine()
 os._exit(0)
 """

@@ -1,4 +1,4 @@
-"""The main job on data that it makes: a landing folder, a home, a page."""
+"""Run the main job on generated demo data: a landing folder, a home and a report page."""
 
 import shutil
 import time
@@ -14,30 +14,30 @@ from pststream.progress import Progress
 from pststream.reports.pages.report_page import write_report
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.storage.addresses import in_bucket, normal
+from pststream.storage.registry import local_path, normalize
 
 SEED = 2017
-OURS = ".pststream-demo"
-"""Name of the file that marks a folder as a demo's, to be made anew by the next."""
+MARKER = ".pststream-demo"
+"""Name of the file that marks a folder as a demo's, which the next demo replaces."""
 
 
 def demo(out: str, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Make data below `out`, run the main job on it, write `out`/report.html.
+    """Generate data below `out`, run the main job on it, write `out`/report.html.
 
-    A folder that an earlier demo made (OURS is in it) is made anew; any other that is not empty is refused.
+    Replaces a folder that an earlier demo made (it has the file MARKER); refuses any other folder that is not empty.
     """
     began = time.perf_counter()
-    if in_bucket(normal(out)):
+    if local_path(normalize(out)) is None:
         raise UsageError(f"{out}: the demo makes a folder", "give one; a home in a bucket: pststream init, run")
     folder = Path(out)
     landing, home = folder / "landing", Home(folder / "home")
-    if folder.exists() and any(folder.iterdir()) and not (folder / OURS).exists():
+    if folder.exists() and any(folder.iterdir()) and not (folder / MARKER).exists():
         raise UsageError(f"{out} is a folder with other things in it", "give another folder: pststream demo --out DIR")
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / OURS).touch()
+    (folder / MARKER).touch()
     for part in (landing, Path(home.path)):
         shutil.rmtree(part, ignore_errors=True)
-    progress("making cities' texts and subscriptions")
+    progress("generating objects and subscriptions")
     files = write_demo(landing, SEED)
     home.init()
     first, later = files.requests[:1], files.requests[1:]
@@ -45,18 +45,18 @@ def demo(out: str, settings: Settings, progress: Progress) -> dict[str, Any]:
     ingest(home, settings, "requests", first, ReaderOptions(), progress)
     ingest(home, settings, "objects", files.objects[:half], ReaderOptions(), progress)
     plan(home, settings, progress=progress)
-    done = match(home, settings, progress=progress)
+    first_match = match(home, settings, progress=progress)
     ingest(home, settings, "requests", later, ReaderOptions(), progress)
     ingest(home, settings, "objects", files.objects[half:], ReaderOptions(), progress)
-    rest = match(home, settings, progress=progress)
+    second_match = match(home, settings, progress=progress)
     report = folder / "report.html"
-    progress("writing the page")
+    progress("writing the report")
     write_report(home.path, str(report))
     return {
-        "objects": done["objects"] + rest["objects"],
+        "objects": first_match["objects"] + second_match["objects"],
         "subscriptions": files.request_rows,
-        "matches": done["matches"] + rest["matches"],
-        "batches": done["batches"] + rest["batches"],
+        "matches": first_match["matches"] + second_match["matches"],
+        "batches": first_match["batches"] + second_match["batches"],
         "home": home.path,
         "report": str(report.absolute()),
         "seconds": round(time.perf_counter() - began, 1),

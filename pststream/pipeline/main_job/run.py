@@ -1,22 +1,22 @@
-"""The main job: what is new in a landing folder or bucket, ingested, matched and delivered.
+"""Run the main job once: ingest new files of a landing folder or bucket, match, and deliver to the sinks.
 
-Nobody stands by while it runs, so a file that cannot be read is held in quarantine, and the others are taken in.
+It runs unattended, so a file that cannot be read is quarantined and the others are ingested.
 """
 
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pststream import names
 from pststream.errors import RetryableError, RunnerBusy, UsageError
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
-from pststream.pipeline.main_job.arrivals import KINDS
+from pststream.pipeline.main_job.landing_scanner import KINDS
 from pststream.progress import LogMessage, Progress, no_progress
 from pststream.quality.input_files import files_below, has_format
 from pststream.settings import Settings
 from pststream.state.home import RUNNER, Home
+from pststream.storage.registry import local_path
 
 
 def run(
@@ -27,47 +27,47 @@ def run(
     max_objects: int | None = None,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Ingest `landing/requests` and `landing/objects`, match what is pending, tell the sinks of it.
+    """Ingest `landing/requests` and `landing/objects`, match what is pending, deliver to the sinks.
 
     `landing`: a folder, or an address in a bucket. Returns {"ingest": {"requests": …, "objects": …}, "match": …,
     "deliver": …}; a folder of one of the kinds that is absent or empty is no error, nor is a sink that is down. Raises
-    RunnerBusy while another runner, or a watcher, is at work on the home; at the end, RetryableError for a kind
+    RunnerBusy while another runner, or a watcher, uses the home; at the end, RetryableError for a kind
     that could not be read just now.
     """
     check_landing(landing)
-    in_bucket = landing.startswith(names.BUCKETS)
-    taken = {}
+    fetched = local_path(landing) is None
+    ingested = {}
     with home.locked(RUNNER, RunnerBusy):
         failures = []
         for kind in KINDS:
             folder = f"{landing.rstrip('/')}/{kind}"
             format = options.format if kind == "objects" else None
-            if in_bucket or any(has_format(path, format) for path in files_below(folder)):
+            if fetched or any(has_format(path, format) for path in files_below(folder)):
                 try:
-                    taken[kind] = take_in(home, settings, kind, [folder], options, progress)
-                except RetryableError as error:  # a store that gives none of one kind holds nothing else back
+                    ingested[kind] = ingest_landed(home, settings, kind, [folder], options, progress)
+                except RetryableError as error:  # the other kind, the batches and the sinks go on
                     failures.append(error)
         matched = match(home, settings, max_objects=max_objects, progress=progress)
-        told = deliver(home, settings, progress=progress)
+        delivered = deliver(home, settings, progress=progress)
         if failures:
             raise failures[0]
-        return {"ingest": taken, "match": matched, "deliver": told}
+        return {"ingest": ingested, "match": matched, "deliver": delivered}
 
 
 def check_landing(landing: str) -> None:
-    """Raise UsageError unless it is a folder or may be a place in a bucket."""
-    if not landing.startswith(names.BUCKETS) and not Path(landing).is_dir():
+    """Raise UsageError unless `landing` is a folder or an address in a bucket."""
+    if local_path(landing) is not None and not Path(landing).is_dir():
         raise UsageError(f"{landing} is not a folder", "put files into its subfolders objects/ and requests/")
 
 
-def take_in(
+def ingest_landed(
     home: Home, settings: Settings, kind: str, paths: list[str], options: ReaderOptions, progress: Progress
 ) -> dict[str, Any]:
-    """Ingest what landed; the options of columns are those of objects."""
+    """Ingest landed files; the options of columns apply to objects only."""
     reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone)
-    told = partial(_of_ingest, progress)
-    return ingest(home, settings, kind, paths, reading, told, quarantine_unreadable=True)
+    of_ingest = partial(_log_ingest, progress)
+    return ingest(home, settings, kind, paths, reading, of_ingest, quarantine_unreadable=True)
 
 
-def _of_ingest(progress: Progress, text: str) -> None:
+def _log_ingest(progress: Progress, text: str) -> None:
     progress(LogMessage(text, step="ingest"))

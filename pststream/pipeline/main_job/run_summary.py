@@ -1,6 +1,6 @@
-"""What was done in a home from a moment on, as its tables tell.
+"""Summarize from the ledgers what was ingested and matched since a given time.
 
-For a run of several tries, of which each tells only what it did itself.
+A run of several tries needs this, since each try knows only what it did itself.
 """
 
 import datetime as dt
@@ -11,29 +11,29 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.pipeline.batch.micro_batch import batch_summary
-from pststream.pipeline.main_job.arrivals import KINDS
+from pststream.pipeline.main_job.landing_scanner import KINDS
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.state.ledger import files_where, settled
 
 
-def done_since(home: Home, since: dt.datetime) -> dict[str, Any]:
-    """The batches that were done at `since` or later, and the files that were taken in, in the words of `run`.
+def summarize_since(home: Home, since: dt.datetime) -> dict[str, Any]:
+    """Return the batches that were done, and the counts of the files that were ingested, at `since` or later.
 
-    Returns {"ingest": {kind: {"files", "rows", "accepted", "rejected", "rejects_by_reason"}},
-    "batches": as `match` has them}; a kind without such files is left out.
+    Returns {"ingest": {kind: {"files", "rows", "accepted", "rejected", "rejects_by_reason"}}, "batches": as `match`
+    returns them}; a kind without such files is left out.
     """
     batches = settled(home, names.BATCHES, "batch_id", filter=pds.field("finished_at") >= since).to_pylist()
     done = [batch_summary(batch) for batch in batches if batch["status"] == "done"]
     files = [file for file in files_where(home, pds.field("at") >= since) if file["status"] == "done"]
-    ingest = {kind: _ingested(home, mine) for kind in KINDS if (mine := [f for f in files if f["kind"] == kind])}
-    return {"ingest": ingest, "batches": done}
+    by_kind = {kind: [file for file in files if file["kind"] == kind] for kind in KINDS}
+    return {"ingest": {kind: _count(home, of_kind) for kind, of_kind in by_kind.items() if of_kind}, "batches": done}
 
 
-def _ingested(home: Home, files: list[dict[str, Any]]) -> dict[str, Any]:
+def _count(home: Home, files: list[dict[str, Any]]) -> dict[str, Any]:
     numbers = sorted({file["ingest_id"] for file in files})
-    found = ledger_tables.read(home, names.REJECTS, ["reason"], pds.field("ingest_id").isin(numbers))
-    reasons = Counter(found.column("reason").to_pylist())
+    rejects = ledger_tables.read(home, names.REJECTS, ["reason"], pds.field("ingest_id").isin(numbers))
+    reasons = Counter(rejects.column("reason").to_pylist())
     sums = {name: sum(file[name] for file in files) for name in ("accepted", "rejected")}
     rows = {"rows": sums["accepted"] + sums["rejected"]}
     return {"files": len(files), **rows, **sums, "rejects_by_reason": dict(sorted(reasons.items()))}

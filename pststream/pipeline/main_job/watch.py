@@ -1,8 +1,8 @@
-"""The main job, always on: takes files as they land, batch after batch, and tells the sinks beside it.
+"""Watch a landing folder: ingest files as they land, match batch after batch, and deliver to the sinks all the time.
 
-A round is what `run` does, cut short: it ingests the files that are ready and matches one batch. The home is held for
-ingest and for the batch only, so that upkeep gets its turn in between; the part RUNNER is held all the time, so that no
-second runner does. A round that fails does not end the watcher: the next one comes later and later, until one succeeds.
+A round ingests the files that are ready and matches one batch. The home is locked only during an ingest and a batch, so
+that upkeep gets its turn in between; the scope RUNNER is locked all the time, so that no second runner starts. A round
+that fails does not end the watcher: the next round comes after a pause, which doubles until a round succeeds.
 """
 
 import time
@@ -16,30 +16,30 @@ from pststream.pipeline.delivery.sink_threads import SinkThreads
 from pststream.pipeline.engine.running_engine import engine_is_alive, get_engine, kill_engine
 from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.pipeline.ingest.ingest import ReaderOptions
-from pststream.pipeline.main_job.arrivals import Arrivals
-from pststream.pipeline.main_job.run import check_landing, take_in
-from pststream.pipeline.main_job.shutdown import Abandoned, Ending
+from pststream.pipeline.main_job.graceful_shutdown import Abandoned, GracefulShutdown
+from pststream.pipeline.main_job.landing_scanner import LandingScanner
+from pststream.pipeline.main_job.run import check_landing, ingest_landed
 from pststream.progress import LogMessage, Progress, no_progress
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.heartbeat import Heart
 from pststream.state.home import RUNNER, Home
-from pststream.storage.addresses import in_bucket
+from pststream.storage.registry import local_path
 
 FATAL = (UsageError, SettingError, HomeError)
-"""Errors that another round would meet again."""
+"""Errors that every further round would meet again."""
 
 LEDGER_SECONDS = 5.0
-"""The ledger is looked into this often, for what others have ingested or released."""
+"""The ledger is read this often, for files that other commands have ingested or released."""
 
 WARM_SECONDS = 25.0
-"""Spark ends Python workers that were idle for a minute; so they are given something to do this often."""
+"""Spark ends Python workers that are idle for a minute, so they get a small task this often."""
 
-LOOK_SHARE = 0.05
-"""The part of the time that looking into a landing folder full of files may take."""
+MAX_SCAN_SHARE = 0.05
+"""Share of the time that scans of a landing folder with many files may take."""
 
-LEAST_PAUSE, MOST_PAUSE = 1.0, 60.0
-"""After a round that failed; twice as long after each further one."""
+MIN_PAUSE, MAX_PAUSE = 1.0, 60.0
+"""Seconds after a round that failed: MIN_PAUSE, twice as long after each further failure, at most MAX_PAUSE."""
 
 TURN_SECONDS, BUCKET_TURN_SECONDS = 0.1, 0.5
 """After a round that found something to do, the next comes so soon: twice as long as upkeep takes to see its turn."""
@@ -55,46 +55,48 @@ def watch(
     max_objects: int | None = None,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Run until SIGTERM or SIGINT. To be called in the main thread.
+    """Run until SIGTERM or SIGINT; must be called in the main thread.
 
     Returns {"batches": n, "objects": n, "matches": n, "failures": rounds that failed, "abandoned": whether a step
-    is left for the next command to finish}. Raises RunnerBusy while another runner is at work on the home; errors of
-    usage, settings and home; RetryableError when Spark has died.
+    is left for the next command to finish}. Raises RunnerBusy while another runner uses the home; errors of usage,
+    settings and home; RetryableError when Spark has died.
     """
     home.check()
-    if landing.startswith(names.BUCKETS):
+    if local_path(landing) is None:
         raise UsageError(f"{landing}: a bucket is not watched", "give a folder, or run without --watch, on a schedule")
     check_landing(landing)
-    with home.locked(RUNNER, RunnerBusy), Ending(kill_engine) as ending, Heart(home) as heart:
+    with home.locked(RUNNER, RunnerBusy), GracefulShutdown(kill_engine) as shutdown, Heart(home) as heart:
         watcher = _Watcher(
-            home, settings, Arrivals(landing, options.format), options, max_objects, progress, heart, ending
+            home, settings, LandingScanner(landing, options.format), options, max_objects, progress, heart, shutdown
         )
         try:
             watcher.start()
-            watcher.go()
-            if not ending.abandoned:
+            watcher.run_rounds()
+            if not shutdown.abandoned:
                 watcher.sinks.stop()
         except Abandoned:
             pass
         except Exception:
-            # What waited for Spark, which was killed under it, may have raised something else on its way.
-            if not ending.abandoned:
+            # A step that waited for Spark, which was killed, may have raised another error.
+            if not shutdown.abandoned:
                 raise
-        ending.over()
-        progress("watching ends" + (": a step is left for the next command" if ending.abandoned else ""))
-        return watcher.totals | {"abandoned": ending.abandoned}
+        shutdown.finish()
+        progress(
+            "watcher stopped" + (": an unfinished step is left for the next command" if shutdown.abandoned else "")
+        )
+        return watcher.totals | {"abandoned": shutdown.abandoned}
 
 
 @dataclass
 class _Watcher:
     home: Home
     settings: Settings
-    arrivals: Arrivals
+    scanner: LandingScanner
     options: ReaderOptions
     max_objects: int | None
     progress: Progress
     heart: Heart
-    ending: Ending
+    shutdown: GracefulShutdown
     totals: dict[str, Any] = field(
         default_factory=lambda: dict.fromkeys(("batches", "objects", "matches", "failures"), 0)
     )
@@ -102,64 +104,65 @@ class _Watcher:
     _pending: bool = True
     _ledger_at: float = -LEDGER_SECONDS
     _warm_at: float = 0.0
-    _told_version: int = -1
+    _sinks_woken_at_version: int = -1
 
     def __post_init__(self) -> None:
         self.sinks = SinkThreads(self.home, self.settings, self.progress)
 
     def start(self) -> None:
-        """Spark, and the kernels in its Python workers, before the first file comes."""
+        """Start Spark, load the kernels in its Python workers, and start the sinks, before the first file comes."""
         get_engine(self.settings)
-        self.ending.listen()
+        self.shutdown.install_handlers()
         self._warm_up()
         self.sinks.start()
-        self.progress("watching")
+        self.progress("watcher started")
 
-    def go(self) -> None:
-        """Round after round, until the end is asked for."""
-        while not self.ending.asked:
-            pause = self._try()
-            turn = BUCKET_TURN_SECONDS if in_bucket(self.home.path) else TURN_SECONDS
+    def run_rounds(self) -> None:
+        """Run round after round until a shutdown is requested."""
+        while not self.shutdown.requested:
+            pause = self._try_round()
+            turn = self.home.storage.turn_seconds
             least = turn if self._pending else self.settings.watch_seconds
-            self._pause(max(pause, least, self.arrivals.look_seconds / LOOK_SHARE))
+            self._pause(max(pause, least, self.scanner.scan_seconds / MAX_SCAN_SHARE))
 
-    def _try(self) -> float:
-        """A round; returns the seconds to wait before the next at least. Raises RetryableError once another has the
-        runner's lock, which does not come back by itself.
+    def _try_round(self) -> float:
+        """Run a round; return the least number of seconds to wait before the next.
+
+        Raises RetryableError if another process has taken over the runner's lock.
         """
         if self.home.has_lost_a_lock():
             raise RetryableError("another process has taken over the lock of the runner", "start the watcher again")
         try:
             self._round()
         except HomeBusy as error:
-            self._tell("waiting", error=str(error.holder))
-            return min(self.settings.watch_seconds, LEAST_PAUSE)
+            self._report("waiting", error=str(error.holder))
+            return min(self.settings.watch_seconds, MIN_PAUSE)
         except FATAL:
             raise
         except Exception as error:
-            if not self.ending.asked:
-                return self._fail(error)
+            if not self.shutdown.requested:
+                return self._handle_failure(error)
         else:
             self._failed = 0
-            self._tell("working" if self._pending else "idle", failures=0, error=None)
+            self._report("working" if self._pending else "idle", failures=0, error=None)
         return 0.0
 
     def _round(self) -> None:
-        """Take in what is ready, and match a batch if there may be one."""
-        found = self.arrivals.look()
-        if self.arrivals.unsure:
-            # Else what has just landed would wait for the end of the round for its second look.
+        """Ingest the files that are ready, and match a batch if rows may be pending."""
+        ready = self.scanner.scan()
+        if self.scanner.has_unstable_files:
+            # Otherwise a file that has just landed would wait for the next round to be scanned again.
             self._pause(self.settings.watch_seconds)
-            found = self.arrivals.look()
-        if found:
+            ready = self.scanner.scan()
+        if ready:
             self._pending = True
-            self._tell("working")
-        for kind, paths in found.items():
-            if self.ending.asked:
+            self._report("working")
+        for kind, paths in ready.items():
+            if self.shutdown.requested:
                 return
-            done = take_in(self.home, self.settings, kind, paths, self.options, self.progress)
-            self.arrivals.took(paths, done["passed_over"])
-        if not self.ending.asked and (self._pending or time.monotonic() - self._ledger_at > LEDGER_SECONDS):
+            done = ingest_landed(self.home, self.settings, kind, paths, self.options, self.progress)
+            self.scanner.mark_ingested(paths, done["passed_over"])
+        if not self.shutdown.requested and (self._pending or time.monotonic() - self._ledger_at > LEDGER_SECONDS):
             self._match()
 
         if time.monotonic() - self._warm_at > WARM_SECONDS:
@@ -167,46 +170,48 @@ class _Watcher:
 
     def _warm_up(self) -> None:
         engine = get_engine(self.settings)
-        engine.run_tasks(range(engine.parallelism), _warm)
+        engine.run_tasks(range(engine.parallelism), _load_kernels)
         self._warm_at = time.monotonic()
 
     def _match(self) -> None:
         done = match(self.home, self.settings, max_objects=self.max_objects, one=True, progress=self.progress)
         self._ledger_at = time.monotonic()
         self._pending = bool(done["batches"])
-        if (version := ledger_tables.version(self.home, names.BATCHES)) != self._told_version:
-            self._told_version = version  # by a batch of this round, of one that failed, or of another command
+        if (version := ledger_tables.version(self.home, names.BATCHES)) != self._sinks_woken_at_version:
+            self._sinks_woken_at_version = (
+                version  # by a batch of this round, of one that failed, or of another command
+            )
             self.sinks.wake()
         if not self._pending:
-            self.arrivals.matched()
+            self.scanner.mark_matched()
             return
         self.totals |= {"batches": self.totals["batches"] + 1}
         self.totals |= {name: self.totals[name] + done[name] for name in ("objects", "matches")}
         batch_at = ledger_tables.now().replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
         last = {"batch_id": done["batches"][-1]["batch_id"], "batch_at": batch_at}
-        self._tell("working", batches=self.totals["batches"], **last)
+        self._report("working", batches=self.totals["batches"], **last)
 
-    def _fail(self, error: Exception) -> float:
-        """Tell of a round that failed; returns the seconds to wait. Raises RetryableError if Spark has died."""
+    def _handle_failure(self, error: Exception) -> float:
+        """Log a failed round; return the seconds to wait. Raises RetryableError if Spark has died."""
         reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
         if not engine_is_alive():
-            raise RetryableError(f"Spark has died; {reason}", "start the watcher again: it goes on where it was left")
+            raise RetryableError(f"Spark has died; {reason}", "start the watcher again: it continues where it stopped")
         self._failed += 1
         self.totals["failures"] += 1
-        pause = min(LEAST_PAUSE * 2.0 ** (self._failed - 1), MOST_PAUSE)
-        text = f"a round failed, {self._failed} in a row; the next in {pause:.0f} s: {reason}"
+        pause = min(MIN_PAUSE * 2.0 ** (self._failed - 1), MAX_PAUSE)
+        text = f"round failed ({self._failed} in a row), next one in {pause:.0f} s: {reason}"
         self.progress(LogMessage(text, level="warning"))
-        self._tell("failing", failures=self._failed, error=reason)
+        self._report("failing", failures=self._failed, error=reason)
         return pause
 
-    def _tell(self, state: str, **changes: Any) -> None:
-        self.heart.tell(state, self.arrivals.matched_until, waiting_files=self.arrivals.waiting, **changes)
+    def _report(self, state: str, **changes: Any) -> None:
+        self.heart.tell(state, self.scanner.matched_until, waiting_files=self.scanner.waiting_files, **changes)
 
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds
-        while not self.ending.asked and (left := until - time.monotonic()) > 0:
+        while not self.shutdown.requested and (left := until - time.monotonic()) > 0:
             time.sleep(min(left, STEP_SECONDS))
 
 
-def _warm(_: int) -> None:
+def _load_kernels(_: int) -> None:
     load_kernels()

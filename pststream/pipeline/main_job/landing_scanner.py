@@ -1,0 +1,107 @@
+"""Scan a landing folder for new files that nobody writes to any more."""
+
+import os
+import stat
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+from pststream.quality.input_files import files_below, has_format
+
+KINDS = ("requests", "objects")
+"""Subfolders of a landing folder, in the order in which they are read."""
+
+RETRY_SECONDS = 60.0
+"""Time after which a file that could not be opened is returned again."""
+
+Stamp = tuple[int, int, int, int, int]
+"""Inode, mode, size, times of the last change of content and of inode: one of them changes when the file does."""
+
+
+class LandingScanner:
+    """Scans a landing folder again and again, and returns each file when it is ready; keeps a stamp of each file.
+
+    A file is ready when two scans in a row find the same stamp, so a file that is still being written waits. It is
+    returned until `mark_ingested`, and again when it changes after that.
+
+    format              of the objects; None: of any known one
+    scan_seconds        how long the last scan took
+    has_unstable_files  whether the last scan found files that the scan before had not, or had with another stamp
+    """
+
+    def __init__(self, landing: str, format: str | None = None) -> None:
+        self._landing, self._format = Path(landing), format
+        self._last_stamps: dict[str, Stamp] = {}
+        self._ingested: dict[str, Stamp] = {}
+        self._landed_at: dict[str, float] = {}  # of files that are not matched yet
+        self._retry_at: dict[str, float] = {}
+        self._scanned_at = time.monotonic()
+        self.scan_seconds = 0.0
+        self.has_unstable_files = False
+
+    def scan(self) -> dict[str, list[str]]:
+        """Return the files that are ready, by kind, in the order of their names; kinds without any are left out."""
+        now = time.monotonic()
+        files = {kind: _stamps(self._landing / kind, self._format if kind == "objects" else None) for kind in KINDS}
+        stamps = {path: stamp for of_kind in files.values() for path, stamp in of_kind.items()}
+        for path in [path for path, retry_at in self._retry_at.items() if retry_at <= now]:
+            del self._retry_at[path]
+            self._ingested.pop(path, None)
+        self._ingested = {path: stamp for path, stamp in self._ingested.items() if path in stamps}
+        new = {path for path, stamp in stamps.items() if self._ingested.get(path) != stamp}
+        removed = [path for path in self._landed_at if path not in new and path not in self._ingested]
+        for path in removed:
+            del self._landed_at[path]
+        for path in new:
+            self._landed_at.setdefault(path, now)
+        ready = {
+            kind: [path for path in of_kind if path in new and self._last_stamps.get(path) == of_kind[path]]
+            for kind, of_kind in files.items()
+        }
+        self.has_unstable_files = sum(map(len, ready.values())) < len(new)
+        self._last_stamps, self._scanned_at = stamps, now
+        self.scan_seconds = time.monotonic() - now
+        return {kind: paths for kind, paths in ready.items() if paths}
+
+    def mark_ingested(self, paths: list[str], passed_over: Collection[str] = ()) -> None:
+        """Record that these files were ingested as the last scan found them.
+
+        passed_over: absolute paths of those that could not be opened or changed meanwhile. They count as not matched,
+        and are returned again after RETRY_SECONDS or when they change.
+        """
+        self._ingested.update({path: self._last_stamps[path] for path in paths})
+        retry_at = time.monotonic() + RETRY_SECONDS
+        for path in paths:
+            self._retry_at.pop(path, None)
+            if str(Path(path).absolute()) in passed_over:
+                self._retry_at[path] = retry_at
+
+    def mark_matched(self) -> None:
+        """Record that all ingested files are matched."""
+        for path in [path for path in self._landed_at if path in self._ingested and path not in self._retry_at]:
+            del self._landed_at[path]
+
+    @property
+    def waiting_files(self) -> int:
+        """The number of files that have landed and are not matched."""
+        return len(self._landed_at)
+
+    @property
+    def matched_until(self) -> float:
+        """The time (of `time.monotonic`) up to which all landed files are matched."""
+        return min(self._landed_at.values(), default=self._scanned_at)
+
+
+def _stamps(folder: Path, format: str | None) -> dict[str, Stamp]:
+    """Return the stamps of the regular files below a folder, sorted by path; of one format if `format` is given."""
+    stamps = {}
+    for path in files_below(folder):
+        if not has_format(path, format):
+            continue
+        try:
+            status = os.stat(path)
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode):
+            stamps[path] = (status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return stamps

@@ -1,0 +1,110 @@
+"""The landing scanner returns each file once it is whole, again when it changes, and measures the lag."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from pststream.pipeline.main_job.landing_scanner import LandingScanner
+
+
+@pytest.fixture
+def landing(tmp_path: Path) -> Path:
+    for kind in ("objects", "requests"):
+        (tmp_path / kind / "today").mkdir(parents=True)
+    return tmp_path
+
+
+def test_a_file_is_ready_when_two_scans_find_the_same_stamp(landing: Path) -> None:
+    scanner = LandingScanner(str(landing))
+    file = landing / "objects" / "today" / "a.csv"
+    file.write_text("object_id")
+    assert (scanner.scan(), scanner.has_unstable_files) == ({}, True)
+    file.write_text("object_id,ts")
+    assert (scanner.scan(), scanner.has_unstable_files) == ({}, True), "it has grown: somebody writes to it"
+    assert (scanner.scan(), scanner.has_unstable_files) == ({"objects": [str(file)]}, False)
+    assert scanner.scan() == {"objects": [str(file)]}, "nobody ingested it"
+    scanner.mark_ingested([str(file)])
+    assert scanner.scan() == scanner.scan() == {}
+    file.write_text("object_id,ts,lon")
+    assert (scanner.scan(), scanner.scan()) == ({}, {"objects": [str(file)]})
+
+
+def test_requests_come_first_and_other_files_are_left_out(landing: Path) -> None:
+    for name in ("objects/b.csv", "objects/a.jsonl", "objects/.c.csv", "objects/d.part", "requests/e.jsonl"):
+        (landing / name).write_text("x")
+    os.mkfifo(landing / "objects" / "pipe.csv")
+    (landing / "objects" / "nowhere.csv").symlink_to(landing / "gone.csv")
+    scanner = LandingScanner(str(landing))
+    scanner.scan()
+    found = scanner.scan()
+    assert list(found) == ["requests", "objects"]
+    assert [Path(path).name for path in found["objects"]] == ["a.jsonl", "b.csv"]
+
+
+def test_the_format_applies_to_objects(landing: Path) -> None:
+    for name in ("objects/a.jsonl", "objects/b.csv", "requests/c.csv"):
+        (landing / name).write_text("x")
+    scanner = LandingScanner(str(landing), "jsonl")
+    scanner.scan()
+    found = {kind: [Path(path).name for path in paths] for kind, paths in scanner.scan().items()}
+    assert found == {"requests": ["c.csv"], "objects": ["a.jsonl"]}
+
+
+def test_a_new_file_mode_is_a_change(landing: Path) -> None:
+    file = landing / "objects" / "a.csv"
+    file.write_text("x")
+    file.chmod(0)
+    scanner = LandingScanner(str(landing))
+    scanner.scan()
+    scanner.mark_ingested(scanner.scan()["objects"])
+    file.chmod(0o644)
+    assert (scanner.scan(), scanner.scan()) == ({}, {"objects": [str(file)]})
+
+
+def test_the_lag_is_that_of_the_oldest_waiting_file(landing: Path) -> None:
+    scanner = LandingScanner(str(landing))
+    first, second = landing / "objects" / "a.csv", landing / "objects" / "b.csv"
+    first.write_text("x")
+    before = time.monotonic()
+    scanner.scan()
+    seen = scanner.matched_until
+    second.write_text("y")
+    scanner.mark_ingested(scanner.scan()["objects"])
+    assert before <= seen == scanner.matched_until and scanner.waiting_files == 2
+    scanner.mark_matched()
+    assert scanner.matched_until > seen and scanner.waiting_files == 1
+    second.unlink()
+    scanner.scan()
+    assert scanner.waiting_files == 0, "a removed file does not wait"
+
+
+def test_removed_files_are_forgotten(landing: Path) -> None:
+    scanner = LandingScanner(str(landing))
+    for number in range(20):
+        file = landing / "objects" / f"{number}.csv"
+        file.write_text("x")
+        scanner.scan()
+        scanner.mark_ingested(scanner.scan()["objects"])
+        scanner.mark_matched()
+        file.unlink()
+    scanner.scan()
+    assert not any(vars(scanner)[name] for name in ("_last_stamps", "_ingested", "_landed_at", "_retry_at"))
+
+
+def test_a_file_that_could_not_be_opened_is_returned_again(landing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        (landing / "objects" / f"{name}.csv").write_text("object_id")
+    monkeypatch.setattr("pststream.pipeline.main_job.landing_scanner.RETRY_SECONDS", 0.2)
+    scanner = LandingScanner(str(landing))
+    scanner.scan()
+    paths = scanner.scan()["objects"]
+    scanner.mark_ingested(paths, [paths[1]])
+    scanner.mark_matched()
+    assert (scanner.scan(), scanner.waiting_files) == ({}, 1)
+    time.sleep(0.25)
+    assert scanner.scan() == {"objects": [paths[1]]}
+    scanner.mark_ingested(paths[1:])
+    scanner.mark_matched()
+    assert (scanner.scan(), scanner.waiting_files) == ({}, 0)
