@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.kernels.planning.assign_nodes import level_parts, merge_nodes
-from pststream.kernels.planning.shares import share_parts
+from pststream.kernels.planning.assign_nodes import assign_nodes, level_workers
+from pststream.kernels.planning.partition_counts import choose_partition_counts
 
 RATES = (0.5, 2.0, 3.0)
 
@@ -20,7 +20,7 @@ def test_no_sharing_out_is_better(nodes: int, spare: int, seed: int) -> None:
     most = rng.integers(1, spare + 2, nodes)
     start = np.concatenate([[0], np.cumsum(most)])
     loads = rng.integers(0, 50, start[-1]).astype(np.float64)
-    given_out = share_parts(start, loads, nodes + spare)
+    given_out = choose_partition_counts(start, loads, nodes + spare)
     ways = [way for way in product(*(range(1, k + 1) for k in most)) if sum(way) <= nodes + spare]
     sums = [sum(loads[start[i] + k - 1] for i, k in enumerate(way)) for way in ways]
     assert tuple(given_out) in ways
@@ -28,7 +28,7 @@ def test_no_sharing_out_is_better(nodes: int, spare: int, seed: int) -> None:
 
 
 def test_all_parts_are_given_out_where_that_is_as_good() -> None:
-    assert share_parts(np.array([0, 3, 6]), np.zeros(6), 4).sum() == 4
+    assert choose_partition_counts(np.array([0, 3, 6]), np.zeros(6), 4).sum() == 4
 
 
 def twin(objects: np.ndarray, subscriptions: np.ndarray, reads: np.ndarray, order: np.ndarray, parts: int) -> list[int]:
@@ -63,7 +63,7 @@ def test_merges_as_the_paper_says(nodes: int, parts: int, seed: int) -> None:
     objects, subscriptions, reads = rng.integers(1, 40, (3, nodes)).astype(np.float64)
     own = RATES[0] * objects * subscriptions + RATES[1] * objects + RATES[2] * subscriptions + reads
     order = np.argsort(-own, kind="stable")
-    place, load = merge_nodes(order, objects, subscriptions, reads, RATES, parts)
+    place, load = assign_nodes(order, objects, subscriptions, reads, RATES, parts)
     assert place.tolist() == twin(objects, subscriptions, reads, order, parts)
     o, s, r = (np.bincount(place, figure, parts) for figure in (objects, subscriptions, reads))
     assert load == pytest.approx(RATES[0] * o * s + RATES[1] * o + RATES[2] * s + r)
@@ -81,7 +81,7 @@ def test_levelling_leaves_no_single_step_that_helps(nodes: int, parts: int, seed
         return np.asarray(RATES[0] * o * s + RATES[1] * o + RATES[2] * s + r)
 
     before = loads(place).max()
-    level_parts(place, objects, subscriptions, reads, RATES, parts, 1000)
+    level_workers(place, objects, subscriptions, reads, RATES, parts, 1000)
     after = loads(place)
     assert after.max() <= before * (1 + 1e-9)
     top = int(np.argmax(after))
@@ -93,6 +93,6 @@ def test_levelling_leaves_no_single_step_that_helps(nodes: int, parts: int, seed
 
 
 def test_nodes_without_any_load_do_not_matter() -> None:
-    place, load = merge_nodes(np.arange(5), np.zeros(5), np.zeros(5), np.zeros(5), RATES, 2)
+    place, load = assign_nodes(np.arange(5), np.zeros(5), np.zeros(5), np.zeros(5), RATES, 2)
     assert len(place) == 5
     assert load.tolist() == [0, 0]

@@ -12,11 +12,11 @@ from pststream.cost.load_model import CostModel, LoadRates
 from pststream.cost.region_counts import region_counts
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.partitioning import similar_regions as phase_one
+from pststream.partitioning import split_by_similarity as phase_one
 from pststream.partitioning.rectangle_cuts import Rectangle
-from pststream.partitioning.text_split import TextNode, TextPart
+from pststream.partitioning.text_split import RegionTerms, TermGroup
 from pststream.samples.raster_ranges import cell_ranges
-from pststream.samples.sorted_sample import postings_of
+from pststream.samples.sorted_sample import sort_sample
 from tests.plans import make_sample, samples, unpack
 
 GRID = DispatchGrid(-10.0, 30.0, 30.0, 60.0, 7, 5)
@@ -67,7 +67,7 @@ def cosine(sample: WorkloadSample, node: Rectangle) -> float:
 def test_similarities_of_the_sides(sample: WorkloadSample) -> None:
     nodes = [Rectangle(0, 0, 3, 2), Rectangle(4, 0, 6, 4), Rectangle(0, 3, 1, 4)]
     cuts = np.array([(1, 0), (6, 2), (0, 3)])
-    postings = postings_of(sample, GRID)
+    postings = sort_sample(sample, GRID)
     found = phase_one._similarities(nodes, cuts, postings, postings.by_term())
     for (x0, y0, x1, y1), (x, y), sides in zip(nodes, cuts.tolist(), found):
         west, east = Rectangle(x0, y0, x, y1), Rectangle(x + 1, y0, x1, y1)
@@ -95,12 +95,12 @@ def test_medians_halve_the_objects(sample: WorkloadSample, node: Rectangle) -> N
 @settings(max_examples=60, deadline=None)
 @given(samples(), st.floats(0.0, 1.0), st.integers(1, 9))
 def test_phase_one_covers_each_cell_once(sample: WorkloadSample, delta: float, most: int) -> None:
-    counts, postings = region_counts(sample, GRID), postings_of(sample, GRID)
-    least, phase_one.LEAST = phase_one.LEAST, 1
+    counts, postings = region_counts(sample, GRID), sort_sample(sample, GRID)
+    least, phase_one.MIN_ROWS = phase_one.LEAST, 1
     try:
-        regions = phase_one.similar_regions(postings, counts, delta, most)
+        regions = phase_one.split_by_similarity(postings, counts, delta, most)
     finally:
-        phase_one.LEAST = least
+        phase_one.MIN_ROWS = least
     cells = np.zeros((5, 7), dtype=int)
     for (x0, y0, x1, y1), by_text in ((region.rectangle, region.by_text) for region in regions):
         cells[y0 : y1 + 1, x0 : x1 + 1] += 1
@@ -112,8 +112,8 @@ def test_phase_one_covers_each_cell_once(sample: WorkloadSample, delta: float, m
 @settings(max_examples=60, deadline=None)
 @given(samples(), rectangles(), st.integers(1, 5))
 def test_parts_by_text_are_what_they_say(sample: WorkloadSample, node: Rectangle, parts: int) -> None:
-    rates, postings = COST.rates(sample), postings_of(sample, GRID)
-    found = TextNode(node, postings).cut(parts, rates)
+    rates, postings = COST.rates(sample), sort_sample(sample, GRID)
+    found = RegionTerms(node, postings).cut(parts, rates)
     objects, boxes = inside(sample, node)
     of_terms = reads_inside(sample, node)
     assert 1 <= len(found) <= parts
@@ -132,8 +132,8 @@ def test_parts_by_text_are_what_they_say(sample: WorkloadSample, node: Rectangle
 @given(samples(), st.integers(1, 4))
 def test_no_cut_of_the_same_order_is_much_better(sample: WorkloadSample, parts: int) -> None:
     """By the least bound under which filling run after run needs no more than `parts` of them."""
-    node, rates, postings = Rectangle(0, 0, 6, 4), COST.rates(sample), postings_of(sample, GRID)
-    text = TextNode(node, postings)
+    node, rates, postings = Rectangle(0, 0, 6, 4), COST.rates(sample), sort_sample(sample, GRID)
+    text = RegionTerms(node, postings)
     order, (objects, boxes) = postings.term_ids[text.terms].tolist(), inside(sample, node)
     of_terms = reads_inside(sample, node)
 
@@ -153,13 +153,13 @@ def test_no_cut_of_the_same_order_is_much_better(sample: WorkloadSample, parts: 
         assert text.cut(parts, rates, best[len(order)][parts] * 0.9 - 1.0) == []
 
 
-def rare_and_frequent(count: int) -> tuple[TextNode, LoadRates]:
+def rare_and_frequent(count: int) -> tuple[RegionTerms, LoadRates]:
     """Each object says term 0 and a term of its own; nine boxes in ten ask for one of these, one for term 0."""
     terms = [[0, i + 1] for i in range(count)]
     posts = [[0] if i % 10 == 0 else [i + 1] for i in range(count)]
     sample = make_sample([(0.0, 40.0)] * count, terms, [(-1, 39, 1, 41)] * count, posts)
     rates = LoadRates(pair=1.0, object=0.0, subscription=0.0)
-    return TextNode(Rectangle(0, 0, 6, 4), postings_of(sample, GRID)), rates
+    return RegionTerms(Rectangle(0, 0, 6, 4), sort_sample(sample, GRID)), rates
 
 
 def test_rare_terms_go_together() -> None:
@@ -171,6 +171,6 @@ def test_rare_terms_go_together() -> None:
 
 def test_one_term_is_one_part() -> None:
     sample = make_sample([(0, 40)] * 9, [[7]] * 9, [(-1, 39, 1, 41)] * 9, [[7]] * 9)
-    found = TextNode(Rectangle(0, 0, 6, 4), postings_of(sample, GRID)).cut(4, COST.rates(sample))
+    found = RegionTerms(Rectangle(0, 0, 6, 4), sort_sample(sample, GRID)).cut(4, COST.rates(sample))
     assert [(part.objects, part.subscriptions) for part in found] == [(9, 9)]
-    assert isinstance(found[0], TextPart)
+    assert isinstance(found[0], TermGroup)
