@@ -264,7 +264,7 @@ def maintain(context: Context, arguments: Any) -> Answer:
 def generate(context: Context, arguments: Any) -> Answer:
     """Write a synthetic workload."""
     from pststream.generator.generate_files import write_objects, write_requests
-    from pststream.generator.object_sample import sample_file
+    from pststream.generator.object_sample import sample_of_file
 
     began = dt.datetime.now()
     if arguments.what == "objects":
@@ -275,7 +275,7 @@ def generate(context: Context, arguments: Any) -> Answer:
             arguments.count,
             arguments.seed,
             kind=arguments.kind,
-            objects=sample_file(arguments.objects, arguments.seed) if arguments.objects else None,
+            objects=sample_of_file(arguments.objects, arguments.seed) if arguments.objects else None,
             deletions=arguments.lifetime is not None,
             mean_lifetime=arguments.lifetime,
             drift_every=arguments.drift_every,

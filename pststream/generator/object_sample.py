@@ -72,7 +72,7 @@ def sample_texts(lon: np.ndarray, lat: np.ndarray, texts: Sequence[str | None]) 
     return ObjectSample(source, ranked)
 
 
-def sample_file(path: str, seed: int, limit: int = SAMPLE, columns: Mapping[str, str] | None = None) -> ObjectSample:
+def sample_of_file(path: str, seed: int, limit: int = SAMPLE, columns: Mapping[str, str] | None = None) -> ObjectSample:
     """A sample of at most `limit` rows of a CSV, JSON Lines or Parquet file, each row as likely as any other.
 
     columns  names of the columns of `lon`, `lat` and `text`, where they differ

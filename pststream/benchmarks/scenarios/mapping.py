@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pststream import names
-from pststream.balancing.worker_mapping import MAPPINGS, map_workers, count_shared_pieces
+from pststream.balancing.worker_mapping import MAPPINGS, count_shared_pieces, map_workers
 from pststream.benchmarks.scenarios.balance import sample_of
 from pststream.benchmarks.support.arrays import clause_lists, frequencies, index_table
 from pststream.cost.load_model import CostModel

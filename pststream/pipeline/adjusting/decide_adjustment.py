@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from pststream.balancing.local_adjustment import Adjustment, adjust_locally
-from pststream.balancing.worker_mapping import map_workers, relabel_workers, count_shared_pieces
+from pststream.balancing.worker_mapping import count_shared_pieces, map_workers, relabel_workers
 from pststream.cost.load_model import CostModel, worker_loads
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_moves import Move, changed_cells

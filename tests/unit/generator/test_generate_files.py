@@ -21,7 +21,7 @@ from pststream.generator.draw_subscriptions import SubscriptionStyle, draw_subsc
 from pststream.generator.generate_files import write_objects, write_requests
 from pststream.generator.kind_by_region import draws_q2, region_of
 from pststream.generator.made_up_words import MOST_WORDS, made_up_word, make_vocabulary
-from pststream.generator.object_sample import ObjectSample, generate_sample, sample_file, sample_texts
+from pststream.generator.object_sample import ObjectSample, generate_sample, sample_of_file, sample_texts
 from pststream.generator.places import KM_PER_DEGREE, find_city, nearest_cities, places_of
 from pststream.text.expression import parse_keywords
 from pststream.text.words import tokenize
@@ -285,14 +285,14 @@ def test_sample_of_given_data(tmp_path: Path) -> None:
 def test_sample_of_a_file(tmp_path: Path) -> None:
     write_objects(tmp_path / "o.csv", 2_000, 1)
     (tmp_path / "o.csv").write_text((tmp_path / "o.csv").read_text().replace('"lon"', '"x"'), "utf-8")
-    sample = sample_file(str(tmp_path / "o.csv"), 1, limit=500, columns={"lon": "x"})
+    sample = sample_of_file(str(tmp_path / "o.csv"), 1, limit=500, columns={"lon": "x"})
     assert len(sample.source.lon) == 500
     assert sample.words.to_pylist() == list(dict.fromkeys(sample.words.to_pylist()))
     write_objects(tmp_path / "o.parquet", 300, 1)
-    assert len(sample_file(str(tmp_path / "o.parquet"), 1).source.lon) == 300
+    assert len(sample_of_file(str(tmp_path / "o.parquet"), 1).source.lon) == 300
     for name in ("o.csv", "none.csv", "o.txt"):
         with pytest.raises(InputFileError):
-            sample_file(str(tmp_path / name), 1)
+            sample_of_file(str(tmp_path / name), 1)
 
 
 def test_bad_arguments_write_nothing(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def text_loads(sample: WorkloadSample, workers: int) -> WorkerLoads:
     """Of a plan by text alone."""
     work = workload_of(sample, 1)
     nodes = partition_node(make_whole_node(Rectangle(0, 0, 0, 0), True, work), workers, work)
-    grid, ids = work.postings.grid, work.postings.term_ids
+    grid, ids = work.sample.grid, work.sample.term_ids
     return worker_loads(sample, build_plan(nodes, np.arange(len(nodes)), grid, ids, workers, {}), COST)
 
 
