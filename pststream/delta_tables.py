@@ -1,4 +1,4 @@
-"""Delta tables by delta-rs, and as datasets of Arrow, read by Arrow's own file systems."""
+"""Open Delta tables with delta-rs, and read them as Arrow datasets."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,58 +9,45 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.fs import FileSystem, SubTreeFileSystem
 
+from pststream import names
 from pststream.errors import RetryableError
-from pststream.storage import aws
-from pststream.storage.addresses import in_bucket
-from pststream.storage.arrow_files import located
+from pststream.storage.registry import storage_of
 
 
 def open_table(address: str, version: int | None = None) -> DeltaTable:
-    """A table, as it stands or stood at a version."""
-    with store_told(address):
-        return DeltaTable(address, version=version, storage_options=storage_options(address))
-
-
-def storage_options(address: str) -> dict[str, str] | None:
-    """What delta-rs has to be told of where an address lies; nothing for a folder."""
-    if not in_bucket(address):
-        return None
-    found = aws.found(address)
-    options = {
-        "AWS_REGION": found.region,
-        "AWS_ACCESS_KEY_ID": found.key,
-        "AWS_SECRET_ACCESS_KEY": found.secret,
-        "AWS_SESSION_TOKEN": found.token,
-        "AWS_ENDPOINT_URL": found.endpoint,
-        "AWS_ALLOW_HTTP": "true" if (found.endpoint or "").startswith("http://") else None,
-    }
-    return {name: value for name, value in options.items() if value is not None}
+    """Open a table, at its latest version or at a given one."""
+    with translate_delta_errors(address):
+        location = storage_of(address).delta_location(address)
+        return DeltaTable(location.uri, version=version, storage_options=location.options)
 
 
 def open_dataset(table: DeltaTable) -> pds.Dataset:
-    """A table as a dataset whose filters skip files by their statistics.
+    """Return a table as a dataset whose filters skip files by their statistics.
 
-    Not with the file system that delta-rs would give it: that one is written in Python, Arrow's threads need the
-    interpreter to close its files, and a process that ends just then is aborted (a third of short ones on a busy
+    The dataset uses Arrow's own file system. The one of delta-rs is written in Python: Arrow's threads need the
+    interpreter to close its files, and a process that ends at that moment is aborted (a third of short ones on a busy
     machine).
     """
     uri = table.table_uri
-    system, path = located(unquote(uri).rstrip("/")) if in_bucket(uri) else FileSystem.from_uri(uri)
+    if names.storage_prefix(uri):
+        system, path = storage_of(uri).file_system(unquote(uri).rstrip("/"))
+    else:
+        system, path = FileSystem.from_uri(uri)
     return table.to_pyarrow_dataset(filesystem=SubTreeFileSystem(path, system))
 
 
 @contextmanager
-def store_told(address: str) -> Iterator[None]:
-    """Of a table in a bucket: delta-rs's errors, which quote what the store has answered, as one that may be retried.
+def translate_delta_errors(address: str) -> Iterator[None]:
+    """Raise errors of delta-rs in a remote storage as RetryableError; they quote the answer of the store.
 
-    That there is no such table is no fault of the store.
+    TableNotFoundError passes through: it is no error of the storage.
     """
     try:
         yield
     except TableNotFoundError:
         raise
     except (DeltaError, OSError) as error:
-        if not in_bucket(address):
+        if not storage_of(address).is_remote:
             raise
         raise RetryableError(f"{address}: {type(error).__name__}: {_first_line(error)}", "run this again") from None
 

@@ -46,11 +46,21 @@ EVERY_WORKER = -1
 NEVER_US = 2**63 - 1
 """End of validity, in microseconds since 1970, of what never ends."""
 
-BUCKETS = "s3://"
-"""How the address of something in a bucket begins."""
+STORAGES = {"s3://": "pststream.storage.s3"}
+"""The module of each storage, by the prefix of its addresses; any other address is a local path.
 
-IN_BUCKETS = (BUCKETS, "s3a://")
-"""How it may be given: `s3a` is Hadoop's name for the same."""
+To add a storage, write its module and add a line here; `storage/registry.py` imports a module when it is first used.
+"""
+
+OTHER_PREFIXES = {"s3a://": "s3://"}
+"""Other spellings of these prefixes: `s3a` is Hadoop's."""
+
+
+def storage_prefix(address: str) -> str:
+    """Return the prefix of STORAGES that an address begins with, in whatever spelling; empty for a local path."""
+    found = next((prefix for prefix in (*STORAGES, *OTHER_PREFIXES) if address.startswith(prefix)), "")
+    return OTHER_PREFIXES.get(found, found)
+
 
 ROW_BITS = 32
 """A key is (file sequence << ROW_BITS) | row in the file: the position in the log."""

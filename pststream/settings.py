@@ -17,8 +17,7 @@ from pststream.errors import SettingError
 from pststream.setting_key import SettingKey, declare, declared_keys
 from pststream.sinks.read_settings import read_sinks, sink_keys
 from pststream.sinks.sink_settings import SinkSettings
-from pststream.storage.addresses import normal
-from pststream.storage.small_files import files_at
+from pststream.storage.registry import files_at, normalize
 
 FILE = "pststream.toml"
 
@@ -188,7 +187,7 @@ def _toml(value: Any) -> str:
 
 def write_settings(home: str | os.PathLike[str], values: dict[str, float]) -> None:
     """Write these values into the settings file of a home; all other lines stay as they are."""
-    files = files_at(normal(home))
+    files = files_at(normalize(home))
     lines = files.read(FILE).decode("utf-8").splitlines() if files.exists(FILE) else []
     left = dict(values)
     first_table = next((n for n, line in enumerate(lines) if line.lstrip().startswith("[")), len(lines))
@@ -206,7 +205,7 @@ def _read_sources(
     """Read what is given: (source as errors name it, values by key), weakest first."""
     sources: list[tuple[str, dict[str, Any]]] = []
     with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        text = b"" if home is None else files_at(normal(home)).read(FILE)
+        text = b"" if home is None else files_at(normalize(home)).read(FILE)
         try:
             sources.append((f"{home}/{FILE}", tomllib.loads(text.decode("utf-8"))))
         except (ValueError, RecursionError) as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pststream.storage.small_files import files_at
+from pststream.storage.registry import files_at
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store
 from tests.commands import Home
 from tests.moto_process import CREDENTIALS, moto_server

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream.names import HEARTBEAT
-from pststream.storage.small_files import files_at
+from pststream.storage.registry import files_at
 from tests.commands import ENTRY, ROOT, Home
 
 SECONDS = 400.0
@@ -50,10 +50,10 @@ class Watching:
     def pulse(self) -> dict[str, Any]:
         """Its heartbeat; empty before the first."""
         try:
-            found: dict[str, Any] = json.loads(self._files.read(HEARTBEAT))
+            heartbeat: dict[str, Any] = json.loads(self._files.read(HEARTBEAT))
         except FileNotFoundError:
             return {}
-        return found
+        return heartbeat
 
     def until(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Its heartbeat as soon as something holds of it."""

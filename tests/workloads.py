@@ -5,9 +5,9 @@ import numpy as np
 from pststream.benchmarks.support.arrays import clause_lists, frequencies
 from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.draw_subscriptions import SubscriptionStyle
+from pststream.generator.kind_by_region import draws_q2, region_of
 from pststream.generator.places import USA_BOUNDS, city_places
-from pststream.generator.regional_tastes import region_of, wide_regions
 from pststream.generator.synthetic_arrays import SyntheticObjects, synthetic_objects, synthetic_subscriptions, term_ids
 from pststream.samples.posting_reads import sample_with_reads
 from tests.plans import pack, unpack
@@ -27,7 +27,7 @@ def paper_sample(kind: str, objects: int, subscriptions: int, seed: int = 1, rar
         for wide, one in ((False, "q1"), (True, "q2")):
             boxes, posts = _posted(one, subscriptions, seed, rare, drawn)
             middle = (boxes[:, :2] + boxes[:, 2:]) / 2.0
-            here = np.flatnonzero(wide_regions(seed)[region_of(middle[:, 0], middle[:, 1], bounds)] == wide)
+            here = np.flatnonzero(draws_q2(seed)[region_of(middle[:, 0], middle[:, 1], bounds)] == wide)
             parts.append((boxes[here], [posts[i] for i in here]))
         boxes, posts = np.concatenate([part[0] for part in parts]), parts[0][1] + parts[1][1]
     else:
@@ -48,7 +48,7 @@ def paper_sample(kind: str, objects: int, subscriptions: int, seed: int = 1, rar
 
 
 def _posted(kind: str, count: int, seed: int, rare: float, objects: SyntheticObjects) -> Posted:
-    style = QueryStyle(kind, "and", frequent_share=rare if kind == "q2" else 1.0)
+    style = SubscriptionStyle(kind, "and", frequent_share=rare if kind == "q2" else 1.0)
     drawn = synthetic_subscriptions(count, seed, objects, style)
     _, offsets, terms = rarest_clause_first(clause_lists(drawn), frequencies(objects).of)
     return drawn.boxes, unpack(offsets, terms)

@@ -51,8 +51,9 @@ def _tell(job: str, arguments: Sequence[str], teller: Any) -> None:
 
 
 def _uri(home: str) -> str:
-    if home.startswith(names.IN_BUCKETS):
-        return names.BUCKETS + home.partition("://")[2].rstrip("/")
+    prefix = names.storage_prefix(home)
+    if prefix:
+        return prefix + home.partition("://")[2].rstrip("/")
     return f"file://{Path(home).absolute()}"
 
 

@@ -14,7 +14,7 @@ from pststream_dags.spark_job import SparkJob
 from pststream import names
 
 HOME = os.environ.get("PSTSTREAM_HOME", "./pststream-home")
-PAGES = "./pststream-pages" if HOME.startswith(names.IN_BUCKETS) else f"{HOME}/pages"
+PAGES = "./pststream-pages" if names.storage_prefix(HOME) else f"{HOME}/pages"
 FOLDER = Path(os.environ.get("PSTSTREAM_PAGES") or PAGES).absolute()
 PREFIX = "/pststream/pages"
 

@@ -12,7 +12,12 @@ from collections.abc import Callable
 import numpy as np
 
 from pststream.errors import UsageError
-from pststream.kernels.planning.select_cells import cheapest_subset, greedy_scan, taken_before, without_spare
+from pststream.kernels.planning.select_cells import (
+    drop_redundant,
+    find_cheapest_candidate,
+    find_cheapest_subset,
+    mark_candidate,
+)
 
 MOST_BITS = 1 << 34
 """Bits that dynamic programming may keep: 2 GiB."""
@@ -55,13 +60,13 @@ def greedy(loads: np.ndarray, sizes: np.ndarray, wanted: float, seed: int = 0) -
     instead bring more load at no smaller relative cost.
     """
     order = _by_relative_cost(loads, sizes)
-    last, _ = greedy_scan(order, loads, sizes, wanted)
+    last, _ = find_cheapest_candidate(order, loads, sizes, wanted)
     # Summed in this order, all cells together may miss `wanted` by a rounding.
     if last < 0:
         return order
-    chosen = order[taken_before(order, loads, wanted, last)]
+    chosen = order[mark_candidate(order, loads, wanted, last)]
     chosen = chosen[np.argsort(-sizes[chosen], kind="stable")]
-    return chosen[without_spare(chosen, loads, wanted)]
+    return chosen[drop_redundant(chosen, loads, wanted)]
 
 
 def dynamic(loads: np.ndarray, sizes: np.ndarray, wanted: float, seed: int = 0) -> np.ndarray:
@@ -72,7 +77,7 @@ def dynamic(loads: np.ndarray, sizes: np.ndarray, wanted: float, seed: int = 0) 
     one step a cell. Raises UsageError where that could be more than WORST_ERROR of the cost.
     """
     order = _by_relative_cost(loads, sizes)
-    last, bound = greedy_scan(order, loads, sizes, wanted)
+    last, bound = find_cheapest_candidate(order, loads, sizes, wanted)
     if last < 0:
         return order
     bits = len(loads) + ROW_BITS
@@ -84,7 +89,7 @@ def dynamic(loads: np.ndarray, sizes: np.ndarray, wanted: float, seed: int = 0) 
             "use gr",
         )
     steps = -(-sizes // step)
-    chosen = cheapest_subset(loads, steps, bound // step + (len(loads) if step > 1 else 0), wanted)
+    chosen = find_cheapest_subset(loads, steps, bound // step + (len(loads) if step > 1 else 0), wanted)
     return np.flatnonzero(chosen)
 
 

@@ -12,8 +12,8 @@ from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_moves import Move, moved
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.rectangle_cuts import Rectangle
-from pststream.partitioning.text_split import TextNode
-from pststream.samples.sorted_sample import Postings, postings_of
+from pststream.partitioning.text_split import RegionTerms
+from pststream.samples.sorted_sample import SortedSample, sort_sample
 
 MOST_LOADED = 3
 """The paper's p: cells that phase I looks at."""
@@ -94,7 +94,7 @@ def adjust_locally(
     fixed = np.zeros(plan.workers) if besides is None else besides
     before = _loads(sample, plan, cost, fixed)
     course = _Course(sample, cost, plan, fixed, before)
-    postings = postings_of(sample, plan.grid)
+    postings = sort_sample(sample, plan.grid)
     for _ in range(2 * plan.workers):
         if course.loads.imbalance <= sigma:
             break
@@ -113,7 +113,7 @@ def _extremes(course: _Course) -> tuple[int, int]:
     return int(np.argmax(course.loads.load)), int(np.argmin(course.loads.load))
 
 
-def _phase_one(course: _Course, postings: Postings, sigma: float) -> None:
+def _phase_one(course: _Course, postings: SortedSample, sigma: float) -> None:
     """Split one of the most loaded cells by text, or give one by text to the worker that shares it, if that lowers the
     sum of all loads.
 
@@ -136,7 +136,7 @@ def _phase_one(course: _Course, postings: Postings, sigma: float) -> None:
         course.take(*best[1:])
 
 
-def _candidate(course: _Course, postings: Postings, cell: int, origin: int, target: int) -> tuple[Move, str] | None:
+def _candidate(course: _Course, postings: SortedSample, cell: int, origin: int, target: int) -> tuple[Move, str] | None:
     """The move that phase I would make of a cell."""
     plan, cells = course.plan, np.array([cell], np.int64)
     leaf = int(plan.cell_leaf[cell])
@@ -146,7 +146,7 @@ def _candidate(course: _Course, postings: Postings, cell: int, origin: int, targ
         shared = (plan.unit_worker[units] == target).any()
         return (Move(origin, target, cells), "merge") if shared else None
     y, x = divmod(cell, plan.grid.columns)
-    parts = TextNode(Rectangle(x, y, x, y), postings).cut(2, course.cost.rates(course.sample))
+    parts = RegionTerms(Rectangle(x, y, x, y), postings).cut(2, course.cost.rates(course.sample))
     if len(parts) < 2:
         return None
     smaller = min(parts, key=lambda part: part.subscriptions)

@@ -17,7 +17,7 @@ MAPPINGS = (*names.MAPPINGS, "first", "random")
 """Ways to map: the best there is; the largest overlaps first; as the planner numbered them; by chance."""
 
 
-def shared_pieces(sample: WorkloadSample, before: PartitionPlan, after: PartitionPlan) -> np.ndarray:
+def count_shared_pieces(sample: WorkloadSample, before: PartitionPlan, after: PartitionPlan) -> np.ndarray:
     """Sampled pieces that a worker stores under one plan and a worker under the other: int64[workers, workers].
 
     Entry [i, j] is of worker i before and worker j after.
@@ -66,6 +66,6 @@ def _greedy(shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return old, new
 
 
-def relabelled(plan: PartitionPlan, label: np.ndarray) -> PartitionPlan:
+def relabel_workers(plan: PartitionPlan, label: np.ndarray) -> PartitionPlan:
     """The plan with worker j called `label[j]`."""
     return replace(plan, unit_worker=label[plan.unit_worker].astype(np.int32))

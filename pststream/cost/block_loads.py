@@ -7,11 +7,11 @@ import numpy as np
 from pststream.cost.load_model import LoadRates
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.kernels.planning.block_loads import fill_blocks, pieces_of_blocks
-from pststream.kernels.planning.cell_loads import objects_of_cells
+from pststream.kernels.planning.block_loads import count_block_pieces, cut_into_blocks
+from pststream.kernels.planning.cell_loads import count_cell_objects
 from pststream.kernels.routing.dispatch import PlanArrays
 from pststream.kernels.routing.pyramid import build_pyramid
-from pststream.samples.matched_terms import live_terms_of
+from pststream.samples.matched_terms import mark_live_terms
 from pststream.samples.raster_ranges import cell_ranges
 from pststream.space.hilbert import hilbert_rank
 
@@ -51,19 +51,19 @@ def block_loads(sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, w
     """
     arrays = PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
     grid = plan.grid
-    terms = (sample.term_offsets, sample.terms, live_terms_of(sample), sample.reads)
-    objects, reads = objects_of_cells(grid.cell(sample.lon, sample.lat), *terms, arrays, worker)
+    terms = (sample.term_offsets, sample.terms, mark_live_terms(sample), sample.reads)
+    objects, reads = count_cell_objects(grid.cell(sample.lon, sample.lat), *terms, arrays, worker)
     cells = _walk(plan, worker)
     # Where no object says what is near what, cells are counted.
     held = objects[cells] if objects.any() else np.ones(len(cells), np.int64)
-    block = fill_blocks(held, max(1, int(held.sum()) // parts))
+    block = cut_into_blocks(held, max(1, int(held.sum()) // parts))
     blocks = int(block[-1]) + 1 if len(block) else 0
     order = np.lexsort((cells, block))
     codes, code_leaf, code_block = _coded(plan, cells, block)
     pyramid = build_pyramid(codes, grid.columns, grid.rows, len(code_leaf) + 1)
     ranges = cell_ranges(grid, sample.boxes)
     posts = (sample.post_offsets, sample.post_terms)
-    subscriptions = pieces_of_blocks(ranges, *posts, arrays, worker, pyramid, code_leaf, code_block, blocks)
+    subscriptions = count_block_pieces(ranges, *posts, arrays, worker, pyramid, code_leaf, code_block, blocks)
     sums = [np.bincount(block, counts[cells], blocks) for counts in (objects, reads)]
     return BlockLoads(
         offsets=np.append(0, np.cumsum(np.bincount(block, minlength=blocks))),

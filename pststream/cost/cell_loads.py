@@ -7,9 +7,9 @@ import numpy as np
 from pststream.cost.load_model import LoadRates
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.kernels.planning.cell_loads import objects_of_cells, pieces_of_leaf
+from pststream.kernels.planning.cell_loads import count_cell_objects, mark_leaf_pieces
 from pststream.kernels.routing.dispatch import PlanArrays
-from pststream.samples.matched_terms import live_terms_of
+from pststream.samples.matched_terms import mark_live_terms
 from pststream.samples.raster_ranges import cell_ranges
 
 
@@ -39,8 +39,8 @@ def cell_loads(sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, wo
     arrays = PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
     grid = plan.grid
     cells_of = grid.cell(sample.lon, sample.lat)
-    terms = (sample.term_offsets, sample.terms, live_terms_of(sample), sample.reads)
-    objects, reads = objects_of_cells(cells_of, *terms, arrays, worker)
+    terms = (sample.term_offsets, sample.terms, mark_live_terms(sample), sample.reads)
+    objects, reads = count_cell_objects(cells_of, *terms, arrays, worker)
     ranges = cell_ranges(grid, sample.boxes).astype(np.int64)
     subscriptions = np.zeros(grid.cells, np.int64)
     whole = np.diff(sample.post_offsets) > 0
@@ -67,7 +67,7 @@ def _stored(
             plan.spread_unit[plan.spread_offsets[leaf] : plan.spread_offsets[leaf + 1]],
         ]
         if (plan.unit_worker[np.concatenate(units)] == worker).any():
-            stored = pieces_of_leaf(leaf, sample.post_offsets, sample.post_terms, arrays, worker)
+            stored = mark_leaf_pieces(leaf, sample.post_offsets, sample.post_terms, arrays, worker)
             found.append((np.array([leaf]), stored))
     return found
 

@@ -9,11 +9,11 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.planning.count_loads import count_objects, count_subscriptions
 from pststream.kernels.routing.dispatch import PlanArrays
 from pststream.kernels.routing.pyramid import build_pyramid
-from pststream.samples.matched_terms import live_terms_of, subscriptions_of
+from pststream.samples.matched_terms import group_pieces_by_subscription, mark_live_terms
 from pststream.samples.raster_ranges import cell_ranges
 from pststream.settings import Settings
 
-IDLE = 1e9
+MAX_IMBALANCE = 1e9
 """Greatest imbalance told; that of a plan with a worker that has no load while another has."""
 
 
@@ -121,10 +121,10 @@ class WorkerLoads:
 
     @property
     def imbalance(self) -> float:
-        """Greatest load over least, finite: IDLE at most, also where the least is 0; 1 where no worker has load."""
+        """Greatest load over least, at most MAX_IMBALANCE, also where the least is 0; 1 if no worker has load."""
         if self.max <= 0.0:
             return 1.0
-        return min(self.max / self.min, IDLE) if self.min > 0.0 else IDLE
+        return min(self.max / self.min, MAX_IMBALANCE) if self.min > 0.0 else MAX_IMBALANCE
 
     @property
     def figures(self) -> dict[str, object]:
@@ -152,12 +152,12 @@ def worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel) -
         plan.grid.cell(sample.lon, sample.lat),
         sample.term_offsets,
         sample.terms,
-        live_terms_of(sample),
+        mark_live_terms(sample),
         sample.reads,
         arrays,
         plan.workers,
     )
-    order, groups = subscriptions_of(sample)
+    order, groups = group_pieces_by_subscription(sample)
     leaves = build_pyramid(plan.cell_leaf, plan.grid.columns, plan.grid.rows, plan.leaves)
     stored_unit, stored_worker = count_subscriptions(
         cell_ranges(plan.grid, sample.boxes),

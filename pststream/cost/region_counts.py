@@ -17,7 +17,7 @@ import numpy as np
 from pststream.cost.load_model import LoadRates
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.samples.matched_terms import live_objects_of
+from pststream.samples.matched_terms import mark_live_objects
 from pststream.samples.raster_ranges import cell_ranges
 
 Cells = int | np.ndarray
@@ -81,7 +81,7 @@ class RegionCounts:
 
 def region_counts(sample: WorkloadSample, grid: DispatchGrid) -> RegionCounts:
     """The tables of a sample over a raster; pieces without a posting term are left out."""
-    has_live = live_objects_of(sample)
+    has_live = mark_live_objects(sample)
     cells = grid.cell(sample.lon, sample.lat)
     objects = _count(grid, cells[has_live])
     reads_of = np.diff(np.append(0, np.cumsum(sample.reads, dtype=np.int64))[sample.term_offsets])

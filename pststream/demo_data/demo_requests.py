@@ -7,10 +7,10 @@ import numpy as np
 from pststream.demo_data.demo_texts import START_MS, demo_places, demo_vocabulary
 from pststream.demo_data.faulty_rows import BAD_REQUESTS
 from pststream.demo_data.named_subscriptions import CREATED, named_subscriptions
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.generated_objects import iso_times
 from pststream.generator.generated_requests import request_chunks
-from pststream.generator.object_sample import generated_sample
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.object_sample import generate_sample
 
 _SUBSCRIBERS = ("amir", "bea", "chen", "dora", "eno", "farah", "goran", "hana", "ines", "juan", "kofi", "lucia")
 _HOUR_MS = 3_600_000
@@ -18,13 +18,13 @@ _HOUR_MS = 3_600_000
 
 def first_requests(count: int, seed: int) -> list[dict]:
     """Before the morning: the named subscriptions, then `count` generated ones of the kind Q3."""
-    sample = generated_sample(seed, 50_000, places=demo_places(), vocabulary=demo_vocabulary(), local_share=0.3)
+    sample = generate_sample(seed, 50_000, places=demo_places(), vocabulary=demo_vocabulary(), local_share=0.3)
     created_ms = int(datetime.fromisoformat(CREATED).timestamp() * 1000)
     chunks = request_chunks(
         count,
         seed,
         objects=sample,
-        style=QueryStyle("q3"),
+        style=SubscriptionStyle("q3"),
         mean_lifetime=None,
         drift_every=None,
         start_ms=created_ms,

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from pststream.demo_data.sentences import say, talking_places
+from pststream.demo_data.sentences import say, sentence_places
 from pststream.generator.generated_objects import SCHEMA, iso_times, object_chunks
 from pststream.generator.made_up_words import ORDINARY, Vocabulary, make_vocabulary
 from pststream.generator.places import Places, city_places, scatter_around
@@ -46,7 +46,7 @@ def demo_objects(count: int, seed: int) -> pa.Table:
 
 def _sentences(count: int, seed: int) -> pa.Table:
     rng = np.random.default_rng([seed, 9])
-    talking = talking_places()
+    talking = sentence_places()
     places = Places(
         np.array([place.lon for place in talking]),
         np.array([place.lat for place in talking]),

@@ -102,7 +102,7 @@ _LOCAL = {
 
 
 @dataclass(frozen=True)
-class TalkingPlace:
+class SentencePlace:
     """A place of the demo and what its people write about; a local theme counts as much as three others."""
 
     name: str
@@ -111,16 +111,16 @@ class TalkingPlace:
     themes: tuple[str, ...]
 
 
-def talking_places() -> list[TalkingPlace]:
+def sentence_places() -> list[SentencePlace]:
     """The places of the demo whose people write in sentences."""
-    places = [TalkingPlace("Taveuni", -179.98, -16.85, ("sea",))]  # across the antimeridian from the rest of Fiji
+    places = [SentencePlace("Taveuni", -179.98, -16.85, ("sea",))]  # across the antimeridian from the rest of Fiji
     for key, local in _LOCAL.items():
         name, country = key.rsplit(" ", 1)
-        places.append(TalkingPlace(name, *find_city(name, country), EVERYWHERE + 3 * tuple(local.split())))
+        places.append(SentencePlace(name, *find_city(name, country), EVERYWHERE + 3 * tuple(local.split())))
     return places
 
 
-def say(rng: np.random.Generator, place: TalkingPlace) -> str:
+def say(rng: np.random.Generator, place: SentencePlace) -> str:
     """A sentence that somebody there might write."""
     sentences = THEMES[place.themes[rng.integers(len(place.themes))]]
     return _CHOICE.sub(

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pststream.errors import UsageError
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.generated_objects import SCHEMA as OBJECT_SCHEMA
 from pststream.generator.generated_objects import object_chunks
 from pststream.generator.generated_requests import SCHEMA as REQUEST_SCHEMA
 from pststream.generator.generated_requests import request_chunks
 from pststream.generator.made_up_words import Vocabulary, make_vocabulary
-from pststream.generator.object_sample import ObjectSample, generated_sample
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.object_sample import ObjectSample, generate_sample
 from pststream.generator.places import Places, city_places
 from pststream.generator.row_writers import RowWriter
 
@@ -84,7 +84,7 @@ def write_requests(
     seed: int,
     *,
     kind: str = "q1",
-    style: QueryStyle | None = None,
+    style: SubscriptionStyle | None = None,
     objects: ObjectSample | None = None,
     deletions: bool = False,
     mean_lifetime: int | None = None,
@@ -117,7 +117,7 @@ def write_requests(
     if seconds_per_insertion is None:
         seconds_per_insertion = SECONDS_PER_INSERTION if deletions else 0.0
     _at_least("seconds_per_insertion", seconds_per_insertion, 0.002 if deletions else 0)
-    style = style or QueryStyle(kind)
+    style = style or SubscriptionStyle(kind)
     if drift_every is not None:
         _at_least("drift_every", drift_every, 1)
         if style.kind != "q3":
@@ -125,7 +125,7 @@ def write_requests(
     chunks = request_chunks(
         count,
         seed,
-        objects=objects or generated_sample(seed),
+        objects=objects or generate_sample(seed),
         style=style,
         mean_lifetime=mean_lifetime if deletions else None,
         drift_every=drift_every,

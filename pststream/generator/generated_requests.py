@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from pststream.generator.draw_subscriptions import DrawnSubscriptions, SubscriptionStyle, draw_subscriptions
 from pststream.generator.generated_objects import iso_times, join_words, numbered
 from pststream.generator.object_sample import ObjectSample
-from pststream.generator.paper_subscriptions import Queries, QueryStyle, draw_queries
 
 CHUNK = 100_000
 """Insertions that are made at a time."""
@@ -29,7 +29,7 @@ def request_chunks(
     seed: int,
     *,
     objects: ObjectSample,
-    style: QueryStyle,
+    style: SubscriptionStyle,
     mean_lifetime: int | None,
     drift_every: int | None,
     start_ms: int,
@@ -43,7 +43,7 @@ def request_chunks(
         number = np.arange(first, end)
         rng = np.random.default_rng([seed, 7, first])
         interval = first // drift_every if drift_every else 0
-        queries = draw_queries(rng, len(number), objects.source, style, seed, interval)
+        queries = draw_subscriptions(rng, len(number), objects.source, style, seed, interval)
         inserted = _insertions(number, queries, quoted, start_ms + number * ms_per_insertion, id_prefix)
         deleted, after = lifetimes.due(first, end)
         if not len(deleted):
@@ -90,7 +90,9 @@ class _Lifetimes:
         return found
 
 
-def _insertions(number: np.ndarray, queries: Queries, words: pa.Array, times: np.ndarray, id_prefix: str) -> pa.Table:
+def _insertions(
+    number: np.ndarray, queries: DrawnSubscriptions, words: pa.Array, times: np.ndarray, id_prefix: str
+) -> pa.Table:
     present = queries.keywords >= 0
     separator = pa.array(np.where(queries.is_and, " AND ", " OR ").astype(object), pa.string())
     corners = np.round(queries.boxes, 6).ravel()

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from pststream.errors import InputFileError
+from pststream.generator.draw_subscriptions import SubscriptionSource, rank_terms
 from pststream.generator.local_topics import area_of, draw_terms
 from pststream.generator.made_up_words import Vocabulary, make_vocabulary
-from pststream.generator.paper_subscriptions import QuerySource, rank_terms
 from pststream.generator.places import Places, city_places, scatter
 from pststream.text.words import tokenize
 
@@ -26,11 +26,11 @@ _FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json", ".json": "js
 class ObjectSample:
     """What requests are drawn from: `source`, and `words` (string[vocabulary]), the most frequent first."""
 
-    source: QuerySource
+    source: SubscriptionSource
     words: pa.Array
 
 
-def generated_sample(
+def generate_sample(
     seed: int,
     count: int = SAMPLE,
     *,
@@ -46,10 +46,12 @@ def generated_sample(
     areas = np.repeat(area_of(lon, lat), 1 + rng.poisson(max(terms_per_text - 1.0, 0.0), count))
     terms = draw_terms(rng, areas, vocabulary.law, seed, local_share)
     occurrences, by_rank = rank_terms(terms, vocabulary.law.size)
-    return ObjectSample(QuerySource(lon, lat, occurrences, len(by_rank)), vocabulary.words.take(pa.array(by_rank)))
+    return ObjectSample(
+        SubscriptionSource(lon, lat, occurrences, len(by_rank)), vocabulary.words.take(pa.array(by_rank))
+    )
 
 
-def sample_of_texts(lon: np.ndarray, lat: np.ndarray, texts: Sequence[str | None]) -> ObjectSample:
+def sample_texts(lon: np.ndarray, lat: np.ndarray, texts: Sequence[str | None]) -> ObjectSample:
     """A sample made of given objects.
 
     lon, lat  float64[n], degrees; rows that are no place on Earth are left out
@@ -66,7 +68,7 @@ def sample_of_texts(lon: np.ndarray, lat: np.ndarray, texts: Sequence[str | None
     order = pc.sort_indices(counted.flatten()[1], sort_keys=[("", "descending")])
     ranked = counted.flatten()[0].take(order)
     occurrences = pc.index_in(pa.array(words, pa.string()), ranked).to_numpy(zero_copy_only=False)
-    source = QuerySource(lon[rows], lat[rows], occurrences.astype(np.int32), len(ranked))
+    source = SubscriptionSource(lon[rows], lat[rows], occurrences.astype(np.int32), len(ranked))
     return ObjectSample(source, ranked)
 
 
@@ -91,7 +93,7 @@ def sample_of_file(path: str, seed: int, limit: int = SAMPLE, columns: Mapping[s
         if kept is None:
             raise ValueError("it has no rows")
         lon, lat = (_degrees(kept.column(names[field])) for field in ("lon", "lat"))
-        return sample_of_texts(lon, lat, kept.column(names["text"]).cast(pa.string()).to_pylist())
+        return sample_texts(lon, lat, kept.column(names["text"]).cast(pa.string()).to_pylist())
     except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, ValueError, KeyError) as error:
         hint = "it needs columns " + ", ".join(names.values())
         raise InputFileError(path, f"cannot be sampled: {error}", hint) from None

@@ -8,8 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pststream.domain.mixing import mix
+from pststream.generator.draw_subscriptions import (
+    DrawnSubscriptions,
+    SubscriptionSource,
+    SubscriptionStyle,
+    draw_subscriptions,
+    rank_terms,
+)
 from pststream.generator.local_topics import area_of, draw_terms
-from pststream.generator.paper_subscriptions import Queries, QuerySource, QueryStyle, draw_queries, rank_terms
 from pststream.generator.places import USA_BOUNDS, Places, city_places, scatter
 from pststream.generator.power_law import PowerLaw
 
@@ -85,7 +91,7 @@ def synthetic_subscriptions(
     count: int,
     seed: int,
     objects: SyntheticObjects,
-    style: QueryStyle | None = None,
+    style: SubscriptionStyle | None = None,
     *,
     interval: int = 0,
     tastes: int | None = None,
@@ -99,13 +105,15 @@ def synthetic_subscriptions(
     """
     rng = np.random.default_rng([seed, 2])
     occurrences, by_rank = rank_terms(objects.terms, objects.vocabulary.size)
-    source = QuerySource(objects.lon, objects.lat, occurrences, len(by_rank))
-    queries = draw_queries(rng, count, source, style or QueryStyle(), seed if tastes is None else tastes, interval)
+    source = SubscriptionSource(objects.lon, objects.lat, occurrences, len(by_rank))
+    queries = draw_subscriptions(
+        rng, count, source, style or SubscriptionStyle(), seed if tastes is None else tastes, interval
+    )
     keywords = np.sort(np.where(queries.keywords >= 0, by_rank[queries.keywords], -1), axis=1)
     return _clauses(replace(queries, keywords=keywords))
 
 
-def _clauses(queries: Queries) -> SyntheticSubscriptions:
+def _clauses(queries: DrawnSubscriptions) -> SyntheticSubscriptions:
     """Conjunctive normal form: AND has a clause for each keyword, OR one for all."""
     present = queries.keywords >= 0
     number = present.sum(axis=1)

@@ -1,1 +1,1 @@
-"""Numba kernels: arrays in, arrays out; no Spark, no files."""
+"""Numba kernels: compiled functions from arrays to arrays, without Spark and without files."""

@@ -1,7 +1,7 @@
-"""The one decorator of all kernels, and where their machine code is kept.
+"""Compile kernels with numba and keep their machine code in a cache folder.
 
-numba's on-disk cache looks at the file of a function only, not at the files of the functions it calls; so the folder is
-named by a hash over all kernel files: a change anywhere starts an empty one.
+The on-disk cache of numba checks the file of a function only, not the files of the functions that it calls. So the name
+of the folder is a hash over all kernel files: a change in any of them starts with an empty folder.
 """
 
 import hashlib
@@ -14,12 +14,12 @@ import numba
 
 
 def node_folder() -> Path:
-    """Folder of what this node can make again: PSTSTREAM_CACHE_DIR, by default ~/.cache/pststream."""
+    """Return the cache folder of this node: PSTSTREAM_CACHE_DIR, by default ~/.cache/pststream; it may be deleted."""
     return Path(os.environ.get("PSTSTREAM_CACHE_DIR") or Path.home() / ".cache" / "pststream")
 
 
 def cache_folder() -> Path:
-    """Folder of compiled kernels."""
+    """Return the folder of compiled kernels."""
     digest = hashlib.sha256(numba.__version__.encode())
     for file in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(file.read_bytes())
@@ -35,5 +35,5 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """As `kernel`, merged into each caller: for a part of a hot loop that takes many arrays."""
+    """Compile `function` into each caller: for a part of a hot loop that takes many arrays."""
     return numba.njit(inline="always", error_model="numpy")(function)

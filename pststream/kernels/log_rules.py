@@ -1,4 +1,4 @@
-"""Walking the log of one id after another: what is judged by the rows before."""
+"""Apply the rules of the logs id by id: find duplicate objects, and accept or reject requests."""
 
 import numpy as np
 
@@ -9,12 +9,15 @@ ACCEPTED, ALREADY_LIVE, UNKNOWN, BEFORE_INSERTION = 0, 1, 2, 3
 
 @kernel
 def duplicate_objects(starts, keys, ts, horizon, row_bits):
-    """Whether each object repeats an id: bool[n]; rows of an id stand together, in the order of the log.
+    """Mark the objects that repeat an accepted id: bool[n].
 
-    starts int64[ids+1]: rows of each id; keys int64[n]: position in the log; ts int64[n]; horizon int64[n]: watermark
-    of the row's file less the lateness. A row is a duplicate of an accepted one before it in the same file, or in an
-    earlier file if that one's ts is not before the horizon. Rows of earlier ingests were accepted: with a horizon that
-    no ts reaches they stay so.
+    starts    int64[ids+1]  slice of the rows of each id; the rows of an id are in the order of the log
+    keys      int64[n]      position of each row in the log
+    ts        int64[n]      microseconds
+    horizon   int64[n]      watermark of the file of the row, less the lateness
+    row_bits  int           bits of a key that number the row in its file
+    A row is a duplicate of an accepted row before it in the same file, or in an earlier file if the ts of that row is
+    not before the horizon. Rows of earlier ingests are accepted already: their horizon is one that no ts reaches.
     """
     duplicate = np.zeros(len(keys), np.bool_)
     for group in range(len(starts) - 1):
@@ -23,6 +26,7 @@ def duplicate_objects(starts, keys, ts, horizon, row_bits):
         file = np.int64(-1)
         accepted_here = False
         for i in range(starts[group], starts[group + 1]):
+            # A new file: its rows are compared with the greatest accepted ts of the files before.
             if keys[i] >> row_bits != file:
                 file = keys[i] >> row_bits
                 greatest_before = max(greatest_before, greatest_here)
@@ -39,9 +43,12 @@ def duplicate_objects(starts, keys, ts, horizon, row_bits):
 
 @kernel
 def judge_operations(starts, keys, deletes, at, expires):
-    """Outcome of each request: int8[n] code and int64[n] key of the insertion concerned (-1 if none).
+    """Accept or reject each request: outcome int8[n], and key of the insertion concerned int64[n] (-1 if none).
 
-    starts int64[ids+1]: rows of each id, in the order of the log; deletes bool[n]; at, expires int64[n] microseconds.
+    starts       int64[ids+1]  slice of the rows of each id; the rows of an id are in the order of the log
+    keys         int64[n]      position of each row in the log
+    deletes      bool[n]       whether the request deletes
+    at, expires  int64[n]      microseconds: when the request takes effect, when an insertion ends
     """
     outcome = np.zeros(len(keys), np.int8)
     concerned = np.full(len(keys), -1, np.int64)
@@ -50,11 +57,13 @@ def judge_operations(starts, keys, deletes, at, expires):
         created = np.int64(0)
         end = np.int64(0)
         for i in range(starts[group], starts[group + 1]):
+            # An insertion is rejected while one of the same id is live.
             if not deletes[i]:
                 if live >= 0 and end > at[i]:
                     outcome[i] = ALREADY_LIVE
                     continue
                 live, created, end = keys[i], at[i], expires[i]
+            # A deletion needs an insertion that is live at its time.
             elif live < 0:
                 outcome[i] = UNKNOWN
                 continue

@@ -1,4 +1,4 @@
-"""Searches in sorted arrays."""
+"""Search sorted arrays: galloping search, branchless binary search, all positions of given values."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from pststream.kernels.compile import kernel
 
 @kernel
 def gallop(values, low, high, wanted):
-    """First place in [low, high) whose value is at least `wanted`, else `high`; quick where it is near `low`."""
+    """Return the first position in [low, high) whose value is at least `wanted`, else `high`; fast if near `low`."""
     step = 1
     probe = low
     while probe < high and values[probe] < wanted:
@@ -19,7 +19,7 @@ def gallop(values, low, high, wanted):
 
 @kernel
 def find(values, low, high, wanted):
-    """First place in [low, high) whose value is at least `wanted`, else `high`; no branch to mispredict."""
+    """Return the first position in [low, high) whose value is at least `wanted`, else `high`; without branches."""
     size = high - low
     while size > 1:
         half = size >> 1
@@ -29,7 +29,7 @@ def find(values, low, high, wanted):
 
 
 def places_of(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All places in ascending `values` of each of `wanted`: places int64[n], and for each the number in `wanted`."""
+    """Return all positions in ascending `values` of each of `wanted`: int64[n], and for each its index in `wanted`."""
     low, high = (np.searchsorted(values, wanted, side) for side in ("left", "right"))
     widths = high - low
     within = np.arange(widths.sum()) - np.repeat(np.cumsum(widths) - widths, widths)

@@ -21,7 +21,7 @@ from pststream.matching.deletions import COLUMNS as DELETION_COLUMNS
 from pststream.matching.deletions import build_deletions
 from pststream.matching.mapped_arrays import TornFileError, map_arrays, write_arrays
 from pststream.matching.segments import COLUMNS, Segment, build_segment
-from pststream.storage.arrow_files import located
+from pststream.storage.registry import storage_of
 
 LAYOUT = 3
 """Part of each entry's name: a change of the arrays makes old entries unreachable."""
@@ -115,7 +115,7 @@ class SegmentCache:
 
 def _read(paths: Paths, columns: tuple[str, ...]) -> pa.Table:
     def read(path: str) -> pa.Table:
-        system, place = located(path)
+        system, place = storage_of(path).file_system(path)
         return pq.read_table(place, columns=list(columns), partitioning=None, filesystem=system)
 
     return pa.concat_tables(map(read, paths))

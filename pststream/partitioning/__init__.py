@@ -1,1 +1,1 @@
-"""One module a planner, and the dictionary that registers them."""
+"""Planners, which make a partition plan from a sample: one module for each, and their registry."""

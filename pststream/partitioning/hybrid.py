@@ -1,4 +1,4 @@
-"""The hybrid planner: space and text together, each where it makes the smaller load (PS2Stream's kd-text tree)."""
+"""Hybrid planner: partition each region by space or by text, whichever loads its workers less (kd-text tree)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -9,121 +9,133 @@ from pststream.cost.load_model import CostModel
 from pststream.cost.region_counts import region_counts
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.partitioning.contract import Options, real_numbers, whole_numbers
+from pststream.partitioning.planner_contract import Options, read_integer_options, read_real_options
 from pststream.partitioning.rectangle_cuts import Rectangle
-from pststream.partitioning.similar_regions import similar_regions
+from pststream.partitioning.split_by_similarity import split_by_similarity
 from pststream.partitioning.tree_nodes import (
     LeafNode,
     Workload,
-    merge,
-    numbers_of_parts,
+    assign_to_workers,
+    build_plan,
+    choose_partitions_of_nodes,
+    make_whole_node,
     partition_node,
-    plan_of_nodes,
-    whole_node,
 )
-from pststream.samples.sorted_sample import postings_of
-from pststream.space.plan_raster import COLUMNS, ROWS, bounds_of
+from pststream.samples.sorted_sample import sort_sample
+from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
 
 DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "theta": 128}
 REAL_DEFAULTS = {"delta": (0.15, 0.0), "sigma": (1.1, 1.0)}
 """Default and least value of each."""
 
-PRICE = 1.02
-"""Greatest load for which balance is bought, over the least there is: what is balanced may do more work in all."""
+BALANCE_PRICE = 1.02
+"""Greatest load that a balanced plan may have, over the least greatest load of all: balance may cost total work."""
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
-    """Rectangles, each served whole or partitioned by text; node i of the kd-text tree is unit i.
+    """Return a plan of rectangles, each served whole or partitioned by text; node i of the kd-text tree is unit i.
 
     options  columns, rows: of the raster
              delta: similarity of objects and subscriptions from which a region is not reserved for text
-             sigma: greatest load over least that is balanced, at least 1
-             theta: leaf nodes at which balancing ends; more workers than that have a node each
+             sigma: greatest load over least up to which loads are balanced, at least 1
+             theta: number of leaf nodes at which balancing ends; more workers than that have a node each
 
-    Source: PS2Stream section IV-B, Algorithm 1. Departures, beside those that its parts name: balancing keeps the nodes
-    whose most loaded worker is least loaded, not the last; if the node with the largest load cannot be cut, the next
-    that can be is. And lines 13-27 are run from more than phase one's nodes: with the whole space in N_s, for as many
-    nodes as workers and for twice as many. Medians and whole numbers of parts can leave phase one's regions worse
-    balanced than a tree that is cut by load from the root; and with two nodes a worker, merging can put many rare terms
-    with few frequent ones. The default of sigma is stricter than that of the setting `sigma`, at which a plan that is
-    in force is adjusted. The plan whose most loaded worker is least loaded is taken; where that violates sigma,
-    another that does not, if its greatest load is at most PRICE of the least.
+    Source: PS2Stream section IV-B, Algorithm 1. Departures, besides those that the functions below name: balancing
+    keeps the nodes whose most loaded worker is least loaded, not the last nodes. If the node with the largest load
+    cannot be cut, the next one that can be cut is. Lines 13-27 are run not only from the nodes of phase one, but also
+    with the whole space in N_s, for as many nodes as workers and for twice as many: medians and whole numbers of
+    partitions can leave the regions of phase one worse balanced than a tree that is cut by load from the root, and with
+    two nodes for each worker, many rare terms can be merged with few frequent ones. The default of sigma is stricter
+    than that of the setting `sigma`, above which the plan in force is adjusted. The plan whose most loaded worker is
+    least loaded is chosen; if it violates sigma, another that does not, if its greatest load is at most BALANCE_PRICE
+    times the least.
     """
-    real = real_numbers("hybrid", options, REAL_DEFAULTS)
-    chosen = whole_numbers("hybrid", {k: v for k, v in options.items() if k not in REAL_DEFAULTS}, DEFAULTS)
-    told: dict[str, object] = {**chosen, **real}
-    grid = bounds_of(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
-    workload = Workload(region_counts(sample, grid), postings_of(sample, grid), cost.rates(sample))
-    most = max(chosen["theta"], workers)
-    starts = _starts(workers, workload, real["delta"], most)
-    taken = _least_loaded(one for nodes in starts for one in _balanced(nodes, workers, workload, real["sigma"], most))
-    return plan_of_nodes(taken.nodes, taken.place, grid, workload.postings.term_ids, workers, told)
+    real = read_real_options("hybrid", options, REAL_DEFAULTS)
+    chosen = read_integer_options("hybrid", {k: v for k, v in options.items() if k not in REAL_DEFAULTS}, DEFAULTS)
+    all_options: dict[str, object] = {**chosen, **real}
+    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    workload = Workload(region_counts(sample, grid), sort_sample(sample, grid), cost.rates(sample))
+    max_nodes = max(chosen["theta"], workers)
+    starts = _start_nodes(workers, workload, real["delta"], max_nodes)
+    best = _choose(
+        candidate for nodes in starts for candidate in _balance(nodes, workers, workload, real["sigma"], max_nodes)
+    )
+    return build_plan(best.nodes, best.node_worker, grid, workload.sample.term_ids, workers, all_options)
 
 
-def _least_loaded(found: Iterable["_Merged"]) -> "_Merged":
-    """The first whose most loaded worker is least loaded; if it violates sigma, the least loaded one that does not, at
-    PRICE at most. No other is kept: with many workers there are as many candidates, each with as many nodes.
+def _choose(candidates: Iterable["_Candidate"]) -> "_Candidate":
+    """Return the first candidate whose most loaded worker is least loaded.
+
+    If it violates sigma, return the least loaded one that does not, if its load is within BALANCE_PRICE. Only two
+    candidates are kept in memory: with many workers there are as many candidates, each with as many nodes.
     """
-    least: _Merged | None = None
-    held: _Merged | None = None
-    for one in found:
-        if least is None or one.load < least.load:
-            least = one
-        if one.held and (held is None or one.load < held.load):
-            held = one
-    assert least is not None  # of every start there is one at least
-    return held if held is not None and held.load <= PRICE * least.load else least
+    least: _Candidate | None = None
+    balanced: _Candidate | None = None
+    for candidate in candidates:
+        if least is None or candidate.load < least.load:
+            least = candidate
+        if candidate.balanced and (balanced is None or candidate.load < balanced.load):
+            balanced = candidate
+    assert least is not None  # each start has at least one candidate
+    return balanced if balanced is not None and balanced.load <= BALANCE_PRICE * least.load else least
 
 
-def _starts(workers: int, workload: Workload, delta: float, most: int) -> Iterator[list[LeafNode]]:
-    """Nodes to balance: of the whole space, for as many nodes as workers and for twice as many; and of phase one."""
-    root = whole_node(Rectangle(0, 0, workload.counts.columns - 1, workload.counts.rows - 1), False, workload)
+def _start_nodes(workers: int, workload: Workload, delta: float, max_nodes: int) -> Iterator[list[LeafNode]]:
+    """Yield lists of nodes to balance.
+
+    The whole space is cut for as many nodes as workers and for twice as many; then come the nodes of phase one.
+    """
+    root = make_whole_node(Rectangle(0, 0, workload.counts.columns - 1, workload.counts.rows - 1), False, workload)
     yield partition_node(root, workers, workload)
-    if 1 < workers <= most // 2 and root.load > 0.0:
+    if 1 < workers <= max_nodes // 2 and root.load > 0.0:
         yield partition_node(root, 2 * workers, workload)
-    regions = similar_regions(workload.postings, workload.counts, delta, most)
+    regions = split_by_similarity(workload.sample, workload.counts, delta, max_nodes)
     if len(regions) > 1 or regions[0].by_text:
-        nodes = [whole_node(region.rectangle, region.by_text, workload) for region in regions]
-        yield _enough_nodes(nodes, workers, workload)
+        nodes = [make_whole_node(region.rectangle, region.by_text, workload) for region in regions]
+        yield _cut_to_workers(nodes, workers, workload)
 
 
-def _enough_nodes(nodes: list[LeafNode], workers: int, workload: Workload) -> list[LeafNode]:
-    """Nodes cut further, for as many as workers at most (Algorithm 1, lines 13-16; `numbers_of_parts`)."""
+def _cut_to_workers(nodes: list[LeafNode], workers: int, workload: Workload) -> list[LeafNode]:
+    """Cut nodes further, up to one for each worker (Algorithm 1, lines 13-16; `choose_partitions_of_nodes`)."""
     if len(nodes) >= workers:
         return nodes
-    parts = numbers_of_parts(nodes, workers, workload)
-    return [part for node, number in zip(nodes, parts) for part in partition_node(node, number, workload)]
+    counts = choose_partitions_of_nodes(nodes, workers, workload)
+    return [part for node, count in zip(nodes, counts) for part in partition_node(node, count, workload)]
 
 
 @dataclass(frozen=True)
-class _Merged:
-    """Nodes, the worker of each, the greatest load of a worker, and whether sigma holds."""
+class _Candidate:
+    """Nodes, the worker of each, the greatest load of a worker, and whether the loads are within sigma."""
 
     nodes: list[LeafNode]
-    place: np.ndarray
+    node_worker: np.ndarray
     load: float
-    held: bool
+    balanced: bool
 
 
-def _merged(nodes: list[LeafNode], workers: int, workload: Workload, sigma: float) -> _Merged:
-    place, loads = merge(nodes, workers, workload.rates)
-    return _Merged(nodes, place, float(loads.max()), bool(loads.max() <= sigma * loads.min()))
+def _candidate(nodes: list[LeafNode], workers: int, workload: Workload, sigma: float) -> _Candidate:
+    """Assign nodes to workers."""
+    node_worker, loads = assign_to_workers(nodes, workers, workload.rates)
+    return _Candidate(nodes, node_worker, float(loads.max()), bool(loads.max() <= sigma * loads.min()))
 
 
-def _balanced(nodes: list[LeafNode], workers: int, workload: Workload, sigma: float, most: int) -> Iterator[_Merged]:
-    """The nodes, cut and merged again and again until loads are balanced, none can be cut or they are `most` (lines
-    17-27).
+def _balance(
+    nodes: list[LeafNode], workers: int, workload: Workload, sigma: float, max_nodes: int
+) -> Iterator[_Candidate]:
+    """Assign the nodes to workers, then cut the most loaded node and assign again; yield each result.
+
+    This ends when the loads are balanced, no node can be cut or there are `max_nodes` (lines 17-27).
     """
-    stuck: set[int] = set()
-    yield (merged := _merged(nodes, workers, workload, sigma))
-    while not merged.held and len(nodes) < most:
-        able = [i for i, node in enumerate(nodes) if id(node) not in stuck and node.load > 0.0]
+    uncut: set[int] = set()
+    yield (candidate := _candidate(nodes, workers, workload, sigma))
+    while not candidate.balanced and len(nodes) < max_nodes:
+        able = [i for i, node in enumerate(nodes) if id(node) not in uncut and node.load > 0.0]
         if not able:
             return
         at = max(able, key=lambda i: nodes[i].load)
         parts = partition_node(nodes[at], 2, workload)
         if len(parts) == 1:
-            stuck.add(id(nodes[at]))
+            uncut.add(id(nodes[at]))
             continue
         nodes = nodes[:at] + parts + nodes[at + 1 :]
-        yield (merged := _merged(nodes, workers, workload, sigma))
+        yield (candidate := _candidate(nodes, workers, workload, sigma))

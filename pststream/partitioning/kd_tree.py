@@ -1,4 +1,4 @@
-"""The kd-tree planner: the raster cut in two again and again until each worker has one rectangle."""
+"""kd-tree planner: cut the raster in two recursively until each worker has one rectangle."""
 
 import numpy as np
 
@@ -6,28 +6,28 @@ from pststream.cost.load_model import CostModel
 from pststream.cost.region_counts import region_counts
 from pststream.domain.plan import PartitionPlan, space_plan
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.partitioning.contract import Options, whole_numbers
-from pststream.partitioning.grow_tree import best_tree
+from pststream.partitioning.grow_tree import grow_best_tree
+from pststream.partitioning.planner_contract import Options, read_integer_options
 from pststream.partitioning.rectangle_cuts import Rectangle
-from pststream.space.plan_raster import COLUMNS, ROWS, bounds_of
+from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
 
 DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
-    """One leaf a worker, by recursive cuts along the cell borders of the raster (`tree.best_tree`).
+    """Return a plan with one leaf for each worker, by recursive cuts along raster cells (`grow_tree.grow_best_tree`).
 
-    With fewer cells than workers, the last workers get none.
+    With fewer raster cells than workers, the last workers get none.
 
     options  columns, rows: of the raster
 
     Source: the kd-tree baseline of PS2Stream, section VI-B. The paper does not say how a node is cut; it names AQWA and
-    Tornado for it. Departure: uneven numbers of workers, and the correction.
+    Tornado for it. Departures: numbers of workers that are not powers of two, and corrected estimates.
     """
-    chosen = whole_numbers("kd_tree", options, DEFAULTS)
-    grid = bounds_of(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    chosen = read_integer_options("kd_tree", options, DEFAULTS)
+    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
     whole = Rectangle(0, 0, grid.columns - 1, grid.rows - 1)
-    tree = best_tree(whole, workers, region_counts(sample, grid), cost.rates(sample))
+    tree = grow_best_tree(whole, workers, region_counts(sample, grid), cost.rates(sample))
     cell_leaf = np.zeros((grid.rows, grid.columns), dtype=np.int32)
     for leaf, node in enumerate(tree.leaves()):
         x0, y0, x1, y1 = node.rectangle

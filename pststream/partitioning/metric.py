@@ -1,28 +1,28 @@
-"""The metric planner: terms dealt to the workers by what they would add, given the objects that are there already."""
+"""Metric planner: assign each term to the worker to which it adds least, given the objects that the worker has."""
 
 import numpy as np
 
 from pststream.cost.load_model import CostModel, LoadRates
 from pststream.domain.plan import PartitionPlan, text_plan
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.kernels.planning.deal_terms import deal_by_spread
-from pststream.partitioning.contract import Options, whole_numbers
-from pststream.samples.sample_terms import TermUse, term_use
-from pststream.space.plan_raster import COLUMNS, ROWS, bounds_of
+from pststream.kernels.planning.assign_terms import assign_by_metric
+from pststream.partitioning.planner_contract import Options, read_integer_options
+from pststream.samples.sample_terms import TermUse, collect_term_use
+from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
 
 DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
 
 AFFINITY = 64.0
-"""How much the load that a term adds to a worker weighs against what the worker has already; more gains little."""
+"""Weight of the load that a term adds to a worker, against the load of the worker; higher values gain little."""
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
-    """One leaf, partitioned by text; each term goes to the worker where a metric of load and spread is least.
+    """Return a plan of one leaf, partitioned by text, in which each term goes to the worker with the least metric.
 
-    Terms come in descending order of the objects that have them. An object or subscription that goes to a worker for an
-    earlier term costs it nothing more, so terms that occur together attract each other, and the loads that the metric
-    weighs are those of Definition 1 as they will be counted. Terms that the sample posts no subscription under are
-    spread by their hash.
+    The metric weighs the load of the worker and the load that the term adds to it. Terms are assigned in descending
+    order of the objects that have them. An object or subscription that a worker has for an earlier term costs it
+    nothing more, so terms that occur together attract each other, and the loads are exactly those of Definition 1.
+    Terms under which the sample posts no subscription are spread by their id.
 
     options  columns, rows: of the raster
 
@@ -32,18 +32,18 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     is ours (AFFINITY), as PS2Stream does not give it; its load is Definition 1's, so subscriptions count as well; words
     are not replicated against skew, as each (cell, term) has one owner here.
     """
-    chosen = whole_numbers("metric", options, DEFAULTS)
-    grid = bounds_of(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
-    use = term_use(sample)
+    chosen = read_integer_options("metric", options, DEFAULTS)
+    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    use = collect_term_use(sample)
     unsettled = np.full(len(use.ids), -1, dtype=np.int32)
-    term_worker = deal_terms(use, unsettled, workers, cost.rates(sample))
+    term_worker = assign_terms(use, unsettled, workers, cost.rates(sample))
     return text_plan("metric", grid, use.ids, term_worker, workers, dict(chosen))
 
 
-def deal_terms(use: TermUse, given: np.ndarray, workers: int, rates: LoadRates) -> np.ndarray:
-    """The worker of each term, by the metric where `given` (int32[terms]) is -1: int32[terms]."""
+def assign_terms(use: TermUse, given: np.ndarray, workers: int, rates: LoadRates) -> np.ndarray:
+    """Return the worker of each term: `given` (int32[terms]), or by the metric where that is -1; int32[terms]."""
     order = np.lexsort((-use.objects, given < 0))
     objects, subscriptions = (use.object_offsets, use.object_terms), (use.subscription_offsets, use.subscription_terms)
     rated = (rates.pair, rates.object, rates.subscription)
     seconds = rates.posting * use.reads
-    return np.asarray(deal_by_spread(order, given, *objects, *subscriptions, seconds, workers, *rated, AFFINITY))
+    return np.asarray(assign_by_metric(order, given, *objects, *subscriptions, seconds, workers, *rated, AFFINITY))

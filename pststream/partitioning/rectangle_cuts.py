@@ -1,4 +1,4 @@
-"""Cutting a rectangle of the raster in two by the load of its sides."""
+"""Cut a rectangle of raster cells in two so that the more loaded side is least loaded."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,7 +16,7 @@ _SAME = 1.0 + 1e-9
 
 
 class Rectangle(NamedTuple):
-    """Cells from (x0, y0) to (x1, y1), inclusive."""
+    """Raster cells from (x0, y0) to (x1, y1), inclusive."""
 
     x0: int
     y0: int
@@ -36,7 +36,7 @@ class Rectangle(NamedTuple):
 
 @dataclass(frozen=True)
 class Cut:
-    """A rectangle in two, and the workers of each side.
+    """A rectangle cut in two, and the number of workers of each side.
 
     axis  COLUMNS_APART (`low` is west) or ROWS_APART (`low` is south)
     load  seconds, of one worker on the more loaded side
@@ -53,11 +53,11 @@ class Cut:
 def expected_load(
     counts: RegionCounts, rates: LoadRates, workers: int, x0: Cells, y0: Cells, x1: Cells, y1: Cells
 ) -> np.ndarray:
-    """Load of one of `workers` that share each rectangle evenly: seconds, float64.
+    """Estimate the load of one of `workers` that share each rectangle evenly: seconds, float64.
 
-    Objects, and what they read, part evenly. Subscriptions do so only as far as their boxes are small: the share of the
-    pairs (object, box) in which the box covers the object is there on every side of any cut. So a worker has the
-    fraction (1 - share) / workers + share of the subscriptions. For one worker this is Definition 1 as it stands.
+    Objects and their posting reads divide evenly. Subscriptions do so only if their boxes are small: the share of the
+    pairs (object, box) in which the box covers the raster cell of the object remains on every side of any cut. So a
+    worker has the fraction (1 - share) / workers + share of the subscriptions. For one worker, this is Definition 1.
     """
     objects = counts.objects(x0, y0, x1, y1)
     subscriptions = counts.subscriptions(x0, y0, x1, y1)
@@ -67,10 +67,10 @@ def expected_load(
 
 
 def best_cut(node: Rectangle, workers: int, counts: RegionCounts, rates: LoadRates) -> Cut:
-    """The cut of a node of at least two cells among at least two workers whose more loaded side is least loaded.
+    """Return the cut of a node of at least two raster cells and two workers whose more loaded side is least loaded.
 
-    Workers are dealt in halves; of an odd number either side may get the larger half. Where loads do not tell, the cut
-    that leaves the more compact sides is taken: short borders cross few boxes.
+    Each side gets half of the workers; of an odd number, either side may get the larger half. Among equal loads, the
+    cut with the more compact sides is chosen, as short borders cross few boxes.
     """
     small = workers // 2
     cuts = [
@@ -84,7 +84,7 @@ def best_cut(node: Rectangle, workers: int, counts: RegionCounts, rates: LoadRat
 
 
 def can_cut(axis: int, node: Rectangle) -> bool:
-    """Whether the node has two columns, or two rows, to cut apart."""
+    """Return whether the node has two columns, or two rows, to cut apart."""
     return node.x1 > node.x0 if axis == COLUMNS_APART else node.y1 > node.y0
 
 
@@ -97,9 +97,9 @@ def cut_along(
     rates: LoadRates,
     weights: tuple[float, float] = (1.0, 1.0),
 ) -> Cut:
-    """The position on an axis at which the more loaded side is least loaded; among equals, nearest to a cut by area.
+    """Return the cut on an axis whose more loaded side is least loaded; among equals, the nearest to a cut by area.
 
-    weights  what to multiply the expected load of the low and of the high side by
+    weights  factors of the expected load of the low and of the high side
     """
     last = np.arange(node.x0, node.x1) if axis == COLUMNS_APART else np.arange(node.y0, node.y1)
     low, high = _sides(axis, node, last)
@@ -115,7 +115,7 @@ def cut_along(
 
 
 def _sides(axis: int, node: Rectangle, last: Cells) -> tuple[tuple, tuple]:
-    """Both sides of a cut behind the column or row `last`."""
+    """Return both sides of a cut behind the column or row `last`."""
     if axis == COLUMNS_APART:
         return (node.x0, node.y0, last, node.y1), (last + 1, node.y0, node.x1, node.y1)
     return (node.x0, node.y0, node.x1, last), (node.x0, last + 1, node.x1, node.y1)

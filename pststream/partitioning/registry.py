@@ -1,4 +1,4 @@
-"""Look up a planner by name, run it and validate its plan."""
+"""Look up a planner by its name, run it and validate its plan."""
 
 from importlib import import_module
 
@@ -8,7 +8,7 @@ from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import validate
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
-from pststream.partitioning.contract import Options, Planner
+from pststream.partitioning.planner_contract import Options, Planner
 
 
 def load_planner(name: str) -> Planner:

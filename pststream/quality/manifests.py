@@ -11,8 +11,8 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pststream.quality.bucket import Stored
 from pststream.quality.input_files import has_format, is_left_out
+from pststream.storage.contract import StoredObject
 
 FOLDER = "_manifests/"
 MOST_BYTES = 16 << 20
@@ -23,7 +23,7 @@ MOST_BYTES = 16 << 20
 class Manifest:
     """The object, and the (ETag, size or None) of each key that it names; why it is none, if it is none."""
 
-    stored: Stored
+    stored: StoredObject
     files: Mapping[str, tuple[str, int | None]]
     fault: str = ""
 
@@ -42,7 +42,7 @@ def is_manifest(folder: str, key: str) -> bool:
     return key.startswith(folder + FOLDER) and key.endswith(".json")
 
 
-def parse_manifest(stored: Stored, folder: str, content: bytes) -> Manifest:
+def parse_manifest(stored: StoredObject, folder: str, content: bytes) -> Manifest:
     """The manifest that `content` is, keys made absolute; one with a fault and no files if it is none."""
     if len(content) > MOST_BYTES:
         return Manifest(stored, {}, f"no manifest: larger than {MOST_BYTES} bytes")
@@ -67,7 +67,7 @@ def _size(entry: dict[str, object]) -> int | None:
     return size
 
 
-def lacking(manifest: Manifest, there: Mapping[str, Stored]) -> list[Waiting]:
+def lacking(manifest: Manifest, there: Mapping[str, StoredObject]) -> list[Waiting]:
     """What keeps a manifest from being complete; `there`: the objects by key."""
     since, name = manifest.stored.modified, manifest.stored.key
     if manifest.fault:
@@ -84,11 +84,11 @@ def lacking(manifest: Manifest, there: Mapping[str, Stored]) -> list[Waiting]:
 
 def choose(
     folder: str,
-    objects: Sequence[Stored],
+    objects: Sequence[StoredObject],
     manifests: Iterable[Manifest],
     taken: Collection[str],
     format: str | None = None,
-) -> tuple[list[Stored], list[Waiting]]:
+) -> tuple[list[StoredObject], list[Waiting]]:
     """The objects below `folder` that are ready and not among the keys `taken`, in their order; and what waits.
 
     `manifests`: those that are not done with. An object named only by manifests that are not complete is not ready.

@@ -1,1 +1,1 @@
-"""From a plan to the workers of an object or a subscription."""
+"""Route objects and subscriptions to workers under a plan."""

@@ -7,7 +7,13 @@ from functools import cached_property
 import numpy as np
 
 from pststream.domain.plan import PartitionPlan
-from pststream.kernels.routing.dispatch import PlanArrays, owner_units, piece_workers, route, serving_codes
+from pststream.kernels.routing.dispatch import (
+    PlanArrays,
+    find_owner_units,
+    find_piece_workers,
+    make_serving_codes,
+    route,
+)
 from pststream.kernels.routing.pyramid import Pyramid, build_pyramid
 from pststream.samples.raster_ranges import cell_ranges
 
@@ -43,7 +49,7 @@ class DispatchIndex:
     def codes(self) -> Pyramid:
         """Which workers, and which leaves partitioned by text, occur in any rectangle of the raster."""
         grid, workers = self.plan.grid, self.plan.workers
-        raster = serving_codes(self.arrays, workers)
+        raster = make_serving_codes(self.arrays, workers)
         return build_pyramid(raster, grid.columns, grid.rows, workers + self.plan.leaves)
 
     @property
@@ -60,7 +66,7 @@ class DispatchIndex:
         post_offsets, post_terms  int64[n+1], int64[m] terms of the clause that the piece is posted under
         Returns offsets int64[n+1], workers int32[k], ascending inside a piece; none for a piece without a term.
         """
-        return piece_workers(
+        return find_piece_workers(
             cell_ranges(self.plan.grid, np.asarray(boxes, dtype=np.float64)),
             _array(post_offsets, np.int64),
             _array(post_terms, np.int64),
@@ -94,7 +100,7 @@ class DispatchIndex:
     ) -> np.ndarray:
         """The unit that serves each (object, term): int32, parallel to `terms` (CSR by object)."""
         cells = self.plan.grid.cell(lon, lat)
-        return owner_units(cells, _array(term_offsets, np.int64), _array(terms, np.int64), self.arrays)
+        return find_owner_units(cells, _array(term_offsets, np.int64), _array(terms, np.int64), self.arrays)
 
     def unit_of(self, lon: np.ndarray, lat: np.ndarray, terms: np.ndarray) -> np.ndarray:
         """The unit that serves each (point, term): arrays of equal length in, int32 out."""

@@ -9,7 +9,7 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.matching.build_segment import count_postings, directory, fill_postings
 from pststream.kernels.matching.match_segment import point_codes
 from pststream.kernels.matching.posting_reads import count_reads
-from pststream.samples.matched_terms import places_among
+from pststream.samples.matched_terms import find_positions
 
 
 def sample_with_reads(**columns: Any) -> WorkloadSample:
@@ -30,14 +30,14 @@ def sample_with_reads(**columns: Any) -> WorkloadSample:
     sorted_by_key = np.argsort(keys, kind="stable")
     codes = point_codes(columns["lon"], columns["lat"])
     order = np.argsort(codes, kind="stable")
-    places = places_among(posted, columns["terms"])
+    places = find_positions(posted, columns["terms"])
     held = directory(keys[sorted_by_key]), piece[sorted_by_key]
     points, weight = np.column_stack([columns["lon"], columns["lat"]]), columns.get("match_reads", 0)
     reads = count_reads(order, codes[order], columns["term_offsets"], places, *held[0], held[1], boxes, points, weight)
     return WorkloadSample(**columns, reads=np.asarray(reads))
 
 
-def with_pieces(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSample:
+def keep_pieces(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSample:
     """The same objects, and of the pieces those that `kept` (bool[pieces]) marks."""
     lengths = np.diff(sample.post_offsets)
     columns = {field.name: getattr(sample, field.name) for field in fields(sample) if field.name != "reads"}

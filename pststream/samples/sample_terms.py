@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.samples.matched_terms import posted_terms_of, subscriptions_of
+from pststream.samples.matched_terms import find_posted_terms, group_pieces_by_subscription
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class TermUse:
         return np.bincount(self.subscription_terms, minlength=len(self.ids))
 
 
-def term_use(sample: WorkloadSample) -> TermUse:
+def collect_term_use(sample: WorkloadSample) -> TermUse:
     """The use of terms in a sample; a subscription of two boxes is one."""
-    ids, places = posted_terms_of(sample)
+    ids, places = find_posted_terms(sample)
     before = np.concatenate([[0], np.cumsum(places >= 0)])
-    order, groups = subscriptions_of(sample)
+    order, groups = group_pieces_by_subscription(sample)
     subscription = np.empty(len(order), dtype=np.int64)
     subscription[order] = groups
     count = int(groups[-1]) + 1 if len(groups) else 0

@@ -7,15 +7,15 @@ import numpy as np
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.matching.build_segment import hash_table
-from pststream.kernels.planning.count_loads import place_terms
-from pststream.kernels.planning.term_runs import members_by_rank
+from pststream.kernels.planning.count_loads import find_live_terms
+from pststream.kernels.planning.term_runs import group_rows_by_rank
 from pststream.samples.raster_ranges import cell_ranges
 
 Csr = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Postings:
+class SortedSample:
     """Live terms are numbered from 0 in the order of their ids; all others are left out.
 
     grid          the raster
@@ -48,22 +48,22 @@ class Postings:
         rank = np.arange(self.terms, dtype=np.int32)
         sides = []
         for start, terms in (self.object_terms, self.piece_terms):
-            sides.append(members_by_rank(np.arange(len(start) - 1, dtype=np.int32), start, terms, rank, self.terms))
+            sides.append(group_rows_by_rank(np.arange(len(start) - 1, dtype=np.int32), start, terms, rank, self.terms))
         return sides[0], sides[1]
 
 
-def postings_of(sample: WorkloadSample, grid: DispatchGrid) -> Postings:
+def sort_sample(sample: WorkloadSample, grid: DispatchGrid) -> SortedSample:
     """The postings of a sample over a raster; takes about as much memory as the sample."""
     term_ids = np.unique(sample.post_terms)
     bits = max(3, (2 * len(term_ids)).bit_length())
     slots, places = hash_table(term_ids, bits)
     cells = grid.cell(sample.lon, sample.lat)
     order = np.argsort(cells, kind="stable")
-    start, object_terms, origin = place_terms(order, sample.term_offsets, sample.terms, slots, places, bits)
+    start, object_terms, origin = find_live_terms(order, sample.term_offsets, sample.terms, slots, places, bits)
     pieces = np.arange(sample.pieces)
-    piece_start, piece_terms, _ = place_terms(pieces, sample.post_offsets, sample.post_terms, slots, places, bits)
+    piece_start, piece_terms, _ = find_live_terms(pieces, sample.post_offsets, sample.post_terms, slots, places, bits)
     cells = cells[order]
-    return Postings(
+    return SortedSample(
         grid=grid,
         term_ids=term_ids,
         cell_start=np.searchsorted(cells, np.arange(grid.cells + 1)),

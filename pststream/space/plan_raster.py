@@ -19,7 +19,7 @@ LEAST_WIDTH = 0.01
 _WORLD = ((-180.0, 180.0), (-90.0, 90.0))
 
 
-def bounds_of(
+def fit_raster(
     lon: np.ndarray, lat: np.ndarray, boxes: np.ndarray, columns: int = COLUMNS, rows: int = ROWS
 ) -> DispatchGrid:
     """A raster over the bulk of the objects; far outliers fall into its edge cells instead of stretching it.

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,13 +18,12 @@ from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
-from pststream.delta_tables import open_table, store_told
+from pststream.delta_tables import open_table, translate_delta_errors
 from pststream.errors import RetryableError, UsageError
 from pststream.state.home import Home
 from pststream.state.tables import TABLES, has_bounds, select_columns
-from pststream.storage.addresses import in_bucket
-from pststream.storage.arrow_files import delete, sizes
-from pststream.storage.arrow_files import located as place_of
+from pststream.storage.parquet_files import delete_files, file_sizes
+from pststream.storage.registry import storage_of
 
 ROW_GROUP = 131_072
 """Rows of a row group: the least that a task can read."""
@@ -89,7 +87,7 @@ class FileWriter:
         if self._writer is None:
             return None
         self._writer.close()
-        (found,), (size,) = self._written, sizes([self.address])
+        (found,), (size,) = self._written, file_sizes([self.address])
         return DataFile(self.path, size or 0, found.num_rows, self.partition, *_bounds(found, self.schema))
 
     def _flush(self) -> None:
@@ -101,9 +99,7 @@ class FileWriter:
         self._held, self._rows = [], 0
 
     def _opened(self) -> pq.ParquetWriter:
-        system, path = place_of(self.address)
-        if not in_bucket(self.address):
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        system, path = storage_of(self.address).new_file(self.address)
         kept = {"compression": "zstd", "compression_level": 1, "metadata_collector": self._written}
         return pq.ParquetWriter(path, self.schema, filesystem=system, **kept)
 
@@ -202,9 +198,9 @@ def commit(
     before = table.transaction_version(application)
     addresses = [f"{root}/{file.path}" for file in added]
     if before is not None and before >= transaction:
-        delete(addresses)
+        delete_files(addresses)
         return False
-    for address, file, size in zip(addresses, added, sizes(addresses)):
+    for address, file, size in zip(addresses, added, file_sizes(addresses)):
         if size != file.bytes:
             raise RetryableError(f"{address}: a task wrote this file, but not where the driver sees it", SHARED)
     declared = TABLES[name]
@@ -213,7 +209,7 @@ def commit(
         AddAction(f.path, f.bytes, _texts(f.partition), now, rows_change, _stats(f, declared.schema)) for f in added
     ]
     actions += [RemoveAction(f.path, rows_change, now, f.bytes, _texts(f.partition)) for f in removed]
-    with store_told(root):
+    with translate_delta_errors(root):
         table.create_write_transaction(
             actions,
             "append",

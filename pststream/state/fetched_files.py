@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pststream import names
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger
+from pststream.storage.registry import storage_of
 
 FOLDER = "spool"
 _LEARNT = "learnt.json"
@@ -28,7 +28,7 @@ Learnt = dict[str, tuple[str, int, str]]
 def local_path(home: Home, file: Mapping[str, Any]) -> str:
     """Where the bytes of a file (`path` and `sha256` as in the table `files`) are to be read."""
     path: str = file["path"]
-    if not path.startswith(names.BUCKETS):
+    if storage_of(path).local_path(path) is not None:
         return path
     return f"{home.work}/{FOLDER}/{file['sha256']}/{path.rpartition('/')[2]}"
 

@@ -11,12 +11,6 @@ from pststream.errors import PstError
 from pststream.names import HEARTBEAT
 from pststream.state import ledger_tables
 from pststream.state.home import Home
-from pststream.storage.addresses import in_bucket
-
-BEAT_SECONDS = 1.0
-
-BUCKET_SECONDS = 10.0
-"""In a bucket, where each beat is a request that costs money; one that tells something new comes at once."""
 
 
 class Heart:
@@ -33,7 +27,7 @@ class Heart:
 
     def __init__(self, home: Home) -> None:
         self._files = home.files
-        self._seconds = BUCKET_SECONDS if in_bucket(home.path) else BEAT_SECONDS
+        self._seconds = home.storage.heartbeat_seconds
         now = _now()
         self._told: dict[str, Any] = {"process": os.getpid(), "started_at": now, "state": "starting", "since": now}
         self._told |= dict.fromkeys(("batch_id", "batch_at", "error")) | {"batches": 0, "failures": 0}

@@ -11,13 +11,13 @@ from typing import Any
 
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from pststream.delta_tables import storage_options, store_told
+from pststream.delta_tables import translate_delta_errors
 from pststream.errors import HomeBusy, HomeError
 from pststream.settings import FILE, default_file
 from pststream.state.locking import fencing, file_lock, lease
 from pststream.state.tables import TABLES, Table, has_bounds
-from pststream.storage.addresses import in_bucket, normal
-from pststream.storage.small_files import BucketFiles, Files, files_at
+from pststream.storage.contract import Files, Storage
+from pststream.storage.registry import normalize, storage_of
 from pststream.text.words import TOKENIZER
 
 FORMAT = 6
@@ -33,9 +33,6 @@ RUNNER = "run"
 
 TURN_SECONDS = 60.0
 
-IN_BUCKET: dict[str, str | None] = {"delta.checkpointInterval": "10"}
-"""Whoever opens a table there asks for each commit since the last checkpoint by a request of its own."""
-
 LOG_KEPT = "delta.logRetentionDuration"
 BOUNDED_COLUMNS = "delta.dataSkippingStatsColumns"
 
@@ -50,24 +47,25 @@ def log_kept(table: Table) -> str:
     return "interval 1 hours" if table.writer == "control" else "interval 1 days"
 
 
-def table_properties(table: Table, address: str) -> dict[str, str | None]:
+def table_properties(table: Table, address: str) -> dict[str, str]:
     """Delta properties of a new table.
 
     Where `FileWriter` writes the files, the property BOUNDED_COLUMNS lists the columns that it keeps bounds of: readers
-    must not expect bounds of others. In a bucket it writes compacted files of control tables too.
+    must not expect bounds of others. With leases it writes the compacted files of control tables too.
     """
-    found: dict[str, str | None] = {LOG_KEPT: log_kept(table)}
-    if table.writer != "control" or in_bucket(address):
+    storage = storage_of(address)
+    found: dict[str, str] = {LOG_KEPT: log_kept(table), **storage.table_properties}
+    if table.writer != "control" or storage.has_leases:
         columns = [c.name for c in table.columns if c.name not in table.partitions and has_bounds(c.type)]
         found[BOUNDED_COLUMNS] = ",".join(columns)
-    return found | (IN_BUCKET if in_bucket(address) else {})
+    return found
 
 
 class Home:
     """Paths of a home, and whether it can be used. `path`: a folder's, or `s3://bucket/prefix`."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = normal(path)
+        self.path = normalize(path)
         self._leases: list[tuple[int, lease.Lease]] = []
 
     def __repr__(self) -> str:
@@ -78,15 +76,21 @@ class Home:
         return f"{self.path}/tables/{name}"
 
     @property
+    def storage(self) -> Storage:
+        """The storage that it is in."""
+        return storage_of(self.path)
+
+    @property
     def files(self) -> Files:
         """Its small files."""
-        return files_at(self.path)
+        return self.storage.files(self.path)
 
     @property
     def work(self) -> Path:
-        """Folder of copies that commands need for a while: the home itself, or, of a bucket, one of this node."""
-        if not in_bucket(self.path):
-            return Path(self.path)
+        """Folder for temporary copies: the home itself, or one of this node if the home has no local path."""
+        local = self.storage.local_path(self.path)
+        if local is not None:
+            return local
         from pststream.kernels.compile import node_folder  # loads numba, and only an ingest comes here
 
         return node_folder() / "homes" / hashlib.sha256(self.path.encode()).hexdigest()[:32]
@@ -108,22 +112,21 @@ class Home:
         missing = self._missing()
         for table in (TABLES[name] for name in names if name in missing):
             address = self.table(table.name)
-            with store_told(address):
+            with translate_delta_errors(address):
+                location = self.storage.delta_location(address)
                 DeltaTable.create(
-                    address,
+                    location.uri,
                     table.schema,
                     partition_by=list(table.partitions) or None,
                     description=table.meaning,
                     configuration=table_properties(table, address),
-                    storage_options=storage_options(address),
+                    storage_options=location.options,
                 )
 
     def _missing(self) -> list[str]:
-        """Tables that are not there."""
-        if in_bucket(self.path):
-            there = BucketFiles(self.path).folders("tables")
-            return [name for name in TABLES if name not in there]
-        return [name for name in TABLES if not DeltaTable.is_deltatable(self.table(name))]
+        """Tables that do not exist."""
+        existing = self.files.tables("tables")
+        return [name for name in TABLES if name not in existing]
 
     def mark(self, content: dict[str, Any]) -> None:
         """Write the mark, whole or not at all."""
@@ -179,11 +182,11 @@ class Home:
         """
         seconds = TURN_SECONDS if not part and self._beside_a_runner() else 0.0
         try:
-            if in_bucket(self.path):
+            if self.storage.has_leases:
                 with self._leased(part, seconds):
                     yield
             else:
-                with file_lock.locked(Path(self.path, _lock(part)), seconds):
+                with file_lock.locked(self.work / _lock(part), seconds):
                     yield
         except file_lock.Taken as taken:
             raise busy(self.path, taken.holder) from None
@@ -199,7 +202,7 @@ class Home:
 
     @contextmanager
     def _leased(self, part: str, seconds: float) -> Iterator[None]:
-        files, name = BucketFiles(self.path), _lock(part)
+        files, name = self.storage.conditional_files(self.path), _lock(part)
         guarded = fencing.guarded(part)
         tables, carry = ([self.table(table) for table in some] for some in (guarded, guarded or TABLES))
         with lease.leased(
@@ -213,9 +216,9 @@ class Home:
                 self._leases.remove(held)
 
     def _beside_a_runner(self) -> bool:
-        if in_bucket(self.path):
-            return lease.held_by_another(BucketFiles(self.path), _lock(RUNNER))
-        return file_lock.holder(Path(self.path, _lock(RUNNER))) not in (None, os.getpid())
+        if self.storage.has_leases:
+            return lease.held_by_another(self.storage.conditional_files(self.path), _lock(RUNNER))
+        return file_lock.holder(self.work / _lock(RUNNER)) not in (None, os.getpid())
 
 
 def _lock(part: str) -> str:

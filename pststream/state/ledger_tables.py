@@ -8,18 +8,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
-from deltalake import DeltaTable, WriterProperties, write_deltalake
+from deltalake import WriterProperties, write_deltalake
 from pyarrow.parquet import filters_to_expression
 
 from pststream import names
-from pststream.delta_tables import open_dataset, open_table, store_told
+from pststream.delta_tables import open_dataset, open_table, translate_delta_errors
 from pststream.errors import RetryableError
 from pststream.state.data_files import FileWriter, commit, data_files
 from pststream.state.home import LOG_KEPT, Home, log_kept
 from pststream.state.slices import Slice, read_slices
 from pststream.state.tables import TABLES
-from pststream.storage.addresses import in_bucket
-from pststream.storage.arrow_files import sizes
+from pststream.storage.parquet_files import file_sizes
 
 JOINED_BYTES = 1024 * 1024
 """Larger files are left as they are while batches run, so that joining takes no longer as a table grows."""
@@ -47,7 +46,7 @@ def append(home: Home, name: str, rows: Sequence[dict[str, Any]] | pa.Table) -> 
         else pa.Table.from_pylist(list(rows), schema=schema)
     )
     found = open_table(home.table(name))
-    with store_told(home.table(name)):
+    with translate_delta_errors(home.table(name)):
         write_deltalake(found, table, mode="append", commit_properties=home.commit_properties(found))
 
 
@@ -101,10 +100,10 @@ def compact(home: Home, name: str, most_bytes: int = JOINED_BYTES) -> None:
     """
     try:
         with home.locked(f"join-{name}"):
-            if in_bucket(home.path):
+            if home.storage.has_leases:
                 _join(home, name, most_bytes)
                 return
-            DeltaTable(home.table(name)).optimize.compact(
+            open_table(home.table(name)).optimize.compact(
                 target_size=most_bytes, writer_properties=WriterProperties(max_row_group_size=ROW_GROUP)
             )
     except RetryableError:
@@ -133,7 +132,7 @@ def trim_log(home: Home, name: str, days: int) -> None:
     their age instead.
     """
     table, declared = open_table(home.table(name)), TABLES[name]
-    with store_told(home.table(name)):
+    with translate_delta_errors(home.table(name)):
         found, kept = table.metadata().configuration, {FILES_KEPT: f"interval {days} days"}
         if found.get(LOG_KEPT) in KEPT_BEFORE[declared.writer]:
             kept[LOG_KEPT] = log_kept(declared)
@@ -151,10 +150,10 @@ def vacuum(home: Home, name: str, days: int) -> int:
     """
     table, root = open_table(home.table(name)), home.table(name)
     run = partial(table.vacuum, retention_hours=24 * days, enforce_retention_duration=False, full=True)
-    with store_told(root):
+    with translate_delta_errors(root):
         named = [f"{root}/{path}" for path in run(dry_run=True)]
         # Delta goes on to list files that an earlier VACUUM has removed.
-        found = sum(size is not None for size in sizes(named))
+        found = sum(size is not None for size in file_sizes(named))
         if found:
             run(dry_run=False)
     return found
@@ -163,5 +162,5 @@ def vacuum(home: Home, name: str, days: int) -> int:
 def delete(home: Home, name: str, predicate: str) -> None:
     """Delete the rows of a control table for which an SQL predicate holds."""
     table = open_table(home.table(name))
-    with store_told(home.table(name)):
+    with translate_delta_errors(home.table(name)):
         table.delete(predicate, commit_properties=home.commit_properties(table))

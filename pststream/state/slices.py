@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from pststream.state.data_files import DataFile
 from pststream.state.tables import select_columns
-from pststream.storage.arrow_files import open_parquet
+from pststream.storage.parquet_files import open_parquet
 
 SLICE_ROWS = 250_000
 """About as many rows make a task; fewer only where a table has no more."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 from deltalake import Schema, write_deltalake
 
 from pststream import names
-from pststream.delta_tables import open_dataset, open_table, store_told
+from pststream.delta_tables import open_dataset, open_table, translate_delta_errors
 from pststream.state.crash_points import crash_point
 from pststream.state.home import BOUNDED_COLUMNS, FORMAT, MARK, OLDEST, Home, table_properties
 from pststream.state.tables import TABLES
@@ -79,7 +79,7 @@ def _add_columns(home: Home, format: int) -> None:
         known = {field.name for field in stored.schema().fields}
         columns = [field for field in Schema.from_arrow(declared).fields if field.name not in known]
         if columns:
-            with store_told(home.table(table.name)):
+            with translate_delta_errors(home.table(table.name)):
                 stored.alter.add_columns(columns, commit_properties=home.commit_properties(stored))
             crash_point("upgrade.column_added")
         _update_properties(home, table.name)
@@ -95,7 +95,7 @@ def _rename_column(home: Home, name: str, old: str, new: str) -> None:
             pa.RecordBatch.from_arrays(batch.columns, names=schema.names).cast(schema)
             for batch in open_dataset(stored).to_batches(columns=columns)
         )
-        with store_told(home.table(name)):
+        with translate_delta_errors(home.table(name)):
             write_deltalake(
                 stored,
                 pa.RecordBatchReader.from_batches(schema, rows),
@@ -114,5 +114,5 @@ def _update_properties(home: Home, name: str) -> None:
     wanted, found = table_properties(TABLES[name], address), stored.metadata().configuration
     changes = {key: value for key, value in wanted.items() if key == BOUNDED_COLUMNS and found.get(key, value) != value}
     if changes:
-        with store_told(address):
+        with translate_delta_errors(address):
             stored.alter.set_table_properties(changes, commit_properties=home.commit_properties(stored))

@@ -1,1 +1,1 @@
-"""Where the bytes of a home lie: a folder, or a prefix of a bucket, behind the same few functions."""
+"""Storages of homes and landing folders: local folders and object stores behind one contract."""

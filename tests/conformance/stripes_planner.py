@@ -5,16 +5,16 @@ import numpy as np
 from pststream.cost.load_model import CostModel
 from pststream.domain.plan import PartitionPlan, space_plan
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.partitioning.contract import Options, whole_numbers
-from pststream.space.plan_raster import COLUMNS, ROWS, bounds_of
+from pststream.partitioning.planner_contract import Options, read_integer_options
+from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
 
 DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
     """One leaf a worker, each as many columns wide as the next; with fewer columns than workers, some get none."""
-    chosen = whole_numbers("stripes", options, DEFAULTS)
-    grid = bounds_of(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
+    chosen = read_integer_options("stripes", options, DEFAULTS)
+    grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
     stripes = min(workers, grid.columns)
     cell_leaf = np.tile(np.arange(grid.columns) * stripes // grid.columns, grid.rows)
     return space_plan("stripes", grid, cell_leaf, np.arange(stripes), workers, dict(chosen))

@@ -14,7 +14,7 @@ from pststream.domain.plan_rows import plan_from_rows, plan_row, unit_rows, vali
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.generator.power_law import PowerLaw
 from pststream.names import PLANNERS
-from pststream.partitioning import similar_regions, text_split
+from pststream.partitioning import split_by_similarity, text_split
 from pststream.partitioning.registry import make_plan
 from tests.plans import TERMS, make_sample, pack, same_plan, samples, unpack
 from tests.routes import check_meetings
@@ -98,8 +98,8 @@ def test_hybrid_where_few_are_enough_to_judge(
 ) -> None:
     """Else nodes of so small samples are never partitioned by text."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (similar_regions, text_split):
-            patch.setattr(module, "LEAST", 1)
+        for module in (split_by_similarity, text_split):
+            patch.setattr(module, "MIN_ROWS", 1)
         plan = small_plan("hybrid", seen, workers)
         assert same_plan(plan, small_plan("hybrid", shuffled(seen, seed), workers))
     validate(plan)
@@ -108,8 +108,8 @@ def test_hybrid_where_few_are_enough_to_judge(
 
 
 def test_few_are_enough_for_a_leaf_by_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (similar_regions, text_split):
-        monkeypatch.setattr(module, "LEAST", 1)
+    for module in (split_by_similarity, text_split):
+        monkeypatch.setattr(module, "MIN_ROWS", 1)
     words = [[i % 40] for i in range(300)]
     wide = make_sample([(x / 300, 0.5) for x in range(300)], words, [(0, 0, 1, 1)] * 300, words)
     plan = small_plan("hybrid", wide, 4)

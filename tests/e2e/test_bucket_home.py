@@ -13,7 +13,7 @@ import pytest
 from pststream.pipeline.engine.spark_session import get_context, stop_spark
 from pststream.settings import Settings
 from pststream.state.home import FORMAT, OLDEST
-from pststream.storage.small_files import files_at
+from pststream.storage.registry import files_at
 from tests import worlds
 from tests.bad_store import BUCKET, Uploader
 from tests.bucket_home import BucketHome, new_bucket_home, use
@@ -161,8 +161,8 @@ def test_a_backup_in_its_place_takes_what_landed_since(server: str, home: Bucket
     folder = f"{landing.removeprefix(f's3://{BUCKET}/')}/objects"
     content = json.dumps({"object_id": "a", "ts": worlds.moment(1), "lon": 1.0, "lat": 2.0, "text": "tea"}).encode()
     etag = uploader.put(f"{folder}/_1/a.jsonl", content)
-    told = {"files": [{"key": "_1/a.jsonl", "etag": etag, "size": len(content)}]}
-    uploader.put(f"{folder}/_manifests/1.json", json.dumps(told).encode())
+    manifest = {"files": [{"key": "_1/a.jsonl", "etag": etag, "size": len(content)}]}
+    uploader.put(f"{folder}/_manifests/1.json", json.dumps(manifest).encode())
     time.sleep(1.1)
     assert home.run("run", landing)["ingest"]["objects"]["files"] == 1
     assert home.run("run", landing)["ingest"]["objects"]["files_skipped"] == 1

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from pststream.errors import SettingError
-from pststream.quality.bucket import Stored
 from pststream.quality.manifests import choose, parse_manifest
 from pststream.settings import FILE, Settings, default_file, load_settings, setting_keys
 from pststream.sinks.read_settings import sink_keys
+from pststream.storage.contract import StoredObject
 from tests.fuzz.cases import cases, trying
 from tests.fuzz.mutations import mutated
 from tests.fuzz.values import TEXTS, any_value
@@ -103,5 +103,5 @@ def _changes(rnd: random.Random) -> dict[str, Any]:
     return {rnd.choice(("key", "etag", "size", "x")): any_value(rnd)} if rnd.randrange(3) == 0 else {}
 
 
-def _stored(key: str, etag: str, size: int) -> Stored:
-    return Stored(key, etag, size, dt.datetime(2026, 3, 1, tzinfo=dt.UTC))
+def _stored(key: str, etag: str, size: int) -> StoredObject:
+    return StoredObject(key, etag, size, dt.datetime(2026, 3, 1, tzinfo=dt.UTC))

@@ -15,7 +15,7 @@ from pststream.cost.load_model import CostModel
 from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.synthetic_arrays import synthetic_objects, synthetic_subscriptions, term_ids
 from pststream.partitioning.registry import make_plan
 from pststream.progress import Progress
@@ -24,7 +24,7 @@ from pststream.settings import Settings
 
 CELLS = {"small": (1_000, 10_000), "full": (1_000, 10_000, 100_000, 1_000_000)}
 SIZES = {"small": (20_000, 50_000), "full": (200_000, 1_000_000)}
-STYLES = {"q1": QueryStyle("q1", frequent_share=0.3), "q3": QueryStyle("q3", frequent_share=0.3)}
+STYLES = {"q1": SubscriptionStyle("q1", frequent_share=0.3), "q3": SubscriptionStyle("q3", frequent_share=0.3)}
 PARTS = 400
 """Blocks of cells of each worker."""
 
@@ -93,7 +93,9 @@ def _over_dp(costs: dict[str, np.ndarray]) -> dict[str, float]:
     return {method: round(float(costs[method].sum() / costs["dp"].sum()), 4) for method in ("gr", "si", "ra")}
 
 
-def _costs_of_workers(scale: str, seed: int, style: QueryStyle, settings: Settings) -> dict[str, dict[str, np.ndarray]]:
+def _costs_of_workers(
+    scale: str, seed: int, style: SubscriptionStyle, settings: Settings
+) -> dict[str, dict[str, np.ndarray]]:
     """Return the subscriptions that each method moves from each worker of a kd-tree, for SHARES, by GRANULARITIES."""
     sample = sample_of(*SIZES[scale], seed, style)
     cost = CostModel.of(settings)
@@ -129,7 +131,7 @@ def _worst_of_random(seed: int) -> float:
     return round(worst, 4)
 
 
-def sample_of(objects: int, subscriptions: int, seed: int, style: QueryStyle) -> WorkloadSample:
+def sample_of(objects: int, subscriptions: int, seed: int, style: SubscriptionStyle) -> WorkloadSample:
     """Generate a synthetic workload as the sample that planners see."""
     things = synthetic_objects(objects, seed)
     asked = synthetic_subscriptions(subscriptions, seed, things, style)

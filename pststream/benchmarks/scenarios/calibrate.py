@@ -22,7 +22,7 @@ from scipy.optimize import nnls
 from pststream.benchmarks.support.arrays import clause_lists, index_table
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.targets import at_least, at_most
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.synthetic_arrays import synthetic_objects, synthetic_subscriptions
 from pststream.matching.deletions import build_deletions, deleted_pieces, merge_deletions
 from pststream.matching.segments import build_segment
@@ -33,9 +33,9 @@ from pststream.settings import Settings
 SIZES = {"small": (50_000, 50_000), "full": (1_000_000, 500_000)}
 PLANS = (("kd_tree", 2), ("kd_tree", 8), ("grid", 4), ("grid", 16))
 STYLES = (
-    QueryStyle("q1", "or", frequent_share=0.3),
-    QueryStyle("q2", "or", frequent_share=0.3),
-    QueryStyle("q1", "and", frequent_share=0.45),
+    SubscriptionStyle("q1", "or", frequent_share=0.3),
+    SubscriptionStyle("q2", "or", frequent_share=0.3),
+    SubscriptionStyle("q1", "and", frequent_share=0.45),
 )
 ROUNDS = 4
 LEAST_SHARE = 1 / 64
@@ -76,7 +76,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     }
 
 
-def _run_trials(scale: str, seed: int, style: QueryStyle, settings: Settings, progress: Progress) -> list[Trial]:
+def _run_trials(scale: str, seed: int, style: SubscriptionStyle, settings: Settings, progress: Progress) -> list[Trial]:
     """Match the same objects under each of PLANS, round after round."""
     subscriptions, objects = SIZES[scale]
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:

@@ -10,7 +10,7 @@ from pststream import names
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.targets import at_least, at_most
 from pststream.errors import PstError
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.pipeline.adjusting.balance import balance
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.upkeep.maintain import maintain
@@ -24,7 +24,7 @@ SIZES = {"small": (20_000, 2), "full": (500_000, 8)}
 PARTS = 5
 """Batches of an interval, which renews all subscriptions and adds five objects for each, as in the paper."""
 
-STYLE = QueryStyle("q3")
+STYLE = SubscriptionStyle("q3")
 LATENESS_SECONDS = 600
 
 

@@ -9,7 +9,7 @@ from pststream.benchmarks.support.baseline_jobs import run_baseline, run_spark_b
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.memory import MemoryWatch
 from pststream.benchmarks.support.targets import at_least, at_most
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.pipeline.batch.micro_batch import match
 from pststream.progress import Progress
 from pststream.settings import Settings
@@ -18,7 +18,7 @@ from pststream.state.plans import current_version
 
 SIZES = {"small": (100_000, 50_000), "full": (5_000_000, 1_000_000)}
 RUNS = 3
-STYLES = {"few": QueryStyle(frequent_share=0.06), "many": QueryStyle(frequent_share=0.45)}
+STYLES = {"few": SubscriptionStyle(frequent_share=0.06), "many": SubscriptionStyle(frequent_share=0.45)}
 """The paper's Q1 with fewer frequent keywords, for about 10 and about 100 matches per object at full size."""
 
 
@@ -44,14 +44,14 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
 
 
 def _measure(
-    style: QueryStyle, scale: str, seed: int, settings: Settings, progress: Progress
+    style: SubscriptionStyle, scale: str, seed: int, settings: Settings, progress: Progress
 ) -> tuple[dict[str, float], dict[str, float]]:
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
         return _measure_in(folder, style, scale, seed, settings, progress)
 
 
 def _measure_in(
-    folder: str, style: QueryStyle, scale: str, seed: int, settings: Settings, progress: Progress
+    folder: str, style: SubscriptionStyle, scale: str, seed: int, settings: Settings, progress: Progress
 ) -> tuple[dict[str, float], dict[str, float]]:
     subscriptions, objects = SIZES[scale]
     bench = BenchHome(f"{folder}/home", seed, progress)

@@ -19,8 +19,8 @@ import numpy as np
 
 from pststream.benchmarks.support.targets import at_most
 from pststream.errors import PstError
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.generate_files import write_objects, write_requests
-from pststream.generator.paper_subscriptions import QueryStyle
 from pststream.names import HEARTBEAT
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.engine.running_engine import stop_engine
@@ -37,7 +37,7 @@ SIZES = {"small": (20_000, 20), "full": (5_000_000, 240)}
 OBJECTS, SECONDS = 500, 0.5
 """Objects of a file, and seconds from one file to the next: 1,000 objects/s."""
 
-STYLE = QueryStyle(frequent_share=0.12)
+STYLE = SubscriptionStyle(frequent_share=0.12)
 WARM_FILES = 10
 """The first files are a warm-up and not counted."""
 

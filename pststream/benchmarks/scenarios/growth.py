@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from pststream.benchmarks.scenarios.kernel import measure
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.progress import Progress
 from pststream.settings import Settings
 
@@ -24,7 +24,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     for size in sizes:
         # The share of frequent keywords falls with the size, so that the matches per object stay constant.
         share = (RARE + FREQUENT * FIRST_SHARE) * sizes[0] / size - RARE
-        measured = measure(size, QueryStyle(frequent_share=share / FREQUENT), seed, progress)
+        measured = measure(size, SubscriptionStyle(frequent_share=share / FREQUENT), seed, progress)
         for name in (
             "microseconds_per_object",
             "bytes_per_subscription",

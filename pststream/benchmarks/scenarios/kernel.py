@@ -8,7 +8,7 @@ import numpy as np
 from pststream.benchmarks.support.arrays import clause_lists, frequencies, index_table, object_batch
 from pststream.benchmarks.support.targets import at_least
 from pststream.domain.pieces import rarest_clause_first
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.synthetic_arrays import synthetic_objects, synthetic_subscriptions
 from pststream.matching.matcher import match_objects, probe_of
 from pststream.matching.segments import build_segment
@@ -18,8 +18,8 @@ from pststream.settings import Settings
 OBJECTS = 200_000
 RUNS = 5
 CASES = {
-    "and": (1_000_000, QueryStyle(connective="and", frequent_share=0.5), 500_000),
-    "cnf": (5_000_000, QueryStyle(connective="both", frequent_share=0.37), 150_000),
+    "and": (1_000_000, SubscriptionStyle(connective="and", frequent_share=0.5), 500_000),
+    "cnf": (5_000_000, SubscriptionStyle(connective="both", frequent_share=0.37), 150_000),
 }
 """Subscriptions, how they are drawn, and the target in objects/s."""
 
@@ -37,7 +37,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     return {"figures": figures, "floor": {}, "targets": targets}
 
 
-def measure(count: int, style: QueryStyle, seed: int, progress: Progress) -> dict[str, float]:
+def measure(count: int, style: SubscriptionStyle, seed: int, progress: Progress) -> dict[str, float]:
     """Measure `count` subscriptions and OBJECTS objects in one segment: the median CPU time of RUNS."""
     objects = synthetic_objects(OBJECTS, seed)
     subscriptions = synthetic_subscriptions(count, seed, objects, style)

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from pststream import names
-from pststream.balancing.worker_mapping import MAPPINGS, map_workers, shared_pieces
+from pststream.balancing.worker_mapping import MAPPINGS, count_shared_pieces, map_workers
 from pststream.benchmarks.scenarios.balance import sample_of
 from pststream.benchmarks.support.arrays import clause_lists, frequencies, index_table
 from pststream.cost.load_model import CostModel
 from pststream.domain.pieces import rarest_clause_first
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.synthetic_arrays import synthetic_objects, synthetic_subscriptions
 from pststream.matching.segments import COLUMNS
 from pststream.partitioning.registry import make_plan
@@ -21,7 +21,7 @@ from pststream.state.data_files import FileWriter
 
 SIZES = {"small": (20_000, 50_000), "full": (200_000, 1_000_000)}
 PLANNERS = ("kd_tree", "hypergraph")
-BEFORE, AFTER = QueryStyle("q1", frequent_share=0.3), QueryStyle("q2", frequent_share=0.3)
+BEFORE, AFTER = SubscriptionStyle("q1", frequent_share=0.3), SubscriptionStyle("q2", frequent_share=0.3)
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
@@ -37,8 +37,8 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     figures: dict[str, Any] = {"subscriptions": subscriptions, "row_bytes": round(row_bytes, 1)}
     for planner in PLANNERS:
         before, after = (make_plan(planner, sample, settings.workers, cost) for sample in (first, second))
-        shared = shared_pieces(second, before, after)
-        stored = int(shared_pieces(second, after, after).diagonal().sum())
+        shared = count_shared_pieces(second, before, after)
+        stored = int(count_shared_pieces(second, after, after).diagonal().sum())
         for method in MAPPINGS:
             label = map_workers(shared, method, seed)
             kept = int(shared[label, np.arange(len(label))].sum())

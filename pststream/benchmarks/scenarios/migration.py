@@ -14,7 +14,7 @@ from pststream.cost.load_model import CostModel, worker_loads
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.plan_moves import Move, moved
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.pipeline.adjusting.balance import balance
 from pststream.pipeline.adjusting.proposal_file import Decision, Proposal, digest_of, write_proposal
 from pststream.pipeline.batch.micro_batch import match
@@ -38,7 +38,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
         bench = BenchHome(f"{folder}/home", seed, progress)
         chosen = replace(settings, planner="kd_tree", cache_dir=f"{folder}/cache")
-        bench.add_subscriptions(subscriptions, QueryStyle("q1", frequent_share=0.3))
+        bench.add_subscriptions(subscriptions, SubscriptionStyle("q1", frequent_share=0.3))
         bench.add_objects(objects)
         plan(bench.home, chosen)
         match(bench.home, chosen, one=True)

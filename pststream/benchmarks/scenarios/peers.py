@@ -24,7 +24,7 @@ from pststream.benchmarks.support.peer_files import write_peer_files
 from pststream.benchmarks.support.targets import at_least
 from pststream.domain.pieces import rarest_clause_first
 from pststream.errors import PstError
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.synthetic_arrays import SyntheticObjects, synthetic_objects, synthetic_subscriptions
 from pststream.matching.matcher import match_objects, probe_of
 from pststream.matching.segments import build_segment
@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[3]
 RUNNERS = ROOT / "infra" / "peers"
 OBJECTS = 200_000
 SUBSCRIPTIONS = {"small": 50_000, "full": 1_000_000}
-STYLE = QueryStyle(connective="and", frequent_share=0.5)
+STYLE = SubscriptionStyle(connective="and", frequent_share=0.5)
 LIMIT_SECONDS = 1_800
 
 

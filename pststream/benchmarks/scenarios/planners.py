@@ -13,7 +13,7 @@ import numpy as np
 from pststream import names
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.targets import at_least
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.pipeline.comparing.compare_planners import compare
 from pststream.pipeline.comparing.planner_trial import correlation
 from pststream.progress import Progress
@@ -25,10 +25,10 @@ ROUNDS = {"small": 1, "full": 4}
 """Number of times that the objects are matched under every plan."""
 WORKERS = 8
 WORKLOADS = {
-    "q1": QueryStyle("q1", frequent_share=0.3),
-    "q2": QueryStyle("q2", frequent_share=0.3),
-    "q3": QueryStyle("q3", frequent_share=0.3),
-    "q3_and": QueryStyle("q3", connective="and"),
+    "q1": SubscriptionStyle("q1", frequent_share=0.3),
+    "q2": SubscriptionStyle("q2", frequent_share=0.3),
+    "q3": SubscriptionStyle("q3", frequent_share=0.3),
+    "q3_and": SubscriptionStyle("q3", connective="and"),
 }
 """The workload `_and` joins all keywords by AND, so that a subscription is posted under its rarest keyword alone."""
 

@@ -12,18 +12,18 @@ from pststream import names
 from pststream.benchmarks.scenarios.balance import sample_of
 from pststream.benchmarks.support.targets import at_most
 from pststream.cost.load_model import CostModel, LoadRates
-from pststream.generator.paper_subscriptions import QueryStyle
-from pststream.kernels.planning.shares import share_parts
+from pststream.generator.draw_subscriptions import SubscriptionStyle
+from pststream.kernels.planning.partition_counts import choose_partition_counts
 from pststream.partitioning.rectangle_cuts import Rectangle
 from pststream.partitioning.registry import make_plan
-from pststream.partitioning.tree_nodes import LeafNode, merge
+from pststream.partitioning.tree_nodes import LeafNode, assign_to_workers
 from pststream.progress import Progress
 from pststream.settings import Settings
 
 SIZES = {"small": (5_000, 5_000, 1_000), "full": (1_000_000, 1_000_000, 10_000)}
 """Sampled objects, sampled subscriptions, nodes."""
 
-STYLE = QueryStyle("q3", frequent_share=0.3)
+STYLE = SubscriptionStyle("q3", frequent_share=0.3)
 WORKERS = 8
 
 
@@ -55,8 +55,8 @@ def _steps(rng: np.random.Generator, nodes: int) -> dict[str, float]:
     sums = np.sort(rng.lognormal(0.0, 1.0, (nodes, 3)), axis=1)[:, ::-1].ravel()
     made, rates = _nodes(rng, nodes), LoadRates(2e-12, 2e-6, 2e-6)
     return {
-        "share_seconds": _seconds(lambda: share_parts(np.arange(nodes + 1) * 3, sums, nodes * 6 // 5)),
-        "merge_seconds": _seconds(lambda: merge(made, WORKERS, rates)),
+        "share_seconds": _seconds(lambda: choose_partition_counts(np.arange(nodes + 1) * 3, sums, nodes * 6 // 5)),
+        "merge_seconds": _seconds(lambda: assign_to_workers(made, WORKERS, rates)),
     }
 
 

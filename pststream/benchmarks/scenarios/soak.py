@@ -13,7 +13,7 @@ from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.memory import resident_mb
 from pststream.benchmarks.support.targets import at_most
 from pststream.delta_tables import open_table
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.upkeep.maintain import maintain
 from pststream.progress import Progress
@@ -45,7 +45,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     """Measure seconds per batch, memory, files and bytes in the middle fifth and in the last fifth of the run."""
     subscriptions, batches = SIZES[scale]
     chosen = replace(settings, lateness_seconds=LATENESS_SECONDS, retention_days=0)
-    style = QueryStyle(frequent_share=0.3)
+    style = SubscriptionStyle(frequent_share=0.3)
     seconds, parts = [], []
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
         bench = BenchHome(f"{folder}/home", seed, progress)

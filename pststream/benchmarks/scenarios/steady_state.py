@@ -7,7 +7,7 @@ from typing import Any
 
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.targets import at_most
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.pipeline.batch.micro_batch import match
 from pststream.progress import Progress
 from pststream.settings import Settings
@@ -21,7 +21,7 @@ OBJECTS, INSERTIONS, DELETIONS = 10_000, 1_000, 1_000
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Measure the seconds per batch, and whether they stay flat; `match` compacts files when a worker has too many."""
     subscriptions, batches = SIZES[scale]
-    style = QueryStyle(frequent_share=0.12)
+    style = SubscriptionStyle(frequent_share=0.12)
     seconds: list[float] = []
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
         bench = BenchHome(f"{folder}/home", seed, progress)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pststream import names
 from pststream.benchmarks.support.homes import START, BenchHome
 from pststream.benchmarks.support.targets import at_most
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.names import ROW_BITS
 from pststream.pipeline.batch.micro_batch import match
 from pststream.progress import Progress
@@ -50,7 +50,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             bench = BenchHome(f"{folder}/home", seed, progress)
             _write_past(bench, past, progress)
             chosen = replace(settings, cache_dir=f"{folder}/cache")
-            bench.add_subscriptions(subscriptions, QueryStyle(frequent_share=0.3))
+            bench.add_subscriptions(subscriptions, SubscriptionStyle(frequent_share=0.3))
             figures |= {f"{age}_{name}": round(value, 4) for name, value in _measured(bench, chosen).items()}
         progress(f"{age}: {figures[f'{age}_batch_seconds']:.2f} s per batch")
     figures["batch_old_over_young"] = round(figures["old_batch_seconds"] / figures["young_batch_seconds"], 3)
@@ -68,7 +68,7 @@ def _measured(bench: BenchHome, settings: Settings) -> dict[str, float]:
     seconds = []
     for number in range(BATCHES):
         if number:
-            bench.add_subscriptions(INSERTIONS, QueryStyle(frequent_share=0.3))
+            bench.add_subscriptions(INSERTIONS, SubscriptionStyle(frequent_share=0.3))
         bench.add_objects(OBJECTS)
         seconds.append(_seconds(batch))
     reads: dict[str, Callable[[], Any]] = {

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.benchmarks.support.arrays import clause_lists
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.synthetic_arrays import (
     SyntheticObjects,
     SyntheticSubscriptions,
@@ -41,7 +41,7 @@ class BenchHome:
         self.source = synthetic_objects(200_000, seed)
         self.live = np.empty(0, np.int64)
 
-    def add_subscriptions(self, count: int, style: QueryStyle, delete: int = 0, interval: int = 0) -> None:
+    def add_subscriptions(self, count: int, style: SubscriptionStyle, delete: int = 0, interval: int = 0) -> None:
         """Append files of insertions, then of deletions of the oldest live ones; `interval` is that of Q3's drift."""
         done = 0
         while done < count:

@@ -1,1 +1,1 @@
-"""Kernels that parse bytes: CSV records, times, words."""
+"""Kernels that parse bytes: CSV records, timestamps, words."""

@@ -1,4 +1,4 @@
-"""CSV bytes to records and fields, by the rules of Python's `csv` module (RFC 4180, lenient about stray quotes)."""
+"""Parse CSV bytes into records and fields, as Python's `csv` module does (RFC 4180, stray quotes accepted)."""
 
 import numpy as np
 
@@ -12,7 +12,8 @@ _RETURN = np.uint8(ord("\r"))
 
 @kernel
 def _field_end(data: np.ndarray, at: int, stop: int) -> int:
-    """Place of the comma or line end that ends the field at `at`, `stop` if the data ends, -1 if inside quotes."""
+    """Return the position after the field at `at`: that of a comma or line end, `stop`, or -1 inside open quotes."""
+    # Skip the quoted part, in which a doubled quote is a quote.
     if at < stop and data[at] == _QUOTE:
         at += 1
         while True:
@@ -25,6 +26,7 @@ def _field_end(data: np.ndarray, at: int, stop: int) -> int:
                 continue
             at += 1
             break
+    # The rest of the field ends at a comma or line end.
     while at < stop and data[at] != _COMMA and data[at] != _LINE_FEED and data[at] != _RETURN:
         at += 1
     return at
@@ -32,7 +34,7 @@ def _field_end(data: np.ndarray, at: int, stop: int) -> int:
 
 @kernel
 def _line_end_size(data: np.ndarray, at: int, stop: int, last: bool) -> int:
-    """Bytes of the line end at `at`: \\n, \\r\\n or \\r; 0 at the end of all data; -1 if more data must tell."""
+    """Return the size of the line end at `at`: \\n, \\r\\n or \\r; 0 at the end of all data; -1 if more is needed."""
     if at >= stop:
         return 0 if last else -1
     if data[at] == _LINE_FEED:
@@ -53,7 +55,7 @@ def scan_records(
     starts: np.ndarray,
     ends: np.ndarray,
 ) -> tuple[int, int, bool]:
-    """Find the records that are complete in data[start:], as many as the arrays hold; blank lines are none.
+    """Find the complete records in data[start:], as many as the arrays have room for; blank lines are skipped.
 
     data      uint8[n]        bytes of a CSV file from the beginning of a record
     last      bool            no bytes follow: the end of the data ends a record
@@ -62,11 +64,12 @@ def scan_records(
     fields    int64[r]        out: number of fields of each record
     starts    int64[r, w]     out: first byte of each wanted field, its quotes included; unset where it is missing
     ends      int64[r, w]     out: byte after the last
-    Returns how many records, the byte where the next one begins, and whether that one lacks a closing quote.
+    Returns the number of records, the byte where the next one begins, and whether that one lacks a closing quote.
     """
     stop = len(data)
     found = 0
     while found < len(records) and start < stop:
+        # Walk the fields of one record, and write down the wanted ones.
         at = start
         count = 0
         while True:
@@ -80,9 +83,11 @@ def scan_records(
             if end >= stop or data[end] != _COMMA:
                 break
             at = end + 1
+        # The record is complete if its line end is.
         size = _line_end_size(data, end, stop, last)
         if size < 0:
             return found, start, False
+        # A blank line is no record.
         if end > start:
             records[found, 0] = start
             records[found, 1] = end
@@ -94,7 +99,7 @@ def scan_records(
 
 @kernel
 def _copy_quoted(data: np.ndarray, start: int, end: int, out: np.ndarray, at: int) -> int:
-    """Write a field that begins with a quote, without its quotes; returns the place after it in `out`."""
+    """Write a field that begins with a quote, without its quotes; return the position after it in `out`."""
     i = start + 1
     inside = True
     while i < end:
@@ -113,7 +118,7 @@ def _copy_quoted(data: np.ndarray, start: int, end: int, out: np.ndarray, at: in
 
 @kernel
 def gather_fields(data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The values of one column: offsets int32[n+1] and bytes uint8, quotes taken off.
+    """Copy the values of one column without their quotes: offsets int32[n+1] and bytes uint8.
 
     `starts` and `ends` int64[n] are those that `scan_records` found in `data`.
     """

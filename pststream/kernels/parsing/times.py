@@ -1,4 +1,4 @@
-"""Times written as text to microseconds: the common forms of ISO 8601, and epoch milliseconds."""
+"""Parse timestamps in the common forms of ISO 8601, or in epoch milliseconds, to microseconds."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ _MOST_DIGITS = 15
 
 @kernel
 def _digits(data: np.ndarray, at: int, stop: int, count: int) -> int:
-    """The number that exactly `count` digits at `at` write, or -1."""
+    """Return the number of exactly `count` digits at `at`, or -1."""
     if at + count > stop:
         return -1
     number = 0
@@ -31,7 +31,10 @@ def _digits(data: np.ndarray, at: int, stop: int, count: int) -> int:
 
 @kernel
 def _days(year: int, month: int, day: int) -> int:
-    """Days from 1970-01-01 in the proleptic Gregorian calendar; years counted from March put the leap day last."""
+    """Return the days since 1970-01-01 in the proleptic Gregorian calendar.
+
+    Years are counted from March, so that the leap day is the last day of a year.
+    """
     if month <= 2:
         year -= 1
     era = year // 400
@@ -43,7 +46,7 @@ def _days(year: int, month: int, day: int) -> int:
 
 @kernel
 def _date(data: np.ndarray, at: int, stop: int) -> int:
-    """Microseconds of midnight of the YYYY-MM-DD at `at`, or -1 (which is no midnight)."""
+    """Return the midnight of the YYYY-MM-DD at `at` in microseconds, or -1 (which is no midnight)."""
     year = _digits(data, at, stop, 4)
     month = _digits(data, at + 5, stop, 2)
     day = _digits(data, at + 8, stop, 2)
@@ -58,7 +61,7 @@ def _date(data: np.ndarray, at: int, stop: int) -> int:
 
 @kernel
 def _fraction(data: np.ndarray, at: int, stop: int) -> tuple[int, int]:
-    """Microseconds of the digits after a point at `at`, the seventh and later dropped; and the place after them."""
+    """Return the microseconds of the fraction digits at `at`, without the seventh and later, and the position after."""
     number = 0
     digits = 0
     while at < stop and data[at] >= 48 and data[at] <= 57:
@@ -73,7 +76,7 @@ def _fraction(data: np.ndarray, at: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def _clock(data: np.ndarray, at: int, stop: int) -> tuple[int, int]:
-    """Microseconds of the HH:MM[:SS[.f]] at `at`, and the place after it; -1 if there is none."""
+    """Return the microseconds of the HH:MM[:SS[.f]] at `at`, -1 if there is none, and the position after it."""
     hour = _digits(data, at, stop, 2)
     minute = _digits(data, at + 3, stop, 2)
     if hour < 0 or hour > 23 or minute < 0 or minute > 59 or data[at + 2] != 58:
@@ -95,7 +98,7 @@ def _clock(data: np.ndarray, at: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def _zone(data: np.ndarray, at: int, stop: int) -> int:
-    """Microseconds east of UTC that the rest of the text says: Z, +HH, +HHMM, +HH:MM; -1 if it says none."""
+    """Return the offset from UTC in microseconds of the rest of the text: Z, +HH, +HHMM, +HH:MM; -1 if it is none."""
     if at + 1 == stop and (data[at] == 90 or data[at] == 122):
         return 0
     if data[at] != 43 and data[at] != 45:
@@ -112,7 +115,7 @@ def _zone(data: np.ndarray, at: int, stop: int) -> int:
 
 @kernel
 def _milliseconds(data: np.ndarray, at: int, stop: int) -> tuple[int, int]:
-    """Microseconds and ZONED, if all of data[at:stop] is a whole number of milliseconds."""
+    """Return microseconds and ZONED if all of data[at:stop] is a whole number of milliseconds, else UNREAD."""
     negative = data[at] == 45
     if negative:
         at += 1
@@ -124,17 +127,20 @@ def _milliseconds(data: np.ndarray, at: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def _time(data: np.ndarray, at: int, stop: int) -> tuple[int, int]:
-    """Microseconds of data[at:stop], and ZONED (UTC), NAIVE (local) or UNREAD."""
+    """Return the microseconds of data[at:stop], and ZONED (UTC), NAIVE (local) or UNREAD."""
+    # What does not begin with a date may be epoch milliseconds.
     if at >= stop:
         return 0, UNREAD
     date = _date(data, at, stop)
     if date == -1:
         return _milliseconds(data, at, stop)
+    # A date alone is its midnight.
     at += 10
     if at == stop:
         return date, NAIVE
     if data[at] != 84 and data[at] != 32 and data[at] != 116:
         return 0, UNREAD
+    # The time of day follows, then perhaps an offset from UTC.
     clock, at = _clock(data, at + 1, stop)
     if clock < 0:
         return 0, UNREAD
@@ -146,18 +152,18 @@ def _time(data: np.ndarray, at: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def _is_blank(byte: np.uint8) -> bool:
-    """Whether a byte is a space, tab, line end or page break."""
+    """Return whether a byte is a space, tab, line end or page break."""
     return bool(byte == 32 or (byte >= 9 and byte <= 13))
 
 
 @kernel
 def read_times(data: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Microseconds since 1970 of each text, blanks around it left out: int64[n], and uint8[n] of what they mean.
+    """Parse each text, without blanks around it: microseconds since 1970 int64[n], and their kind uint8[n].
 
     data     uint8[bytes]    UTF-8
     offsets  int64[n+1]      slice of `data` of each text
     ZONED is UTC: an ISO 8601 date and time with a zone, or up to 15 digits of epoch milliseconds. NAIVE is the local
-    time of a zone that the text does not tell; a date alone is its midnight. UNREAD is anything else.
+    time of a zone that the text does not name; a date alone is its midnight. UNREAD is any other text.
     """
     rows = len(offsets) - 1
     times = np.zeros(rows, np.int64)

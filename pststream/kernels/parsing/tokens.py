@@ -1,4 +1,4 @@
-"""Words of normalized UTF-8 texts to term ids: split, hash, sort, drop repeats."""
+"""Split normalized UTF-8 texts into words and hash them to distinct, sorted term ids."""
 
 import numpy as np
 
@@ -18,14 +18,14 @@ _IS_DIGIT = (_BYTES >= ord("0")) & (_BYTES <= ord("9"))
 _IS_KEPT = _IS_LOWER | _IS_DIGIT | (_BYTES == ord("_")) | (_BYTES >= 128)
 
 FOLDED = np.where(_IS_UPPER, _BYTES + 32, np.where(_IS_KEPT, _BYTES, 0)).astype(np.uint8)
-"""uint8[256]: what a byte adds to a word; 0 parts words. All bytes of a non-ASCII character belong to a word."""
+"""uint8[256]: the byte that each byte becomes in a word; 0 separates words. Bytes of non-ASCII characters are kept."""
 
 _FEW = 32
 
 
 @kernel
 def _mixed(hashed: np.uint64) -> np.int64:
-    """The fmix64 finalizer of MurmurHash3: every bit of the hash depends on every other."""
+    """Apply the fmix64 finalizer of MurmurHash3, so that every bit depends on every other."""
     hashed = (hashed ^ (hashed >> _33)) * _MIX_1
     hashed = (hashed ^ (hashed >> _33)) * _MIX_2
     return np.int64(hashed ^ (hashed >> _33))
@@ -33,7 +33,7 @@ def _mixed(hashed: np.uint64) -> np.int64:
 
 @kernel
 def hash_word(word: np.ndarray) -> np.int64:
-    """Term id of a word: FNV-1a 64 over its bytes (uint8[n]), mixed; int64."""
+    """Return the term id of a word: FNV-1a 64 over its bytes (uint8[n]), mixed; int64."""
     hashed = _FNV_OFFSET
     for i in range(len(word)):
         hashed = (hashed ^ np.uint64(word[i])) * _FNV_PRIME
@@ -42,7 +42,7 @@ def hash_word(word: np.ndarray) -> np.int64:
 
 @kernel
 def hash_texts(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Hash of each whole text: int64[n]; `data` uint8[bytes], `offsets` int64[n+1]."""
+    """Hash each whole text: int64[n]; `data` uint8[bytes], `offsets` int64[n+1]."""
     hashed = np.empty(len(offsets) - 1, np.int64)
     for row in range(len(hashed)):
         hashed[row] = hash_word(data[offsets[row] : offsets[row + 1]])
@@ -51,22 +51,22 @@ def hash_texts(data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 @kernel
 def _sort(ids: np.ndarray) -> None:
-    """Sort in place; by insertion where few, as most texts are short."""
+    """Sort in place; by insertion if there are few ids, as most texts are short."""
     if len(ids) > _FEW:
         ids.sort()
         return
     for i in range(1, len(ids)):
-        held = ids[i]
+        inserted = ids[i]
         j = i
-        while j > 0 and ids[j - 1] > held:
+        while j > 0 and ids[j - 1] > inserted:
             ids[j] = ids[j - 1]
             j -= 1
-        ids[j] = held
+        ids[j] = inserted
 
 
 @kernel
 def _distinct(ids: np.ndarray) -> int:
-    """Sort in place, move the distinct ids to the front; returns their number."""
+    """Sort in place, move the distinct ids to the front, and return their number."""
     _sort(ids)
     kept = 0
     for i in range(len(ids)):
@@ -78,10 +78,11 @@ def _distinct(ids: np.ndarray) -> int:
 
 @kernel
 def _ids_of_words(data: np.ndarray, start: int, stop: int, folded: np.ndarray, ids: np.ndarray, at: int) -> int:
-    """Write the id of each word of data[start:stop] to ids[at:]; returns the place after the last."""
+    """Write the id of each word of data[start:stop] to ids[at:]; return the position after the last."""
     hashed = _FNV_OFFSET
     inside = False
     for i in range(start, stop):
+        # Hash the bytes of a word one by one; a separator ends the word.
         byte = folded[data[i]]
         if byte != 0:
             hashed = (hashed ^ np.uint64(byte)) * _FNV_PRIME
@@ -91,6 +92,7 @@ def _ids_of_words(data: np.ndarray, start: int, stop: int, folded: np.ndarray, i
             at += 1
             hashed = _FNV_OFFSET
             inside = False
+    # The end of the text ends the last word.
     if inside:
         ids[at] = _mixed(hashed)
         at += 1
@@ -99,18 +101,21 @@ def _ids_of_words(data: np.ndarray, start: int, stop: int, folded: np.ndarray, i
 
 @kernel
 def distinct_terms(data: np.ndarray, offsets: np.ndarray, folded: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct term ids of each text, ascending.
+    """Return the distinct term ids of each text, ascending.
 
-    data     uint8[bytes]    UTF-8; a text with any non-ASCII character is its words, normalized, parted by spaces
+    data     uint8[bytes]    UTF-8; a text with a non-ASCII character is given as its normalized words, with spaces
+                             between them
     offsets  int64[n+1]      slice of `data` of each text
     folded   uint8[256]      FOLDED
     Returns term_offsets int32[n+1], ids int64[m].
     """
     rows = len(offsets) - 1
+    # A text of n bytes has (n + 1) / 2 words at most.
     ids = np.empty((offsets[rows] - offsets[0] + rows) // 2 + 1, np.int64)
     term_offsets = np.empty(rows + 1, np.int32)
     at = 0
     for row in range(rows):
+        # Hash the words of the text, then keep each id once.
         term_offsets[row] = at
         end = _ids_of_words(data, offsets[row], offsets[row + 1], folded, ids, at)
         at += _distinct(ids[at:end])

@@ -1,1 +1,1 @@
-"""Kernels of planners and balancers."""
+"""Kernels that planners and load adjustment use."""

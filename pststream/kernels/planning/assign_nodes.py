@@ -1,138 +1,152 @@
-"""Merging nodes into as many partitions as there are workers."""
+"""Assign the leaf nodes of a kd-text tree to workers by greedy bin packing, then level the loads of the workers."""
 
 import numpy as np
 
 from pststream.kernels.compile import kernel
 
 LOWER = 1.0 - 1e-9
-"""Less than this much lower is no improvement."""
+"""Factor below which a load must fall to count as an improvement."""
 
 
 @kernel
-def merge_nodes(
+def assign_nodes(
     order: np.ndarray,
     objects: np.ndarray,
     subscriptions: np.ndarray,
     read_seconds: np.ndarray,
     rates: tuple[float, float, float],
-    parts: int,
+    workers: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The partition of each node (int64[nodes]) and the load of each partition (float64[parts], seconds).
+    """Return the worker of each node (int64[nodes]) and the load of each worker (float64[workers], seconds).
 
     order          int64[nodes]     the nodes, the most loaded first
     objects        float64[nodes]   objects of each node
     subscriptions  float64[nodes]   subscriptions of each node
-    read_seconds   float64[nodes]   of the postings that its objects read
+    read_seconds   float64[nodes]   seconds to read the postings that its objects read
     rates          load of a pair, an object, a subscription
 
-    A node goes where the load grows least, among equals to the least loaded; if that raises the greatest load over the
-    least, to the least loaded partition instead. What two nodes share counts in both.
+    A node goes to the worker whose load grows least; among equals, to the least loaded. If that raises the ratio of the
+    greatest load to the least, the node goes to the least loaded worker instead. What two nodes share counts twice.
 
     Source: PS2Stream section IV-B, MergeNodesIntoPartitions.
     """
     pair = rates[0]
-    of_objects, of_subscriptions, of_reads, load = np.zeros(parts), np.zeros(parts), np.zeros(parts), np.zeros(parts)
-    place = np.empty(len(order), np.int64)
+    worker_objects, worker_subscriptions = np.zeros(workers), np.zeros(workers)
+    worker_reads, load = np.zeros(workers), np.zeros(workers)
+    node_worker = np.empty(len(order), np.int64)
     for node in order:
+        # Find the worker with the least growth. Only the pairs of old and new rows differ between workers.
         best, least, idlest = 0, np.inf, 0
-        for part in range(parts):
-            cross = pair * (of_objects[part] * subscriptions[node] + of_subscriptions[part] * objects[node])
-            if cross < least or (cross == least and load[part] < load[best]):
-                best, least = part, cross
-            if load[part] < load[idlest]:
-                idlest = part
+        for worker in range(workers):
+            cross = pair * (worker_objects[worker] * subscriptions[node] + worker_subscriptions[worker] * objects[node])
+            if cross < least or (cross == least and load[worker] < load[best]):
+                best, least = worker, cross
+            if load[worker] < load[idlest]:
+                idlest = worker
+        # Prefer the least loaded worker if the best one would make the loads less even.
         growth = _load(objects[node], subscriptions[node], read_seconds[node], rates) + least
-        if best != idlest and _raises(load, best, growth):
+        if best != idlest and _raises_imbalance(load, best, growth):
             best = idlest
-        of_objects[best] += objects[node]
-        of_subscriptions[best] += subscriptions[node]
-        of_reads[best] += read_seconds[node]
-        load[best] = _load(of_objects[best], of_subscriptions[best], of_reads[best], rates)
-        place[node] = best
-    return place, load
+        # Add the node to its worker.
+        worker_objects[best] += objects[node]
+        worker_subscriptions[best] += subscriptions[node]
+        worker_reads[best] += read_seconds[node]
+        load[best] = _load(worker_objects[best], worker_subscriptions[best], worker_reads[best], rates)
+        node_worker[node] = best
+    return node_worker, load
 
 
 @kernel
-def _raises(load: np.ndarray, grown: int, growth: float) -> bool:
-    """Whether a partition that grows so raises the greatest load over the least; one without load makes it infinite."""
+def _raises_imbalance(load: np.ndarray, grown: int, growth: float) -> bool:
+    """Return whether the growth of one worker raises the ratio of the greatest load to the least.
+
+    Without load at some worker the ratio is infinite already, so nothing raises it.
+    """
     greatest, least, greatest_after, least_after = 0.0, np.inf, 0.0, np.inf
-    for part in range(len(load)):
-        after = load[part] + growth if part == grown else load[part]
-        greatest, least = max(greatest, load[part]), min(least, load[part])
+    for worker in range(len(load)):
+        after = load[worker] + growth if worker == grown else load[worker]
+        greatest, least = max(greatest, load[worker]), min(least, load[worker])
         greatest_after, least_after = max(greatest_after, after), min(least_after, after)
     return least > 0.0 and greatest_after * least > greatest * least_after
 
 
 @kernel
-def level_parts(
-    place: np.ndarray,
+def level_workers(
+    node_worker: np.ndarray,
     objects: np.ndarray,
     subscriptions: np.ndarray,
     read_seconds: np.ndarray,
     rates: tuple[float, float, float],
-    parts: int,
-    most: int,
+    workers: int,
+    max_steps: int,
 ) -> None:
-    """Move a node out of the most loaded partition, or exchange one, while that lowers the greater load of the two.
+    """Move or exchange nodes of the most loaded worker while that lowers the greater load of the two workers concerned.
 
-    place  int64[nodes]   the partition of each node, changed in place
-    most   steps at most
-    The other arguments as in `merge_nodes`. Each step takes the move or exchange that lowers it most.
+    node_worker  int64[nodes]   the worker of each node, changed in place
+    max_steps    steps at most
+    The other arguments are those of `assign_nodes`. Each step makes the move or exchange that lowers the load most.
     """
+    # Sum the figures of the nodes by worker.
     node_figures = np.column_stack((objects, subscriptions, read_seconds))
-    held, load = np.zeros((parts, 3)), np.zeros(parts)
-    for node in range(len(place)):
-        held[place[node]] += node_figures[node]
-    for part in range(parts):
-        load[part] = _load(held[part, 0], held[part, 1], held[part, 2], rates)
-    for _ in range(most):
+    worker_figures, load = np.zeros((workers, 3)), np.zeros(workers)
+    for node in range(len(node_worker)):
+        worker_figures[node_worker[node]] += node_figures[node]
+    for worker in range(workers):
+        load[worker] = _load(worker_figures[worker, 0], worker_figures[worker, 1], worker_figures[worker, 2], rates)
+    for _ in range(max_steps):
+        # Find the best step of the most loaded worker.
         top = int(np.argmax(load))
-        out, into, back = _best_step(top, place, node_figures, held, rates)
+        out, target, back = _best_step(top, node_worker, node_figures, worker_figures, rates)
         if out < 0:
             break
-        for node, source, target in ((out, top, into), (back, into, top)):
+        # Carry it out, and compute the two loads again.
+        for node, source, destination in ((out, top, target), (back, target, top)):
             if node >= 0:
-                place[node] = target
-                held[source] -= node_figures[node]
-                held[target] += node_figures[node]
-        for part in (top, into):
-            load[part] = _load(held[part, 0], held[part, 1], held[part, 2], rates)
+                node_worker[node] = destination
+                worker_figures[source] -= node_figures[node]
+                worker_figures[destination] += node_figures[node]
+        for worker in (top, target):
+            load[worker] = _load(worker_figures[worker, 0], worker_figures[worker, 1], worker_figures[worker, 2], rates)
 
 
 @kernel
 def _best_step(
-    top: int, place: np.ndarray, nodes: np.ndarray, held: np.ndarray, rates: tuple[float, float, float]
+    top: int, node_worker: np.ndarray, nodes: np.ndarray, workers: np.ndarray, rates: tuple[float, float, float]
 ) -> tuple[int, int, int]:
-    """The node to move out of partition `top`, where to, and the node to take back for it (-1: none).
+    """Return the node to move out of worker `top`, its new worker, and the node to exchange it for (-1: none).
 
-    nodes, held  float64[nodes, 3], float64[parts, 3]  objects, subscriptions, seconds of reading
+    nodes, workers  float64[nodes, 3], float64[workers, 3]  objects, subscriptions, seconds of reading
     """
-    best, out, into, back = _load(held[top, 0], held[top, 1], held[top, 2], rates) * LOWER, -1, -1, -1
-    for node in range(len(place)):
-        if place[node] != top:
+    best, out, target, back = _load(workers[top, 0], workers[top, 1], workers[top, 2], rates) * LOWER, -1, -1, -1
+    for node in range(len(node_worker)):
+        # Skip nodes of other workers, and those without which `top` is still too loaded.
+        if node_worker[node] != top:
             continue
         o, s, r = nodes[node]
-        rest = _load(held[top, 0] - o, held[top, 1] - s, held[top, 2] - r, rates)
+        rest = _load(workers[top, 0] - o, workers[top, 1] - s, workers[top, 2] - r, rates)
         if rest >= best:
             continue
-        for part in range(len(held)):
-            worse = max(rest, _load(held[part, 0] + o, held[part, 1] + s, held[part, 2] + r, rates))
-            if part != top and worse < best:
-                best, out, into, back = worse, node, part, -1
-        for other in range(len(place)):
-            part = place[other]
-            if part == top:
+        # Try to move the node to each other worker.
+        for worker in range(len(workers)):
+            worse = max(rest, _load(workers[worker, 0] + o, workers[worker, 1] + s, workers[worker, 2] + r, rates))
+            if worker != top and worse < best:
+                best, out, target, back = worse, node, worker, -1
+        # Try to exchange it for each node of another worker.
+        for other in range(len(node_worker)):
+            worker = node_worker[other]
+            if worker == top:
                 continue
             more_o, more_s, more_r = o - nodes[other, 0], s - nodes[other, 1], r - nodes[other, 2]
             worse = max(
-                _load(held[top, 0] - more_o, held[top, 1] - more_s, held[top, 2] - more_r, rates),
-                _load(held[part, 0] + more_o, held[part, 1] + more_s, held[part, 2] + more_r, rates),
+                _load(workers[top, 0] - more_o, workers[top, 1] - more_s, workers[top, 2] - more_r, rates),
+                _load(workers[worker, 0] + more_o, workers[worker, 1] + more_s, workers[worker, 2] + more_r, rates),
             )
             if worse < best:
-                best, out, into, back = worse, node, part, other
-    return out, into, back
+                best, out, target, back = worse, node, worker, other
+    return out, target, back
 
 
 @kernel
 def _load(objects: float, subscriptions: float, read_seconds: float, rates: tuple[float, float, float]) -> float:
+    """Return the load of a worker by Definition 1 of PS2Stream, in seconds."""
     return rates[0] * objects * subscriptions + rates[1] * objects + rates[2] * subscriptions + read_seconds

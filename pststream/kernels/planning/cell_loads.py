@@ -1,4 +1,4 @@
-"""Counting, cell by cell of the raster, what one worker gets."""
+"""Count the objects, posting reads and pieces that one worker gets in each raster cell."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from pststream.kernels.routing.dispatch import PlanArrays, leaf_owner
 
 
 @kernel
-def objects_of_cells(
+def count_cell_objects(
     cells: np.ndarray,
     object_offsets: np.ndarray,
     object_terms: np.ndarray,
@@ -16,7 +16,9 @@ def objects_of_cells(
     plan: PlanArrays,
     worker: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Objects of each cell that go to the worker, and postings that they read there: int64[cells of the raster] each.
+    """Count the objects of each raster cell that go to the worker, and the postings that they read there.
+
+    Returns objects int64[cells], reads int64[cells].
 
     reads  int32[len(object_terms)]  postings that each (object, term) reads
     The other arguments as in `dispatch.route`.
@@ -39,10 +41,10 @@ def objects_of_cells(
 
 
 @kernel
-def pieces_of_leaf(
+def mark_leaf_pieces(
     leaf: int, post_offsets: np.ndarray, post_terms: np.ndarray, plan: PlanArrays, worker: int
 ) -> np.ndarray:
-    """Whether the worker would store each piece if it lay in the leaf: bool[pieces]."""
+    """Mark the pieces that the worker would store if they lay in the leaf: bool[pieces]."""
     _, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
     stored = np.zeros(len(post_offsets) - 1, np.bool_)
     for piece in range(len(stored)):

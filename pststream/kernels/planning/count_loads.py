@@ -1,16 +1,19 @@
-"""Counting what a plan sends to each unit and worker, and which objects have a live term."""
+"""Count the objects and subscriptions that a plan sends to each unit and worker, and mark objects with live terms."""
 
 import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.matching.build_segment import look_up
 from pststream.kernels.routing.dispatch import PlanArrays, leaf_owner
-from pststream.kernels.routing.pyramid import Pyramid, distinct_codes, new_search
+from pststream.kernels.routing.pyramid import Pyramid, find_distinct_codes, make_search
 
 
 @kernel
-def term_places(terms: np.ndarray, slots: np.ndarray, places: np.ndarray, bits: int) -> np.ndarray:
-    """The place of each term (int64[n]) in what `kernels.segment.hash_table` was made of, or -1: int32[n]."""
+def find_term_positions(terms: np.ndarray, slots: np.ndarray, places: np.ndarray, bits: int) -> np.ndarray:
+    """Return the position of each term (int64[n]) in the terms that a hash table was built from, or -1: int32[n].
+
+    slots, places, bits  as `kernels.matching.build_segment.hash_table` returns them, and its number of bits
+    """
     found = np.empty(len(terms), np.int32)
     for t in range(len(terms)):
         found[t] = look_up(terms[t], slots, places, bits)
@@ -18,11 +21,14 @@ def term_places(terms: np.ndarray, slots: np.ndarray, places: np.ndarray, bits: 
 
 
 @kernel
-def place_terms(
+def find_live_terms(
     rows: np.ndarray, offsets: np.ndarray, terms: np.ndarray, slots: np.ndarray, places: np.ndarray, bits: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The places in the hash table of the live terms of each of `rows` of a CSR, and where these stand in `terms`:
-    int64[len(rows)+1], int32[n], int64[n].
+    """Find the live terms, those that are in the hash table, of some rows of a CSR.
+
+    rows            int64[r]                  the rows
+    offsets, terms  int64[n+1], int64[m]      terms of each row of the CSR
+    Returns start int64[r+1], positions int32[k] in the terms of the hash table, origins int64[k] in `terms`.
     """
     start = np.zeros(len(rows) + 1, np.int64)
     found = np.empty(len(terms), np.int32)
@@ -40,8 +46,8 @@ def place_terms(
 
 
 @kernel
-def live_objects(term_offsets: np.ndarray, live: np.ndarray) -> np.ndarray:
-    """Whether each object has a live term: bool[objects]."""
+def mark_objects_with_live_terms(term_offsets: np.ndarray, live: np.ndarray) -> np.ndarray:
+    """Mark the objects that have a live term: bool[objects]."""
     has = np.zeros(len(term_offsets) - 1, np.bool_)
     for i in range(len(has)):
         for t in range(term_offsets[i], term_offsets[i + 1]):
@@ -61,9 +67,9 @@ def count_objects(
     plan: PlanArrays,
     workers: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Objects that probe each unit and each worker, and postings that are read for each unit: int64[units],
-    int64[workers], int64[units].
+    """Count the objects that probe each unit and each worker, and the postings that are read for each unit.
 
+    Returns unit objects int64[units], worker objects int64[workers], unit reads int64[units].
     reads  int32[len(object_terms)]  postings that each (object, term) reads
     The other arguments as in `dispatch.route`.
     """
@@ -97,26 +103,27 @@ def count_subscriptions(
     leaves: Pyramid,
     workers: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Subscriptions that each unit and each worker stores: int64[units], int64[workers].
+    """Count the subscriptions that each unit and each worker stores: int64[units], int64[workers].
 
-    ranges, post_offsets, post_terms  as in `dispatch.piece_workers`
-    order, groups                     int64[n]   pieces, those of a subscription side by side, and the subscription
-                                                 of each of these, from 0 and ascending
-    leaves                            pyramid over the leaf of each cell
+    ranges, post_offsets, post_terms  as in `dispatch.find_piece_workers`
+    order, groups                     int64[n]   pieces in an order that keeps those of a subscription together, and
+                                                 the subscription of each of them, from 0 and ascending
+    leaves                            pyramid over the leaf of each raster cell
     """
     _, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
     of_unit = np.zeros(len(unit_worker), np.int64)
     of_worker = np.zeros(workers, np.int64)
     seen_unit = np.full(len(of_unit), -1, np.int64)
     seen_worker = np.full(workers, -1, np.int64)
-    search = new_search(leaves)
-    for place in range(len(order)):
-        piece = order[place]
+    search = make_search(leaves)
+    for position in range(len(order)):
+        piece = order[position]
         start, stop = post_offsets[piece], post_offsets[piece + 1]
         if start == stop:
             continue
-        for i in range(distinct_codes(ranges[piece], leaves, search, piece)):
-            leaf = search.found[i]
+        for i in range(find_distinct_codes(ranges[piece], leaves, search, piece)):
+            leaf = search.codes[i]
+            # All terms of a leaf without text partitioning have one unit, so the first is enough.
             if leaf_unit[leaf] >= 0:
                 stop = start + 1
             else:
@@ -125,8 +132,8 @@ def count_subscriptions(
                 unit = leaf_owner(
                     leaf, post_terms[t], leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit
                 )
-                _count(unit, groups[place], seen_unit, of_unit)
-                _count(unit_worker[unit], groups[place], seen_worker, of_worker)
+                _count(unit, groups[position], seen_unit, of_unit)
+                _count(unit_worker[unit], groups[position], seen_worker, of_worker)
     return of_unit, of_worker
 
 
@@ -141,7 +148,8 @@ def count_units(offsets: np.ndarray, units: np.ndarray, counts: np.ndarray) -> N
 
 
 @kernel
-def _count(place: int, mark: int, seen: np.ndarray, counts: np.ndarray) -> None:
-    if seen[place] != mark:
-        seen[place] = mark
-        counts[place] += 1
+def _count(number: int, mark: int, seen: np.ndarray, counts: np.ndarray) -> None:
+    """Add 1 to a count unless it was already increased under this mark."""
+    if seen[number] != mark:
+        seen[number] = mark
+        counts[number] += 1

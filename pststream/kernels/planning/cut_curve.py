@@ -1,12 +1,13 @@
-"""Cutting a walk through blocks into contiguous runs, one a worker, by the load of Definition 1.
+"""Cut a walk through blocks into contiguous runs, one for each worker, so that the greatest load is least.
 
-The objects of a run, and what they read, are a sum. Its subscriptions are not: one that touches many blocks counts
-once. It is counted at the first block of the run that it touches; that is the run's first block, or a block where the
-walk enters its box after having left it (or never having been in it) before the run began. So a run from s has
+Loads are those of Definition 1. The objects of a run, and the postings that they read, are sums over its blocks. Its
+subscriptions are not: one that touches many blocks counts once, at the first block of the run that it touches. That is
+either the first block of the run, or a block at which the walk enters the box of the subscription, having last left it
+before the run began or never been in it. So a run from s has
 
     touching[s] + the number of entries (at p in the run after s, previous < s)
 
-subscriptions, where an entry is a place p of the walk in the box with p-1 outside it, and `previous` the last place
+subscriptions. An entry is a position p of the walk in the box with p-1 outside it; `previous` is the last position
 before p in the box (-1: none).
 """
 
@@ -15,17 +16,17 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.kernels.compile import kernel
-from pststream.kernels.routing.pyramid import Pyramid, distinct_codes, new_search
+from pststream.kernels.routing.pyramid import Pyramid, find_distinct_codes, make_search
 
 
 class Walk(NamedTuple):
     """The blocks in the order of the walk.
 
     objects         float64[n]    objects of each block
-    read_seconds    float64[n]    of the postings that they read
+    read_seconds    float64[n]    seconds to read their postings
     touching        int64[n]      boxes that touch each block
-    entry_start     int64[n+1]    slice of `entry_previous` of each place
-    entry_previous  int32[k]      ascending inside a place
+    entry_start     int64[n+1]    slice of `entry_previous` of each position
+    entry_previous  int32[k]      ascending inside a position
     pair, object, subscription    float64 load of a (object, subscription), an object, a subscription
     """
 
@@ -40,14 +41,14 @@ class Walk(NamedTuple):
 
 
 @kernel
-def curve_entries(
-    ranges: np.ndarray, place: np.ndarray, column: np.ndarray, row: np.ndarray
+def find_block_entries(
+    ranges: np.ndarray, position: np.ndarray, column: np.ndarray, row: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where the walk enters each box.
+    """Find the positions at which a walk through a grid of blocks enters each box.
 
     ranges       int32[boxes, 4]      first column, first row, last column, last row, in blocks
-    place        int32[rows, columns] place of each block on the walk
-    column, row  int32[n]             block at each place
+    position     int32[rows, columns] position of each block on the walk
+    column, row  int32[n]             block at each position
     Returns entry int32[k], previous int32[k], in no useful order.
     """
     entry = np.empty(2 * len(ranges) + 2 * len(column), np.int32)
@@ -56,15 +57,17 @@ def curve_entries(
     size = 0
     for box in range(len(ranges)):
         x0, y0, x1, y1 = ranges[box]
+        # Make room for the entries of one more box.
         if size + len(column) > len(entry):
             entry = np.concatenate((entry, entry))
             previous = np.concatenate((previous, previous))
         first = size
         left = 0
+        # The walk enters and leaves a box at its border only, so the inner blocks are skipped.
         for y in range(y0, y1 + 1):
             step = 1 if y == y0 or y == y1 else max(x1 - x0, 1)
             for x in range(x0, x1 + 1, step):
-                p = place[y, x]
+                p = position[y, x]
                 if p == 0 or not _holds(ranges[box], column[p - 1], row[p - 1]):
                     entry[size] = p
                     size += 1
@@ -73,6 +76,7 @@ def curve_entries(
                     left += 1
         if size == first:
             continue
+        # In the order of the walk, each exit precedes the next entry.
         if left > 1:
             entry[first:size].sort()
             exits[:left].sort()
@@ -83,33 +87,34 @@ def curve_entries(
 
 @kernel
 def _holds(box: np.ndarray, x: int, y: int) -> bool:
+    """Return whether a block lies in a box of blocks."""
     return box[0] <= x <= box[2] and box[1] <= y <= box[3]
 
 
 @kernel
-def leaf_entries(ranges: np.ndarray, places: Pyramid) -> tuple[np.ndarray, np.ndarray]:
-    """As `curve_entries`, for a walk through leaves of any shape.
+def find_leaf_entries(ranges: np.ndarray, positions: Pyramid) -> tuple[np.ndarray, np.ndarray]:
+    """Find the positions at which a walk through leaves of any shape enters each box, as `find_block_entries` does.
 
-    ranges  int32[boxes, 4]   first column, first row, last column, last row, in cells
-    places  pyramid over the place on the walk of each cell's leaf
+    ranges     int32[boxes, 4]   first column, first row, last column, last row, in raster cells
+    positions  pyramid over the position on the walk of the leaf of each raster cell
     """
-    entry = np.empty(len(ranges) + places.kinds, np.int32)
-    previous = np.empty(len(ranges) + places.kinds, np.int32)
-    exits = np.empty(places.kinds, np.int32)
-    search = new_search(places)
+    entry = np.empty(len(ranges) + positions.kinds, np.int32)
+    previous = np.empty(len(ranges) + positions.kinds, np.int32)
+    exits = np.empty(positions.kinds, np.int32)
+    search = make_search(positions)
     size = 0
     for box in range(len(ranges)):
-        if size + places.kinds > len(entry):
+        if size + positions.kinds > len(entry):
             entry = np.concatenate((entry, entry))
             previous = np.concatenate((previous, previous))
         first = size
         left = 0
-        for i in range(distinct_codes(ranges[box], places, search, box)):
-            p = search.found[i]
-            if p == 0 or search.stamp[p - 1] != box:
+        for i in range(find_distinct_codes(ranges[box], positions, search, box)):
+            p = search.codes[i]
+            if p == 0 or search.last_mark[p - 1] != box:
                 entry[size] = p
                 size += 1
-            if p == places.kinds - 1 or search.stamp[p + 1] != box:
+            if p == positions.kinds - 1 or search.last_mark[p + 1] != box:
                 exits[left] = p
                 left += 1
         if left > 1:
@@ -122,14 +127,15 @@ def leaf_entries(ranges: np.ndarray, places: Pyramid) -> tuple[np.ndarray, np.nd
 
 @kernel
 def cut_walk(walk: Walk, runs: int) -> np.ndarray:
-    """Ends of contiguous runs whose greatest load is minimal: int64[runs+1], ascending from 0; runs may be empty.
+    """Return the ends of contiguous runs whose greatest load is minimal: int64[runs+1], ascending from 0.
 
-    The load of a run grows with it, so the least bound under which filling run after run needs at most `runs` of them
-    is found by halving. A run takes a block that is above the bound alone, as nothing can be done about it; so the
-    bound goes below such blocks and the other runs are as even as they would be without them. Filling may leave runs
-    over, and the last one short: the ones left over split the most loaded, then each is levelled with its neighbours.
-    Neither raises the greatest load.
+    Runs may be empty. The load of a run grows with its length, so bisection finds the least bound under which filling
+    run after run needs at most `runs` of them. A run also takes a single block whose load is above the bound, as no cut
+    can divide it. So the bound falls below such blocks, and the other runs are as even as they would be without them.
+    Filling may leave runs unused and the last one short: unused runs split the most loaded ones, then each run is
+    levelled with its neighbours. Neither raises the greatest load.
     """
+    # Find the least bound by bisection.
     low, high = 0.0, run_load(walk, 0, len(walk.objects))
     for _ in range(64):
         middle = (low + high) / 2.0
@@ -140,6 +146,7 @@ def cut_walk(walk: Walk, runs: int) -> np.ndarray:
         else:
             low = middle
     ends = _fill(walk, runs, high)
+    # Use the runs that were left, then level neighbours until no end moves.
     _split(walk, ends)
     for _ in range(64):
         if not _level(walk, ends):
@@ -149,7 +156,7 @@ def cut_walk(walk: Walk, runs: int) -> np.ndarray:
 
 @kernel
 def run_load(walk: Walk, start: int, stop: int) -> float:
-    """Load of the blocks at places start..stop-1."""
+    """Return the load of the blocks at positions start..stop-1, in seconds."""
     objects, boxes, reads = 0.0, 0.0, 0.0
     for p in range(start, stop):
         objects += walk.objects[p]
@@ -160,12 +167,13 @@ def run_load(walk: Walk, start: int, stop: int) -> float:
 
 @kernel
 def _load(walk: Walk, objects: float, boxes: float, read_seconds: float) -> float:
+    """Return the load of Definition 1, in seconds."""
     return walk.pair * objects * boxes + walk.object * objects + walk.subscription * boxes + read_seconds
 
 
 @kernel
 def _new_boxes(walk: Walk, start: int, p: int) -> int:
-    """Boxes that a run from `start` touches first at place p."""
+    """Count the boxes that a run from `start` touches first at position p."""
     if p == start:
         return walk.touching[p]
     first, last = walk.entry_start[p], walk.entry_start[p + 1]
@@ -174,7 +182,10 @@ def _new_boxes(walk: Walk, start: int, p: int) -> int:
 
 @kernel
 def _fill(walk: Walk, runs: int, bound: float) -> np.ndarray:
-    """Ends of runs, each with one loaded block or as long as its load stays within the bound; they may fall short."""
+    """Return the ends of runs filled in turn up to the bound, each with at least one loaded block.
+
+    The last end is before the end of the walk if the runs do not suffice.
+    """
     ends = np.empty(runs + 1, np.int64)
     ends[0] = 0
     p = 0
@@ -196,7 +207,7 @@ def _fill(walk: Walk, runs: int, bound: float) -> np.ndarray:
 
 @kernel
 def _split(walk: Walk, ends: np.ndarray) -> None:
-    """Use empty runs at the end of the walk to split the most loaded ones that more than one block makes up."""
+    """Use the empty runs at the end of the walk to split the most loaded runs of more than one block."""
     runs = len(ends) - 1
     used = np.searchsorted(ends, len(walk.objects))
     loads = np.zeros(runs)
@@ -206,11 +217,13 @@ def _split(walk: Walk, ends: np.ndarray) -> None:
         run = int(np.argmax(loads))
         if loads[run] <= 0.0:
             break
+        # Split where the halves are most even; a run that does not gain by it is not tried again.
         end = _middle(walk, ends[run], ends[run + 1])
         low, high = run_load(walk, ends[run], end), run_load(walk, end, ends[run + 1])
         if max(low, high) >= loads[run]:
             loads[run] = 0.0
             continue
+        # Shift the later runs by one.
         ends[run + 2 : used + 2] = ends[run + 1 : used + 1].copy()
         loads[run + 2 : used + 1] = loads[run + 1 : used].copy()
         ends[run + 1], loads[run], loads[run + 1] = end, low, high
@@ -219,7 +232,7 @@ def _split(walk: Walk, ends: np.ndarray) -> None:
 
 @kernel
 def _level(walk: Walk, ends: np.ndarray) -> bool:
-    """Move each inner end to where the more loaded of its two runs is least loaded; tells whether one moved."""
+    """Move each inner end to where the more loaded of its two runs is least loaded; return whether one moved."""
     moved = False
     for i in range(len(ends) - 2, 0, -1):
         start, now, stop = ends[i - 1], ends[i], ends[i + 1]
@@ -232,7 +245,7 @@ def _level(walk: Walk, ends: np.ndarray) -> bool:
 
 @kernel
 def _middle(walk: Walk, start: int, stop: int) -> int:
-    """Where to end the first of two runs so that the more loaded one is least loaded."""
+    """Return the end of the first of two runs at which the more loaded one is least loaded."""
     low, high = start, stop
     while low < high:
         middle = (low + high) >> 1
@@ -247,4 +260,5 @@ def _middle(walk: Walk, start: int, stop: int) -> int:
 
 @kernel
 def _worse(walk: Walk, start: int, end: int, stop: int) -> float:
+    """Return the greater load of two neighbouring runs."""
     return max(run_load(walk, start, end), run_load(walk, end, stop))

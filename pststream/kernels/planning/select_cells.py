@@ -1,4 +1,4 @@
-"""Choosing cells to migrate: the scans of greedy selection and of dynamic programming (balancing/cell_selection.py)."""
+"""Select the raster cells to migrate: the inner loops of the methods of `balancing/cell_selection.py`."""
 
 import numpy as np
 
@@ -6,82 +6,86 @@ from pststream.kernels.compile import kernel
 
 
 @kernel
-def greedy_scan(order, loads, sizes, wanted):
-    """The best of the greedy candidates.
+def find_cheapest_candidate(order, loads, sizes, wanted):
+    """Find the cheapest candidate of greedy selection.
 
     order   int64[n]     cells by relative cost, cheapest first
     wanted  float64      load that must be reached
-    Cells are taken as long as their load stays below `wanted`; any other would complete what was taken before it, at a
-    cost. Returns the place in `order` of the completing cell of the cheapest candidate, and its cost; -1 if none
-    completes.
+    A cell is added as long as the load stays below `wanted`. Each other cell completes a candidate: the cells added
+    before it, and itself. Returns the position in `order` of the last cell of the cheapest candidate (-1: there is no
+    candidate), and its cost.
     """
-    taken_load, taken_size = 0.0, 0
+    load, size = 0.0, 0
     best, best_cost = -1, 0
-    for place in range(len(order)):
-        cell = order[place]
-        if taken_load + loads[cell] < wanted:
-            taken_load += loads[cell]
-            taken_size += sizes[cell]
-        elif best < 0 or taken_size + sizes[cell] < best_cost:
-            best, best_cost = place, taken_size + sizes[cell]
+    for position in range(len(order)):
+        cell = order[position]
+        if load + loads[cell] < wanted:
+            load += loads[cell]
+            size += sizes[cell]
+        elif best < 0 or size + sizes[cell] < best_cost:
+            best, best_cost = position, size + sizes[cell]
     return best, best_cost
 
 
 @kernel
-def taken_before(order, loads, wanted, last):
-    """The cells that the scan took before place `last`, and the one at it: places in `order`, bool[n]."""
+def mark_candidate(order, loads, wanted, last):
+    """Mark the cells of the candidate that is completed at position `last` of `order`: bool[n]."""
     chosen = np.zeros(len(order), np.bool_)
     load = 0.0
-    for place in range(last):
-        cell = order[place]
+    for position in range(last):
+        cell = order[position]
         if load + loads[cell] < wanted:
             load += loads[cell]
-            chosen[place] = True
+            chosen[position] = True
     chosen[last] = True
     return chosen
 
 
 @kernel
-def without_spare(cells, loads, wanted):
-    """Of these cells, in this order, each is dropped that the others can do without: what stays, bool[cells]."""
+def drop_redundant(cells, loads, wanted):
+    """Drop each cell, in this order, without which the others still reach `wanted`; mark the rest: bool[cells]."""
     kept = np.ones(len(cells), np.bool_)
     load = 0.0
     for cell in cells:
         load += loads[cell]
-    for place in range(len(cells)):
-        if load - loads[cells[place]] >= wanted:
-            load -= loads[cells[place]]
-            kept[place] = False
+    for position in range(len(cells)):
+        if load - loads[cells[position]] >= wanted:
+            load -= loads[cells[position]]
+            kept[position] = False
     return kept
 
 
 @kernel
-def cheapest_subset(loads, sizes, bound, wanted):
-    """The cells of least total size whose load is at least `wanted`, if a size of `bound` is enough: bool[n].
+def find_cheapest_subset(loads, sizes, bound, wanted):
+    """Mark the cells of least total size whose load is at least `wanted`: bool[n], empty if `bound` is too small.
 
-    sizes  int64[n], in steps; bound  int64, steps
-    One row of greatest loads by size, rolled over the cells, and a bit for each (cell, size) to go back by:
-    n * bound / 8 bytes. Empty if the bound is too small.
+    sizes  int64[n], in steps
+    bound  int64, steps: the greatest total size that is looked at
+    Keeps one row of greatest loads by size, updated for each cell, and a bit for each (cell, size) to follow the
+    choices back: n * bound / 8 bytes.
     """
     cells = len(loads)
     words = (bound >> 6) + 1
     best = np.zeros(bound + 1, np.float64)
-    took = np.zeros((cells, words), np.uint64)
+    uses_cell = np.zeros((cells, words), np.uint64)
+    # Update the greatest load of each total size with one cell after another.
     for cell in range(cells):
         size, load = sizes[cell], loads[cell]
         for total in range(bound, size - 1, -1):
             with_it = best[total - size] + load
             if with_it > best[total]:
                 best[total] = with_it
-                took[cell, total >> 6] |= np.uint64(1) << np.uint64(total & 63)
+                uses_cell[cell, total >> 6] |= np.uint64(1) << np.uint64(total & 63)
+    # Find the least size that reaches the load.
     total = 0
     while total <= bound and best[total] < wanted:
         total += 1
     if total > bound:
         return np.zeros(0, np.bool_)
+    # Follow the bits back from it.
     chosen = np.zeros(cells, np.bool_)
     for cell in range(cells - 1, -1, -1):
-        if (took[cell, total >> 6] >> np.uint64(total & 63)) & np.uint64(1):
+        if (uses_cell[cell, total >> 6] >> np.uint64(total & 63)) & np.uint64(1):
             chosen[cell] = True
             total -= sizes[cell]
     return chosen

@@ -1,7 +1,7 @@
-"""Cutting the terms of a region into runs, one a part, by the load of Definition 1.
+"""Cut the terms of a region, in a fixed order, into runs so that the greatest load is least.
 
-A part serves the terms of a run of one fixed order. Its objects are those that have one of these terms, its
-subscriptions those posted under one of them; who has several terms of a run counts once.
+Loads are those of Definition 1 for a worker that serves the terms of one run. Its objects are those that have one of
+these terms, its subscriptions those posted under one of them; each counts once, no matter how many of the terms it has.
 """
 
 import numpy as np
@@ -9,19 +9,19 @@ import numpy as np
 from pststream.kernels.compile import kernel
 
 CLOSE = 0.98
-"""A bound is found once it is known to within this factor."""
+"""The search for a bound ends once it is known to within this factor."""
 
 STEPS = 24
-"""Bounds that are tried at most: there is no least one where each term may have a run of its own."""
+"""Maximum number of bounds that are tried: there is no least one where each term may have a run of its own."""
 
 
 @kernel
-def objects_inside(
+def find_objects_inside(
     x0: int, y0: int, x1: int, y1: int, columns: int, cell_start: np.ndarray, start: np.ndarray
 ) -> np.ndarray:
-    """Rows of the objects in a rectangle of cells that have a term, int32; objects lie cell by cell.
+    """Return the rows of the objects with a term in a rectangle of raster cells: int32; objects are ordered by cell.
 
-    cell_start  int64[cells+1]     slice of the objects of each cell
+    cell_start  int64[cells+1]     slice of the objects of each raster cell
     start       int64[objects+1]   slice of the terms of each object
     """
     size = 0
@@ -38,8 +38,8 @@ def objects_inside(
 
 
 @kernel
-def pieces_touching(x0: int, y0: int, x1: int, y1: int, ranges: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Rows of the boxes (int32[n, 4] cells) that overlap a rectangle of cells and have a term: int32."""
+def find_pieces_touching(x0: int, y0: int, x1: int, y1: int, ranges: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Return the rows of the boxes (int32[n, 4] raster cells) with a term that overlap a rectangle of cells: int32."""
     rows = np.empty(len(ranges), np.int32)
     size = 0
     for row in range(len(ranges)):
@@ -52,7 +52,7 @@ def pieces_touching(x0: int, y0: int, x1: int, y1: int, ranges: np.ndarray, star
 
 @kernel
 def count_terms(rows: np.ndarray, start: np.ndarray, terms: np.ndarray, kinds: int) -> np.ndarray:
-    """How many of the rows of a CSR have each term: int64[kinds]."""
+    """Count the rows of a CSR that have each term: int64[kinds]."""
     counts = np.zeros(kinds, np.int64)
     for i in range(len(rows)):
         for t in range(start[rows[i]], start[rows[i] + 1]):
@@ -61,8 +61,8 @@ def count_terms(rows: np.ndarray, start: np.ndarray, terms: np.ndarray, kinds: i
 
 
 @kernel
-def add_terms(rows: np.ndarray, start: np.ndarray, terms: np.ndarray, values: np.ndarray, kinds: int) -> np.ndarray:
-    """The sum of `values`, parallel to `terms`, of each term over the rows of a CSR: int64[kinds]."""
+def sum_by_term(rows: np.ndarray, start: np.ndarray, terms: np.ndarray, values: np.ndarray, kinds: int) -> np.ndarray:
+    """Sum `values`, parallel to `terms`, by term over some rows of a CSR: int64[kinds]."""
     sums = np.zeros(kinds, np.int64)
     for i in range(len(rows)):
         for t in range(start[rows[i]], start[rows[i] + 1]):
@@ -71,10 +71,10 @@ def add_terms(rows: np.ndarray, start: np.ndarray, terms: np.ndarray, values: np
 
 
 @kernel
-def members_by_rank(
+def group_rows_by_rank(
     rows: np.ndarray, start: np.ndarray, terms: np.ndarray, rank: np.ndarray, ranks: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The rows that have the term of each rank, as places in `rows`: int64[ranks+1], int32[n], ascending in a rank.
+    """Group rows by the rank of their terms: int64[ranks+1], int32[n] positions in `rows`, ascending in a rank.
 
     rank  int32[kinds]  rank of each term, -1: left out
     """
@@ -97,8 +97,8 @@ def members_by_rank(
 
 
 @kernel
-def cut_terms(
-    parts: int,
+def cut_into_term_runs(
+    max_runs: int,
     bound: float,
     object_start: np.ndarray,
     objects: np.ndarray,
@@ -107,30 +107,32 @@ def cut_terms(
     read_seconds: np.ndarray,
     rates: tuple[float, float, float],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Runs of ranks whose greatest load is about as small as it can be in this order; none if that is above `bound`.
+    """Return runs of ranks whose greatest load is about as small as this order allows; none if it exceeds `bound`.
 
-    parts         runs at most
-    bound         seconds; inf: whatever the loads; runs of one term are not held against it
-    object_start, objects, piece_start, pieces   as `members_by_rank` returns them
-    read_seconds  float64[ranks]  of the postings that objects read under each rank
+    max_runs      runs at most
+    bound         seconds; inf: no bound; runs of one term may exceed it
+    object_start, objects, piece_start, pieces   as `group_rows_by_rank` returns them
+    read_seconds  float64[ranks]  seconds to read the postings under each rank
     rates         load of a pair, an object, a subscription
-    Returns ends int64[runs+1] from 0, objects int64[runs], subscriptions int64[runs]; runs is 0 where none will do.
-    A term that is above every bound that the others keep is a run of its own.
+    Returns ends int64[runs+1] from 0, objects int64[runs], subscriptions int64[runs]; runs is 0 if the bound is too
+    small. A term whose load alone exceeds the bound is a run of its own.
     """
-    best = _fill(parts, bound, object_start, objects, piece_start, pieces, read_seconds, rates)
+    best = _fill(max_runs, bound, object_start, objects, piece_start, pieces, read_seconds, rates)
     low, high = 0.0, bound
     if bound == np.inf:
-        if parts == 1 or len(object_start) < 3:
+        if max_runs == 1 or len(object_start) < 3:
             return best
+        # Without a bound, start from the load of all terms in one run.
         high = rates[0] * best[1][0] * best[2][0] + rates[1] * best[1][0] + rates[2] * best[2][0]
         high += read_seconds.sum()
+    # Narrow the bound down, by geometric means as it may span orders of magnitude.
     for _ in range(STEPS):
         if len(best[1]) == 0 or low >= high * CLOSE:
             break
         middle = np.sqrt(low * high) if low > 0.0 else high / 8.0
-        found = _fill(parts, middle, object_start, objects, piece_start, pieces, read_seconds, rates)
-        if len(found[1]) > 0:
-            best, high = found, middle
+        tried = _fill(max_runs, middle, object_start, objects, piece_start, pieces, read_seconds, rates)
+        if len(tried[1]) > 0:
+            best, high = tried, middle
         else:
             low = middle
     return best
@@ -138,7 +140,7 @@ def cut_terms(
 
 @kernel
 def _fill(
-    parts: int,
+    max_runs: int,
     bound: float,
     object_start: np.ndarray,
     objects: np.ndarray,
@@ -147,26 +149,28 @@ def _fill(
     read_seconds: np.ndarray,
     rates: tuple[float, float, float],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Runs as long as their load stays within the bound, or of one term; no runs if `parts` are not enough."""
+    """Fill runs of ranks in turn up to the bound, each with at least one term; no runs if `max_runs` do not suffice."""
     pair, each_object, each_piece = rates
-    ends = np.zeros(parts + 1, np.int64)
-    of_objects = np.zeros(parts, np.int64)
-    of_pieces = np.zeros(parts, np.int64)
+    ends = np.zeros(max_runs + 1, np.int64)
+    of_objects = np.zeros(max_runs, np.int64)
+    of_pieces = np.zeros(max_runs, np.int64)
     read = 0.0
     object_seen = np.full(objects.max() + 1 if len(objects) else 0, -1, np.int32)
     piece_seen = np.full(pieces.max() + 1 if len(pieces) else 0, -1, np.int32)
     run = 0
     for rank in range(len(object_start) - 1):
         while True:
+            # Count what the term adds to the run.
             more_objects = _unseen(objects, object_start[rank], object_start[rank + 1], object_seen, run)
             more_pieces = _unseen(pieces, piece_start[rank], piece_start[rank + 1], piece_seen, run)
             o, p = of_objects[run] + more_objects, of_pieces[run] + more_pieces
             seconds = read + read_seconds[rank]
             if rank == ends[run] or pair * o * p + each_object * o + each_piece * p + seconds <= bound:
                 break
+            # The bound is reached: begin another run with this term.
             run += 1
             read = 0.0
-            if run == parts:
+            if run == max_runs:
                 return ends[:1], of_objects[:0], of_pieces[:0]
             ends[run] = rank
         of_objects[run], of_pieces[run], read = o, p, seconds
@@ -176,7 +180,7 @@ def _fill(
 
 @kernel
 def _unseen(members: np.ndarray, first: int, end: int, seen: np.ndarray, run: int) -> int:
-    """Members that the run has not yet; it has them now."""
+    """Count the members that the run does not have yet, and mark them as its own."""
     count = 0
     for i in range(first, end):
         if seen[members[i]] != run:

@@ -1,1 +1,1 @@
-"""Kernels that route objects and subscriptions under a plan."""
+"""Kernels that route objects and subscriptions to the workers of a plan."""

@@ -1,8 +1,9 @@
-"""Dispatch: who serves a (cell, term), which workers store a piece, which workers an object goes to.
+"""Route objects and pieces of subscriptions to the workers that own their raster cells and terms under a plan.
 
-A piece is a box and the terms of the clause it is posted under. It is stored at the owner of each (cell, term) of its
-cells and terms; an object probes a worker for those of its terms that the worker owns in the object's cell. As a
-(cell, term) has one owner, each pair meets at one worker for each term it shares.
+A piece is one box of a subscription and the terms of the clause that it is posted under. It is stored at the owner of
+each (raster cell, term) of its cells and terms. An object probes a worker for those of its terms that the worker owns
+in the raster cell of the object. As each (raster cell, term) has one owner, an object and a piece meet at exactly one
+worker for each term that they share.
 """
 
 from typing import NamedTuple
@@ -10,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.kernels.compile import kernel
-from pststream.kernels.routing.pyramid import Pyramid, distinct_codes, new_search
+from pststream.kernels.routing.pyramid import Pyramid, find_distinct_codes, make_search
 
 
 class PlanArrays(NamedTuple):
-    """The arrays of `domain.plan.PartitionPlan`, which gives their shapes, as kernels take them.
+    """The arrays of `domain.plan.PartitionPlan` as kernels take them; their shapes and dtypes are documented there.
 
-    Hot loops read them from plain names: each use of a tuple's array counts its references, by atomic operations.
+    Hot loops unpack them to local names: each use of an array of a tuple counts its references by atomic operations.
     """
 
     cell_leaf: np.ndarray
@@ -40,10 +41,12 @@ def leaf_owner(
     spread_offsets: np.ndarray,
     spread_unit: np.ndarray,
 ) -> int:
-    """The unit that serves a term in a leaf: int32. The arrays are those of PlanArrays."""
+    """Return the unit that serves a term in a leaf: int32. The arrays are those of PlanArrays."""
+    # A leaf without text partitioning has one unit.
     unit = leaf_unit[leaf]
     if unit >= 0:
         return unit
+    # Search for the term among those that the plan assigns.
     low = term_offsets[leaf]
     end = term_offsets[leaf + 1]
     high = end
@@ -55,16 +58,20 @@ def leaf_owner(
             high = middle
     if low < end and terms[low] == term:
         return term_unit[low]
+    # Any other term goes to one of the units that share these, by its id.
     first = spread_offsets[leaf]
     sharers = np.uint64(spread_offsets[leaf + 1] - first)
     return spread_unit[first + np.int64(np.uint64(term) % sharers)]
 
 
 @kernel
-def owner_units(
+def find_owner_units(
     cells: np.ndarray, object_offsets: np.ndarray, object_terms: np.ndarray, plan: PlanArrays
 ) -> np.ndarray:
-    """The unit of each (object, term): int32, parallel to `object_terms` (CSR); `cells` int64[objects]."""
+    """Return the unit that serves each (object, term): int32, parallel to `object_terms` (CSR).
+
+    cells  int64[objects]  raster cell of each object
+    """
     cell_leaf, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, _ = plan
     units = np.empty(len(object_terms), np.int32)
     for i in range(len(cells)):
@@ -81,8 +88,8 @@ def owner_units(
 
 
 @kernel
-def serving_codes(plan: PlanArrays, workers: int) -> np.ndarray:
-    """Who serves each cell: its worker, or workers + leaf where the leaf is partitioned by text; int32[cells]."""
+def make_serving_codes(plan: PlanArrays, workers: int) -> np.ndarray:
+    """Return the code of each raster cell: its worker, or workers + leaf if the leaf is partitioned by text; int32."""
     codes = np.empty(len(plan.cell_leaf), np.int32)
     for cell in range(len(codes)):
         leaf = plan.cell_leaf[cell]
@@ -93,7 +100,7 @@ def serving_codes(plan: PlanArrays, workers: int) -> np.ndarray:
 
 @kernel
 def reserve(array: np.ndarray, needed: int) -> np.ndarray:
-    """`array`, or a longer copy if it has less than `needed` places."""
+    """Return `array`, or a longer copy if it has less than `needed` entries."""
     if needed <= len(array):
         return array
     longer = np.empty(max(needed, 2 * len(array)), array.dtype)
@@ -102,8 +109,8 @@ def reserve(array: np.ndarray, needed: int) -> np.ndarray:
 
 
 @kernel
-def _note(worker: int, mark: int, seen: np.ndarray, out: np.ndarray, size: int) -> int:
-    """Append a worker that was not seen under this mark; returns the new size."""
+def _append_once(worker: int, mark: int, seen: np.ndarray, out: np.ndarray, size: int) -> int:
+    """Append a worker that was not seen under this mark; return the new size."""
     if seen[worker] != mark:
         seen[worker] = mark
         out[size] = worker
@@ -112,7 +119,7 @@ def _note(worker: int, mark: int, seen: np.ndarray, out: np.ndarray, size: int) 
 
 
 @kernel
-def piece_workers(
+def find_piece_workers(
     ranges: np.ndarray,
     post_offsets: np.ndarray,
     post_terms: np.ndarray,
@@ -120,30 +127,32 @@ def piece_workers(
     codes: Pyramid,
     workers: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The workers that store each piece.
+    """Return the workers that store each piece.
 
     ranges                    int32[n, 4]             first column, first row, last column, last row of each piece
     post_offsets, post_terms  int64[n+1], int64[m]    terms of each piece; a piece without any is stored nowhere
-    codes                     pyramid over `serving_codes`
+    codes                     pyramid over `make_serving_codes`
     Returns offsets int64[n+1], workers int32[k], ascending inside a piece.
     """
     _, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
     offsets = np.zeros(len(ranges) + 1, np.int64)
     out = np.empty(len(ranges) + len(ranges) // 4 + workers, np.int32)
     seen = np.full(workers, -1, np.int64)
-    search = new_search(codes)
+    search = make_search(codes)
     size = 0
     for piece in range(len(ranges)):
         first = size
         start, stop = post_offsets[piece], post_offsets[piece + 1]
         if start < stop:
+            # Find the workers and the leaves by text that the box of the piece covers.
             out = reserve(out, size + workers)
-            found = distinct_codes(ranges[piece], codes, search, piece)
+            found = find_distinct_codes(ranges[piece], codes, search, piece)
             for i in range(found):
-                code = search.found[i]
+                code = search.codes[i]
                 if code < workers:
-                    size = _note(code, piece, seen, out, size)
+                    size = _append_once(code, piece, seen, out, size)
                     continue
+                # In a leaf by text, add the owner of each term, unless all workers are in the list.
                 if size - first == workers:
                     break
                 for t in range(start, stop):
@@ -151,7 +160,8 @@ def piece_workers(
                         code - workers, post_terms[t],
                         leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit,
                     )  # fmt: skip
-                    size = _note(unit_worker[unit], piece, seen, out, size)
+                    size = _append_once(unit_worker[unit], piece, seen, out, size)
+            # Leaves are found in no order, so the workers of the piece are sorted.
             if size - first > 1:
                 out[first:size].sort()
         offsets[piece + 1] = size
@@ -167,12 +177,12 @@ def route(
     plan: PlanArrays,
     workers: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct workers that each object goes to; an object without a live term goes nowhere.
+    """Return the distinct workers that each object goes to; an object without a live term goes to none.
 
-    cells                         int64[n]
-    object_offsets, object_terms  int64[n+1], int64[m]
-    live                          bool[m]    whether some subscription is posted under that term
-    Returns object int32[k] ascending, worker int32[k] ascending inside an object.
+    cells                         int64[n]               raster cell of each object
+    object_offsets, object_terms  int64[n+1], int64[m]   terms of each object
+    live                          bool[m]                whether some subscription is posted under that term
+    Returns object int32[k], ascending, and worker int32[k], ascending inside an object.
     """
     cell_leaf, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
     objects = np.empty(len(cells) + workers, np.int32)
@@ -180,17 +190,20 @@ def route(
     seen = np.full(workers, -1, np.int64)
     size = 0
     for i in range(len(cells)):
+        # Find the leaf of the object, and make room for all workers.
         first = size
         leaf = cell_leaf[cells[i]]
         out = reserve(out, size + workers)
+        # Add the owner of each live term. One term is enough if the leaf has one unit.
         for t in range(object_offsets[i], object_offsets[i + 1]):
             if live[t]:
                 unit = leaf_owner(
                     leaf, object_terms[t], leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit
                 )
-                size = _note(unit_worker[unit], i, seen, out, size)
+                size = _append_once(unit_worker[unit], i, seen, out, size)
                 if leaf_unit[leaf] >= 0 or size - first == workers:
                     break
+        # Sort the workers, and write the object beside each of them.
         if size - first > 1:
             out[first:size].sort()
         objects = reserve(objects, size)

@@ -10,7 +10,7 @@ from pststream.cost.load_model import CostModel, WorkerLoads, worker_loads
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
-from pststream.samples.posting_reads import with_pieces
+from pststream.samples.posting_reads import keep_pieces
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger
@@ -20,7 +20,7 @@ from pststream.state.plans import Retiring, load_plan, plan_row, retiring_plan
 def split_sample(sample: WorkloadSample, retiring: Retiring) -> tuple[WorkloadSample, WorkloadSample]:
     """Return the sample with the subscriptions of the retiring plan, and with those of the newer one."""
     older = sample.piece_key <= retiring.to
-    return with_pieces(sample, older), with_pieces(sample, ~older)
+    return keep_pieces(sample, older), keep_pieces(sample, ~older)
 
 
 def combined_loads(

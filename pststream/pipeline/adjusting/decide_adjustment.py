@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from pststream.balancing.local_adjustment import Adjustment, adjust_locally
-from pststream.balancing.worker_mapping import map_workers, relabelled, shared_pieces
+from pststream.balancing.worker_mapping import count_shared_pieces, map_workers, relabel_workers
 from pststream.cost.load_model import CostModel, worker_loads
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_moves import Move, changed_cells
@@ -96,7 +96,7 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     now = load_plan(home, version)
     progress(f"planning with {settings.planner}: {sample.objects} recent objects, {sample.pieces} subscription boxes")
     plan = make_plan(settings.planner, sample, now.workers, cost)
-    plan = relabelled(plan, map_workers(shared_pieces(sample, now, plan), settings.mapping))
+    plan = relabel_workers(plan, map_workers(count_shared_pieces(sample, now, plan), settings.mapping))
     before, after = worker_loads(sample, now, cost), worker_loads(sample, plan, cost)
     gain = 1 - after.max / before.max if before.max else 0.0
     text = f"a new {settings.planner} plan lowers the greatest load by {gain:.1%}"

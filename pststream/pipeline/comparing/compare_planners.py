@@ -18,7 +18,6 @@ from pststream.pipeline.comparing.planner_trial import Trial, done_files
 from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.storage.addresses import in_bucket
 
 NO_BOUND = 2**60
 """Of the cache: what is evicted would be built again in each round, and measured."""
@@ -42,7 +41,7 @@ def compare(
     Raises UsageError for a home without objects or requests, PstError if two planners do not find the same matches.
     """
     home.check()
-    if in_bucket(home.path):
+    if home.storage.local_path(home.path) is None:
         raise UsageError(
             f"home {home.path}: planners are compared on a home in a folder", "give a backup of it, as --home"
         )

@@ -25,7 +25,7 @@ from pststream.state.index_files import index_files
 from pststream.state.ledger import batches_between, files_where, key
 from pststream.state.plans import load_plan, plan_rows
 from pststream.state.slices import KeyRange, tasks_of
-from pststream.storage.arrow_files import delete
+from pststream.storage.parquet_files import delete_files
 
 
 class Trial:
@@ -138,7 +138,7 @@ class Trial:
         every = KeyRange("object_key", -1, names.NEVER_US)
         reports = route_and_match(self.settings, work, [ObjectScan(slices, every, NEW_OBJECTS) for slices in tasks], -1)
         root = self.scratch.table(names.MATCHES)
-        delete([f"{root}/{file.path}" for report in reports for file in report.files])
+        delete_files([f"{root}/{file.path}" for report in reports for file in report.files])
         return reports
 
 

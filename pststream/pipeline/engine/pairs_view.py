@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from pststream import names
 from pststream.state.home import Home
-from pststream.storage.addresses import in_bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,6 +41,4 @@ def pairs(spark: "SparkSession", home: Home) -> "DataFrame":
 
 def _quoted(home: Home, name: str) -> str:
     address = home.table(name)
-    if in_bucket(address):
-        address = address.replace(names.BUCKETS, "s3a://", 1)
-    return "delta.`" + address.replace("`", "``") + "`"
+    return "delta.`" + home.storage.spark_uri(address).replace("`", "``") + "`"

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pststream.pipeline.engine import code_version
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Task, Value
 from pststream.pipeline.engine.spark_session import is_local
-from pststream.storage import arrow_files
+from pststream.storage.parquet_files import raise_storage_error
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -133,7 +133,7 @@ def _collect(values: "RDD[Value]") -> list[Value]:
         return [value for batch in values._jrdd.collect() for value in pickle.loads(batch)]
     except Exception as error:
         code_version.raise_if_other_code(error)
-        arrow_files.explain(error)
+        raise_storage_error(error)
         raise
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pststream.errors import InputFileError, PstError, RetryableError
-from pststream.quality.bucket import Bucket, Changed, Stored
 from pststream.quality.input_files import format_of
 from pststream.quality.manifests import (
     MOST_BYTES,
@@ -21,6 +20,8 @@ from pststream.quality.manifests import (
 from pststream.state import fetched_files
 from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
+from pststream.storage.contract import ObjectChanged, StoredObject
+from pststream.storage.registry import local_path, storage_of
 
 PART_BYTES = 4 << 30
 """Of the objects that are copied before they are taken in; a larger one comes alone."""
@@ -42,6 +43,11 @@ class Offered:
     bytes: int
 
 
+def is_fetched(address: str) -> bool:
+    """Whether the file or folder at an address has no local path, so that it is copied before it is read."""
+    return local_path(address) is None
+
+
 class Source:
     """What an address of a bucket has to offer; the home is locked.
 
@@ -60,7 +66,7 @@ class Source:
         tolerant: bool,
     ) -> None:
         self._home = home
-        self._bucket = Bucket(address)
+        self._store = storage_of(address).objects(address)
         self._tolerant = tolerant
         self._learnt = learnt
         self._failures = 0
@@ -68,10 +74,10 @@ class Source:
         self._unread: list[Waiting] = []
         self._waiting: list[Waiting] = []
         self.skipped = 0
-        prefix = self._bucket.prefix
+        prefix = self._store.prefix
         folder = f"{prefix.rstrip('/')}/" if prefix else ""
-        objects = self._bucket.below(folder)
-        only = None if objects or prefix.endswith("/") else self._bucket.only(prefix)
+        objects = self._store.list_objects(folder)
+        only = None if objects or prefix.endswith("/") else self._store.find_object(prefix)
         if only is not None:
             format_of(prefix, format)
             self.skipped = int(self._of(only) in known)
@@ -100,11 +106,11 @@ class Source:
         late = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=seconds)
         found = [*self._unread, *(one for one in self._waiting if one.since < late)]
         return [
-            {"path": self._bucket.address(one.key), "reason": one.reason, "since": one.since.isoformat()}
+            {"path": self._store.address(one.key), "reason": one.reason, "since": one.since.isoformat()}
             for one in sorted(found, key=lambda one: one.since)
         ]
 
-    def _choose(self, folder: str, objects: list[Stored], format: str | None, known: Collection[str]) -> None:
+    def _choose(self, folder: str, objects: list[StoredObject], format: str | None, known: Collection[str]) -> None:
         """What of a folder is ready and what waits; forget objects that are gone, remember manifests that are done."""
         taken = {one.key for one in objects if self._of(one) in known}
         there = {one.key: one for one in objects}
@@ -116,7 +122,7 @@ class Source:
         self.skipped = len(taken)
         self._ready, self._waiting = choose(folder, objects, manifests, taken, format)
         self._waiting += [Waiting(key, "its upload is not completed", since) for key, since in self._uploads(folder)]
-        here, root = self._bucket.address(folder), self._bucket.address("")
+        here, root = self._store.address(folder), self._store.address("")
         gone = [name for name in self._learnt if name.startswith(here) and name.removeprefix(root) not in there]
         for name in gone:
             del self._learnt[name]
@@ -127,21 +133,21 @@ class Source:
         if gone or done:
             fetched_files.write_learnt(self._home, self._learnt)
 
-    def _of(self, stored: Stored) -> str:
+    def _of(self, stored: StoredObject) -> str:
         """What was learnt of an object: the hash of its content; empty if it is not known, or has changed."""
-        etag, size, what = self._learnt.get(self._bucket.address(stored.key), ("", 0, ""))
+        etag, size, what = self._learnt.get(self._store.address(stored.key), ("", 0, ""))
         return what if (etag, size) == (stored.etag, stored.bytes) else ""
 
-    def _learn(self, stored: Stored, what: str) -> None:
-        self._learnt[self._bucket.address(stored.key)] = (stored.etag, stored.bytes, what)
+    def _learn(self, stored: StoredObject, what: str) -> None:
+        self._learnt[self._store.address(stored.key)] = (stored.etag, stored.bytes, what)
 
-    def _manifests(self, folder: str, objects: list[Stored]) -> list[Manifest]:
+    def _manifests(self, folder: str, objects: list[StoredObject]) -> list[Manifest]:
         """The manifests among the objects, read."""
         found = [one for one in objects if is_manifest(folder, one.key)]
 
-        def read(stored: Stored) -> Manifest:
+        def read(stored: StoredObject) -> Manifest:
             try:
-                return parse_manifest(stored, folder, self._bucket.read(stored, MOST_BYTES + 1))
+                return parse_manifest(stored, folder, self._store.read_start(stored, MOST_BYTES + 1))
             except PstError as error:
                 return Manifest(stored, {}, error.args[0])
 
@@ -151,13 +157,13 @@ class Source:
     def _uploads(self, folder: str) -> list[tuple[str, dt.datetime]]:
         """Uploads under way; none where they may not be listed."""
         try:
-            return self._bucket.uploads(folder)
+            return self._store.unfinished_uploads(folder)
         except RetryableError:
             raise
         except PstError:
             return []
 
-    def _copies(self, part: list[Stored]) -> list[Offered]:
+    def _copies(self, part: list[StoredObject]) -> list[Offered]:
         """Copy objects into the home; those that have to wait are left out."""
         with ThreadPoolExecutor(THREADS) as pool:
             try:
@@ -165,9 +171,9 @@ class Source:
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def _copied(self, stored: Stored) -> Offered | None:
+    def _copied(self, stored: StoredObject) -> Offered | None:
         """Copy an object into the home; None if that has to wait."""
-        address, name = self._bucket.address(stored.key), stored.key.rpartition("/")[2]
+        address, name = self._store.address(stored.key), stored.key.rpartition("/")[2]
         if name in ("", ".", "..") or len(name.encode("utf-8", "surrogatepass")) > _LONGEST_NAME:
             self._left(stored, InputFileError(address, "its name cannot be that of a file", "rename it"))
             return None
@@ -177,9 +183,9 @@ class Source:
         part = fetched_files.part_path(self._home, address)
         try:
             with open(part, "wb") as file:
-                sha256 = self._bucket.copy(stored, file)
+                sha256 = self._store.copy_object(stored, file)
         except PstError as error:
-            self._failures += isinstance(error, RetryableError) and not isinstance(error, Changed)
+            self._failures += isinstance(error, RetryableError) and not isinstance(error, ObjectChanged)
             self._left(stored, error)
             return None
         self._failures = 0
@@ -187,7 +193,7 @@ class Source:
         self._learn(stored, sha256)
         return Offered(address, sha256, stored.bytes)
 
-    def _left(self, stored: Stored, error: PstError) -> None:
+    def _left(self, stored: StoredObject, error: PstError) -> None:
         """Leave an object for the next time, or raise why it cannot be copied."""
         if not self._tolerant:
             raise error
@@ -198,18 +204,18 @@ class Source:
 
 def copy_again(home: Home, file: dict[str, Any]) -> None:
     """Copy the object of a row of `files` anew; what is there now may be something else."""
-    bucket = Bucket(file["path"])
-    found = bucket.only(bucket.prefix)
+    store = storage_of(file["path"]).objects(file["path"])
+    found = store.find_object(store.prefix)
     if found is not None:
         part = fetched_files.part_path(home, file["path"])
         with open(part, "wb") as copy:
-            sha256 = bucket.copy(found, copy)
+            sha256 = store.copy_object(found, copy)
         fetched_files.keep(part, fetched_files.local_path(home, file | {"sha256": sha256}))
 
 
-def _parts(objects: list[Stored]) -> Iterator[list[Stored]]:
+def _parts(objects: list[StoredObject]) -> Iterator[list[StoredObject]]:
     """The objects in order, cut where the copies of a part would be more than PART_BYTES."""
-    part: list[Stored] = []
+    part: list[StoredObject] = []
     size = 0
     for one in objects:
         if part and size + one.bytes > PART_BYTES:

@@ -11,10 +11,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pststream import names
 from pststream.errors import RetryableError
 from pststream.escape_text import escape_controls
-from pststream.pipeline.ingest.fetch_objects import Offered, Source, copy_again
+from pststream.pipeline.ingest.fetch_objects import Offered, Source, copy_again, is_fetched
 from pststream.pipeline.ingest.ingest_transaction import (
     append_files,
     finish_interrupted_ingest,
@@ -30,7 +29,6 @@ from pststream.settings import Settings
 from pststream.state import fetched_files, quarantine
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger, known_hashes
-from pststream.storage.addresses import in_bucket
 
 MAX_LISTED_PENDING = 100
 """Pending files that are listed one by one."""
@@ -68,8 +66,8 @@ def ingest(
     """
     object_options(options.__dict__)
     home.check()
-    addresses = [path for path in dict.fromkeys(paths) if path.startswith(names.BUCKETS)]
-    local = [path for path in paths if not path.startswith(names.BUCKETS)]
+    addresses = [path for path in dict.fromkeys(paths) if is_fetched(path)]
+    local = [path for path in paths if not is_fetched(path)]
     listed = find_files(local, options.format) if local else []
     opened = readable(listed, progress) if quarantine_unreadable else listed
     intake = _Intake(home, settings, kind, options, quarantine_unreadable, progress)
@@ -199,7 +197,7 @@ def release(home: Home, settings: Settings, numbers: Sequence[int], progress: Pr
             file = {name: hold[name] for name in ("kind", "sha256", "bytes", "options")}
             ledger = Ledger(home)
             files = number_files(ledger, [file | {"path": f"{home.path}/{hold['copy']}"}])
-            if in_bucket(home.path):
+            if is_fetched(home.path):
                 copy_again(home, files[0])
             done += append_files(home, settings, files, stage_files(home, settings, files), ledger, progress)
         quarantine.tidy(home)

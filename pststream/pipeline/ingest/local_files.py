@@ -12,12 +12,11 @@ from pathlib import Path
 
 from pststream.errors import InputFileError
 from pststream.escape_text import escape_controls
-from pststream.pipeline.ingest.fetch_objects import Offered
+from pststream.pipeline.ingest.fetch_objects import Offered, is_fetched
 from pststream.progress import Progress
 from pststream.quality.input_files import is_utf8_name, sha256_of
 from pststream.state import fetched_files
 from pststream.state.home import Home
-from pststream.storage.addresses import in_bucket
 
 FEW_BYTES = 64 << 20
 """Hashing so many takes no longer than reading and writing what was learnt of years of files."""
@@ -68,7 +67,7 @@ def hashed(home: Home, stamps: dict[str, Stamp], tolerant: bool) -> list[Offered
         files = [one for one in pool.map(offered, stamps) if one is not None]
     if many:
         settled = {one.path: (*stamps[one.path], one.sha256) for one in files if _is_settled(one, stamps, began)}
-        gone = {path for path in learnt.keys() - stamps.keys() if not in_bucket(path) and not os.path.exists(path)}
+        gone = {path for path in learnt.keys() - stamps.keys() if not is_fetched(path) and not os.path.exists(path)}
         new = {path: what for path, what in (learnt | settled).items() if path not in gone}
         if new != learnt:
             fetched_files.write_learnt(home, new)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pststream.pipeline.ingest.stage_file import StagedFile
 from pststream.state.home import Home
-from pststream.storage.arrow_files import sizes
+from pststream.storage.parquet_files import file_sizes
 
 STAGING = "staging"
 _LIST = f"{STAGING}/staged.json"
@@ -48,4 +48,4 @@ def _hashes(files: list[dict[str, Any]]) -> list[str]:
 
 
 def _bytes(staged: list[StagedFile]) -> list[int | None]:
-    return sizes([one.path for one in staged if one.rows])
+    return file_sizes([one.path for one in staged if one.rows])

@@ -21,7 +21,7 @@ from pststream.state import quarantine
 from pststream.state.crash_points import crash_point
 from pststream.state.home import MARK, Home
 from pststream.state.tables import TABLES
-from pststream.storage.addresses import in_bucket, normal
+from pststream.storage.registry import local_path, normalize
 
 LOG = "_delta_log"
 MOST_READINGS = 100
@@ -36,7 +36,7 @@ def backup(home: Home, out: str) -> dict[str, Any]:
     the copying.
     """
     home.check()
-    if in_bucket(normal(out)):
+    if local_path(normalize(out)) is None:
         raise UsageError(f"{out}: a backup goes into a folder", "give a folder, and copy that to a bucket afterwards")
     target = Path(out).absolute()
     if target.exists():

@@ -22,8 +22,7 @@ from pststream.reports.reading.plan_view import MeasuredLoads, PlanView, read_lo
 from pststream.reports.reading.samples import RejectView, sample_points
 from pststream.reports.reading.tolerant_reader import TolerantReader
 from pststream.reports.reading.waiting import held_files, objects_lag, requests_lag
-from pststream.storage.addresses import normal
-from pststream.storage.small_files import files_at
+from pststream.storage.registry import files_at, normalize
 
 _MARKER = "home.json"
 LATEST_REJECTS = 200
@@ -68,7 +67,7 @@ class Overview:
 
 def open_home(home: str) -> TolerantReader:
     """Open the tables of a home; raises NoHome if it does not exist or its creation did not finish."""
-    home = normal(home)
+    home = normalize(home)
     if not files_at(home).exists(_MARKER):
         raise NoHome(f"there is no home at {home}", f"run: pststream init --home {home}")
     return TolerantReader(home)

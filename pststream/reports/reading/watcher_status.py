@@ -6,7 +6,7 @@ from typing import Any
 
 from pststream.names import HEARTBEAT
 from pststream.reports.reading.table_reader import AnyHome
-from pststream.storage.small_files import files_at
+from pststream.storage.registry import files_at
 
 GONE_SECONDS = 30.0
 """A watcher that has not beaten for so long is taken for dead."""

@@ -20,7 +20,7 @@ from typing import Any
 
 from pststream.errors import PstError, RetryableError
 from pststream.state.locking.file_lock import Taken, shown, this_process
-from pststream.storage.small_files import BucketFiles
+from pststream.storage.contract import ConditionalFiles
 
 LEASE_SECONDS = 60.0
 """A lease that was not renewed for so long is free for others."""
@@ -35,7 +35,7 @@ POLL_SECONDS = 0.25
 class Lease:
     """A lease that is held; `lapsed`: whether the holder before it let it lapse; `lost`: whether another has it now."""
 
-    def __init__(self, files: BucketFiles, name: str, number: int, lapsed: bool) -> None:
+    def __init__(self, files: ConditionalFiles, name: str, number: int, lapsed: bool) -> None:
         self.name, self.number, self.lapsed, self.lost = name, number, lapsed, False
         self._files = files
         self._token = uuid.uuid4().hex
@@ -101,7 +101,7 @@ class Lease:
 
 @contextmanager
 def leased(
-    files: BucketFiles, name: str, seconds: float, before: Callable[[], int], fence: Callable[[Lease], None]
+    files: ConditionalFiles, name: str, seconds: float, before: Callable[[], int], fence: Callable[[Lease], None]
 ) -> Iterator[Lease]:
     """Hold the lease of this name, which is tried for so long; raises locks.Taken.
 
@@ -123,7 +123,7 @@ def leased(
         lease.end(free=True)
 
 
-def held_by_another(files: BucketFiles, name: str) -> bool:
+def held_by_another(files: ConditionalFiles, name: str) -> bool:
     """Whether another process holds it, or held it and was killed."""
     version = files.version(name)
     told = _read(version.content) if version else {}
@@ -135,7 +135,7 @@ def place() -> str:
     return f"{Path('/proc/sys/kernel/random/boot_id').read_text('ascii').strip()} {os.readlink('/proc/self/ns/pid')}"
 
 
-def _taken(files: BucketFiles, name: str, last: bool, before: Callable[[], int]) -> Lease | None:
+def _taken(files: ConditionalFiles, name: str, last: bool, before: Callable[[], int]) -> Lease | None:
     """The lease, or None if another has it; Taken on the last try."""
     version = files.version(name)
     told = _read(version.content) if version else {}

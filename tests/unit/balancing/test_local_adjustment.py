@@ -7,7 +7,7 @@ from pststream.cost.load_model import CostModel, worker_loads
 from pststream.domain.plan import DispatchGrid, space_plan
 from pststream.domain.plan_moves import Move, moved
 from pststream.partitioning.registry import make_plan
-from pststream.samples.posting_reads import with_pieces
+from pststream.samples.posting_reads import keep_pieces
 from tests.plans import make_sample
 from tests.routes import check_meetings
 from tests.workloads import paper_sample
@@ -30,7 +30,7 @@ def test_load_that_cannot_move_makes_room_for_itself():
 def test_nothing_moves_where_no_subscription_is():
     sample = paper_sample("q1", 2000, 1000)
     plan = make_plan("grid", sample, 4, COST)
-    empty = with_pieces(sample, np.zeros(sample.pieces, bool))
+    empty = keep_pieces(sample, np.zeros(sample.pieces, bool))
     found = adjust_locally(empty, plan, COST, "gr", 1.2, besides=np.array([0.0, 0.0, 1.0, 0.0]))
     assert found.moves == [] and found.after.load.tolist() == [0.0, 0.0, 1.0, 0.0]
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pststream.balancing.worker_mapping import MAPPINGS, map_workers, relabelled, shared_pieces
+from pststream.balancing.worker_mapping import MAPPINGS, count_shared_pieces, map_workers, relabel_workers
 from pststream.benchmarks.scenarios.balance import sample_of
 from pststream.cost.load_model import CostModel
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.partitioning.registry import make_plan
 from pststream.routing.dispatch import DispatchIndex
 
@@ -31,7 +31,7 @@ def test_hungarian_keeps_the_most(shared):
 
 @pytest.mark.parametrize("planner", ["kd_tree", "frequency"])
 def test_shared_pieces_are_those_of_both(planner):
-    sample = sample_of(300, 400, 1, QueryStyle("q1"))
+    sample = sample_of(300, 400, 1, SubscriptionStyle("q1"))
     cost = CostModel(5e-12, 2e-6, 2e-6, 5e-7)
     before, after = make_plan("grid", sample, 3, cost), make_plan(planner, sample, 3, cost)
     stored = []
@@ -39,8 +39,8 @@ def test_shared_pieces_are_those_of_both(planner):
         offsets, workers = DispatchIndex(plan).workers_of_pieces(sample.boxes, sample.post_offsets, sample.post_terms)
         stored.append([set(workers[a:b].tolist()) for a, b in zip(offsets[:-1], offsets[1:])])
     slow = [[sum(i in old and j in new for old, new in zip(*stored)) for j in range(3)] for i in range(3)]
-    shared = shared_pieces(sample, before, after)
+    shared = count_shared_pieces(sample, before, after)
     assert shared.tolist() == slow
     label = map_workers(shared, "hungarian")
-    again = shared_pieces(sample, before, relabelled(after, label))
+    again = count_shared_pieces(sample, before, relabel_workers(after, label))
     assert np.trace(again) == shared[label, np.arange(3)].sum() >= np.trace(shared)

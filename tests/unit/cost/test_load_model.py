@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from pststream.cost.load_model import IDLE, CostModel, WorkerLoads, worker_loads
+from pststream.cost.load_model import MAX_IMBALANCE, CostModel, WorkerLoads, worker_loads
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from tests.oracles import dispatch as slow
@@ -56,11 +56,11 @@ def test_worked_by_hand() -> None:
 def test_a_worker_without_load() -> None:
     sample = make_sample(points=[(1, 1)], terms=[[1]], boxes=[(1, 1, 1, 1)], posts=[[1]])
     loads = worker_loads(sample, quarters(), CostModel(*COSTS))
-    assert loads.imbalance == IDLE
-    assert json.loads(json.dumps(loads.imbalance, allow_nan=False)) == IDLE
+    assert loads.imbalance == MAX_IMBALANCE
+    assert json.loads(json.dumps(loads.imbalance, allow_nan=False)) == MAX_IMBALANCE
     empty = worker_loads(make_sample([], [], [], []), quarters(), CostModel(*COSTS))
     assert (empty.total, empty.imbalance) == (0.0, 1.0)
     none = np.empty(0)
     tiny = WorkerLoads(np.ones(2), np.ones(2), np.ones(2), np.array([1.0, 5e-324]), none, none, none)
-    assert tiny.imbalance == IDLE
+    assert tiny.imbalance == MAX_IMBALANCE
     assert replace(tiny, load=np.array([3.0, 2.0])).imbalance == 1.5

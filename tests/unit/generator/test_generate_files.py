@@ -17,19 +17,19 @@ import zstandard
 from pststream.domain.region import read_region
 from pststream.errors import InputFileError, UsageError
 from pststream.generator import generated_requests
+from pststream.generator.draw_subscriptions import SubscriptionStyle, draw_subscriptions
 from pststream.generator.generate_files import write_objects, write_requests
+from pststream.generator.kind_by_region import draws_q2, region_of
 from pststream.generator.made_up_words import MOST_WORDS, made_up_word, make_vocabulary
-from pststream.generator.object_sample import ObjectSample, generated_sample, sample_of_file, sample_of_texts
-from pststream.generator.paper_subscriptions import QueryStyle, draw_queries
+from pststream.generator.object_sample import ObjectSample, generate_sample, sample_of_file, sample_texts
 from pststream.generator.places import KM_PER_DEGREE, find_city, nearest_cities, places_of
-from pststream.generator.regional_tastes import region_of, wide_regions
 from pststream.text.expression import parse_keywords
 from pststream.text.words import tokenize
 
 
 @pytest.fixture(scope="module")
 def sample() -> ObjectSample:
-    return generated_sample(3, 20_000)
+    return generate_sample(3, 20_000)
 
 
 def read_rows(path: Path) -> list[dict]:
@@ -175,7 +175,7 @@ def test_times_never_go_back(tmp_path: Path, sample: ObjectSample) -> None:
 
 
 def test_chunks_and_drift_change_nothing_but_tastes(tmp_path: Path, sample: ObjectSample) -> None:
-    style = QueryStyle("q3")
+    style = SubscriptionStyle("q3")
     write_requests(tmp_path / "steady.parquet", 2_000, 1, objects=sample, style=style)
     write_requests(tmp_path / "drift.parquet", 2_000, 1, objects=sample, style=style, drift_every=1_000)
     steady, drift = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("steady", "drift"))
@@ -208,7 +208,7 @@ def test_memory_holds_the_live_subscriptions_only(
 
 @pytest.mark.parametrize("kind", ["q1", "q2"])
 def test_sides_are_spread_evenly(sample: ObjectSample, kind: str) -> None:
-    queries = draw_queries(np.random.default_rng(1), 20_000, sample.source, QueryStyle(kind), 1)
+    queries = draw_subscriptions(np.random.default_rng(1), 20_000, sample.source, SubscriptionStyle(kind), 1)
     sides = (queries.boxes[:, 3] - queries.boxes[:, 1]) * KM_PER_DEGREE
     widest = 50 if kind == "q1" else 100
     expected = 1 + (widest - 1) * np.linspace(0.1, 0.9, 9)
@@ -219,9 +219,9 @@ def test_rare_keywords_are_rare_in_the_objects(sample: ObjectSample) -> None:
     """Outside the top 1% of terms means: of the objects' own terms, local topics included."""
     count = np.bincount(sample.source.occurrences, minlength=sample.source.vocabulary)
     assert (np.diff(count) <= 0).all()
-    queries = draw_queries(np.random.default_rng(1), 5_000, sample.source, QueryStyle("q2"), 1)
+    queries = draw_subscriptions(np.random.default_rng(1), 5_000, sample.source, SubscriptionStyle("q2"), 1)
     assert (queries.keywords.max(axis=1) >= sample.source.vocabulary // 100).all()
-    frequent = draw_queries(np.random.default_rng(1), 5_000, sample.source, QueryStyle("q1"), 1)
+    frequent = draw_subscriptions(np.random.default_rng(1), 5_000, sample.source, SubscriptionStyle("q1"), 1)
     in_top = (frequent.keywords[frequent.keywords >= 0] < sample.source.vocabulary // 100).mean()
     assert in_top == pytest.approx(count[: sample.source.vocabulary // 100].sum() / count.sum(), abs=0.03)
 
@@ -231,7 +231,7 @@ def test_regions_ask_by_their_own_taste_and_a_tenth_switches(sample: ObjectSampl
     wide = []
     for interval in (0, 1):
         rng = np.random.default_rng(interval)
-        queries = draw_queries(rng, 100_000, sample.source, QueryStyle("q3"), 5, interval)
+        queries = draw_subscriptions(rng, 100_000, sample.source, SubscriptionStyle("q3"), 5, interval)
         ordinary = np.ptp(queries.boxes[:, 0::2], axis=1) < 180  # not across the antimeridian
         boxes = queries.boxes[ordinary & (np.abs(queries.boxes[:, 1::2]) < 85).all(axis=1)]
         region = region_of(boxes[:, 0::2].mean(axis=1), boxes[:, 1::2].mean(axis=1), sample.source.bounds)
@@ -239,7 +239,7 @@ def test_regions_ask_by_their_own_taste_and_a_tenth_switches(sample: ObjectSampl
         number, asked = np.bincount(region, minlength=100), np.bincount(region, large, minlength=100)
         known = number > 50
         share = asked[known] / number[known]
-        taste = wide_regions(5, interval)
+        taste = draws_q2(5, interval)
         assert ((share > 0.25) == taste[known]).all()
         assert share[~taste[known]].max() < 0.02
         wide.append(taste)
@@ -253,9 +253,9 @@ def test_drift_switches_tastes_in_the_file(tmp_path: Path, sample: ObjectSample)
     large = (boxes[:, 3] - boxes[:, 1]) * KM_PER_DEGREE > 50.01
     region = region_of(boxes[:, 0::2].mean(axis=1), boxes[:, 1::2].mean(axis=1), sample.source.bounds)
     inside = boxes[:, 2] > boxes[:, 0]
-    switched = wide_regions(5, 0) != wide_regions(5, 1)
+    switched = draws_q2(5, 0) != draws_q2(5, 1)
     for interval, part in enumerate((slice(0, 4_000), slice(4_000, 8_000))):
-        taste = wide_regions(5, interval)[region[part]]
+        taste = draws_q2(5, interval)[region[part]]
         here = inside[part] & switched[region[part]]
         if (here & ~taste).any():
             assert large[part][here & ~taste].mean() < 0.1
@@ -273,7 +273,7 @@ def test_drift_is_for_q3(tmp_path: Path, sample: ObjectSample) -> None:
 
 def test_sample_of_given_data(tmp_path: Path) -> None:
     lon, lat = np.array([10.0, 20.0, 500.0, np.nan, 30.0]), np.array([0.0, 1.0, 2.0, 3.0, 4.0])
-    sample = sample_of_texts(lon, lat, ["a b a", "b or", "x", "x", None])
+    sample = sample_texts(lon, lat, ["a b a", "b or", "x", "x", None])
     assert sample.words[0].as_py() == "b" and set(sample.words.to_pylist()) == {"a", "b", "or"}
     assert sample.source.lon.tolist() == [10.0, 20.0, 30.0]
     write_requests(tmp_path / "r.jsonl", 200, 1, objects=sample)

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from pststream.domain.mixing import mix, mix_unit
 from pststream.errors import UsageError
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.keywords import draw_keywords
+from pststream.generator.kind_by_region import REGIONS, draws_q2, region_of
 from pststream.generator.local_topics import area_of, topic_terms
-from pststream.generator.paper_subscriptions import QueryStyle
 from pststream.generator.places import KM_PER_DEGREE, USA_BOUNDS, wrap
 from pststream.generator.power_law import PowerLaw
-from pststream.generator.regional_tastes import REGIONS, region_of, wide_regions
-from pststream.generator.squares import square_boxes
+from pststream.generator.square_boxes import square_boxes
 from pststream.generator.synthetic_arrays import SyntheticObjects, synthetic_objects, synthetic_subscriptions, term_ids
 
 
@@ -43,7 +43,7 @@ def test_same_seed_same_arrays(objects: SyntheticObjects) -> None:
 
 
 def test_subscriptions_are_clauses(objects: SyntheticObjects) -> None:
-    found = synthetic_subscriptions(9_000, 1, objects, QueryStyle("q2"))
+    found = synthetic_subscriptions(9_000, 1, objects, SubscriptionStyle("q2"))
     clauses, terms = np.diff(found.clause_offsets), np.diff(found.term_offsets)
     assert len(found.boxes) == 9_000 and len(terms) == clauses.sum() and len(found.terms) == terms.sum()
     assert set(np.unique(clauses)) == {1, 2, 3} and set(np.unique(terms)) == {1, 2, 3}
@@ -55,16 +55,16 @@ def test_subscriptions_are_clauses(objects: SyntheticObjects) -> None:
 
 
 def test_connectives_and_rare_words(objects: SyntheticObjects) -> None:
-    both, all_and = (synthetic_subscriptions(3_000, 1, objects, QueryStyle(connective=c)) for c in ("or", "and"))
+    both, all_and = (synthetic_subscriptions(3_000, 1, objects, SubscriptionStyle(connective=c)) for c in ("or", "and"))
     assert (np.diff(both.clause_offsets) == 1).all() and (np.diff(all_and.term_offsets) == 1).all()
-    rare = synthetic_subscriptions(3_000, 1, objects, QueryStyle(frequent_share=0.0))
+    rare = synthetic_subscriptions(3_000, 1, objects, SubscriptionStyle(frequent_share=0.0))
     assert np.median(rare.terms) > 20 * np.median(all_and.terms)
 
 
 @pytest.mark.parametrize("bad", [{"kind": "q9"}, {"connective": "xor"}, {"keywords": (0, 2)}, {"keywords": (3, 2)}])
 def test_bad_styles_are_refused(bad: dict) -> None:
     with pytest.raises(UsageError):
-        QueryStyle(**bad)
+        SubscriptionStyle(**bad)
 
 
 def test_ids_are_fixed_and_distinct() -> None:
@@ -127,8 +127,8 @@ def test_keywords_are_distinct_and_rare_ones_come_when_asked() -> None:
 
 
 def test_tastes_drift_by_a_tenth() -> None:
-    tastes = [wide_regions(1, interval) for interval in range(4)]
-    assert all(np.array_equal(wide_regions(1, interval), tastes[interval]) for interval in (3, 1, 2, 0, 3))
+    tastes = [draws_q2(1, interval) for interval in range(4)]
+    assert all(np.array_equal(draws_q2(1, interval), tastes[interval]) for interval in (3, 1, 2, 0, 3))
     assert 25 < tastes[0].sum() < 75
     assert [(a != b).sum() for a, b in zip(tastes, tastes[1:])] == [10, 10, 10]
     lon, lat = np.random.default_rng(1).uniform(0, 10, (2, 5_000))

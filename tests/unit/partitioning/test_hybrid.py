@@ -8,9 +8,15 @@ from pststream.cost.region_counts import region_counts
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.rectangle_cuts import Rectangle
 from pststream.partitioning.registry import make_plan
-from pststream.partitioning.tree_nodes import Workload, numbers_of_parts, partition_node, plan_of_nodes, whole_node
-from pststream.samples.sorted_sample import postings_of
-from pststream.space.plan_raster import bounds_of
+from pststream.partitioning.tree_nodes import (
+    Workload,
+    build_plan,
+    choose_partitions_of_nodes,
+    make_whole_node,
+    partition_node,
+)
+from pststream.samples.sorted_sample import sort_sample
+from pststream.space.plan_raster import fit_raster
 from tests.plans import make_sample
 from tests.workloads import paper_sample
 
@@ -19,16 +25,16 @@ COUNT = 20_000
 
 
 def workload_of(sample: WorkloadSample, columns: int = 16) -> Workload:
-    grid = bounds_of(sample.lon, sample.lat, sample.boxes, columns, columns)
-    return Workload(region_counts(sample, grid), postings_of(sample, grid), COST.rates(sample))
+    grid = fit_raster(sample.lon, sample.lat, sample.boxes, columns, columns)
+    return Workload(region_counts(sample, grid), sort_sample(sample, grid), COST.rates(sample))
 
 
 def text_loads(sample: WorkloadSample, workers: int) -> WorkerLoads:
     """Of a plan by text alone."""
     work = workload_of(sample, 1)
-    nodes = partition_node(whole_node(Rectangle(0, 0, 0, 0), True, work), workers, work)
-    grid, ids = work.postings.grid, work.postings.term_ids
-    return worker_loads(sample, plan_of_nodes(nodes, np.arange(len(nodes)), grid, ids, workers, {}), COST)
+    nodes = partition_node(make_whole_node(Rectangle(0, 0, 0, 0), True, work), workers, work)
+    grid, ids = work.sample.grid, work.sample.term_ids
+    return worker_loads(sample, build_plan(nodes, np.arange(len(nodes)), grid, ids, workers, {}), COST)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +65,11 @@ def test_parts_go_where_the_load_is() -> None:
     boxes = [(x, y, x + 0.01, y + 0.01) for x, y in points]
     sample = make_sample(points, [[1]] * len(points), boxes, [[1]] * len(points))
     work = workload_of(sample)
-    halves = [whole_node(Rectangle(0, 0, 7, 15), False, work), whole_node(Rectangle(8, 0, 15, 15), False, work)]
-    numbers = numbers_of_parts(halves, 10, work)
+    halves = [
+        make_whole_node(Rectangle(0, 0, 7, 15), False, work),
+        make_whole_node(Rectangle(8, 0, 15, 15), False, work),
+    ]
+    numbers = choose_partitions_of_nodes(halves, 10, work)
     assert sum(numbers) == 10
     assert numbers[0] > numbers[1] >= 1
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pststream.cost.load_model import CostModel
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.kernels.planning.cut_curve import curve_entries, leaf_entries
+from pststream.kernels.planning.cut_curve import find_block_entries, find_leaf_entries
 from pststream.kernels.routing.pyramid import build_pyramid
 from pststream.partitioning.registry import make_plan
 from pststream.space.hilbert import hilbert_walk
@@ -24,8 +24,8 @@ def test_leaves_of_one_cell_are_entered_as_blocks_are(columns: int, rows: int, s
     x, y = hilbert_walk(columns, rows)
     place = np.empty((rows, columns), dtype=np.int32)
     place[y, x] = np.arange(len(x))
-    expected = curve_entries(ranges, place, x.astype(np.int32), y.astype(np.int32))
-    found = leaf_entries(ranges, build_pyramid(place.ravel(), columns, rows, len(x)))
+    expected = find_block_entries(ranges, place, x.astype(np.int32), y.astype(np.int32))
+    found = find_leaf_entries(ranges, build_pyramid(place.ravel(), columns, rows, len(x)))
     assert sorted(zip(*map(np.ndarray.tolist, found))) == sorted(zip(*map(np.ndarray.tolist, expected)))
 
 

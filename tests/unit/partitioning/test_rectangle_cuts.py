@@ -8,9 +8,9 @@ from pststream.cost.load_model import CostModel
 from pststream.cost.region_counts import RegionCounts, region_counts
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.partitioning.grow_tree import best_tree
+from pststream.partitioning.grow_tree import grow_best_tree
 from pststream.partitioning.rectangle_cuts import COLUMNS_APART, ROWS_APART, Rectangle, best_cut, expected_load
-from pststream.partitioning.text_split import TextPart
+from pststream.partitioning.text_split import TermGroup
 from tests.plans import make_sample, samples
 
 COST = CostModel(1.0, 2.0, 3.0, 0.5)
@@ -75,10 +75,10 @@ def test_a_tree_that_is_grown_again_keeps_what_is_by_text() -> None:
     counts, cell = region_counts(sample, DispatchGrid(0.0, 0.0, 8.0, 8.0, 1, 1)), Rectangle(0, 0, 0, 0)
     bounds = []
 
-    def by_text(rectangle: Rectangle, workers: int, bound: float) -> list[TextPart]:
+    def by_text(rectangle: Rectangle, workers: int, bound: float) -> list[TermGroup]:
         bounds.append(bound)
-        return [TextPart(np.array([n], np.int32), 10, 5, 0, 10.0) for n in range(workers)]
+        return [TermGroup(np.array([n], np.int32), 10, 5, 0, 10.0) for n in range(workers)]
 
-    tree = best_tree(cell, 4, counts, CostModel(0.0, 1.0, 0.0, 0.0).rates(sample), by_text)
+    tree = grow_best_tree(cell, 4, counts, CostModel(0.0, 1.0, 0.0, 0.0).rates(sample), by_text)
     assert [part.load for part in tree.by_text] == tree.loads.tolist() == [10.0] * 4
     assert bounds == [40.0, np.inf, np.inf, np.inf]

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from pststream.quality.bucket import Stored
 from pststream.quality.manifests import MOST_BYTES, Manifest, choose, parse_manifest
+from pststream.storage.contract import StoredObject
 
 NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 
 
-def stored(key: str, etag: str = "e", size: int = 1) -> Stored:
-    return Stored(key, etag, size, NOW)
+def stored(key: str, etag: str = "e", size: int = 1) -> StoredObject:
+    return StoredObject(key, etag, size, NOW)
 
 
 def manifest(name: str, **files: Any) -> Manifest:

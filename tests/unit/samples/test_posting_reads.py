@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.matching.index_cells import MAX_LEVEL, column_of, level_of_box, row_of
-from pststream.samples.posting_reads import with_pieces
+from pststream.samples.posting_reads import keep_pieces
 from tests.plans import make_sample, samples, unpack
 
 
@@ -30,7 +30,7 @@ def weight(box: tuple[float, float, float, float], lon: float, lat: float, match
 @settings(max_examples=100, deadline=None)
 @given(samples(), st.sampled_from([0, 1, 7]))
 def test_equals_looking_at_each_pair(drawn: WorkloadSample, match_reads: int) -> None:
-    sample = with_pieces(replace(drawn, match_reads=match_reads), np.ones(drawn.pieces, bool))
+    sample = keep_pieces(replace(drawn, match_reads=match_reads), np.ones(drawn.pieces, bool))
     posts = unpack(sample.post_offsets, sample.post_terms)
     found = [
         [
@@ -61,7 +61,7 @@ def test_boxes_of_all_sizes_are_read() -> None:
 @given(samples())
 def test_the_reads_of_two_parts_are_those_of_the_whole(sample: WorkloadSample):
     kept = np.arange(sample.pieces) % 3 == 0
-    part, rest = with_pieces(sample, kept), with_pieces(sample, ~kept)
+    part, rest = keep_pieces(sample, kept), keep_pieces(sample, ~kept)
     assert part.pieces + rest.pieces == sample.pieces and part.objects == sample.objects
     assert (part.reads + rest.reads == sample.reads).all()
     assert unpack(part.post_offsets, part.post_terms) == unpack(sample.post_offsets, sample.post_terms)[::3]

@@ -14,9 +14,10 @@ import pytest
 from pststream import names
 from pststream.errors import HomeBusy, RunnerBusy
 from pststream.reports.reading.watcher_status import GONE_SECONDS, lines_of_watcher, watcher
-from pststream.state import heartbeat, home
+from pststream.state import home
 from pststream.state.heartbeat import Heart
 from pststream.state.home import RUNNER, Home
+from pststream.storage.local_folder import LocalFolder
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def told(home: Home, seconds: float = 0.0) -> Any:
 
 
 def test_it_beats_until_the_end(bare: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.02)
+    monkeypatch.setattr(LocalFolder, "heartbeat_seconds", 0.02)
     assert told(bare) is None and lines_of_watcher(None) == []
     with Heart(bare) as heart:
         heart.tell("working", time.monotonic() - 10, waiting_files=2, batch_id=7, batches=1)
@@ -101,7 +102,7 @@ def test_a_disk_that_is_full_for_a_while_ends_nothing(bare: Home, monkeypatch: p
 
     with Heart(bare) as heart:
         with monkeypatch.context() as patch:
-            patch.setattr(heartbeat.os, "replace", full)
+            patch.setattr(os, "replace", full)
             heart.tell("working")
             assert told(bare)["state"] != "working"
         heart.tell("idle")

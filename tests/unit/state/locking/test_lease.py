@@ -25,7 +25,7 @@ from pststream.state.home import Home
 from pststream.state.locking import fencing, lease
 from pststream.state.slices import Slice
 from pststream.state.tables import TABLES
-from pststream.storage.small_files import BucketFiles
+from pststream.storage.s3_bucket import S3Bucket
 from tests.bad_store import BadStore
 from tests.bucket_home import store_on_loopback, use
 
@@ -132,7 +132,7 @@ def test_one_holder_at_a_time(home: Home) -> None:
             append(home, "tea")
     with home.locked():
         append(home, "tea")
-    version = BucketFiles(home.path).version(".lock")
+    version = S3Bucket(home.path).version(".lock")
     assert version is not None and b'"number": 2' in version.content and b"token" not in version.content
     assert open_table(home.table(names.VOCABULARY)).transaction_version(".lock") == 2
 
@@ -231,7 +231,7 @@ def test_a_lock_comes_back_unless_another_has_taken_it(home: Home, server: BadSt
         server.well()
         append_soon(home, "tea")
         assert not home.has_lost_a_lock()
-        lock = BucketFiles(home.path)
+        lock = S3Bucket(home.path)
         lock.write(".lock", lock.read(".lock").replace(b'"token"', b'"another"'))
         until = time.monotonic() + 60
         while not home.has_lost_a_lock() and time.monotonic() < until:
@@ -245,9 +245,9 @@ def test_a_home_that_was_copied_here_is_written_to(home: Home, server: BadStore)
     for _ in range(3):
         with home.locked():
             append(home, "tea")
-    files, copy = BucketFiles(home.path), Home(f"{home.path}-copy")
+    files, copy = S3Bucket(home.path), Home(f"{home.path}-copy")
     for name in files.names("tables"):
-        BucketFiles(copy.path).write(name, files.read(name))
+        S3Bucket(copy.path).write(name, files.read(name))
     with copy.locked():
         append(copy, "coffee")
     assert terms(copy) == ["coffee", "tea", "tea", "tea"]

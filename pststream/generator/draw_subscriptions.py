@@ -11,8 +11,8 @@ import numpy as np
 
 from pststream.errors import UsageError
 from pststream.generator.keywords import draw_keywords
-from pststream.generator.regional_tastes import region_of, wide_regions
-from pststream.generator.squares import square_boxes
+from pststream.generator.kind_by_region import draws_q2, region_of
+from pststream.generator.square_boxes import square_boxes
 
 KINDS = ("q1", "q2", "q3")
 SIDE_KM = (1.0, 50.0)
@@ -22,7 +22,7 @@ CONNECTIVES = tuple(_AND_SHARE)
 
 
 @dataclass(frozen=True)
-class QuerySource:
+class SubscriptionSource:
     """What subscriptions are drawn from.
 
     lon, lat      float64[n]   points of objects, degrees
@@ -42,7 +42,7 @@ class QuerySource:
 
 
 def rank_terms(terms: np.ndarray, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
-    """Terms by how frequent they are, as `QuerySource.occurrences` needs them.
+    """Terms by how frequent they are, as `SubscriptionSource.occurrences` needs them.
 
     terms  int32[m]   in [0, vocabulary), an entry for each occurrence
     Returns ranks int32[m], and the term at each rank int32[vocabulary]; of equally frequent terms the least is first.
@@ -54,7 +54,7 @@ def rank_terms(terms: np.ndarray, vocabulary: int) -> tuple[np.ndarray, np.ndarr
 
 
 @dataclass(frozen=True)
-class QueryStyle:
+class SubscriptionStyle:
     """How subscriptions are drawn.
 
     kind            one of KINDS
@@ -81,7 +81,7 @@ class QueryStyle:
 
 
 @dataclass(frozen=True)
-class Queries:
+class DrawnSubscriptions:
     """Drawn subscriptions.
 
     boxes      float64[n, 4]   west, south, east, north; W > E crosses the antimeridian
@@ -94,15 +94,20 @@ class Queries:
     is_and: np.ndarray
 
 
-def draw_queries(
-    rng: np.random.Generator, count: int, source: QuerySource, style: QueryStyle, seed: int, interval: int = 0
-) -> Queries:
+def draw_subscriptions(
+    rng: np.random.Generator,
+    count: int,
+    source: SubscriptionSource,
+    style: SubscriptionStyle,
+    seed: int,
+    interval: int = 0,
+) -> DrawnSubscriptions:
     """`count` subscriptions on `source`; `seed` and `interval` fix the tastes of the regions of Q3."""
     centre = rng.integers(0, len(source.lon), count)
     lon, lat = source.lon[centre], source.lat[centre]
     wide = np.full(count, style.kind == "q2")
     if style.kind == "q3":
-        wide = wide_regions(seed, interval)[region_of(lon, lat, source.bounds)]
+        wide = draws_q2(seed, interval)[region_of(lon, lat, source.bounds)]
     low, high = style.side_km or SIDE_KM
     widest = style.side_km[1] if style.side_km else WIDE_SIDE_KM[1]
     side = low + rng.random(count) * (np.where(wide, widest, high) - low)
@@ -110,4 +115,4 @@ def draw_queries(
     rare_from = np.where(wide, source.vocabulary // 100, 0)
     keywords = draw_keywords(rng, wanted, source.occurrences, source.vocabulary, rare_from, style.frequent_share)
     is_and = rng.random(count) < _AND_SHARE[style.connective]
-    return Queries(square_boxes(lon, lat, side), keywords, is_and)
+    return DrawnSubscriptions(square_boxes(lon, lat, side), keywords, is_and)

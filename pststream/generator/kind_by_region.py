@@ -21,7 +21,7 @@ def region_of(lon: np.ndarray, lat: np.ndarray, bounds: tuple[float, float, floa
     return (np.clip(row, 0, SIDE - 1) * SIDE + np.clip(column, 0, SIDE - 1)).astype(np.int64)
 
 
-def wide_regions(seed: int, interval: int = 0) -> np.ndarray:
+def draws_q2(seed: int, interval: int = 0) -> np.ndarray:
     """Whether each region asks as in Q2 (large squares, rarer keywords): bool[REGIONS].
 
     A coin decides in interval 0; with each further interval a tenth of the regions switches.

@@ -1,4 +1,4 @@
-"""Leaves in the order of a walk, dealt to the workers in contiguous runs."""
+"""Assign the leaves of a space plan to workers, as contiguous runs of a walk through the leaves."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from pststream.cost.region_counts import RegionCounts
 from pststream.kernels.planning.cut_curve import Walk, cut_walk
 
 
-def deal_runs(
+def assign_runs(
     counts: RegionCounts,
     leaves: tuple[np.ndarray, ...],
     rates: LoadRates,
@@ -15,24 +15,24 @@ def deal_runs(
     previous: np.ndarray,
     workers: int,
 ) -> np.ndarray:
-    """The worker of each leaf: int64[leaves], ascending, so that the most loaded worker is least loaded.
+    """Return the worker of each leaf: int64[leaves], ascending, so that the most loaded worker is least loaded.
 
-    Where the sample shows no load at all, the leaves are dealt evenly.
+    If the sample shows no load at all, each worker gets the same number of leaves.
 
     leaves           int64[leaves] each: first column, first row, last column, last row, in the order of the walk
-    entry, previous  where the walk enters each box, see `kernels.curve`
+    entry, previous  where the walk enters each box, see `kernels.planning.cut_curve`
     """
     objects, reads = counts.objects(*leaves).astype(np.float64), counts.reads(*leaves)
     if float(counts.load(rates, 0, 0, counts.columns - 1, counts.rows - 1)) <= 0.0:
         objects, rates = np.ones_like(objects), LoadRates(pair=0.0, object=1.0, subscription=0.0)
-    places = len(objects)
-    keys = np.sort(entry.astype(np.int64) * (places + 1) + previous + 1)
+    positions = len(objects)
+    keys = np.sort(entry.astype(np.int64) * (positions + 1) + previous + 1)
     walk = Walk(
         objects=objects,
         read_seconds=rates.posting * reads,
         touching=counts.subscriptions(*leaves),
-        entry_start=np.searchsorted(keys, np.arange(places + 1) * (places + 1)),
-        entry_previous=(keys % (places + 1) - 1).astype(np.int32),
+        entry_start=np.searchsorted(keys, np.arange(positions + 1) * (positions + 1)),
+        entry_previous=(keys % (positions + 1) - 1).astype(np.int32),
         pair=rates.pair,
         object=rates.object,
         subscription=rates.subscription,

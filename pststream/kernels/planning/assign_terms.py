@@ -1,4 +1,4 @@
-"""Dealing terms to workers one by one, the load of a worker being that of Definition 1."""
+"""Assign terms to workers greedily, one term at a time, by the loads of Definition 1."""
 
 import numpy as np
 
@@ -7,27 +7,29 @@ from pststream.kernels.compile import kernel
 
 @kernel
 def transpose(offsets: np.ndarray, columns: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows in which each of `count` columns stands.
+    """Return the rows of each of `count` columns of a CSR.
 
     offsets, columns  int64[rows+1], int32[n]   columns of each row
     Returns offsets int64[count+1], rows int32[n], ascending inside a column.
     """
+    # Count the entries of each column, and sum the counts up to offsets.
     starts = np.zeros(count + 1, np.int64)
     for i in range(len(columns)):
         starts[columns[i] + 1] += 1
     for column in range(count):
         starts[column + 1] += starts[column]
-    at = starts.copy()
+    # Write each row to the next free position of its columns.
+    free = starts.copy()
     rows = np.empty(len(columns), np.int32)
     for row in range(len(offsets) - 1):
         for i in range(offsets[row], offsets[row + 1]):
-            rows[at[columns[i]]] = row
-            at[columns[i]] += 1
+            rows[free[columns[i]]] = row
+            free[columns[i]] += 1
     return starts, rows
 
 
 @kernel
-def deal_by_frequency(
+def assign_by_frequency(
     order: np.ndarray,
     objects: np.ndarray,
     subscriptions: np.ndarray,
@@ -37,12 +39,12 @@ def deal_by_frequency(
     object_rate: float,
     subscription_rate: float,
 ) -> np.ndarray:
-    """The worker that is the least loaded with each term, if its terms shared no object or subscription: int32[terms].
+    """Return the worker that is least loaded with each term, as if terms shared no rows: int32[terms].
 
-    order                   int64[terms]   terms as they are dealt
+    order                   int64[terms]   terms in the order in which they are assigned
     objects, subscriptions  int64[terms]   that have each term
-    read_seconds            float64[terms] of the postings that objects read under each term
-    pair, object_rate, subscription_rate   seconds, as in `workload.cost.LoadRates`
+    read_seconds            float64[terms] seconds to read the postings that objects read under each term
+    pair, object_rate, subscription_rate   seconds, as in `cost.load_model.LoadRates`
     """
     term_worker = np.empty(len(order), np.int32)
     has_objects, has_subscriptions, has_reads = np.zeros(workers), np.zeros(workers), np.zeros(workers)
@@ -62,7 +64,7 @@ def deal_by_frequency(
 
 
 @kernel
-def deal_by_spread(
+def assign_by_metric(
     order: np.ndarray,
     given: np.ndarray,
     object_offsets: np.ndarray,
@@ -76,16 +78,16 @@ def deal_by_spread(
     subscription_rate: float,
     affinity: float,
 ) -> np.ndarray:
-    """The worker whose load with each term, plus `affinity` times what the term adds to it, is least: int32[terms].
+    """Return for each term the worker whose load with it, plus `affinity` times the added load, is least: int32[terms].
 
-    A worker gets each object and subscription once, whatever number of its terms it has.
+    A worker gets each object and subscription once, no matter how many of its terms it has.
 
-    order                                     int64[terms]         terms as they are dealt
-    given                                     int32[terms]         worker of a term where it is settled, else -1
+    order                                     int64[terms]         terms in the order in which they are assigned
+    given                                     int32[terms]         worker of a term that is already assigned, else -1
     object_offsets, object_terms              int64[n+1], int32[]  terms of each object, from 0, distinct
     subscription_offsets, subscription_terms  the same of each subscription
-    read_seconds                              float64[terms]       of the postings that objects read under each term
-    pair, object_rate, subscription_rate      seconds, as in `workload.cost.LoadRates`
+    read_seconds                              float64[terms]       seconds to read the postings under each term
+    pair, object_rate, subscription_rate      seconds, as in `cost.load_model.LoadRates`
     """
     term_objects = transpose(object_offsets, object_terms, len(order))
     term_subscriptions = transpose(subscription_offsets, subscription_terms, len(order))
@@ -96,8 +98,10 @@ def deal_by_spread(
     new_objects, new_subscriptions = np.empty(workers), np.empty(workers)
     term_worker = np.empty(len(order), np.int32)
     for term in order:
+        # Count the objects and subscriptions that the term would bring to each worker.
         _count_new(term, term_objects, object_offsets, object_workers, object_count, new_objects)
         _count_new(term, term_subscriptions, subscription_offsets, stored_workers, stored_count, new_subscriptions)
+        # Find the worker with the least score, unless the term is already assigned.
         best, least = 0, np.inf
         for worker in range(workers):
             o, s = has_objects[worker], has_subscriptions[worker]
@@ -109,6 +113,7 @@ def deal_by_spread(
                 best, least = worker, score
         if given[term] >= 0:
             best = given[term]
+        # Add the term to its worker, and mark the worker on the rows of the term.
         term_worker[term] = best
         has_objects[best] += new_objects[best]
         has_subscriptions[best] += new_subscriptions[best]
@@ -127,9 +132,9 @@ def _count_new(
     count: np.ndarray,
     new: np.ndarray,
 ) -> None:
-    """Write to `new` how many rows of a term do not reach each worker yet.
+    """Write to `new` how many rows of a term each worker does not have yet.
 
-    reached, count  the workers that row r reaches are reached[offsets[r] : offsets[r] + count[r]]
+    reached, count  the workers that have row r are reached[offsets[r] : offsets[r] + count[r]]
     """
     starts, rows = rows_of_terms
     new[:] = starts[term + 1] - starts[term]
@@ -148,7 +153,7 @@ def _add(
     reached: np.ndarray,
     count: np.ndarray,
 ) -> None:
-    """Note that the rows of a term reach a worker."""
+    """Add a worker to those that have the rows of a term."""
     starts, rows = rows_of_terms
     for i in range(starts[term], starts[term + 1]):
         row = rows[i]

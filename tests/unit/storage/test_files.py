@@ -8,8 +8,9 @@ import pytest
 
 from pststream.errors import PstError, RetryableError, UsageError
 from pststream.storage import aws
-from pststream.storage.addresses import normal
-from pststream.storage.small_files import BucketFiles, Files, files_at
+from pststream.storage.contract import Files
+from pststream.storage.registry import files_at, normalize
+from pststream.storage.s3_bucket import S3Bucket
 from tests.bad_store import BUCKET, BadStore, is_body
 from tests.bucket_home import store_on_loopback, use
 from tests.moto_process import CREDENTIALS, free_port
@@ -53,7 +54,7 @@ def test_what_is_written_is_read(files: Files, tmp_path: Path) -> None:
 
 
 def test_of_two_writers_on_a_condition_one_wins(address: str) -> None:
-    files = BucketFiles(address)
+    files = S3Bucket(address)
     etag = files.write_if("lock", b"first", None)
     assert etag and files.write_if("lock", b"second", None) is None
     assert files.write_if("absent", b"", etag) is None
@@ -85,19 +86,19 @@ def test_a_body_that_breaks_off_is_asked_for_again(server: BadStore, address: st
     [("s3a://b1/x/", "s3://b1/x"), ("s3://b1", "s3://b1"), ("s3://b1/", "s3://b1"), ("/a/b", "/a/b")],
 )
 def test_one_spelling(given: str, told: str) -> None:
-    assert normal(given) == told
+    assert normalize(given) == told
 
 
 @pytest.mark.parametrize("given", ["s3://", "s3:///x", "s3://b1//x", "s3://b1/../x", "s3a://b1/./x"])
 def test_no_place_in_a_bucket(given: str) -> None:
     with pytest.raises(UsageError):
-        normal(given)
+        normalize(given)
 
 
 def refusal(address: str) -> PstError:
     with pytest.raises(PstError) as found:
         files_at(address).read("home.json")
-        aws.found(address)
+        aws.resolve_credentials(address)
     told = str(found.value)
     assert found.value.hint and not [secret for secret in CREDENTIALS.values() if len(secret) > 12 and secret in told]
     return found.value
@@ -114,13 +115,13 @@ def test_what_is_wrong_is_told(server: BadStore, address: str, monkeypatch: pyte
     assert isinstance(refusal(address), RetryableError)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://192.0.2.1:1")
     with pytest.raises(UsageError, match="plain HTTP to another machine"):
-        aws.found(address)
+        aws.resolve_credentials(address)
     monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
         monkeypatch.setenv(name, "/nonexistent")
-    for refused in (files_at(address).names, lambda: aws.found(address)):
+    for refused in (files_at(address).names, lambda: aws.resolve_credentials(address)):
         with pytest.raises(UsageError, match="no credentials"):
             refused()
 
@@ -134,7 +135,7 @@ def test_a_profile_is_enough(server: BadStore, address: str, tmp_path: Path, mon
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_PROFILE", "mine")
-    found = aws.found(address)
+    found = aws.resolve_credentials(address)
     assert (found.endpoint, found.region) == (server.url, "eu-north-1")
     assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in repr(found)
     files_at(address).write("a", b"1")

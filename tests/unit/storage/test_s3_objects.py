@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from pststream.errors import PstError, RetryableError, UsageError
-from pststream.quality import bucket as buckets
-from pststream.quality.bucket import Bucket, Changed, Stored
-from pststream.storage import aws
+from pststream.storage import aws, s3_bucket
+from pststream.storage.contract import ObjectChanged, StoredObject
+from pststream.storage.s3_bucket import S3Bucket
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_listing
 from tests.moto_process import CREDENTIALS, free_port, moto_server
 
@@ -32,7 +32,7 @@ def store(servers: tuple[BadStore, Uploader], monkeypatch: pytest.MonkeyPatch) -
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL_S3": servers[0].url, "AWS_MAX_ATTEMPTS": "2"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(aws, "READ_SECONDS", 60)
-    monkeypatch.setattr(buckets, "time", SimpleNamespace(sleep=lambda seconds: None))
+    monkeypatch.setattr(s3_bucket, "time", SimpleNamespace(sleep=lambda seconds: None))
     servers[0].well()
     servers[0].page = 1000
     return servers[0]
@@ -45,10 +45,10 @@ def uploader(servers: tuple[BadStore, Uploader]) -> Uploader:
     return servers[1]
 
 
-def listed(uploader: Uploader, content: bytes = CONTENT) -> tuple[Bucket, Stored]:
+def listed(uploader: Uploader, content: bytes = CONTENT) -> tuple[S3Bucket, StoredObject]:
     uploader.put("in/a.csv", content)
-    bucket = Bucket(ADDRESS)
-    (stored,) = bucket.below("in/")
+    bucket = S3Bucket(ADDRESS)
+    (stored,) = bucket.list_objects("in/")
     return bucket, stored
 
 
@@ -59,9 +59,9 @@ def hurried(store: BadStore, fault: int | str, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(store, "seconds", 8.0)
 
 
-def copied(bucket: Bucket, stored: Stored) -> bytes:
+def copied(bucket: S3Bucket, stored: StoredObject) -> bytes:
     file = io.BytesIO()
-    sha256 = bucket.copy(stored, file)
+    sha256 = bucket.copy_object(stored, file)
     assert sha256 == hashlib.sha256(file.getvalue()).hexdigest()
     return file.getvalue()
 
@@ -72,8 +72,8 @@ def test_a_listing_of_many_pages(store: BadStore, uploader: Uploader) -> None:
         uploader.put(key, key.encode())
     uploader.put("input/not-below.csv", b"")
     store.page = 5
-    bucket = Bucket(ADDRESS)
-    found = bucket.below("in/")
+    bucket = S3Bucket(ADDRESS)
+    found = bucket.list_objects("in/")
     assert [one.key for one in found] == sorted(keys)
     assert {one.bytes for one in found} == {len(key.encode()) for key in keys}
     assert sum(is_listing(*request) for request in store.requests) == 6
@@ -82,17 +82,17 @@ def test_a_listing_of_many_pages(store: BadStore, uploader: Uploader) -> None:
 
 def test_the_object_that_an_address_names(store: BadStore, uploader: Uploader) -> None:
     uploader.put("in/a.csv.gz", b"")
-    assert Bucket(ADDRESS).only("in/a.csv") is None
+    assert S3Bucket(ADDRESS).find_object("in/a.csv") is None
     uploader.put("in/a.csv", b"123")
-    found = Bucket(ADDRESS).only("in/a.csv")
+    found = S3Bucket(ADDRESS).find_object("in/a.csv")
     assert found is not None and (found.key, found.bytes) == ("in/a.csv", 3)
 
 
 def test_uploads_under_way(store: BadStore, uploader: Uploader) -> None:
     uploader.begin("in/half.csv")
     uploader.begin("elsewhere/half.csv")
-    assert [key for key, _ in Bucket(ADDRESS).uploads("in/")] == ["in/half.csv"]
-    assert Bucket(ADDRESS).below("in/") == []
+    assert [key for key, _ in S3Bucket(ADDRESS).unfinished_uploads("in/")] == ["in/half.csv"]
+    assert S3Bucket(ADDRESS).list_objects("in/") == []
 
 
 @pytest.mark.parametrize("fault", ["cut", "hang", 503])
@@ -118,28 +118,28 @@ def test_a_fault_that_stays_may_be_tried_again(
         copied(bucket, stored)
     assert 2 <= len(store.read_keys()) <= 6
     with pytest.raises(RetryableError):
-        bucket.below("in/")
+        bucket.list_objects("in/")
 
 
 def test_an_object_that_is_replaced_or_removed_before_it_is_read(store: BadStore, uploader: Uploader) -> None:
     bucket, stored = listed(uploader)
     uploader.put("in/a.csv", CONTENT[::-1])
-    with pytest.raises(Changed):
+    with pytest.raises(ObjectChanged):
         copied(bucket, stored)
     uploader.s3.delete_object(Bucket=BUCKET, Key="in/a.csv")
-    with pytest.raises(Changed):
+    with pytest.raises(ObjectChanged):
         copied(bucket, stored)
 
 
 def test_a_body_that_is_shorter_than_listed(store: BadStore, uploader: Uploader) -> None:
     bucket, stored = listed(uploader)
-    with pytest.raises(Changed, match="256000 bytes came, 300000 were listed"):
-        copied(bucket, Stored(stored.key, stored.etag, 300_000, stored.modified))
+    with pytest.raises(ObjectChanged, match="received 256000 bytes, expected 300000"):
+        copied(bucket, StoredObject(stored.key, stored.etag, 300_000, stored.modified))
 
 
 def refusal(address: str) -> PstError:
     with pytest.raises(PstError) as found:
-        Bucket(address).below("in/")
+        S3Bucket(address).list_objects("in/")
     told = str(found.value)
     assert found.value.hint
     assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in told and CREDENTIALS["AWS_ACCESS_KEY_ID"] not in told

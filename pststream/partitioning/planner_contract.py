@@ -1,4 +1,4 @@
-"""What a planner is, and the options that it takes."""
+"""Define the function that every planner implements, and check the options that planners take."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -17,16 +17,16 @@ class Planner(Protocol):
     The plan depends on the values of the arguments alone: not on the order of the sample's rows, not on earlier calls,
     not on a clock. The sample is not changed. The plan is complete (`domain.plan_rows.validate`) for every sample, an
     empty one included; workers for which nothing is left get no unit. `options` that the planner does not know are
-    refused with UsageError; the plan's `options` tell all that were in force, defaults included.
+    rejected with UsageError; the `options` of the plan list all that were in force, defaults included.
     """
 
     def __call__(self, sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
-        """The plan of `workers` workers for what the sample shows."""
+        """Return a plan of `workers` workers for the workload that the sample shows."""
         ...
 
 
-def whole_numbers(planner: str, options: Options, defaults: Mapping[str, int]) -> dict[str, int]:
-    """`defaults` with those of `options` put over them, each a whole number of at least 1.
+def read_integer_options(planner: str, options: Options, defaults: Mapping[str, int]) -> dict[str, int]:
+    """Return `defaults` updated with `options`, each a whole number of at least 1.
 
     Raises UsageError for an option that has no default and for any other value.
     """
@@ -38,10 +38,11 @@ def whole_numbers(planner: str, options: Options, defaults: Mapping[str, int]) -
     return {name: int(str(options.get(name, value))) for name, value in defaults.items()}
 
 
-def real_numbers(planner: str, options: Options, defaults: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """The options of these names, each a finite number; `defaults` gives the default and the least value of each.
+def read_real_options(planner: str, options: Options, defaults: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+    """Return the options that are named in `defaults`, each a finite number.
 
-    Raises UsageError for any other value. Names without a default are for `whole_numbers` to judge.
+    defaults  default and least value of each option
+    Raises UsageError for any other value. Options without a default are checked by `read_integer_options`.
     """
     chosen = {}
     for name, (default, least) in defaults.items():

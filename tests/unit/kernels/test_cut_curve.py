@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.kernels.planning.cut_curve import Walk, curve_entries, cut_walk, run_load
+from pststream.kernels.planning.cut_curve import Walk, cut_walk, find_block_entries, run_load
 from pststream.space.hilbert import hilbert_walk
 
 PAIR, OBJECT, SUBSCRIPTION = 0.5, 2.0, 3.0
@@ -20,7 +20,7 @@ def make_walk(
     x, y = hilbert_walk(columns, rows)
     place = np.empty((rows, columns), dtype=np.int32)
     place[y, x] = np.arange(len(x))
-    entry, previous = curve_entries(ranges, place, x.astype(np.int32), y.astype(np.int32))
+    entry, previous = find_block_entries(ranges, place, x.astype(np.int32), y.astype(np.int32))
     order = np.lexsort((previous, entry))
     touching = [
         {b for b, (x0, y0, x1, y1) in enumerate(ranges) if x0 <= i <= x1 and y0 <= j <= y1} for i, j in zip(x, y)

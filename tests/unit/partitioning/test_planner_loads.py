@@ -7,7 +7,7 @@ import pytest
 
 from pststream.cost.load_model import CostModel, WorkerLoads, worker_loads
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.generator.paper_subscriptions import QueryStyle
+from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.places import city_places
 from pststream.generator.power_law import PowerLaw
 from pststream.generator.synthetic_arrays import (
@@ -55,7 +55,7 @@ def sample_of(objects: SyntheticObjects, subscriptions: SyntheticSubscriptions) 
     )
 
 
-def britain(style: QueryStyle) -> Mapping[str, WorkerLoads]:
+def britain(style: SubscriptionStyle) -> Mapping[str, WorkerLoads]:
     """The loads of each baseline for 20,000 objects and as many subscriptions."""
     places = city_places("GB", BRITAIN)
     objects = synthetic_objects(20_000, 1, vocabulary=LARGE_LEXICON, local_share=0.0, places=places)
@@ -65,13 +65,13 @@ def britain(style: QueryStyle) -> Mapping[str, WorkerLoads]:
 
 @pytest.fixture(scope="module")
 def frequent() -> Mapping[str, WorkerLoads]:
-    return britain(QueryStyle("q1"))
+    return britain(SubscriptionStyle("q1"))
 
 
 @pytest.fixture(scope="module")
 def rare() -> Mapping[str, WorkerLoads]:
     """Q2 with AND alone: with OR a subscription is posted under its frequent keywords as well."""
-    return britain(QueryStyle("q2", connective="and"))
+    return britain(SubscriptionStyle("q2", connective="and"))
 
 
 def test_space_beats_text_where_keywords_are_frequent(frequent: Mapping[str, WorkerLoads]) -> None:

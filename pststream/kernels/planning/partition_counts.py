@@ -1,0 +1,48 @@
+"""Choose by dynamic programming how many partitions each node of a tree is cut into."""
+
+import numpy as np
+
+from pststream.kernels.compile import kernel
+
+
+@kernel
+def choose_partition_counts(start: np.ndarray, loads: np.ndarray, partitions: int) -> np.ndarray:
+    """Return the number of partitions of each node for which the sum of all loads is least: int64[nodes], at least 1.
+
+    start, loads  int64[nodes+1], float64[n]   sum of loads of node i in k partitions: loads[start[i] + k - 1]
+    partitions    partitions in all, at least as many as nodes; fewer are used where the nodes take no more, or where
+                  more would add to the sum
+    Of equal sums, the one with fewer partitions for the later nodes is chosen.
+
+    Source: PS2Stream section IV-B, L[i, j] <- min over k of L[i-1, j-k] + C[i, k]. Here j counts the partitions beyond
+    one for each node, so a table has partitions - nodes + 1 columns.
+    """
+    nodes = len(start) - 1
+    spare = partitions - nodes
+    least = np.full(spare + 1, np.inf)
+    least[0] = 0.0
+    chosen = np.zeros((nodes, spare + 1), np.int32)
+    # Fill one row of the table for each node: the least sum of the nodes so far with j spare partitions.
+    for i in range(nodes):
+        options = min(start[i + 1] - start[i], spare + 1)
+        now = np.full(spare + 1, np.inf)
+        picks = chosen[i]
+        for k in range(options):
+            load = loads[start[i] + k]
+            for j in range(k, spare + 1):
+                total = least[j - k] + load
+                if total < now[j]:
+                    now[j] = total
+                    picks[j] = k
+        least = now
+    # Choose the number of spare partitions with the least sum.
+    j = 0
+    for left in range(spare + 1):
+        if least[left] <= least[j]:
+            j = left
+    # Follow the choices back from the last node.
+    counts = np.empty(nodes, np.int64)
+    for i in range(nodes - 1, -1, -1):
+        counts[i] = chosen[i, j] + 1
+        j -= chosen[i, j]
+    return counts

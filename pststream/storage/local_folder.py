@@ -1,0 +1,122 @@
+"""Keep homes and landing folders in local folders."""
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from pyarrow.fs import FileSystem, LocalFileSystem
+
+from pststream.atomic_files import write_atomically
+from pststream.storage.contract import ConditionalFiles, DeltaLocation, Files, ObjectStore
+
+_SYSTEM = LocalFileSystem()
+
+
+class FolderFiles:
+    """Small files below a folder, renamed into place; see `contract.Files`."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._root = Path(folder)
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file."""
+        return (self._root / name).read_bytes()
+
+    def write(self, name: str, content: bytes) -> None:
+        """Create or replace a file."""
+        path = self._root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
+
+    def upload(self, name: str, path: Path) -> None:
+        """Move a local file here."""
+        target = self._root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(path, target)
+
+    def download(self, name: str, path: Path) -> None:
+        """Copy a file to a local path."""
+        shutil.copyfile(self._root / name, path)
+
+    def exists(self, name: str) -> bool:
+        """Whether the file exists."""
+        return (self._root / name).is_file()
+
+    def names(self, folder: str = "") -> list[str]:
+        """Return the names of all files below a folder, sorted."""
+        found = (path for path in (self._root / folder).rglob("*") if path.is_file())
+        return sorted(path.relative_to(self._root).as_posix() for path in found)
+
+    def tables(self, folder: str) -> set[str]:
+        """Return the names of the Delta tables in a folder: a killed process may leave a table without a commit."""
+        try:
+            found = list((self._root / folder).iterdir())
+        except FileNotFoundError:
+            return set()
+        return {path.name for path in found if _has_commit(path / "_delta_log")}
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete files, and folders that become empty."""
+        for name in names:
+            path = self._root / name
+            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.parent.rmdir()
+
+
+def _has_commit(log: Path) -> bool:
+    try:
+        with os.scandir(log) as entries:
+            return any(entry.name[:1].isdigit() for entry in entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+class LocalFolder:
+    """Local folders as a storage; see `contract.Storage`."""
+
+    is_remote = False
+    has_leases = False
+    table_properties: Mapping[str, str] = {}
+    heartbeat_seconds = 1.0
+    turn_seconds = 0.1
+    task_error_marks: tuple[str, ...] = ()
+
+    def normalize(self, address: str | os.PathLike[str]) -> str:
+        """Return the absolute path."""
+        return str(Path(address).absolute())
+
+    def local_path(self, address: str) -> Path | None:
+        """Return the folder itself."""
+        return Path(address)
+
+    def files(self, address: str) -> Files:
+        """Return the small files below a folder."""
+        return FolderFiles(address)
+
+    def conditional_files(self, address: str) -> ConditionalFiles:
+        """A folder has file locks instead."""
+        raise NotImplementedError
+
+    def objects(self, address: str) -> ObjectStore:
+        """Files of a folder are read where they are."""
+        raise NotImplementedError
+
+    def file_system(self, address: str) -> tuple[FileSystem, str]:
+        """Return Arrow's local file system."""
+        return _SYSTEM, address
+
+    def new_file(self, address: str) -> tuple[FileSystem, str]:
+        """Create the folder of a file that is about to be written."""
+        Path(address).parent.mkdir(parents=True, exist_ok=True)
+        return _SYSTEM, address
+
+    def delta_location(self, address: str) -> DeltaLocation:
+        """Return the path, which needs no options."""
+        return DeltaLocation(address)
+
+    def spark_uri(self, address: str) -> str:
+        """Return the path."""
+        return address

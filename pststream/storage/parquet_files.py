@@ -1,0 +1,55 @@
+"""Read, measure and delete data files through the Arrow file system of their storage."""
+
+import pyarrow.parquet as pq
+from pyarrow.fs import FileType
+
+from pststream import names
+from pststream.errors import RetryableError, UsageError
+from pststream.storage.registry import storage_of
+
+ERROR_LENGTH = 300
+"""Largest number of characters of a task's error that are shown."""
+
+
+def open_parquet(address: str) -> pq.ParquetFile:
+    """Open a Parquet file; over a network, with few large reads."""
+    storage = storage_of(address)
+    if not storage.is_remote:
+        return pq.ParquetFile(storage.local_path(address) or address)
+    system, path = storage.file_system(address)
+    return pq.ParquetFile(path, filesystem=system, pre_buffer=True)
+
+
+def file_sizes(addresses: list[str]) -> list[int | None]:
+    """Return the size of each file in bytes; None for a file that does not exist. All are of one storage."""
+    if not addresses:
+        return []
+    storage = storage_of(addresses[0])
+    system, _ = storage.file_system(addresses[0])
+    found = system.get_file_info([storage.file_system(address)[1] for address in addresses])
+    return [one.size if one.type == FileType.File else None for one in found]
+
+
+def delete_files(addresses: list[str]) -> None:
+    """Delete data files; skip those that do not exist."""
+    for address, size in zip(addresses, file_sizes(addresses)):
+        if size is not None:
+            system, path = storage_of(address).file_system(address)
+            system.delete_file(path)
+
+
+def raise_storage_error(error: Exception) -> None:
+    """Raise what a storage raised in a task, if the error of the task says so; only its text comes back from there."""
+    prefixes = tuple(names.STORAGES)
+    for line in map(str.strip, str(error).splitlines()):
+        kind, _, text = line.partition(": ")
+        if kind == "pststream.errors.UsageError" and text.startswith(prefixes):
+            raise UsageError(text, "each node needs what the driver has (docs/cluster.md)") from None
+        if (kind.startswith("pststream.") and text.startswith(prefixes)) or _is_marked(line):
+            raise RetryableError(
+                f"a task could not access the storage: {text[:ERROR_LENGTH]}", "run this again"
+            ) from None
+
+
+def _is_marked(line: str) -> bool:
+    return any(mark in line for prefix in names.STORAGES for mark in storage_of(prefix).task_error_marks)

@@ -1,0 +1,64 @@
+"""Assigning terms to workers against a slow version with sets."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pststream.domain.planner_sample import WorkloadSample
+from pststream.kernels.planning.assign_terms import assign_by_frequency, assign_by_metric, transpose
+from pststream.samples.sample_terms import TermUse, collect_term_use
+from tests.plans import pack, samples, unpack
+
+RATES = (0.5, 2.0, 3.0)
+AFFINITY = 4.0
+
+
+def load(objects: float, subscriptions: float) -> float:
+    return RATES[0] * objects * subscriptions + RATES[1] * objects + RATES[2] * subscriptions
+
+
+POSTING = 0.25
+
+
+def assign_slowly(use: TermUse, order: list[int], given: list[int], workers: int) -> list[int]:
+    """`assign_by_metric` with sets."""
+    sides = [unpack(use.object_offsets, use.object_terms), unpack(use.subscription_offsets, use.subscription_terms)]
+    have: list[list[set[int]]] = [[set() for _ in sides] for _ in range(workers)]
+    assigned, reads = [-1] * len(order), [0.0] * workers
+    for term in order:
+        new = [{row for row, terms in enumerate(side) if term in terms} for side in sides]
+        scores = []
+        for mine, read in zip(have, reads):
+            before = load(*map(len, mine)) + read
+            after = load(*(len(a | b) for a, b in zip(mine, new))) + read + POSTING * float(use.reads[term])
+            scores.append(after + AFFINITY * (after - before))
+        best = given[term] if given[term] >= 0 else scores.index(min(scores))
+        assigned[term] = best
+        have[best] = [a | b for a, b in zip(have[best], new)]
+        reads[best] += POSTING * float(use.reads[term])
+    return assigned
+
+
+@settings(max_examples=60, deadline=None)
+@given(samples(), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_by_metric_equals_its_slow_twin(sample: WorkloadSample, workers: int, seed: int) -> None:
+    use, rng = collect_term_use(sample), np.random.default_rng(seed)
+    order = rng.permutation(len(use.ids))
+    given = np.where(rng.random(len(order)) < 0.3, rng.integers(0, workers, len(order)), -1).astype(np.int32)
+    rows = (use.object_offsets, use.object_terms, use.subscription_offsets, use.subscription_terms)
+    assigned = assign_by_metric(order, given, *rows, POSTING * use.reads, workers, *RATES, AFFINITY)
+    assert assigned.tolist() == assign_slowly(use, order.tolist(), given.tolist(), workers)
+
+
+def test_by_frequency() -> None:
+    order, objects, nothing = np.array([1, 2, 3, 0]), np.array([1, 9, 4, 4]), np.zeros(4)
+    assert assign_by_frequency(order, objects, nothing, nothing, 2, *RATES).tolist() == [1, 0, 1, 1]
+    reads = np.array([0.0, 0.0, 100.0, 0.0])
+    assert assign_by_frequency(order, objects, nothing, reads, 2, *RATES).tolist() == [0, 0, 1, 0]
+
+
+@given(st.lists(st.sets(st.integers(0, 9)), max_size=20))
+def test_transpose(rows: list[set[int]]) -> None:
+    offsets, columns = pack([sorted(row) for row in rows])
+    found = unpack(*transpose(offsets, columns.astype(np.int32), 10))
+    assert found == [[i for i, row in enumerate(rows) if column in row] for column in range(10)]
