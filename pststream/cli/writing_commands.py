@@ -127,8 +127,7 @@ def plan(context: Context, arguments: Any) -> Answer:
 def compare_plans(context: Context, arguments: Any) -> Answer:
     """Which planner is best for this home, by running each."""
     from pststream.pipeline.comparing.compare_planners import compare
-    from pststream.reports.commands.planner_comparison import render_comparison
-    from pststream.reports.pages.comparison_page import write_comparison
+    from pststream.reports.pages.comparison_page import render_comparison, write_comparison
 
     planners = arguments.planners.split(",") if arguments.planners else tuple(names.PLANNERS)
     unknown = [name for name in planners if name not in names.PLANNERS]
