@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pststream import names
-from pststream.pipeline.upkeep.check_ledgers import ledger_figures
+from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
 from pststream.state import ledger_tables
 from pststream.state.home import Home as Tables
 from tests.commands import KILLED, Home, run_here
@@ -161,7 +161,7 @@ def test_a_batch_that_was_done_twice(home: Home) -> None:
 def test_a_unit_that_is_missed(home: Home) -> None:
     """The figure alone: without the unit the plan cannot be loaded at all."""
     ledger_tables.delete(Tables(home.path), "plan_units", "unit = 0")
-    found = ledger_figures(Tables(home.path))
+    found = count_ledger_faults(Tables(home.path))
     assert {figure for figure, value in found.items() if value} == {"units_off"}
 
 

@@ -1,8 +1,8 @@
-"""The worker index against the requests and the plan: each live subscription with exactly the workers it is to be with.
+"""Check the worker index against the requests: each live subscription is at exactly the workers that its plan says.
 
-Rows of both tables meet by subscription key in one shuffle, and arrays are compared. A row of the index is judged by
-the clause that it is posted under, as it stands in the row, since the ranking of terms that chose it may be that of an
-older plan. What a task holds is bounded: the tables are gone through in as many rounds as that takes.
+The rows of both tables meet by subscription key in a shuffle, and are compared as arrays. The workers of an index row
+follow from the clause that it is posted under, as the row has it, since the ranking of terms that chose the clause may
+be that of an older plan. The subscription keys are split into rounds, so that the memory of a task is bounded.
 """
 
 from collections.abc import Iterator
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 ROUND_ROWS = 4_000_000
-"""A task compares about as many rows at a time, of some 80 bytes each."""
+"""Rows of some 80 bytes that a task compares at a time, about."""
 
-ASKED, DELETED, STORED, ENDED = 0, 1, 2, 3
-"""Tags of received: boxes of insertions, deletions; rows of the index, and those of them that are deletions."""
+REQUESTED, DELETED, STORED, STORED_DELETED = 0, 1, 2, 3
+"""Tags of sent rows: pieces and deletions that the requests ask for; pieces and deletions that the index has."""
 
 KEY = pa.field("subscription_key", pa.int64())
 BOX = [*(pa.field(side, pa.float64()) for side in SIDES), *(pa.field(n, pa.int64()) for n in ("created_at", "end_at"))]
 END = pa.schema([KEY, pa.field("end_at", pa.int64())])
-SENT = {
-    ASKED: pa.schema([KEY, *BOX, pa.field("terms", pa.int64())]),
+COLUMNS = {
+    REQUESTED: pa.schema([KEY, *BOX, pa.field("terms", pa.int64())]),
     DELETED: END,
     STORED: pa.schema(
         [
@@ -52,26 +52,30 @@ SENT = {
             pa.field("mine", pa.bool_()),
         ]
     ),
-    ENDED: END,
+    STORED_DELETED: END,
 }
-"""Columns of each: `terms` sums the ids of all terms, `posted` those of the clause that the row is posted under;
-`workers` is how many are to have the row, `mine` whether `worker` is one of them."""
+"""Columns of the rows of each tag.
 
-Found = tuple[int, list[int]]
-"""How many, and the subscription keys of some."""
+terms, posted   sums of the ids of all terms, and of those of the clause that the row is posted under
+workers, mine   how many workers must have the row, and whether `worker` is one of them
+"""
+
+Fault = tuple[int, list[int]]
+"""The number of rows with a fault, and the subscription keys of some."""
 
 EXAMPLES = 3
+"""Subscription keys that are reported for each figure, at most."""
 
 PARTS_PER_TASK = 2
 """Parts of a round, for each task that runs at the same time."""
 
 
 @dataclass(frozen=True)
-class Checked:
-    """What is checked: the index's files, and the last request and batch that it is to know.
+class IndexCheck:
+    """The index to check: its files, and the last request and batch that it must include.
 
-    bound: what ended at this time (microseconds) or before may be in the index or not. migrated: workers may hold rows
-    that a migration has left with them.
+    bound     subscriptions that ended at this time (microseconds) or before may be in the index or not
+    migrated  whether workers may have rows that a migration has left there
     """
 
     home: str
@@ -83,28 +87,28 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Round:
-    """Keys of one round: those that leave `number` over when divided by `rounds`; `parts` tasks share them."""
+class KeyRound:
+    """The subscription keys of one round: `key % rounds == number`; they are split into `parts` parts."""
 
     number: int
     rounds: int
     parts: int
 
 
-def placement_figures(
+def count_placement_faults(
     home: Home, settings: Settings, requests_to: int, batch_id: int, bound: int
 ) -> tuple[dict[str, int | None], dict[str, list[int]]]:
-    """The figures of the check `placement` (quality/table_expectations.py), and some subscription keys for each that
-    is not zero.
+    """Return the figures of the check `placement` (quality/table_expectations.py), and some subscription keys for each
+    that is not zero.
 
-    Counts the index as it is to be after the requests up to a key and the batches up to a number.
+    The index is compared with the requests up to the key `requests_to`, as of the batch `batch_id`.
     """
     version = current_version(home)
     files = tuple(index_files(home, version)) if version else ()
-    work = Checked(home.path, files, requests_to, batch_id, bound, index_version(home, version) != version)
+    check = IndexCheck(home.path, files, requests_to, batch_id, bound, index_version(home, version) != version)
     requests = data_files(home, names.REQUESTS)
     wanted = KeyRange("request_key", 0, requests_to)
-    tasks = [(ASKED, slices) for slices in tasks_of(located(home, names.REQUESTS, wanted.files(requests)))]
+    tasks = [(REQUESTED, slices) for slices in tasks_of(located(home, names.REQUESTS, wanted.files(requests)))]
     tasks += [(STORED, slices) for slices in tasks_of((file.path, file.rows) for file in files)]
     engine = get_engine(settings)
     parts = PARTS_PER_TASK * engine.parallelism
@@ -112,69 +116,75 @@ def placement_figures(
     rounds = 1 + rows // (ROUND_ROWS * parts)
     counts: dict[str, int | None] = dict.fromkeys(FIGURES["placement"], 0)
     examples: dict[str, list[int]] = {figure: [] for figure in counts}
+    # Before the shuffle `_send_rows` runs on each group of slices; after it `_compare_part` runs on each part of the
+    # subscription keys.
     for number in range(rounds):
-        part = Round(number, rounds, parts)
-        for told in engine.run_shuffled(tasks, partial(_send, work, part), parts, partial(_compare, work)):
-            for figure, (count, keys) in told.items():
+        round_ = KeyRound(number, rounds, parts)
+        for faults in engine.run_shuffled(
+            tasks, partial(_send_rows, check, round_), parts, partial(_compare_part, check)
+        ):
+            for figure, (count, keys) in faults.items():
                 counts[figure] = (counts[figure] or 0) + count
                 examples[figure] = sorted([*examples[figure], *keys])[:EXAMPLES]
-    if work.migrated:
+    if check.migrated:
         counts["stray"] = None
     return counts, examples
 
 
-def _send(work: Checked, part: Round, task: tuple[int, tuple[Slice, ...]]) -> Iterator[SentRows]:
+def _send_rows(check: IndexCheck, round_: KeyRound, task: tuple[int, tuple[Slice, ...]]) -> Iterator[SentRows]:
+    """Send the rows of a round to the part of their subscription key."""
     tag, slices = task
-    for kind, rows in _asked(work, slices) if tag == ASKED else _stored(work, slices):
+    for of_tag, rows in _read_requests(check, slices) if tag == REQUESTED else _read_index(check, slices):
         keys = rows.column("subscription_key").to_numpy()
-        of_round = rows.filter(pa.array(keys % part.rounds == part.number))
-        bucket = of_round.column("subscription_key").to_numpy() // part.rounds % part.parts
+        of_round = rows.filter(pa.array(keys % round_.rounds == round_.number))
+        bucket = of_round.column("subscription_key").to_numpy() // round_.rounds % round_.parts
         for number in np.unique(bucket):
-            yield int(number), kind, of_round.filter(pa.array(bucket == number))
+            yield int(number), of_tag, of_round.filter(pa.array(bucket == number))
 
 
-def _asked(work: Checked, slices: tuple[Slice, ...]) -> ReceivedRows:
-    """The boxes that requests ask for, and their deletions."""
-    for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], KeyRange("request_key", 0, work.requests_to)):
+def _read_requests(check: IndexCheck, slices: tuple[Slice, ...]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the pieces and the deletions that the requests ask for."""
+    for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], KeyRange("request_key", 0, check.requests_to)):
         pieces = pieces_in(rows)
         terms, _ = _sums(pieces.column("clauses"))
-        yield ASKED, pieces.append_column("terms", pa.array(terms)).select(SENT[ASKED].names)
+        yield REQUESTED, pieces.append_column("terms", pa.array(terms)).select(COLUMNS[REQUESTED].names)
         deleted = rows.filter(pc.equal(rows.column("op"), "delete"))
         ends = {"subscription_key": deleted.column("subscription_key"), "end_at": deleted.column("at").cast(pa.int64())}
-        yield DELETED, pa.RecordBatch.from_pydict(ends, schema=SENT[DELETED])
+        yield DELETED, pa.RecordBatch.from_pydict(ends, schema=COLUMNS[DELETED])
 
 
-def _stored(work: Checked, slices: tuple[Slice, ...]) -> ReceivedRows:
-    """The rows of the index: how many workers are to have each, and whether its own is one of them."""
-    file_of = {file.path: file for file in work.files}
+def _read_index(check: IndexCheck, slices: tuple[Slice, ...]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the pieces and the deletions of the index."""
+    file_of = {file.path: file for file in check.files}
     for part in slices:
         file = file_of[part.path]
-        for rows in read_slices([part], [*PIECES.names, "batch_id"], KeyRange("batch_id", -1, work.batch_id)):
+        for rows in read_slices([part], [*PIECES.names, "batch_id"], KeyRange("batch_id", -1, check.batch_id)):
             if file.worker == names.EVERY_WORKER:
-                yield ENDED, rows.select(SENT[ENDED].names)
+                yield STORED_DELETED, rows.select(COLUMNS[STORED_DELETED].names)
                 continue
-            yield STORED, _placed(work, file, rows)
+            yield STORED, _describe_index_rows(check, file, rows)
 
 
-def _placed(work: Checked, file: IndexFile, rows: pa.RecordBatch) -> pa.RecordBatch:
+def _describe_index_rows(check: IndexCheck, file: IndexFile, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the columns of STORED for pieces of an index file."""
     boxes = np.column_stack([rows.column(side).to_numpy() for side in SIDES])
-    dispatch = dispatch_index(work.home, file.plan_version)
+    dispatch = dispatch_index(check.home, file.plan_version)
     offsets, workers = dispatch.workers_of_pieces(boxes, *first_clauses(rows.column("clauses")))
     owner = np.repeat(np.arange(rows.num_rows), np.diff(offsets))
     terms, posted = _sums(rows.column("clauses"))
-    judged = {
+    described = {
         "terms": terms,
         "posted": posted,
         "worker": np.full(rows.num_rows, file.worker),
         "workers": np.diff(offsets).astype(np.int64),
         "mine": np.bincount(owner[workers == file.worker], minlength=rows.num_rows) > 0,
     }
-    told = {name: rows.column(name) for name in ("subscription_key", *(field.name for field in BOX))}
-    return pa.RecordBatch.from_pydict(told | judged, schema=SENT[STORED])
+    copied = {name: rows.column(name) for name in ("subscription_key", *(field.name for field in BOX))}
+    return pa.RecordBatch.from_pydict(copied | described, schema=COLUMNS[STORED])
 
 
 def _sums(clauses: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each row the sums of its term ids, modulo 2^64: of all clauses, in whatever order, and of the first."""
+    """Return the sums of the term ids of each row, modulo 2^64: of all clauses in any order, and of the first one."""
     outer, inner = clauses.offsets.to_numpy(), clauses.values.offsets.to_numpy()
     terms = clauses.values.values.to_numpy(zero_copy_only=False)
     before = np.concatenate([[0], np.cumsum(terms.astype(np.int64))])
@@ -182,50 +192,54 @@ def _sums(clauses: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
     return before[inner[outer[1:]]] - before[starts], before[inner[outer[:-1] + 1]] - before[starts]
 
 
-def _compare(work: Checked, _: int, received: ReceivedRows) -> dict[str, Found]:
-    """What is wrong with the keys of a part, by figure."""
-    held: dict[int, list[pa.RecordBatch]] = {tag: [] for tag in SENT}
+def _compare_part(check: IndexCheck, _: int, received: ReceivedRows) -> dict[str, Fault]:
+    """Return the faults of the subscription keys of a part, by figure."""
+    batches: dict[int, list[pa.RecordBatch]] = {tag: [] for tag in COLUMNS}
     for tag, rows in received:
-        held[tag].append(rows)
-    asked, deleted, stored, ended = (pa.Table.from_batches(held[tag], SENT[tag]).to_pandas() for tag in SENT)
-    asked_key, stored_key, ended_key = (frame["subscription_key"].to_numpy() for frame in (asked, stored, ended))
-    deleted_at, told_end = _ends_of(asked_key, deleted), _ends_of(asked_key, ended)
-    final = np.minimum(asked["end_at"].to_numpy(), deleted_at)
-    place = _places(stored, asked)
-    matched = place >= 0
+        batches[tag].append(rows)
+    frames = [pa.Table.from_batches(batches[tag], COLUMNS[tag]).to_pandas() for tag in COLUMNS]
+    requested, deleted, stored, stored_deleted = frames
+    key, deleted_key, stored_key, stored_deleted_key = (frame["subscription_key"].to_numpy() for frame in frames)
+
+    # The end of each requested piece, by the requests and by the deletions of the index.
+    deleted_at, index_deleted_at = _first_deletions(key, deleted), _first_deletions(key, stored_deleted)
+    end_at = np.minimum(requested["end_at"].to_numpy(), deleted_at)
+
+    # How many of the workers that must have a requested piece have it.
+    place = _find_requested(stored, requested)
+    has_request = place >= 0
     doubled = stored.duplicated([*IDENTITY, "worker"]).to_numpy()
     mine = stored["mine"].to_numpy()
-    counted = matched & mine & ~doubled
-    held_by, to_hold = np.bincount(place[counted], minlength=len(asked)), np.ones(len(asked), np.int64)
-    to_hold[place[counted]] = stored["workers"].to_numpy()[counted]
-    forgotten = told_end > deleted_at
-    lasting = matched.copy()
-    lasting[matched] = stored["end_at"].to_numpy()[matched] > deleted_at[place[matched]]
-    found = {
-        "missing": asked_key[(final > work.bound) & (held_by != to_hold)],
+    counted = has_request & mine & ~doubled
+    present, expected = np.bincount(place[counted], minlength=len(requested)), np.ones(len(requested), np.int64)
+    expected[place[counted]] = stored["workers"].to_numpy()[counted]
+
+    # Index rows that outlive their deletion need that deletion in the index.
+    outlives = has_request.copy()
+    outlives[has_request] = stored["end_at"].to_numpy()[has_request] > deleted_at[place[has_request]]
+    lacks_deletion = index_deleted_at > deleted_at
+    faults = {
+        "missing": key[(end_at > check.bound) & (present != expected)],
         "stray": stored_key[~mine],
         "doubled": stored_key[doubled],
         "orphans": np.concatenate(
-            [
-                stored_key[~np.isin(stored_key, asked_key)],
-                ended_key[~np.isin(ended_key, deleted["subscription_key"].to_numpy())],
-            ]
+            [stored_key[~np.isin(stored_key, key)], stored_deleted_key[~np.isin(stored_deleted_key, deleted_key)]]
         ),
-        "altered": stored_key[np.isin(stored_key, asked_key) & ~_as_asked(stored, asked, place, final)],
-        "lost_deletions": stored_key[lasting][forgotten[place[lasting]]],
+        "altered": stored_key[np.isin(stored_key, key) & ~_equals_request(stored, requested, place, end_at)],
+        "lost_deletions": stored_key[outlives][lacks_deletion[place[outlives]]],
     }
-    return {figure: (len(keys), keys[:EXAMPLES].tolist()) for figure, keys in found.items()}
+    return {figure: (len(keys), keys[:EXAMPLES].tolist()) for figure, keys in faults.items()}
 
 
-def _places(stored: "DataFrame", asked: "DataFrame") -> np.ndarray:
-    """The place among the boxes asked for of each row of the index: int64, -1 where there is none."""
-    boxes = asked[[*IDENTITY]].assign(place=np.arange(len(asked)))
-    found = stored[[*IDENTITY]].merge(boxes, how="left", on=[*IDENTITY])
-    return found["place"].fillna(-1).to_numpy(np.int64)
+def _find_requested(stored: "DataFrame", requested: "DataFrame") -> np.ndarray:
+    """Return the position of the requested piece of each index row: int64, -1 where there is none."""
+    pieces = requested[[*IDENTITY]].assign(place=np.arange(len(requested)))
+    merged = stored[[*IDENTITY]].merge(pieces, how="left", on=[*IDENTITY])
+    return merged["place"].fillna(-1).to_numpy(np.int64)
 
 
-def _ends_of(keys: np.ndarray, deletions: "DataFrame") -> np.ndarray:
-    """The earliest deletion of each key: int64 microseconds, NEVER_US where there is none."""
+def _first_deletions(keys: np.ndarray, deletions: "DataFrame") -> np.ndarray:
+    """Return the earliest deletion of each key: int64 microseconds, NEVER_US where there is none."""
     columns = {"keys": deletions["subscription_key"].to_numpy(), "ends": deletions["end_at"].to_numpy()}
     known, ends = merge_deletions([columns])
     if not len(known):
@@ -234,17 +248,20 @@ def _ends_of(keys: np.ndarray, deletions: "DataFrame") -> np.ndarray:
     return np.where(known[place] == keys, ends[place], names.NEVER_US)
 
 
-def _as_asked(stored: "DataFrame", asked: "DataFrame", place: np.ndarray, final: np.ndarray) -> np.ndarray:
-    """Whether each row of the index is what its request makes, and all rows of a box are posted under one clause."""
-    matched = place >= 0
-    mine, theirs, place = stored[matched], asked.iloc[place[matched]], place[matched]
-    same = np.ones(len(mine), bool)
+def _equals_request(stored: "DataFrame", requested: "DataFrame", place: np.ndarray, end_at: np.ndarray) -> np.ndarray:
+    """Return whether each index row has the values of its request, and all rows of a piece are posted under one clause.
+
+    place: position of the requested piece of each index row, -1 where there is none; end_at: of each requested piece
+    """
+    has_request = place >= 0
+    index_rows, pieces, place = stored[has_request], requested.iloc[place[has_request]], place[has_request]
+    equal = np.ones(len(index_rows), bool)
     for name in ("east", "north", "created_at", "terms"):
-        same &= mine[name].to_numpy() == theirs[name].to_numpy()
-    end = mine["end_at"].to_numpy()
-    same &= (end == theirs["end_at"].to_numpy()) | (end == final[place])
-    posted, first = mine["posted"].to_numpy(), np.zeros(len(asked), np.int64)
+        equal &= index_rows[name].to_numpy() == pieces[name].to_numpy()
+    end = index_rows["end_at"].to_numpy()
+    equal &= (end == pieces["end_at"].to_numpy()) | (end == end_at[place])
+    posted, first = index_rows["posted"].to_numpy(), np.zeros(len(requested), np.int64)
     first[place] = posted
-    told = np.zeros(len(stored), bool)
-    told[matched] = same & (posted == first[place])
-    return told
+    equals = np.zeros(len(stored), bool)
+    equals[has_request] = equal & (posted == first[place])
+    return equals

@@ -1,4 +1,4 @@
-"""The ledgers against themselves, and against the row counts of the tables."""
+"""Check the ledgers for gaps, and against the row counts of the tables."""
 
 import numpy as np
 import pyarrow as pa
@@ -18,18 +18,18 @@ _BATCH = ["objects_after", "objects_to", "requests_after", "requests_to", "objec
 _FILE = ["kind", "accepted", "rejected", "watermark", "max_ts"]
 
 
-def ledger_figures(home: Home) -> Figures:
-    """The figures of the check `ledger` (quality/table_expectations.py); None for what an unfinished ingest leaves
-    open.
+def count_ledger_faults(home: Home) -> Figures:
+    """Return the figures of the check `ledger` (quality/table_expectations.py); None for a figure that an unfinished
+    ingest makes undefined.
 
-    Reads some columns of the ledgers and the lists of data files; of `objects` only the keys of the files that the last
-    batch cut.
+    Reads some columns of the ledgers and the lists of data files; of `objects` only the keys of the files of which the
+    last batch took a part.
     """
     batches, files = settled(home, names.BATCHES, "batch_id", _BATCH), settled(home, names.FILES, "file_seq", _FILE)
     done, ingested = _done(batches), _done(files)
     unfinished = files.num_rows - ingested.num_rows
     matched_to = done.column("objects_to")[-1].as_py() if done.num_rows else 0
-    found: Figures = {
+    figures: Figures = {
         "unfinished_batches": batches.num_rows - done.num_rows,
         "unfinished_files": unfinished,
         "missing_batches": _missing(home, names.BATCHES, "batch_id"),
@@ -40,11 +40,11 @@ def ledger_figures(home: Home) -> Figures:
         "units_off": _units_off(home),
     }
     for kind in ("objects", "requests"):
-        taken = _sum(_of_kind(ingested, kind), "accepted")
-        found[f"{kind}_off"] = None if unfinished else sum(f.rows for f in data_files(home, kind)) - taken
+        accepted = _sum(_of_kind(ingested, kind), "accepted")
+        figures[f"{kind}_off"] = None if unfinished else sum(f.rows for f in data_files(home, kind)) - accepted
     rejected = sum(f.rows for f in data_files(home, names.REJECTS))
-    found["rejects_off"] = None if unfinished else rejected - _sum(ingested, "rejected")
-    return found
+    figures["rejects_off"] = None if unfinished else rejected - _sum(ingested, "rejected")
+    return figures
 
 
 def _done(rows: pa.Table) -> pa.Table:
@@ -60,7 +60,7 @@ def _sum(rows: pa.Table, column: str) -> int:
 
 
 def _missing(home: Home, table: str, number: str) -> int:
-    """Numbers from 1 to the greatest that no row bears, and rows `done` beyond one of a number."""
+    """Count the missing numbers from 1 to the greatest, and the `done` rows beyond one of a number."""
     rows = ledger_tables.read(home, table, [number, "status"])
     numbers = rows.column(number)
     greatest = pc.max(numbers).as_py() or 0
@@ -69,7 +69,7 @@ def _missing(home: Home, table: str, number: str) -> int:
 
 
 def _gaps(batches: pa.Table) -> int:
-    """Batches that do not begin where the one before ended, the first at 0, or that end before they begin."""
+    """Count the batches that do not begin where the one before ended (the first at 0) or end before they begin."""
     wrong = np.zeros(batches.num_rows, bool)
     for log in (names.OBJECTS, names.REQUESTS):
         after, to = (batches.column(f"{log}_{end}").to_numpy() for end in ("after", "to"))
@@ -78,14 +78,16 @@ def _gaps(batches: pa.Table) -> int:
 
 
 def _wrong_watermarks(files: pa.Table) -> int:
-    """Files of objects whose watermark is not the greatest ts of the files before them."""
+    """Count the files of objects whose watermark is not the greatest ts of the files before them."""
     none = np.iinfo(np.int64).min
-    told, own = (pc.fill_null(files.column(name).cast(pa.int64()), none).to_numpy() for name in ("watermark", "max_ts"))
-    return int((told != np.maximum.accumulate(np.append(none, own))[:-1]).sum())
+    stored, own = (
+        pc.fill_null(files.column(name).cast(pa.int64()), none).to_numpy() for name in ("watermark", "max_ts")
+    )
+    return int((stored != np.maximum.accumulate(np.append(none, own))[:-1]).sum())
 
 
 def _rows_up_to(home: Home, key: int) -> int:
-    """Objects with a key up to this one."""
+    """Count the objects with a key up to this one."""
     rows = 0
     for file in data_files(home, names.OBJECTS):
         if file.high.get("object_key", names.NEVER_US) <= key:
@@ -97,7 +99,7 @@ def _rows_up_to(home: Home, key: int) -> int:
 
 
 def _units_off(home: Home) -> int:
-    """Units of the plans beyond what the plans say; without those of a killed planner, which the next one removes."""
+    """Count the units beyond those that the plans say, without those of a killed planner, which the next one deletes."""
     plans = plan_rows(home)
     versions = [("plan_version", "<=", max((row["plan_version"] for row in plans), default=0))]
     units = ledger_tables.read(home, names.PLAN_UNITS, ["plan_version"], versions).num_rows

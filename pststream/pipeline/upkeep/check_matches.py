@@ -1,4 +1,4 @@
-"""The matches against the ledger: each pair within what its batch took, and as many as the batch has counted."""
+"""Check the matches against the ledger: each pair in the key ranges of its batch, and as many as the batch counted."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -22,8 +22,8 @@ FIELDS = ("batch_id", "objects_after", "objects_to", "requests_after", "requests
 
 
 @dataclass
-class Counted:
-    """What a task found: rows of unknown batches, pairs out of range, pairs and retractions by place of the batch."""
+class TaskCounts:
+    """Counts of one task: rows of unknown batches, pairs out of range; pairs and retractions by place of the batch."""
 
     unknown: int
     outside: int
@@ -31,55 +31,55 @@ class Counted:
     retractions: np.ndarray
 
 
-def match_figures(home: Home, settings: Settings, after: int, to: int) -> dict[str, int]:
-    """The figures of the check `matches` (quality/table_expectations.py) for the batches in (after, to], which are
-    done.
+def count_match_faults(home: Home, settings: Settings, after: int, to: int) -> dict[str, int]:
+    """Return the figures of the check `matches` (quality/table_expectations.py) for the batches in (after, to], which
+    are done.
 
-    A task holds 65,536 rows of `matches` at a time, and two counts for each batch.
+    A task has 65,536 rows of `matches` in memory at a time, and two counts for each batch.
     """
     number = pds.field("batch_id")
     rows = settled(home, names.BATCHES, "batch_id", list(FIELDS[1:]), (number > after) & (number <= to))
     batches = {name: pc.fill_null(rows.column(name), 0).to_numpy() for name in FIELDS}
     wanted = KeyRange("batch_id", after, to)
     tasks = tasks_of(located(home, names.MATCHES, wanted.files(data_files(home, names.MATCHES))))
-    found = get_engine(settings).run_tasks(tasks, partial(_count, batches, wanted))
+    counts = get_engine(settings).run_tasks(tasks, partial(_count, batches, wanted))
     none = np.zeros(rows.num_rows, np.int64)
-    pairs = sum((one.pairs for one in found), none)
-    retractions = sum((one.retractions for one in found), none)
+    pairs = sum((one.pairs for one in counts), none)
+    retractions = sum((one.retractions for one in counts), none)
     off = (pairs != batches["matches"]) | (retractions != batches["retractions"])
     return {
-        "unknown_batches": sum(one.unknown for one in found),
-        "out_of_range": sum(one.outside for one in found),
+        "unknown_batches": sum(one.unknown for one in counts),
+        "out_of_range": sum(one.outside for one in counts),
         "pairs_off": int(off.sum()),
     }
 
 
-def _count(batches: dict[str, np.ndarray], wanted: KeyRange, slices: tuple[Slice, ...]) -> Counted:
+def _count(batches: dict[str, np.ndarray], wanted: KeyRange, slices: tuple[Slice, ...]) -> TaskCounts:
     count = len(batches["batch_id"])
-    told = Counted(0, 0, np.zeros(count, np.int64), np.zeros(count, np.int64))
+    counts = TaskCounts(0, 0, np.zeros(count, np.int64), np.zeros(count, np.int64))
     for rows in read_slices(slices, COLUMNS, wanted):
         numbers = rows.column("batch_id").to_numpy()
         place = np.minimum(np.searchsorted(batches["batch_id"], numbers), max(count - 1, 0))
         known = batches["batch_id"][place] == numbers if count else np.zeros(len(numbers), bool)
-        told.unknown += int((~known).sum())
-        _count_pairs(batches, rows.filter(pa.array(known)), place[known], told)
-    return told
+        counts.unknown += int((~known).sum())
+        _count_pairs(batches, rows.filter(pa.array(known)), place[known], counts)
+    return counts
 
 
-def _count_pairs(batches: dict[str, np.ndarray], rows: pa.RecordBatch, place: np.ndarray, told: Counted) -> None:
-    """Count the pairs of rows whose batches stand at `place`.
+def _count_pairs(batches: dict[str, np.ndarray], rows: pa.RecordBatch, place: np.ndarray, counts: TaskCounts) -> None:
+    """Add the pairs of rows to `counts`; place: position of the batch of each row.
 
-    A pair is of a new object and any subscription up to then, or of a stored object and a new subscription; one that
-    is taken back is of any object and any subscription up to then.
+    A pair has a new object and any subscription up to the batch, or a stored object and a new subscription; a
+    retraction has any object and any subscription up to the batch.
     """
     offsets, subscription = csr(rows.column("subscription_keys"))
     owner = np.repeat(np.arange(rows.num_rows), np.diff(offsets))
     batch = place[owner]
-    taken_back = pc.fill_null(rows.column("retracted"), False).to_numpy(zero_copy_only=False)[owner]
-    object_ = rows.column("object_key").to_numpy()[owner]
-    stored = object_ <= batches["objects_after"][batch]
+    retracted = pc.fill_null(rows.column("retracted"), False).to_numpy(zero_copy_only=False)[owner]
+    object_key = rows.column("object_key").to_numpy()[owner]
+    stored = object_key <= batches["objects_after"][batch]
     new = subscription > batches["requests_after"][batch]
-    within = (object_ <= batches["objects_to"][batch]) & (subscription <= batches["requests_to"][batch])
-    told.outside += int((~(within & (~stored | new | taken_back))).sum())
-    told.pairs += np.bincount(batch[~taken_back], minlength=len(told.pairs))
-    told.retractions += np.bincount(batch[taken_back], minlength=len(told.pairs))
+    within = (object_key <= batches["objects_to"][batch]) & (subscription <= batches["requests_to"][batch])
+    counts.outside += int((~(within & (~stored | new | retracted))).sum())
+    counts.pairs += np.bincount(batch[~retracted], minlength=len(counts.pairs))
+    counts.retractions += np.bincount(batch[retracted], minlength=len(counts.pairs))

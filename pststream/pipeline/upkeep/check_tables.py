@@ -1,7 +1,7 @@
-"""The daily checks of the tables: figures counted by Spark's tasks, judged by Great Expectations, kept in a table.
+"""Run the daily checks of the tables and store their results in `quality_results`.
 
-The figures of a check are a handful of counts, whatever the size of the home: the tasks compare the rows where they are
-(check_placement.py, check_matches.py), and the suites (quality/table_expectations.py) see one row of numbers.
+A check is a handful of counts, whatever the size of the home: tasks compare the rows (check_index.py, check_matches.py)
+and return counts, and Great Expectations checks one row of numbers (quality/table_expectations.py).
 """
 
 import datetime as dt
@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from pststream import names
-from pststream.pipeline.upkeep.check_index import placement_figures
-from pststream.pipeline.upkeep.check_ledgers import ledger_figures
-from pststream.pipeline.upkeep.check_matches import match_figures
+from pststream.pipeline.upkeep.check_index import count_placement_faults
+from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
+from pststream.pipeline.upkeep.check_matches import count_match_faults
 from pststream.progress import Progress, no_progress
-from pststream.quality.expectations import Judgement, judge
-from pststream.quality.table_expectations import tables_suite
+from pststream.quality.expectations import ThresholdResults, check_thresholds
+from pststream.quality.table_expectations import make_table_suite
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home
@@ -26,11 +26,11 @@ SUITE = "tables"
 NOTHING = -(2**63)
 
 
-def check(home: Home, settings: Settings, *, everything: bool = False, progress: Progress = no_progress) -> Any:
-    """Run the checks; {"success", "checks": [{"check", "success", "failed", "figures", "batch_id", "seconds"}]}.
+def check_tables(home: Home, settings: Settings, *, everything: bool = False, progress: Progress = no_progress) -> Any:
+    """Run the checks; return {"success", "checks": [{"check", "success", "failed", "figures", "batch_id", "seconds"}]}.
 
-    Of `matches` the batches after those that passed before are checked; all of them with `everything`. No other command
-    may write meanwhile: raises RetryableError while one does.
+    Checks the matches of the batches after those that passed before; with `everything`, of all batches. Locks the home,
+    and raises RetryableError while another command has it.
     """
     home.check()
     checks = []
@@ -40,23 +40,23 @@ def check(home: Home, settings: Settings, *, everything: bool = False, progress:
         after = 0 if everything else _passed(home, "matches")
         horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
         bound = NOTHING if horizon is None else ledger_tables.micros_of(horizon)
-        counted: dict[str, Callable[[], tuple[dict[str, Any], dict[str, list[int]]]]] = {
-            "ledger": lambda: (ledger_figures(home), {}),
-            "placement": lambda: placement_figures(home, settings, last["requests_to"], last["batch_id"], bound),
-            "matches": lambda: (match_figures(home, settings, after, last["batch_id"]), {}),
+        counters: dict[str, Callable[[], tuple[dict[str, Any], dict[str, list[int]]]]] = {
+            "ledger": lambda: (count_ledger_faults(home), {}),
+            "placement": lambda: count_placement_faults(home, settings, last["requests_to"], last["batch_id"], bound),
+            "matches": lambda: (count_match_faults(home, settings, after, last["batch_id"]), {}),
         }
-        for name, count in counted.items():
+        for name, count in counters.items():
             began = time.perf_counter()
             figures, examples = count()
-            (judged,) = judge([figures], tables_suite(name))
-            checks.append(_told(name, figures, judged, examples, last["batch_id"], time.perf_counter() - began))
+            (judged,) = check_thresholds([figures], make_table_suite(name))
+            checks.append(_document(name, figures, judged, examples, last["batch_id"], time.perf_counter() - began))
             progress(f"{name}: {'passed' if judged.success else '; '.join(checks[-1]['failed'])}")
         ledger_tables.append(home, names.QUALITY_RESULTS, [_row(one) for one in checks])
     return {"success": all(one["success"] for one in checks), "checks": checks}
 
 
 def _last_done(home: Home, ledger: Ledger) -> dict[str, Any]:
-    """The last batch that is done."""
+    """Return the last batch that is done."""
     batch, unfinished = ledger.last_batch, ledger.unfinished_batch()
     if unfinished is not None:
         batch = next(iter(batches_between(home, unfinished["batch_id"] - 2, unfinished["batch_id"] - 1)), None)
@@ -64,14 +64,19 @@ def _last_done(home: Home, ledger: Ledger) -> dict[str, Any]:
 
 
 def _passed(home: Home, name: str) -> int:
-    """The last batch that a check has passed."""
-    wanted = [("suite", "=", SUITE), ("subject", "=", name), ("success", "=", True)]
-    rows = ledger_tables.read(home, names.QUALITY_RESULTS, ["batch_id"], wanted)
+    """Return the number of the last batch that a check has passed."""
+    passed = [("suite", "=", SUITE), ("subject", "=", name), ("success", "=", True)]
+    rows = ledger_tables.read(home, names.QUALITY_RESULTS, ["batch_id"], passed)
     return max(rows.column(0).to_pylist(), default=0)
 
 
-def _told(
-    name: str, figures: dict[str, Any], judged: Judgement, examples: dict[str, list[int]], batch_id: int, seconds: float
+def _document(
+    name: str,
+    figures: dict[str, Any],
+    judged: ThresholdResults,
+    examples: dict[str, list[int]],
+    batch_id: int,
+    seconds: float,
 ) -> dict[str, Any]:
     failed = []
     for result in judged.results:
@@ -89,7 +94,7 @@ def _told(
 
 
 def _row(one: dict[str, Any]) -> dict[str, Any]:
-    """A row of `quality_results`."""
+    """Return the row of `quality_results`."""
     return {
         "at": ledger_tables.now(),
         "suite": SUITE,

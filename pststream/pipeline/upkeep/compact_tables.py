@@ -1,7 +1,7 @@
-"""Joining the small files that each ingest and each batch leave in the large tables, by tasks, without changing a row.
+"""Compact the small files that each ingest and each batch leave in the large tables, without changing a row.
 
-Not by Delta's own OPTIMIZE: delta-rs rounds the greatest time of a file down to milliseconds, so that a reader that
-skips files by it would miss rows; and tasks read row groups, which have a size of ours.
+Not by Delta's own OPTIMIZE: delta-rs rounds the greatest time of a file down to milliseconds, so a reader that skips
+files by it would miss rows; and tasks read row groups, whose size PSTStream chooses.
 """
 
 from dataclasses import dataclass
@@ -21,47 +21,52 @@ ORDERED_BY = {
     names.REJECTS: "ingest_id",
     names.MATCHES: "batch_id",
 }
-"""The column that rises from file to file; neighbours are joined, so that its bounds stay narrow."""
+"""The column that rises from file to file; neighbours are compacted together, so that its range in a file is narrow."""
 
-MOST_BYTES = 128 * 1024 * 1024
+MAX_BYTES = 128 * 1024 * 1024
+
+TRANSACTIONS = "join"
+"""The application of the transaction ids of compactions, in the tables' Delta logs."""
 
 
 @dataclass(frozen=True)
-class Group:
-    """Neighbouring files of a table that become one."""
+class FileGroup:
+    """Neighbouring files of a table that become one; root: the folder of the table."""
 
     table: str
     root: str
     paths: tuple[str, ...]
 
 
-def join_files(home: Home, settings: Settings) -> int:
-    """Join neighbours into files of MOST_BYTES at most, in one commit a table; returns the files that are gone by that.
+def compact_tables(home: Home, settings: Settings) -> int:
+    """Write neighbouring files as files of MAX_BYTES at most, in one commit a table; return how many files fewer there
+    are. The home is locked.
 
-    Delta is told that no rows changed, so that who reads the table as a stream is told of none twice. The home is
-    locked.
+    The commits declare that they change no data, so that a reader of the table as a stream gets no row twice.
     """
-    gone = 0
+    fewer = 0
     for name, column in ORDERED_BY.items():
-        groups = _groups(data_files(home, name), column)
+        groups = _group_neighbours(data_files(home, name), column)
         if not groups:
             continue
-        tasks = [Group(name, home.table(name), tuple(path for path, _ in located(home, name, held))) for held in groups]
-        added = [file for file in get_engine(settings).run_tasks(tasks, _joined) if file]
-        removed = [file for held in groups for file in held]
-        # A try that was killed has committed nothing.
-        last = ledger_tables.last_transaction(home, name, "join")
-        commit(home, name, added, removed, application="join", transaction=last + 1, rows_change=False)
-        gone += len(removed) - len(added)
-    return gone
+        tasks = [
+            FileGroup(name, home.table(name), tuple(path for path, _ in located(home, name, files))) for files in groups
+        ]
+        added = [file for file in get_engine(settings).run_tasks(tasks, _write_compacted) if file]
+        removed = [file for files in groups for file in files]
+        # A compaction that was killed has committed nothing, so each try has a transaction id of its own.
+        last = ledger_tables.last_transaction(home, name, TRANSACTIONS)
+        commit(home, name, added, removed, application=TRANSACTIONS, transaction=last + 1, rows_change=False)
+        fewer += len(removed) - len(added)
+    return fewer
 
 
-def _groups(files: list[DataFile], column: str) -> list[list[DataFile]]:
-    """Neighbours that are to be joined, two or more."""
+def _group_neighbours(files: list[DataFile], column: str) -> list[list[DataFile]]:
+    """Return groups of two or more neighbours of MAX_BYTES together at most."""
     groups: list[list[DataFile]] = [[]]
     size = 0
     for file in sorted(files, key=lambda file: (file.low.get(column, -1), file.path)):
-        if groups[-1] and size + file.bytes > MOST_BYTES:
+        if groups[-1] and size + file.bytes > MAX_BYTES:
             groups.append([])
             size = 0
         groups[-1].append(file)
@@ -69,7 +74,7 @@ def _groups(files: list[DataFile], column: str) -> list[list[DataFile]]:
     return [group for group in groups if len(group) > 1]
 
 
-def _joined(group: Group) -> DataFile | None:
+def _write_compacted(group: FileGroup) -> DataFile | None:
     writer = FileWriter(group.root, TABLES[group.table].schema)
     slices = [Slice(path, 0, names.NEVER_US) for path in group.paths]
     for rows in read_slices(slices, writer.schema.names):

@@ -1,9 +1,9 @@
-"""Upkeep of a home, as a command."""
+"""Maintain a home: compact the index and the tables, trim logs, and delete files that nothing names any more."""
 
 from typing import Any
 
 from pststream.pipeline.index.compact_index import upkeep
-from pststream.pipeline.upkeep.compact_tables import join_files
+from pststream.pipeline.upkeep.compact_tables import compact_tables
 from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.home import Home
@@ -14,11 +14,15 @@ from pststream.state.tables import TABLES
 
 
 def maintain(home: Home, settings: Settings) -> dict[str, Any]:
-    """Work deletions into the index, drop what ended before any object still to come, merge small files, of all other
-    tables too; remove old entries of logs, files that nothing has named for `retention_days`, and copies of files no
-    longer held.
+    """Apply deletions to the index and drop subscriptions that ended before any object still to come; compact all
+    tables; delete old log entries, files that nothing has named for `retention_days`, and copies of files that left the
+    quarantine.
 
-    The index is left alone while a batch is unfinished: its late subscriptions are still to meet stored objects.
+    The index is left as it is while a batch is unfinished: the late subscriptions of that batch must still meet stored
+    objects.
+
+    Returns {"plan_version", "dropped_rows" (of the index), "files_before", "files_after" (of the index), "files_joined"
+    (by how many files the tables were compacted), "files_removed"}.
     """
     home.check()
     with home.locked():
@@ -28,7 +32,7 @@ def maintain(home: Home, settings: Settings) -> dict[str, Any]:
         if idle:
             forget_older(home, index_version(home, version))
         dropped = upkeep(home, settings, version) if before and idle else 0
-        joined = join_files(home, settings)
+        compacted = compact_tables(home, settings)
         for table in TABLES.values():
             if table.writer == "control":
                 ledger_tables.compact(home, table.name, ledger_tables.MOST_BYTES)
@@ -40,6 +44,6 @@ def maintain(home: Home, settings: Settings) -> dict[str, Any]:
             "dropped_rows": dropped,
             "files_before": before,
             "files_after": len(index_files(home, version)),
-            "files_joined": joined,
+            "files_joined": compacted,
             "files_removed": removed,
         }

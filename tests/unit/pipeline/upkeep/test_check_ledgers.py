@@ -1,7 +1,7 @@
 """The check of the ledgers on homes written by hand: what an undisturbed one has, and each thing that can be off."""
 
 from pststream import names
-from pststream.pipeline.upkeep.check_ledgers import ledger_figures
+from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.state.ledger import key
@@ -9,7 +9,7 @@ from tests.unit.reports.commands.homes import add_batch, add_file, add_plan, hal
 
 
 def off(home: Home) -> dict[str, int]:
-    return {figure: value for figure, value in ledger_figures(home).items() if value}
+    return {figure: value for figure, value in count_ledger_faults(home).items() if value}
 
 
 def filled(home: Home) -> Home:
