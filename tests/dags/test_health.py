@@ -125,11 +125,11 @@ def test_one_alert_for_each_trouble(dagbag: Any, home: Home, caplog: Any, monkey
 def test_a_watcher_that_was_asked_to_end_is_missed_only_where_one_is_expected(airflow_home: Path, home: Home) -> None:
     from pststream_dags.health import WatcherDown, check_watcher
 
-    from pststream.reports.reading.watcher_status import watcher
+    from pststream.reports.reading.watcher_status import read_watcher
 
     with Heart(home):
         pass
-    ended = watcher(home, ledger_tables.now())
+    ended = read_watcher(home, ledger_tables.now())
     assert "stopped" in check_watcher(ended, expected=False)
     for found in (ended, None):
         with pytest.raises(WatcherDown):

@@ -15,7 +15,7 @@ from pststream.domain.plan_moves import Move
 from pststream.errors import UsageError
 from pststream.matching.mapped_arrays import TornFileError, map_arrays, write_arrays
 from pststream.pipeline.adjusting.proposal_file import Decision, Proposal, read_proposal, write_proposal
-from pststream.reports.reading.watcher_status import lines_of_watcher, watcher
+from pststream.reports.reading.watcher_status import read_watcher, render_watcher
 from pststream.state import fetched_files
 from pststream.state.home import Home
 from tests.fuzz.cases import cases, trying
@@ -66,8 +66,8 @@ def test_heartbeats(tmp_path: Path) -> None:
     for number, rnd in cases("heartbeats", 400):
         (tmp_path / "watch.json").write_bytes(changed_json(rnd, whole))
         with trying(("heartbeats", number)):
-            found = watcher(home, now)
-            assert lines_of_watcher(found) or found is None
+            found = read_watcher(home, now)
+            assert render_watcher(found) or found is None
             known += found is not None
     assert known
 

@@ -37,8 +37,8 @@ from pststream.errors import PstError
 from pststream.iso_times import iso
 from pststream.kinds.registry import brief_columns
 from pststream.pipeline.delivery.external_sort import SortedRows
-from pststream.reports.reading.pairs import opened
-from pststream.reports.reading.table_reader import Reader
+from pststream.reports.reading.pairs import flatten_lists
+from pststream.reports.reading.table_reader import TableReader
 from pststream.settings import LONGEST_SECONDS
 from pststream.sinks.contract import Message
 from pststream.state.home import Home
@@ -68,7 +68,7 @@ class Outbox:
     """
 
     def __init__(self, home: Home, first: int = 0, window_seconds: int = 0) -> None:
-        self._reader = Reader(home)
+        self._reader = TableReader(home)
         rows = self._finished(pds.field("batch_id") >= first)
         if first and window_seconds and rows.num_rows:
             window = dt.timedelta(seconds=min(window_seconds, LONGEST_SECONDS))
@@ -115,7 +115,7 @@ class Outbox:
         columns = ("object_key", "retracted", "subscription_keys")
         here = pds.field("batch_id") == batch_id
         for rows in self._reader.batches(names.MATCHES, columns, here, rows=MATCH_ROWS):
-            row, keys = opened(rows.column("subscription_keys"))
+            row, keys = flatten_lists(rows.column("subscription_keys"))
             objects = rows.column("object_key").to_numpy()
             retracted = rows.column("retracted").to_numpy(zero_copy_only=False)
             yield np.stack([objects[row], retracted[row].astype(np.int64), keys])

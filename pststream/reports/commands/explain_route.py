@@ -1,7 +1,7 @@
-"""By which posting an object finds a subscription: the clause, the word, the index cell, the unit, the worker.
+"""Find the posting that matches an object with a subscription: clause, word, index cell, unit and worker.
 
-Worked out from the plan's rows, apart from the kernels that route and match; only cells are numbered by
-`kernels/matching/index_cells.py`.
+Computed from the rows of the plan, without the kernels that route and match. Only the numbering of index cells is
+shared with them (`kernels/matching/index_cells.py`).
 """
 
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ from pststream.domain.region import Box
 from pststream.kernels.matching import index_cells
 from pststream.kinds.contract import StoredObject, StoredSubscription
 from pststream.reports.commands.plans import read_plan
-from pststream.reports.reading.table_reader import Reader
+from pststream.reports.reading.table_reader import TableReader
 from pststream.text.tokenizer import term_id
 from pststream.text.words import tokenize
 
 
 @dataclass(frozen=True)
-class Cell:
+class IndexCell:
     """A cell of the index; columns count from the west, rows from the south."""
 
     id: int
@@ -32,51 +32,51 @@ class Cell:
     row: int
 
 
-def cell_of(box: Box, lon: float, lat: float) -> Cell:
-    """The cell in which a point meets a box."""
+def find_index_cell(box: Box, lon: float, lat: float) -> IndexCell:
+    """Find the index cell of a point, on the level of a box that contains it."""
     level = index_cells.level_of_box(*box)
     shift = index_cells.MAX_LEVEL - level
     column, row = index_cells.column_of(lon) >> shift, index_cells.row_of(lat) >> shift
-    return Cell((1 << (2 * level)) | index_cells.interleave(column, row), level, column, row)
+    return IndexCell((1 << (2 * level)) | index_cells.interleave(column, row), level, column, row)
 
 
-def unit_of(plan: PartitionPlan, lon: float, lat: float, term: int) -> int:
-    """The unit that serves a term at a point."""
+def find_unit(plan: PartitionPlan, lon: float, lat: float, term: int) -> int:
+    """Find the unit that serves a term at a point."""
     leaf = int(plan.cell_leaf[plan.grid.cell(np.array([lon]), np.array([lat]))[0]])
-    whole = int(plan.leaf_unit[leaf])
-    if whole >= 0:
-        return whole
+    leaf_unit = int(plan.leaf_unit[leaf])
+    if leaf_unit >= 0:
+        return leaf_unit
     start, stop = int(plan.term_offsets[leaf]), int(plan.term_offsets[leaf + 1])
     named = dict(zip(plan.terms[start:stop].tolist(), plan.term_unit[start:stop].tolist()))
-    sharers = plan.spread_unit[int(plan.spread_offsets[leaf]) : int(plan.spread_offsets[leaf + 1])].tolist()
-    return int(named.get(term, sharers[term % (1 << 64) % len(sharers)]))
+    spread = plan.spread_unit[int(plan.spread_offsets[leaf]) : int(plan.spread_offsets[leaf + 1])].tolist()
+    return int(named.get(term, spread[term % (1 << 64) % len(spread)]))
 
 
-class Postings:
-    """Postings under one plan."""
+class PostingFinder:
+    """Finds postings under one plan."""
 
-    def __init__(self, reader: Reader, version: int) -> None:
+    def __init__(self, reader: TableReader, version: int) -> None:
         self.version = version
         row, self.plan, _ = read_plan(reader, version)
         self._vocabulary = row["index_version"]
         self._reader = reader
 
-    def of(self, thing: StoredObject, life: StoredSubscription) -> dict[str, Any] | None:
-        """The posting by which an object finds a subscription that it satisfies; None if no box holds the object.
+    def find(self, stored: StoredObject, subscription: StoredSubscription) -> dict[str, Any] | None:
+        """Find the posting that matches an object with a subscription that it satisfies; None if no box contains it.
 
-        A subscription is posted under its rarest clause, in every cell of each box; the posting of the clause's first
-        term that the object has is the one that tells of it.
+        A subscription is posted under its rarest clause, in every index cell of each box. The posting of the clause's
+        first term that the object has emits the pair.
         """
-        posted = life.query.as_posted()
-        boxes = [box for box in posted.boxes if _holds(box, thing)]
+        posted = subscription.query.as_posted()
+        boxes = [box for box in posted.boxes if _contains(box, stored)]
         if not boxes:
             return None
         words = posted.words
         clause = rarest_clause(posted.clauses, self._frequencies(posted.clauses))
-        said = {term_id(word) for word in tokenize(thing.text)}
-        term = next(term for term in clause if term in said)
-        cell = cell_of(boxes[0], thing.lon, thing.lat)
-        unit = unit_of(self.plan, thing.lon, thing.lat, term)
+        terms = {term_id(word) for word in tokenize(stored.text)}
+        term = next(term for term in clause if term in terms)
+        cell = find_index_cell(boxes[0], stored.lon, stored.lat)
+        unit = find_unit(self.plan, stored.lon, stored.lat, term)
         return {
             "clause": [words[term] for term in clause],
             "word": words[term],
@@ -99,16 +99,16 @@ class Postings:
 
 
 def rarest_clause(clauses: tuple[tuple[int, ...], ...], frequencies: dict[int, int]) -> tuple[int, ...]:
-    """The clause whose terms occur in the fewest sampled objects in sum; of equal ones the shorter, then the first."""
+    """The clause whose terms occur in the fewest sampled objects in sum; ties: the shortest, the first."""
     return min(clauses, key=lambda clause: (sum(frequencies.get(term, 0) for term in clause), len(clause)))
 
 
-def find_stored_fault(thing: StoredObject, life: StoredSubscription) -> str | None:
-    """What is wrong if stored term ids are not those of the text or of the query."""
-    if sorted(thing.terms) != sorted({term_id(word) for word in tokenize(thing.text)}):
+def find_stored_fault(stored: StoredObject, subscription: StoredSubscription) -> str | None:
+    """Say what is wrong if the stored term ids are not those of the text or of the query; None if nothing is."""
+    if sorted(stored.terms) != sorted({term_id(word) for word in tokenize(stored.text)}):
         return "the object's stored terms are not those of its text"
-    return life.query.find_fault()
+    return subscription.query.find_fault()
 
 
-def _holds(box: Box, thing: StoredObject) -> bool:
-    return box[0] <= thing.lon <= box[2] and box[1] <= thing.lat <= box[3]
+def _contains(box: Box, stored: StoredObject) -> bool:
+    return box[0] <= stored.lon <= box[2] and box[1] <= stored.lat <= box[3]

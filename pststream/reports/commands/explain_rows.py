@@ -1,4 +1,4 @@
-"""What the tables know of an object id and a subscription id: rows, matches, rejects."""
+"""Read the rows of one object id and of one subscription id: objects, insertions, matches, rejects."""
 
 import datetime as dt
 import re
@@ -14,52 +14,52 @@ from pststream import names
 from pststream.kinds.contract import StoredObject, StoredSubscription
 from pststream.kinds.registry import request_columns, stored_kind
 from pststream.reports.reading.ledgers import only_done
-from pststream.reports.reading.pairs import opened
-from pststream.reports.reading.table_reader import Reader
+from pststream.reports.reading.pairs import flatten_lists
+from pststream.reports.reading.table_reader import TableReader
 
-MOST = 200
-"""Objects, and insertions, of one id that are looked at: the latest."""
+MAX_PER_ID = 200
+"""The latest objects, and the latest insertions, of one id that are read."""
 
-MOST_REJECTS = 5
+MAX_REJECTS = 5
 _COMMON_COLUMNS = ("request_key", "op", "subscription_id", "subscription_key", "kind", "at", "expires_at")
 
 
-def things_of(reader: Reader, object_id: str) -> list[StoredObject]:
-    """The accepted objects of an id, the latest first: more than one if they lie further apart than the lateness."""
+def read_objects(reader: TableReader, object_id: str) -> list[StoredObject]:
+    """Read the accepted objects of an id, the latest first: several if their times differ by more than the lateness."""
     columns = ("object_key", "object_id", "ts", "lon", "lat", "text", "terms")
     rows = _rows_of_id(reader, names.OBJECTS, columns, pds.field("object_id") == object_id)
-    things = [
+    objects = [
         StoredObject(
             r["object_key"], r["object_id"], r["ts"], r["lon"], r["lat"], r["text"] or "", tuple(r["terms"] or ())
         )
         for r in rows
     ]
-    return sorted(things, key=lambda thing: -thing.key)[:MOST]
+    return sorted(objects, key=lambda stored: -stored.key)[:MAX_PER_ID]
 
 
-def lives_of(reader: Reader, subscription_id: str) -> list[StoredSubscription]:
-    """The insertions of an id, the latest first, each with the deletions that name it."""
+def read_insertions(reader: TableReader, subscription_id: str) -> list[StoredSubscription]:
+    """Read the insertions of an id, the latest first, each with its deletions."""
     columns = (*_COMMON_COLUMNS, *(column.name for column in request_columns()))
     rows = _rows_of_id(reader, names.REQUESTS, columns, pds.field("subscription_id") == subscription_id)
     deletions: dict[int, list[tuple[int, dt.datetime]]] = {}
     for row in rows:
         if row["op"] == "delete":
             deletions.setdefault(row["subscription_key"], []).append((row["request_key"], row["at"]))
-    lives = [_life(row, deletions.get(row["subscription_key"], [])) for row in rows if row["op"] == "insert"]
-    return sorted(lives, key=lambda life: -life.key)[:MOST]
+    insertions = [_insertion(row, deletions.get(row["subscription_key"], [])) for row in rows if row["op"] == "insert"]
+    return sorted(insertions, key=lambda insertion: -insertion.key)[:MAX_PER_ID]
 
 
-def _rows_of_id(reader: Reader, name: str, columns: Sequence[str], wanted: pds.Expression) -> list[dict[str, Any]]:
-    """The rows that tell an id; `columns` begins with the key.
+def _rows_of_id(reader: TableReader, name: str, columns: Sequence[str], wanted: pds.Expression) -> list[dict[str, Any]]:
+    """Read the rows with an id; the first of `columns` is the key.
 
-    First their keys alone, then these rows: ids lie in no order, so that all of them are read, and of the other columns
-    only what lies beside the rows.
+    Ids are stored in no order, so the first read scans all ids for the keys of the rows. The second read takes the
+    other columns only of the row groups with these keys.
     """
     keys = reader.read(name, columns[:1], wanted).column(0).to_pylist()
     return reader.rows(name, columns, pds.field(columns[0]).isin(keys)) if keys else []
 
 
-def _life(row: dict[str, Any], deletions: list[tuple[int, dt.datetime]]) -> StoredSubscription:
+def _insertion(row: dict[str, Any], deletions: list[tuple[int, dt.datetime]]) -> StoredSubscription:
     kind = stored_kind(row["kind"])
     return StoredSubscription(
         key=row["subscription_key"],
@@ -72,31 +72,31 @@ def _life(row: dict[str, Any], deletions: list[tuple[int, dt.datetime]]) -> Stor
     )
 
 
-def written_pairs(
-    reader: Reader, things: Iterable[StoredObject], lives: Iterable[StoredSubscription]
+def read_written_pairs(
+    reader: TableReader, objects: Iterable[StoredObject], insertions: Iterable[StoredSubscription]
 ) -> dict[tuple[int, int], list[dict[str, Any]]]:
-    """Rows of `matches`, of batches that are done, for each (object key, subscription key) that has some."""
-    object_keys, keys = [thing.key for thing in things], np.array([life.key for life in lives], np.int64)
+    """Read the rows of `matches` of finished batches for each (object key, subscription key) that has some."""
+    object_keys, keys = [stored.key for stored in objects], np.array([one.key for one in insertions], np.int64)
     wanted = only_done(reader) & pds.field("object_key").isin(object_keys)
     columns = ["object_key", "retracted", "worker", "batch_id", "plan_version"]
-    found: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    pairs: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for batch in reader.batches(names.MATCHES, [*columns, "subscription_keys"], wanted):
-        row, subscription = opened(batch.column("subscription_keys"))
+        row, subscription = flatten_lists(batch.column("subscription_keys"))
         hit = np.isin(subscription, keys)
-        told = batch.select(columns).take(pa.array(row[hit])).to_pylist()
-        for fields, key in zip(told, subscription[hit].tolist()):
-            found.setdefault((fields["object_key"], key), []).append(fields)
-    return found
+        rows = batch.select(columns).take(pa.array(row[hit])).to_pylist()
+        for fields, key in zip(rows, subscription[hit].tolist()):
+            pairs.setdefault((fields["object_key"], key), []).append(fields)
+    return pairs
 
 
-def rejected_rows(reader: Reader, kind: str, name: str) -> list[dict[str, Any]]:
-    """Some rejected rows that tell this id: as the value at fault, or somewhere in a row that could not be read."""
+def read_rejects_of_id(reader: TableReader, kind: str, name: str) -> list[dict[str, Any]]:
+    """Read some rejected rows with this id, as the rejected value or somewhere in a row that could not be read."""
     whole_row = (pds.field("field") == "") & pc.match_substring(pds.field("raw"), name)
     wanted = (pds.field("kind") == kind) & ((pds.field("raw") == name) | whole_row)
     columns = ("file", "row", "field", "reason", "detail", "raw", "ingest_id")
     standing_alone = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
-    found: list[dict[str, Any]] = []
+    latest: list[dict[str, Any]] = []
     for batch in reader.batches(names.REJECTS, columns, wanted):
         rows = (row for row in batch.to_pylist() if row["raw"] == name or standing_alone.search(row["raw"]))
-        found = sorted([*found, *rows], key=lambda row: (-row["ingest_id"], row["file"], row["row"]))[:MOST_REJECTS]
-    return found
+        latest = sorted([*latest, *rows], key=lambda row: (-row["ingest_id"], row["file"], row["row"]))[:MAX_REJECTS]
+    return latest

@@ -9,10 +9,10 @@ from typing import Any, BinaryIO
 from pststream import names
 from pststream.errors import UsageError
 from pststream.reports.commands.pair_files import CsvFile, JsonLinesFile, PairFile, ParquetFile
-from pststream.reports.reading.pairs import Inserted, inserted_subscriptions, stream_pairs
-from pststream.reports.reading.table_reader import AnyHome, Reader
+from pststream.reports.reading.pairs import InsertedSubscriptions, read_inserted_subscriptions, stream_pairs
+from pststream.reports.reading.table_reader import AnyHome, TableReader
 
-FORMATS: dict[str, Callable[[BinaryIO, Inserted], PairFile]] = {
+FORMATS: dict[str, Callable[[BinaryIO, InsertedSubscriptions], PairFile]] = {
     ".csv": CsvFile,
     ".jsonl": JsonLinesFile,
     ".parquet": ParquetFile,
@@ -49,13 +49,16 @@ def export_matches(home: AnyHome, out: str, since: dt.datetime | None = None) ->
 
 
 def _write(
-    home: AnyHome, file: BinaryIO, make: Callable[[BinaryIO, Inserted], PairFile], since: dt.datetime | None
+    home: AnyHome,
+    file: BinaryIO,
+    make: Callable[[BinaryIO, InsertedSubscriptions], PairFile],
+    since: dt.datetime | None,
 ) -> int:
     """Write all pairs; their number."""
-    reader = Reader(home)
+    reader = TableReader(home)
     for name in (names.BATCHES, names.MATCHES, names.REQUESTS):
         reader.dataset(name)
-    inserted = inserted_subscriptions(reader)
+    inserted = read_inserted_subscriptions(reader)
     target = make(file, inserted)
     rows = 0
     for some in stream_pairs(reader, inserted, since):

@@ -1,7 +1,6 @@
-"""One subscription and one object, as the tables know them: what they are, and the latest pairs that hold."""
+"""Look up one subscription or one object, with its latest matches and its rejected rows."""
 
 import datetime as dt
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,135 +11,164 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.kinds.contract import StoredObject, StoredSubscription
 from pststream.kinds.registry import brief_columns, stored_kind
-from pststream.reports.commands.explain_rows import lives_of, rejected_rows, things_of
+from pststream.reports.commands.explain_rows import read_insertions, read_objects, read_rejects_of_id
 from pststream.reports.reading.ledgers import Ledgers, only_done
-from pststream.reports.reading.pairs import opened, taken_back
-from pststream.reports.reading.table_reader import Reader
+from pststream.reports.reading.pairs import flatten_lists, read_retracted_pairs
+from pststream.reports.reading.table_reader import TableReader
 
-LATEST = 25
-LOOKED_AT = 4_000_000
-"""Pairs that are searched for those of one subscription: they lie in the order of the batches, not in its own."""
+MAX_OBJECTS_SHOWN = 25
+"""The latest matched objects of a subscription that a look-up returns."""
 
-SHOWN = 40
-MOST_FOUND = 10_000
-"""Pairs of one id that are held, the latest or the first; more are counted."""
+MAX_PAIRS_SEARCHED = 4_000_000
+"""Pairs that are searched for one subscription: they are stored by batch, not by subscription."""
 
-_THINGS = 5
+MAX_SUBSCRIPTIONS_SHOWN = 40
+"""The matched subscriptions of an object that a look-up returns."""
+
+MAX_PAIRS_KEPT = 10_000
+"""Pairs of one id that are kept in memory; further pairs are only counted."""
+
+_MAX_OBJECTS = 5
+
+
+Pair = tuple[dict[str, Any], int]
+"""Fields of a row of `matches`, and a subscription key."""
 
 
 @dataclass(frozen=True)
-class Met:
-    """A pair that holds: the id of the other side, its keywords if that is a subscription, and who found it."""
+class LatestMatch:
+    """A match: id of the other side, its query in one line if that is a subscription, and the worker that wrote it."""
 
-    other: str
-    keywords: str
+    other_id: str
+    query: str
     ts: dt.datetime
     batch_id: int
     worker: int
 
 
 @dataclass(frozen=True)
-class SubscriptionFile:
-    """lives: each insertion of the id, the latest first; looked_at: pairs that were searched; whole: these are all."""
+class SubscriptionLookup:
+    """What the tables contain of a subscription id.
 
-    lives: list[StoredSubscription]
-    applied: int
-    met: list[Met]
-    looked_at: int
-    whole: bool
+    insertions        of the id, the latest first; none if no subscription was accepted
+    requests_applied  request key up to which batches are done
+    searched          pairs that were searched for matches; complete: whether these are all pairs
+    """
+
+    insertions: list[StoredSubscription]
+    requests_applied: int
+    matches: list[LatestMatch]
+    searched: int
+    complete: bool
     rejects: list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class ObjectFile:
-    """things: each object of the id, the latest first; matched_to: key up to which batches are done; pairs: in all."""
+class ObjectLookup:
+    """What the tables contain of an object id.
 
-    things: list[StoredObject]
-    matched_to: int
-    met: list[Met]
+    objects          of the id, the latest first; none if no object was accepted
+    objects_matched  object key up to which batches are done
+    pairs            number of all matches; `matches` has some of them
+    """
+
+    objects: list[StoredObject]
+    objects_matched: int
+    matches: list[LatestMatch]
     pairs: int
     rejects: list[dict[str, Any]]
 
 
-def subscription_file(reader: Reader, subscription_id: str) -> SubscriptionFile:
-    """What is known of a subscription id; no lives if none was accepted."""
+def look_up_subscription(reader: TableReader, subscription_id: str) -> SubscriptionLookup:
+    """Look up a subscription id."""
     ledgers = Ledgers(reader)
-    lives = lives_of(reader, subscription_id)
-    met, looked_at, whole = _objects_of(reader, [life.key for life in lives]) if lives else ([], 0, True)
-    rejects = rejected_rows(reader, "requests", subscription_id)
-    return SubscriptionFile(lives, ledgers.requests_applied, met, looked_at, whole, rejects)
+    insertions = read_insertions(reader, subscription_id)
+    matches, searched, complete = (
+        _match_objects(reader, [one.key for one in insertions]) if insertions else ([], 0, True)
+    )
+    rejects = read_rejects_of_id(reader, "requests", subscription_id)
+    return SubscriptionLookup(insertions, ledgers.requests_applied, matches, searched, complete, rejects)
 
 
-def object_file(reader: Reader, object_id: str) -> ObjectFile:
-    """What is known of an object id; no things if none was accepted."""
+def look_up_object(reader: TableReader, object_id: str) -> ObjectLookup:
+    """Look up an object id."""
     ledgers = Ledgers(reader)
-    things = things_of(reader, object_id)[:_THINGS]
-    met, pairs = _subscriptions_of(reader, things) if things else ([], 0)
-    return ObjectFile(things, ledgers.objects_matched, met, pairs, rejected_rows(reader, "objects", object_id))
+    objects = read_objects(reader, object_id)[:_MAX_OBJECTS]
+    matches, pairs = _match_subscriptions(reader, objects) if objects else ([], 0)
+    rejects = read_rejects_of_id(reader, "objects", object_id)
+    return ObjectLookup(objects, ledgers.objects_matched, matches, pairs, rejects)
 
 
-def _objects_of(reader: Reader, keys: list[int]) -> tuple[list[Met], int, bool]:
-    """The latest pairs of subscription keys, from the files of the latest batches; how many pairs were looked at."""
+def _match_objects(reader: TableReader, keys: list[int]) -> tuple[list[LatestMatch], int, bool]:
+    """The latest matches of subscription keys; how many pairs were searched, and whether these are all.
+
+    The files of the latest batches are searched first.
+    """
     wanted = only_done(reader) & (pds.field("worker") >= 0)
     columns = ("object_key", "object_id", "ts", "batch_id", "worker", "subscription_keys")
-    found: list[tuple[dict[str, Any], int]] = []
-    looked_at = 0
+    pairs: list[Pair] = []
+    searched = 0
     for _, file in reader.files(names.MATCHES, "batch_id", wanted, greatest=True):
-        if len(found) >= LATEST or looked_at >= LOOKED_AT:
-            return _met(reader, found), looked_at, False
+        if len(pairs) >= MAX_OBJECTS_SHOWN or searched >= MAX_PAIRS_SEARCHED:
+            return _latest_objects(reader, pairs), searched, False
         for batch in reader.batches_of(names.MATCHES, file, columns, wanted):
-            row, subscription = opened(batch.column("subscription_keys"))
+            row, subscription = flatten_lists(batch.column("subscription_keys"))
             hit = np.isin(subscription, np.array(keys))
-            looked_at += len(subscription)
+            searched += len(subscription)
             fields = batch.select(columns[:-1]).take(pa.array(row[hit])).to_pylist()
-            found += zip(fields, subscription[hit].tolist())
-            if len(found) >= MOST_FOUND or looked_at >= LOOKED_AT:
-                return _met(reader, found), looked_at, False
-    return _met(reader, found), looked_at, True
+            pairs += zip(fields, subscription[hit].tolist())
+            if len(pairs) >= MAX_PAIRS_KEPT or searched >= MAX_PAIRS_SEARCHED:
+                return _latest_objects(reader, pairs), searched, False
+    return _latest_objects(reader, pairs), searched, True
 
 
-def _met(reader: Reader, found: Iterable[tuple[dict[str, Any], int]]) -> list[Met]:
-    """The latest of the pairs that no batch took back."""
-    latest = sorted(_held(reader, list(found)), key=lambda pair: (-pair[0]["batch_id"], pair[0]["object_key"]))
-    return [Met(row["object_id"], "", row["ts"], row["batch_id"], row["worker"]) for row, _ in latest[:LATEST]]
+def _latest_objects(reader: TableReader, pairs: list[Pair]) -> list[LatestMatch]:
+    latest = sorted(_without_retracted(reader, pairs), key=lambda pair: (-pair[0]["batch_id"], pair[0]["object_key"]))
+    return [
+        LatestMatch(row["object_id"], "", row["ts"], row["batch_id"], row["worker"])
+        for row, _ in latest[:MAX_OBJECTS_SHOWN]
+    ]
 
 
-def _held(reader: Reader, found: list[tuple[dict[str, Any], int]]) -> list[tuple[dict[str, Any], int]]:
-    if not found:
+def _without_retracted(reader: TableReader, pairs: list[Pair]) -> list[Pair]:
+    if not pairs:
         return []
-    objects = np.array([row["object_key"] for row, _ in found])
-    # Rows of no worker are in files of their own, which alone are opened for this.
-    nobody = only_done(reader) & (pds.field("worker") < 0) & pds.field("object_key").isin(np.unique(objects).tolist())
-    gone = taken_back(reader, nobody).hold(objects, np.array([key for _, key in found]))
-    return [pair for pair, lost in zip(found, gone.tolist()) if not lost]
+    objects = np.array([row["object_key"] for row, _ in pairs])
+    # Retractions have no worker, so they are in data files of their own, and only these are read.
+    wanted = only_done(reader) & (pds.field("worker") < 0) & pds.field("object_key").isin(np.unique(objects).tolist())
+    retracted = read_retracted_pairs(reader, wanted).contains(objects, np.array([key for _, key in pairs]))
+    return [pair for pair, gone in zip(pairs, retracted.tolist()) if not gone]
 
 
-def _subscriptions_of(reader: Reader, things: list[StoredObject]) -> tuple[list[Met], int]:
-    """Some pairs of the objects, and how many there are."""
+def _match_subscriptions(reader: TableReader, objects: list[StoredObject]) -> tuple[list[LatestMatch], int]:
+    """Some matches of the objects, and the number of all."""
     columns = ("object_key", "ts", "batch_id", "worker", "subscription_keys")
-    mine = pds.field("object_key").isin([thing.key for thing in things]) & (pds.field("worker") >= 0)
-    rows: list[tuple[dict[str, Any], int]] = []
+    of_objects = only_done(reader) & pds.field("object_key").isin([stored.key for stored in objects])
+    rows: list[Pair] = []
     count = 0
-    for batch in reader.batches(names.MATCHES, columns, only_done(reader) & mine):
-        row, keys = opened(batch.column("subscription_keys"))
+    for batch in reader.batches(names.MATCHES, columns, of_objects & (pds.field("worker") >= 0)):
+        row, keys = flatten_lists(batch.column("subscription_keys"))
         fields = batch.select(columns[:-1]).to_pylist()
         count += len(keys)
-        first = slice(MOST_FOUND - len(rows))
+        first = slice(MAX_PAIRS_KEPT - len(rows))
         rows += [(fields[place], key) for place, key in zip(row[first].tolist(), keys[first].tolist())]
-    pairs = _held(reader, rows)
-    shown = sorted(pairs, key=lambda pair: (-pair[0]["object_key"], pair[1]))[:SHOWN]
-    wanted = pds.field("request_key").isin(sorted({key for _, key in shown}))
-    told = reader.rows(names.REQUESTS, ("request_key", "subscription_id", *brief_columns()), wanted) if shown else []
-    known = {row["request_key"]: row for row in told}
-    met = [
-        Met(known[key]["subscription_id"], _brief(known[key]), row["ts"], row["batch_id"], row["worker"])
+    pairs = _without_retracted(reader, rows)
+    shown = sorted(pairs, key=lambda pair: (-pair[0]["object_key"], pair[1]))[:MAX_SUBSCRIPTIONS_SHOWN]
+    requests = _read_requests(reader, {key for _, key in shown}) if shown else {}
+    matches = [
+        LatestMatch(requests[key]["subscription_id"], _brief(requests[key]), row["ts"], row["batch_id"], row["worker"])
         for row, key in shown
-        if key in known
+        if key in requests
     ]
-    if count <= MOST_FOUND:
-        return met, len(pairs)
-    mine = pds.field("object_key").isin([thing.key for thing in things]) & (pds.field("worker") < 0)
-    return met, count - len(taken_back(reader, only_done(reader) & mine))
+    if count <= MAX_PAIRS_KEPT:
+        return matches, len(pairs)
+    return matches, count - len(read_retracted_pairs(reader, of_objects & (pds.field("worker") < 0)))
+
+
+def _read_requests(reader: TableReader, keys: set[int]) -> dict[int, dict[str, Any]]:
+    wanted = pds.field("request_key").isin(sorted(keys))
+    rows = reader.rows(names.REQUESTS, ("request_key", "subscription_id", *brief_columns()), wanted)
+    return {row["request_key"]: row for row in rows}
 
 
 def _brief(row: dict[str, Any]) -> str:

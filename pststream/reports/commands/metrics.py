@@ -16,7 +16,7 @@ import pyarrow as pa
 from pststream import names
 from pststream.reports.commands.status import status
 from pststream.reports.reading.delivery_progress import REMOVED
-from pststream.reports.reading.table_reader import AnyHome, Reader
+from pststream.reports.reading.table_reader import AnyHome, TableReader
 
 GAUGE, COUNTER = "gauge", "counter"
 Sample = tuple[Mapping[str, str], float | None]
@@ -71,7 +71,7 @@ def _of_logs(document: dict[str, Any]) -> list[Metric]:
 def _rejects(home: AnyHome) -> list[Sample]:
     """Rows by kind and reason: two columns of few values."""
     counts = Counter[tuple[str, str]]()
-    for rows in Reader(home).batches(names.REJECTS, ("kind", "reason")):
+    for rows in TableReader(home).batches(names.REJECTS, ("kind", "reason")):
         grouped = pa.table(rows).group_by(["kind", "reason"]).aggregate([([], "count_all")])
         for kind, reason, count in zip(*(grouped.column(name).to_pylist() for name in ("kind", "reason", "count_all"))):
             counts[kind, reason] += count

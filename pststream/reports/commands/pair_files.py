@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pststream.reports.reading.pairs import Inserted, Pairs
+from pststream.reports.reading.pairs import InsertedSubscriptions, Pairs
 
 COLUMNS = ("object_id", "subscription_id", "ts", "batch_id", "plan_version", "payload")
 _FORMULA, _NUMBER = r"^[=+\-@\t\r\n]", r"^[+-]?[0-9]+(\.[0-9]+)?$"
@@ -37,7 +37,7 @@ class CsvFile:
     Spreadsheets open CSV, and ids come from strangers: see `_csv_fields`. The other formats hold every text as it is.
     """
 
-    def __init__(self, file: BinaryIO, inserted: Inserted) -> None:
+    def __init__(self, file: BinaryIO, inserted: InsertedSubscriptions) -> None:
         self._file = file
         self._ids = _csv_fields(inserted.ids)
         self._payloads = _csv_fields(inserted.payloads.fill_null(""))
@@ -59,7 +59,7 @@ class CsvFile:
 class JsonLinesFile:
     """JSON Lines: an object a line, in UTF-8."""
 
-    def __init__(self, file: BinaryIO, inserted: Inserted) -> None:
+    def __init__(self, file: BinaryIO, inserted: InsertedSubscriptions) -> None:
         self._file = file
         self._ids = _json_strings(inserted.ids)
         self._payloads = inserted.payloads.fill_null("null")
@@ -88,7 +88,7 @@ class ParquetFile:
         ]
     )  # fmt: skip
 
-    def __init__(self, file: BinaryIO, inserted: Inserted) -> None:
+    def __init__(self, file: BinaryIO, inserted: InsertedSubscriptions) -> None:
         self._writer = pq.ParquetWriter(file, self.schema, compression="zstd")
         self._inserted = inserted
         self._held: list[pa.Table] = []

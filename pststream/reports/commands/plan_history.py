@@ -11,7 +11,7 @@ from pststream import names
 from pststream.iso_times import iso
 from pststream.reports.commands.text_tables import text_table
 from pststream.reports.reading.ledgers import Ledgers
-from pststream.reports.reading.table_reader import AnyHome, Reader
+from pststream.reports.reading.table_reader import AnyHome, TableReader
 
 _MIGRATION = (
     "plan_version", "plan_version_before", "kind", "reason", "move", "origin", "target", "cells", "terms",
@@ -29,7 +29,7 @@ def history(home: AnyHome) -> list[dict[str, Any]]:
     measured   greatest CPU time of a worker over the least, in these batches; None without one
     Loads are of the sample (Definition 1); the gain is the part of the greatest one that was to be saved.
     """
-    reader = Reader(home)
+    reader = TableReader(home)
     plans = reader.read(names.PLANS, ("plan_version", "planner", "workers", "created_at")).sort_by("plan_version")
     moves: dict[int, list[dict[str, Any]]] = {}
     for row in reader.read(names.MIGRATIONS, _MIGRATION).sort_by("move").to_pylist():
@@ -47,7 +47,7 @@ def history(home: AnyHome) -> list[dict[str, Any]]:
     ]
 
 
-def _worker_seconds(reader: Reader) -> pa.Table:
+def _worker_seconds(reader: TableReader) -> pa.Table:
     return reader.read(names.UNIT_LOADS, ("plan_version", "worker", "cpu_seconds"), pds.field("unit") == -1)
 
 

@@ -12,7 +12,7 @@ from pststream.domain.plan_rows import plan_from_rows
 from pststream.errors import UsageError
 from pststream.iso_times import iso
 from pststream.reports.commands.text_tables import text_table
-from pststream.reports.reading.table_reader import AnyHome, Reader
+from pststream.reports.reading.table_reader import AnyHome, TableReader
 
 FIGURES = (
     "plan_version", "planner", "workers", "units", "load_total", "load_max", "load_min", "imbalance", "seconds",
@@ -30,7 +30,7 @@ def list_plans(home: AnyHome) -> list[dict[str, Any]]:
     """Figures of every plan, oldest first; `current` marks the one that new batches run under, `retiring` the one that
     serves the older subscriptions beside it.
     """
-    rows = Reader(home).read(names.PLANS, FIGURES).sort_by("plan_version").to_pylist()
+    rows = TableReader(home).read(names.PLANS, FIGURES).sort_by("plan_version").to_pylist()
     current = rows[-1] if rows else {}
     return [
         {
@@ -52,7 +52,7 @@ def show_plan(home: AnyHome, version: int | None = None) -> dict[str, Any]:
            beginning after the last), BY_TEXT where the leaf is shared by text
     Raises UsageError if there is no such plan.
     """
-    reader = Reader(home)
+    reader = TableReader(home)
     row, plan, units = read_plan(reader, version)
     bounds = _bounds(plan)
     order = np.argsort(-units.column("load").to_numpy(), kind="stable")[:MOST_UNITS]
@@ -70,7 +70,7 @@ def show_plan(home: AnyHome, version: int | None = None) -> dict[str, Any]:
     }
 
 
-def read_plan(reader: Reader, version: int | None) -> tuple[dict[str, Any], PartitionPlan, Any]:
+def read_plan(reader: TableReader, version: int | None) -> tuple[dict[str, Any], PartitionPlan, Any]:
     """The row of a plan, the plan, and its units ordered by number; raises UsageError if there is none."""
     columns = (*FIGURES, *_GRID, "index_version", "worker_loads", "options")
     wanted = pds.field("plan_version") == version if version is not None else None

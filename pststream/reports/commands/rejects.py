@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.reports.reading.table_reader import AnyHome, Reader
+from pststream.reports.reading.table_reader import AnyHome, TableReader
 
 COLUMNS = ("kind", "file", "row", "field", "reason", "detail", "raw")
 ORDER = [("ingest_id", "descending"), ("file", "ascending"), ("row", "ascending")]
@@ -18,7 +18,7 @@ def rejects(home: AnyHome, reason: str | None = None, limit: int | None = None) 
     Dicts with kind, file, row, field (empty: the row as a whole), reason, detail, raw, ingest_id. Holds `limit` rows in
     memory, all of them if it is None, and reads no file of the table that cannot hold one of them.
     """
-    reader = Reader(home)
+    reader = TableReader(home)
     wanted = pds.field("reason") == reason if reason is not None else None
     columns = (*COLUMNS, "ingest_id")
     found = reader.dataset(names.REJECTS).schema.empty_table().select(columns)

@@ -13,11 +13,16 @@ from pststream import names
 from pststream.escape_text import escape_controls
 from pststream.iso_times import iso
 from pststream.reports.commands.text_tables import text_table
-from pststream.reports.reading.delivery_progress import deliveries, lines_of_deliveries
+from pststream.reports.reading.backlog import (
+    lag_seconds_of,
+    measure_object_lag,
+    measure_request_lag,
+    read_quarantined_files,
+)
+from pststream.reports.reading.delivery_progress import read_deliveries, render_deliveries
 from pststream.reports.reading.ledgers import Ledgers, log_key, step_seconds
-from pststream.reports.reading.table_reader import AnyHome, Reader
-from pststream.reports.reading.waiting import held_files, objects_lag, requests_lag, waiting_seconds
-from pststream.reports.reading.watcher_status import lines_of_watcher, watcher
+from pststream.reports.reading.table_reader import AnyHome, TableReader
+from pststream.reports.reading.watcher_status import read_watcher, render_watcher
 
 TABLES = (
     names.OBJECTS, names.REQUESTS, names.REJECTS, names.FILES, names.VOCABULARY, names.PLANS, names.PLAN_UNITS,
@@ -36,7 +41,7 @@ def status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
     What lags is what no batch that is done has taken: also what an unfinished batch is about to take.
     """
     now = now or dt.datetime.now(dt.UTC)
-    reader = Reader(home)
+    reader = TableReader(home)
     ledgers = Ledgers(reader)
     settled, moment = _settled(ledgers), pa.scalar(now, _TIME)
     plan = _plan(reader, settled, moment)
@@ -46,9 +51,9 @@ def status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
         "at": iso(now),
         "watermark": iso(pc.max(objects.column("max_ts")).as_py()),
         "lag": {
-            "objects": objects_lag(reader, ledgers),
-            "requests": requests_lag(ledgers),
-            "seconds": waiting_seconds(ledgers, now),
+            "objects": measure_object_lag(reader, ledgers),
+            "requests": measure_request_lag(ledgers),
+            "seconds": lag_seconds_of(ledgers, now),
         },
         "totals": _totals(ledgers),
         "last_hour": _rows_since(ledgers, now - dt.timedelta(hours=1)),
@@ -56,10 +61,10 @@ def status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
         "plan": plan,
         "balance": _balance(reader, ledgers),
         "batches": _last_batches(ledgers),
-        "deliveries": deliveries(reader, ledgers),
-        "watcher": watcher(home, now),
+        "deliveries": read_deliveries(reader, ledgers),
+        "watcher": read_watcher(home, now),
         "unfinished": _unfinished(home, ledgers),
-        "quarantined": len(held_files(reader, ledgers)),
+        "quarantined": len(read_quarantined_files(reader, ledgers)),
         "index": _index(reader, plan),
         "versions": {name: reader.table(name).version() for name in TABLES},
     }
@@ -71,7 +76,7 @@ def _settled(ledgers: Ledgers) -> pds.Expression:
     return pds.field("request_key") < log_key(last + 1, 0)
 
 
-def _subscriptions(reader: Reader, settled: pds.Expression, now: pa.Scalar) -> dict[str, int]:
+def _subscriptions(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[str, int]:
     """Insertions of ingests that are done, and how many of them live."""
     inserted = settled & (pds.field("op") == "insert")
     return {
@@ -80,7 +85,7 @@ def _subscriptions(reader: Reader, settled: pds.Expression, now: pa.Scalar) -> d
     }
 
 
-def _live(reader: Reader, settled: pds.Expression, now: pa.Scalar) -> int:
+def _live(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> int:
     """Subscriptions with `at` <= now < end. Holds the keys of those that were deleted: 8 bytes each."""
     begun, expires = settled & (pds.field("at") <= now), pds.field("expires_at")
     columns = ["subscription_key"]
@@ -121,7 +126,7 @@ def _sum(rows: pa.Table, column: str) -> int:
     return int(pc.sum(rows.column(column)).as_py() or 0)
 
 
-def _plan(reader: Reader, settled: pds.Expression, now: pa.Scalar) -> dict[str, Any] | None:
+def _plan(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[str, Any] | None:
     """The current plan, and of the one that it retires the live subscriptions left; None if there is none."""
     columns = (
         "plan_version", "index_version", "retiring_version", "retiring_to", "planner", "workers", "units", "load_total",
@@ -141,7 +146,7 @@ def _plan(reader: Reader, settled: pds.Expression, now: pa.Scalar) -> dict[str, 
     return {"version": current.pop("plan_version"), **current, "retiring": retiring}
 
 
-def _balance(reader: Reader, ledgers: Ledgers) -> dict[str, Any] | None:
+def _balance(reader: TableReader, ledgers: Ledgers) -> dict[str, Any] | None:
     """CPU seconds of each worker, measured over the last batches of the plan that the last one ran under."""
     last = ledgers.batches.slice(max(0, ledgers.batches.num_rows - MEASURED_BATCHES))
     if not last.num_rows:
@@ -209,7 +214,7 @@ def _unfinished(home: AnyHome, ledgers: Ledgers) -> list[dict[str, Any]]:
     return found
 
 
-def _index(reader: Reader, plan: dict[str, Any] | None) -> dict[str, Any]:
+def _index(reader: TableReader, plan: dict[str, Any] | None) -> dict[str, Any]:
     """Data files, bytes and rows of the current plan's worker index, as its log says; and whether rows may be among
     them that migrations left with workers that no longer serve them.
     """
@@ -225,7 +230,7 @@ def _index(reader: Reader, plan: dict[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def _leftovers(reader: Reader, plan: dict[str, Any], files: pa.Table) -> bool:
+def _leftovers(reader: TableReader, plan: dict[str, Any], files: pa.Table) -> bool:
     """Whether rows have moved since some file was written: maintain writes all of them anew."""
     version = pds.field("plan_version")
     since = (version > plan["index_version"]) & (version <= plan["version"]) & (pds.field("subscriptions") > 0)
@@ -238,11 +243,11 @@ def render_status(document: dict[str, Any]) -> str:
     """The figures for a person to read."""
     parts = [
         *_lines_of_unfinished(document["unfinished"]),
-        *lines_of_watcher(document["watcher"]),
+        *render_watcher(document["watcher"]),
         *_lines_of_logs(document),
         *_lines_of_quarantine(document["quarantined"]),
         *_lines_of_plan(document),
-        *lines_of_deliveries(document["deliveries"]),
+        *render_deliveries(document["deliveries"]),
         *_lines_of_batches(document["batches"]),
         "versions       " + ", ".join(f"{name} {version}" for name, version in document["versions"].items()),
     ]

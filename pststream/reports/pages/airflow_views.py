@@ -8,7 +8,7 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from pststream.errors import PstError
-from pststream.reports.commands.lookups import object_file, subscription_file
+from pststream.reports.commands.lookups import look_up_object, look_up_subscription
 from pststream.reports.pages.lookup_pages import render_message, render_object, render_subscription
 from pststream.reports.pages.overview_data import NoHome, open_home, read_overview
 from pststream.reports.pages.overview_page import render_overview
@@ -44,8 +44,8 @@ def object_page(home: str, object_id: str, subscription_id: str = "") -> Page:
 
 def _subscription(home: str, subscription_id: str) -> Page:
     tables = open_home(home)
-    found = subscription_file(tables.reader, subscription_id)
-    if found.lives:
+    found = look_up_subscription(tables.reader, subscription_id)
+    if found.insertions:
         return Page(200, render_subscription(subscription_id, found, read_plan(tables)))
     message = f"No subscription “{subscription_id}” was accepted."
     advice = "Ids are compared exactly, including upper and lower case. Rejected rows are listed under Rejected rows."
@@ -54,8 +54,8 @@ def _subscription(home: str, subscription_id: str) -> Page:
 
 def _object(home: str, object_id: str, subscription_id: str) -> Page:
     tables = open_home(home)
-    found = object_file(tables.reader, object_id)
-    if not found.things:
+    found = look_up_object(tables.reader, object_id)
+    if not found.objects:
         message = f"No object “{object_id}” was accepted."
         advice = "Ids are compared exactly. pststream rejects lists the rows that were rejected."
         return Page(NOT_FOUND, render_message("No such object", message, advice, found.rejects))

@@ -9,7 +9,7 @@ from pststream.domain.region import Region
 from pststream.format_values import moment
 from pststream.kinds.contract import QueryKind, StoredObject, StoredSubscription
 from pststream.kinds.registry import stored_kind
-from pststream.reports.commands.lookups import SHOWN, ObjectFile, SubscriptionFile
+from pststream.reports.commands.lookups import MAX_SUBSCRIPTIONS_SHOWN, ObjectLookup, SubscriptionLookup
 from pststream.reports.pages.render_page import render_page
 from pststream.reports.plots.plan_map import draw_region
 from pststream.reports.reading.plan_view import PlanView
@@ -26,9 +26,9 @@ def render_message(title: str, message: str, advice: str, rejects: list[dict[str
     return render_page("message.html", forms=True, title=title, message=message, advice=advice, rejects=rejects or [])
 
 
-def render_subscription(subscription_id: str, found: SubscriptionFile, view: PlanView | None) -> str:
+def render_subscription(subscription_id: str, found: SubscriptionLookup, view: PlanView | None) -> str:
     """Render the page of a subscription that was accepted."""
-    insertions = found.lives[:_MAX_INSERTIONS]
+    insertions = found.insertions[:_MAX_INSERTIONS]
     region = insertions[0].query.region
     return render_page(
         "subscription.html",
@@ -36,18 +36,18 @@ def render_subscription(subscription_id: str, found: SubscriptionFile, view: Pla
         subscription_id=subscription_id,
         found=found,
         insertions=[
-            (_describe_query(life.kind, life.query.describe()), _insertion_facts(life, found.applied))
-            for life in insertions
+            (_describe_query(one.kind, one.query.describe()), _insertion_facts(one, found.requests_applied))
+            for one in insertions
         ],
         map=draw_region(view, region, np.empty((0, 2))) if region is not None else None,
     )
 
 
 def render_object(
-    object_id: str, found: ObjectFile, view: PlanView | None, explained: dict[str, Any] | None, subscription_id: str
+    object_id: str, found: ObjectLookup, view: PlanView | None, explained: dict[str, Any] | None, subscription_id: str
 ) -> str:
     """Render the page of an object that was accepted; `explained`: why it matched a subscription, or did not."""
-    points = np.array([(thing.lon, thing.lat) for thing in found.things[:1]])
+    points = np.array([(stored.lon, stored.lat) for stored in found.objects[:1]])
     pair = explained["pairs"][0] if explained and explained["pairs"] else None
     subscription = pair["subscription"] if pair else None
     return render_page(
@@ -56,12 +56,12 @@ def render_object(
         object_id=object_id,
         subscription_id=subscription_id,
         found=found,
-        max_matches=SHOWN,
+        max_matches=MAX_SUBSCRIPTIONS_SHOWN,
         explained=explained,
         query=_describe_query(stored_kind(subscription["kind"]), subscription) if subscription else {},
         facts=_pair_facts(pair) if pair else [],
-        objects=[(_shorten(thing.text), _object_facts(thing, found.matched_to)) for thing in found.things],
-        map=draw_region(view, _region_of(explained) or _around(found.things[0]), points),
+        objects=[(_shorten(stored.text), _object_facts(stored, found.objects_matched)) for stored in found.objects],
+        map=draw_region(view, _region_of(explained) or _around(found.objects[0]), points),
     )
 
 
@@ -70,12 +70,12 @@ def _describe_query(kind: QueryKind, description: dict[str, Any]) -> dict[str, s
     return {name: text[:_MAX_TEXT] for name, text in kind.facts(description).items()}
 
 
-def _insertion_facts(life: StoredSubscription, applied: int) -> Facts:
-    validity = life.validity()
+def _insertion_facts(subscription: StoredSubscription, applied: int) -> Facts:
+    validity = subscription.validity()
     return [
-        ("Valid", f"from {moment(life.created_at)} UTC {_until(validity.end_at, validity.ended_by)}"),
-        ("State", "waiting for a batch" if life.key > applied else "in the index"),
-        ("Key", str(life.key)),
+        ("Valid", f"from {moment(subscription.created_at)} UTC {_until(validity.end_at, validity.ended_by)}"),
+        ("State", "waiting for a batch" if subscription.key > applied else "in the index"),
+        ("Key", str(subscription.key)),
     ]
 
 
@@ -83,20 +83,20 @@ def _until(end: dt.datetime | None, cause: str | None) -> str:
     return f"until {moment(end)} UTC ({cause})" if end else "without end"
 
 
-def _object_facts(thing: StoredObject, matched_to: int) -> Facts:
+def _object_facts(stored: StoredObject, matched_to: int) -> Facts:
     return [
-        ("Time", f"{moment(thing.ts)} UTC"),
-        ("Place", f"{thing.lon:.9g}, {thing.lat:.9g} (longitude, latitude)"),
-        ("State", "waiting for a batch" if thing.key > matched_to else "matched against all subscriptions"),
-        ("Key", str(thing.key)),
+        ("Time", f"{moment(stored.ts)} UTC"),
+        ("Place", f"{stored.lon:.9g}, {stored.lat:.9g} (longitude, latitude)"),
+        ("State", "waiting for a batch" if stored.key > matched_to else "matched against all subscriptions"),
+        ("Key", str(stored.key)),
     ]
 
 
 def _pair_facts(pair: dict[str, Any]) -> Facts:
     """What `pststream explain` says of a pair, besides its state, its reason and the query."""
-    posting, life = pair["posting"], pair["subscription"]
-    until = f"until {life['end_at']}" if life["end_at"] else "without end"
-    facts = [("Valid", f"from {life['created_at']} {until}")]
+    posting, subscription = pair["posting"], pair["subscription"]
+    until = f"until {subscription['end_at']}" if subscription["end_at"] else "without end"
+    facts = [("Valid", f"from {subscription['created_at']} {until}")]
     if posting:
         facts += [
             ("Posting", f"word {posting['word']} of the clause {' OR '.join(posting['clause'])}"),
@@ -132,7 +132,12 @@ def _region_of(explained: dict[str, Any] | None) -> Region | None:
     return Region(((west, south, east, north),))
 
 
-def _around(thing: StoredObject) -> Region:
+def _around(stored: StoredObject) -> Region:
     """Some degrees around an object, as the bounds of its map; a circle of radius 0 draws nothing."""
-    box = (max(thing.lon - 8, -180.0), max(thing.lat - 5, -90.0), min(thing.lon + 8, 180.0), min(thing.lat + 5, 90.0))
-    return Region((box,), (thing.lon, thing.lat, 0.0))
+    box = (
+        max(stored.lon - 8, -180.0),
+        max(stored.lat - 5, -90.0),
+        min(stored.lon + 8, 180.0),
+        min(stored.lat + 5, 90.0),
+    )
+    return Region((box,), (stored.lon, stored.lat, 0.0))

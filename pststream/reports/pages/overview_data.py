@@ -16,12 +16,12 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.errors import UsageError
 from pststream.reports.commands.rejects import COLUMNS
+from pststream.reports.reading.backlog import measure_object_lag, measure_request_lag, read_quarantined_files
 from pststream.reports.reading.batch_history import BatchHistory, read_batch_history, read_ledgers
-from pststream.reports.reading.delivery_progress import deliveries
+from pststream.reports.reading.delivery_progress import read_deliveries
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView, read_loads, read_plan
 from pststream.reports.reading.samples import RejectView, sample_points
 from pststream.reports.reading.tolerant_reader import TolerantReader
-from pststream.reports.reading.waiting import held_files, objects_lag, requests_lag
 from pststream.storage.registry import files_at, normalize
 
 _MARKER = "home.json"
@@ -86,10 +86,10 @@ def read_overview(home: str, now: dt.datetime | None = None) -> Overview:
     quarantined: list[dict[str, Any]] = []
     sinks: list[dict[str, Any]] = []
     if ledgers is not None:
-        lag["objects"] = tables.tolerate(names.OBJECTS, lambda: objects_lag(reader, ledgers), lag["objects"])
-        lag["requests"] = requests_lag(ledgers)
-        quarantined = tables.tolerate(names.QUARANTINE, lambda: held_files(reader, ledgers), [])
-        sinks = tables.tolerate(names.DELIVERIES, lambda: deliveries(reader, ledgers), [])
+        lag["objects"] = tables.tolerate(names.OBJECTS, lambda: measure_object_lag(reader, ledgers), lag["objects"])
+        lag["requests"] = measure_request_lag(ledgers)
+        quarantined = tables.tolerate(names.QUARANTINE, lambda: read_quarantined_files(reader, ledgers), [])
+        sinks = tables.tolerate(names.DELIVERIES, lambda: read_deliveries(reader, ledgers), [])
     return Overview(
         home=home,
         at=now or dt.datetime.now(dt.UTC),

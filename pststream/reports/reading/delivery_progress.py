@@ -1,4 +1,4 @@
-"""How far each sink was told: its furthest row of `deliveries`, the batches that wait for it, its dead letters."""
+"""Read the delivery progress of each sink: its position, the batches that it lags behind, its dead letters."""
 
 from collections import Counter
 from typing import Any
@@ -7,9 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.format_values import counted
 from pststream.iso_times import iso
 from pststream.reports.reading.ledgers import Ledgers
-from pststream.reports.reading.table_reader import Reader
+from pststream.reports.reading.table_reader import TableReader
 from pststream.settings import load_settings
 
 REMOVED = "removed"
@@ -17,9 +18,10 @@ _ROW = ("sink", "batch_id", "position", "complete", "state", "reason", "at", "de
 _COUNTS = ("delivered", "refused", "failures")
 
 
-def deliveries(reader: Reader, ledgers: Ledgers) -> list[dict[str, Any]]:
-    """What is known of each sink that was ever told something, by name; the state of one that the settings do not name
-    any more is `removed`, and nothing waits for it.
+def read_deliveries(reader: TableReader, ledgers: Ledgers) -> list[dict[str, Any]]:
+    """Read the progress of each sink that ever had a delivery, ordered by name.
+
+    A sink that the settings no longer name has the state `removed` and no batches left.
     """
     rows = reader.read(names.DELIVERIES, _ROW)
     sums = rows.group_by("sink").aggregate([(name, "sum") for name in _COUNTS]).to_pylist()
@@ -38,12 +40,12 @@ def deliveries(reader: Reader, ledgers: Ledgers) -> list[dict[str, Any]]:
             "dead": dead[counted["sink"]],
             **({} if counted["sink"] in configured else {"state": REMOVED, "reason": None, "batches_left": 0}),
         }
-        for counted in sorted(sums, key=lambda found: str(found["sink"]))
+        for counted in sorted(sums, key=lambda row: str(row["sink"]))
         for row in [furthest[counted["sink"]]]
     ]
 
 
-def _configured(reader: Reader) -> set[str]:
+def _configured(reader: TableReader) -> set[str]:
     """The sinks that the home's settings name."""
     return {sink.name for sink in load_settings(reader.home.path).sinks}
 
@@ -54,20 +56,20 @@ def _last(rows: pa.Table, sink: str) -> list[dict[str, Any]]:
     return last
 
 
-def lines_of_deliveries(told: list[dict[str, Any]]) -> list[str]:
-    """A line for each sink."""
+def render_deliveries(sinks: list[dict[str, Any]]) -> list[str]:
+    """Render a line for each sink."""
     lines = []
-    for place, sink in enumerate(told):
-        left = f", {sink['batches_left']} batches behind" if sink["batches_left"] else ""
-        dead = f", {sink['dead']:,} dead letters" if sink["dead"] else ""
+    for place, sink in enumerate(sinks):
+        left = f", {counted(sink['batches_left'], 'batch', 'batches')} behind" if sink["batches_left"] else ""
+        dead = f", {counted(sink['dead'], 'dead letter')}" if sink["dead"] else ""
         reason = f" ({sink['reason']}, {sink['at']})" if sink["reason"] else ""
         head = "delivery" if place == 0 else ""
         lines.append(f"{head:14} {sink['sink']}: {sink['state']}{reason}, {sink['delivered']:,} delivered{left}{dead}")
     return lines
 
 
-def _dead(reader: Reader) -> Counter[str]:
-    """Messages that are still dead, of each sink: those without a row `delivered`, which is the greater word."""
+def _dead(reader: TableReader) -> Counter[str]:
+    """Count the dead letters of each sink: a row `delivered`, which sorts after `dead`, ends a dead letter."""
     rows = reader.read(names.DEAD_LETTERS, ("sink", "message_id", "status"))
     last = rows.group_by(["sink", "message_id"]).aggregate([("status", "max")])
     still = last.filter(pc.equal(last.column("status_max"), pa.scalar("dead"))) if last.num_rows else last

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.reports.reading.table_reader import Reader
+from pststream.reports.reading.table_reader import TableReader
 
 _FILES = (
     "file_seq", "ingest_id", "kind", "path", "status", "rows", "accepted", "rejected", "min_ts", "max_ts", "at",
@@ -33,7 +33,7 @@ def log_key(file_seq: int, row: int) -> int:
 class Ledgers:
     """Both ledgers, as tables: files and batches that are done, and those that were started and are not."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: TableReader) -> None:
         self.batches, self.started_batches = _settled(reader.read(names.BATCHES, _BATCHES), "batch_id")
         self.files, self.started_files = _settled(reader.read(names.FILES, _FILES), "file_seq")
 
@@ -73,7 +73,7 @@ def step_seconds(text: str | None) -> dict[str, float]:
     return {step: float(value) for step, value in steps.items() if isinstance(value, int | float)}
 
 
-def only_done(reader: Reader) -> pds.Expression:
+def only_done(reader: TableReader) -> pds.Expression:
     """Filter of rows whose `batch_id` is that of a batch that is done; few words, however many batches there are."""
     table = reader.read(names.BATCHES, ["batch_id"], pds.field("status") == "done")
     done = np.unique(table.column(0).to_numpy())

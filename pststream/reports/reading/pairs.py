@@ -1,4 +1,4 @@
-"""Pairs of object and subscription, streamed from `matches`: rows opened up, pairs that were taken back left out."""
+"""Stream the matched pairs of object and subscription from `matches`, without those that were retracted."""
 
 import datetime as dt
 from collections.abc import Iterator
@@ -12,17 +12,17 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.errors import PstError
 from pststream.reports.reading.ledgers import only_done
-from pststream.reports.reading.table_reader import Reader
+from pststream.reports.reading.table_reader import TableReader
 
 ROW_COLUMNS = ("object_id", "ts", "batch_id", "plan_version")
 _ROWS = 8_192
-_MOST_PAIRS = 262_144
-_MOST_BYTES = 32 * 1024 * 1024
+_MAX_PAIRS = 262_144
+_MAX_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Inserted:
-    """What is told of each inserted subscription, by ascending key.
+class InsertedSubscriptions:
+    """Id and payload of each inserted subscription, by ascending key.
 
     keys int64[n]; ids, payloads large_string[n], a payload may be null; bytes int64[n]: length of both.
     """
@@ -33,29 +33,29 @@ class Inserted:
     bytes: np.ndarray
 
     def places(self, keys: np.ndarray) -> np.ndarray:
-        """Where these keys stand: int64, same length; raises PstError for a key that no insertion has."""
+        """Positions of these keys in `keys`: int64, same length; raises PstError for a key that no insertion has."""
         places = np.searchsorted(self.keys, keys)
         known = places < len(self.keys)
         known[known] = self.keys[places[known]] == keys[known]
         if not known.all():
             raise PstError(
-                f"`matches` names subscription key {keys[~known][0]}, which `requests` does not hold",
-                "the tables are not of one state: restore them from one backup",
+                f"`matches` names subscription key {keys[~known][0]}, which is not in `requests`",
+                "the tables do not belong together: restore them from one backup",
             )
         return places
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Some pairs: `rows` has ROW_COLUMNS; row, subscription int64[n]: place of each pair in it and in `Inserted`."""
+    """Some pairs: `rows` has ROW_COLUMNS; row, subscription int64[n]: positions in it and in InsertedSubscriptions."""
 
     rows: pa.RecordBatch
     row: np.ndarray
     subscription: np.ndarray
 
 
-class TakenBack:
-    """The pairs that retractions took back: 8 bytes each, and they are few."""
+class RetractedPairs:
+    """The retracted pairs, 8 bytes each; there are few."""
 
     def __init__(self, objects: np.ndarray, subscriptions: np.ndarray) -> None:
         self._objects = np.unique(objects)
@@ -68,19 +68,19 @@ class TakenBack:
     def __len__(self) -> int:
         return len(self._pairs)
 
-    def touch(self, objects: np.ndarray) -> bool:
-        """Whether one of these objects lost a pair."""
-        return bool(_found(self._objects, objects)[1].any())
+    def affects(self, objects: np.ndarray) -> bool:
+        """Whether a pair of one of these objects was retracted."""
+        return bool(_search(self._objects, objects)[1].any())
 
-    def hold(self, objects: np.ndarray, subscriptions: np.ndarray) -> np.ndarray:
-        """Which of the pairs were taken back: bool, same length."""
-        object_place, object_known = _found(self._objects, objects)
-        place, known = _found(self._subscriptions, subscriptions)
-        return object_known & known & _found(self._pairs, object_place * len(self._subscriptions) + place)[1]
+    def contains(self, objects: np.ndarray, subscriptions: np.ndarray) -> np.ndarray:
+        """Which of the pairs were retracted: bool, same length."""
+        object_place, object_known = _search(self._objects, objects)
+        place, known = _search(self._subscriptions, subscriptions)
+        return object_known & known & _search(self._pairs, object_place * len(self._subscriptions) + place)[1]
 
 
-def inserted_subscriptions(reader: Reader) -> Inserted:
-    """Key, id and payload of every insertion of the log: what an export holds in memory."""
+def read_inserted_subscriptions(reader: TableReader) -> InsertedSubscriptions:
+    """Read key, id and payload of every insertion in the log; an export keeps these in memory."""
     columns = ("subscription_key", "subscription_id", "payload")
     rows = reader.read(names.REQUESTS, columns, pds.field("op") == "insert")
     keys = rows.column("subscription_key").to_numpy()
@@ -89,63 +89,63 @@ def inserted_subscriptions(reader: Reader) -> Inserted:
         order = np.argsort(keys, kind="stable")
         keys, ids, payloads = keys[order], ids.take(pa.array(order)), payloads.take(pa.array(order))
     lengths = pc.add(pc.binary_length(ids), pc.fill_null(pc.binary_length(payloads), 0))
-    return Inserted(keys, ids, payloads, lengths.to_numpy(zero_copy_only=False))
+    return InsertedSubscriptions(keys, ids, payloads, lengths.to_numpy(zero_copy_only=False))
 
 
-def taken_back(reader: Reader, wanted: pds.Expression) -> TakenBack:
-    """The pairs that the retractions among the `wanted` rows took back."""
+def read_retracted_pairs(reader: TableReader, wanted: pds.Expression) -> RetractedPairs:
+    """Read the pairs of the retractions among the `wanted` rows."""
     objects, keys = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     columns = ("object_key", "subscription_keys")
     for batch in reader.batches(names.MATCHES, columns, wanted & pds.field("retracted")):
-        row, found = opened(batch.column("subscription_keys"))
+        row, subscriptions = flatten_lists(batch.column("subscription_keys"))
         objects.append(batch.column("object_key").to_numpy()[row])
-        keys.append(found)
-    return TakenBack(np.concatenate(objects), np.concatenate(keys))
+        keys.append(subscriptions)
+    return RetractedPairs(np.concatenate(objects), np.concatenate(keys))
 
 
-def stream_pairs(reader: Reader, inserted: Inserted, since: dt.datetime | None) -> Iterator[Pairs]:
-    """All pairs of batches that are done, of objects with ts >= `since`.
+def stream_pairs(reader: TableReader, inserted: InsertedSubscriptions, since: dt.datetime | None) -> Iterator[Pairs]:
+    """Yield all pairs of batches that are done, of objects with ts >= `since`.
 
-    Files come in the order of the first batch in each, rows as stored.
+    Files are ordered by their first batch; rows keep their order in a file.
     """
     wanted = only_done(reader)
     if since is not None:
         wanted = wanted & (pds.field("ts") >= pa.scalar(since, pa.timestamp("us", tz="UTC")))
-    lost = taken_back(reader, wanted)
+    retracted = read_retracted_pairs(reader, wanted)
     wanted = wanted & ~pds.field("retracted")
     columns = ("object_key", *ROW_COLUMNS, "subscription_keys")
     for _, file in reader.files(names.MATCHES, "batch_id", wanted):
         for batch in reader.batches_of(names.MATCHES, file, columns, wanted, _ROWS):
-            yield from _pairs_of(batch, inserted, lost)
+            yield from _pairs_of(batch, inserted, retracted)
 
 
-def opened(lists: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Row and value of each entry of a list<int64> array: int64 both."""
+def flatten_lists(lists: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Row and value of each entry of a list<int64> array: two int64 arrays."""
     row = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return row, pc.list_flatten(lists).to_numpy(zero_copy_only=False)
 
 
-def _pairs_of(batch: pa.RecordBatch, inserted: Inserted, lost: TakenBack) -> Iterator[Pairs]:
-    """The pairs of some rows, in portions of bounded size."""
-    row, keys = opened(batch.column("subscription_keys"))
+def _pairs_of(batch: pa.RecordBatch, inserted: InsertedSubscriptions, retracted: RetractedPairs) -> Iterator[Pairs]:
+    """Yield the pairs of some rows, a bounded number of bytes at a time."""
+    row, keys = flatten_lists(batch.column("subscription_keys"))
     objects = batch.column("object_key").to_numpy()
-    if lost.touch(objects):
-        kept = ~lost.hold(objects[row], keys)
+    if retracted.affects(objects):
+        kept = ~retracted.contains(objects[row], keys)
         row, keys = row[kept], keys[kept]
     subscription = inserted.places(keys)
     rows = batch.select(list(ROW_COLUMNS))
     id_bytes = pc.binary_length(rows.column("object_id")).to_numpy(zero_copy_only=False)
-    weight = np.cumsum(inserted.bytes[subscription] + id_bytes[row] + _MOST_BYTES // _MOST_PAIRS)
+    weight = np.cumsum(inserted.bytes[subscription] + id_bytes[row] + _MAX_BYTES // _MAX_PAIRS)
     start = 0
     while start < len(row):
         before = weight[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(weight, before + _MOST_BYTES, "right")))
+        stop = max(start + 1, int(np.searchsorted(weight, before + _MAX_BYTES, "right")))
         yield Pairs(rows, row[start:stop], subscription[start:stop])
         start = stop
 
 
-def _found(ordered: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Place of each value in an ascending array, and whether it is there."""
+def _search(ordered: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Position of each value in an ascending array, and whether the array contains it."""
     if not len(ordered):
         return np.zeros(len(values), np.int64), np.zeros(len(values), bool)
     places = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
@@ -153,6 +153,6 @@ def _found(ordered: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    """A column of texts in one piece, which may be larger than 2 GiB."""
-    found = column.cast(pa.large_string()).combine_chunks()
-    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+    """A column of texts as one array, which may be larger than 2 GiB."""
+    texts = column.cast(pa.large_string()).combine_chunks()
+    return pa.concat_arrays(texts.chunks) if isinstance(texts, pa.ChunkedArray) else texts

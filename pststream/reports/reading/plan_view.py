@@ -1,4 +1,4 @@
-"""The current plan as the report shows it: its leaves, and the load of each unit and worker."""
+"""Read the current plan for the pages: its leaves, and the predicted and measured loads of units and workers."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,8 +22,8 @@ _UNIT_COLUMNS = (
 )  # fmt: skip
 _LOADS = ("objects", "candidates", "matches", "cpu_seconds")
 _SHOWN_TERMS = 12
-_LOOKED_UP = 500
-"""Terms of a unit among which words are looked for."""
+_MAX_LOOKED_UP = 500
+"""Terms of a unit that are looked up in the vocabulary."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class PlanView:
 
 @dataclass(frozen=True)
 class MeasuredLoads:
-    """What was measured under a plan, summed over its batches.
+    """Loads measured under a plan, summed over its batches.
 
     workers        {objects, candidates, matches, cpu_seconds} to float64[workers]
     units          the same to float64[units]; seconds are of workers only
@@ -71,7 +71,7 @@ class MeasuredLoads:
 
 
 def read_plan(tables: TolerantReader) -> PlanView | None:
-    """The current plan, or None; what is wrong with its rows is noted in `tables.problems`."""
+    """Read the current plan; None if there is none, or if its rows are inconsistent, which is added to the problems."""
     rows = tables.rows(names.PLANS, _PLAN_COLUMNS)
     if not rows:
         return None
@@ -95,7 +95,7 @@ def read_plan(tables: TolerantReader) -> PlanView | None:
 
 
 def read_loads(tables: TolerantReader, view: PlanView, since: int = 0) -> MeasuredLoads:
-    """Loads measured in the batches under the plan, from batch `since` on."""
+    """Read the loads measured in the batches under the plan, from batch `since` on."""
     workers = {name: np.zeros(view.plan.workers) for name in _LOADS}
     units = {name: np.zeros(view.plan.units) for name in _LOADS}
     stored = np.zeros(view.plan.workers, dtype=np.int64)
@@ -103,7 +103,7 @@ def read_loads(tables: TolerantReader, view: PlanView, since: int = 0) -> Measur
     columns = ("batch_id", "worker", "unit", "subscriptions", *_LOADS)
     mine = (pc.field("plan_version") == view.version) & (pc.field("batch_id") >= since)
     for batch in tables.batches(names.UNIT_LOADS, columns, mine):
-        unit, worker, held, number = (
+        unit, worker, subscriptions, number = (
             _integers(batch, name) for name in ("unit", "worker", "subscriptions", "batch_id")
         )
         of_worker = (unit < 0) & (worker >= 0) & (worker < view.plan.workers)
@@ -117,7 +117,7 @@ def read_loads(tables: TolerantReader, view: PlanView, since: int = 0) -> Measur
         stored[last > before] = 0
         newest = of_worker.copy()
         newest[of_worker] = number[of_worker] == last[worker[of_worker]]
-        np.maximum.at(stored, worker[newest], held[newest])
+        np.maximum.at(stored, worker[newest], subscriptions[newest])
     return MeasuredLoads(workers, units, stored)
 
 
@@ -128,14 +128,15 @@ def _integers(batch: pa.RecordBatch, name: str) -> np.ndarray:
 def _leaf_words(
     tables: TolerantReader, index_version: int, plan: PartitionPlan, units: pa.Table
 ) -> dict[int, list[tuple[int, int, list[str]]]]:
-    """For each leaf by text: (unit, number of terms, some words); the words are the most asked for of those that the
-    vocabulary has, of some of the terms.
+    """For each leaf by text: (unit, number of terms, some words), the words with the most subscriptions first.
+
+    Only some terms of a unit are looked up, and the vocabulary does not have the words of all terms.
     """
     by_text = units.filter(pc.is_in(units.column("leaf"), pa.array(np.flatnonzero(plan.leaf_unit < 0))))
     if not by_text.num_rows:
         return {}
     shown = {
-        row["unit"]: (row["leaf"], len(row["terms"] or ()), (row["terms"] or [])[:_LOOKED_UP])
+        row["unit"]: (row["leaf"], len(row["terms"] or ()), (row["terms"] or [])[:_MAX_LOOKED_UP])
         for row in by_text.select(["unit", "leaf", "terms"]).to_pylist()
     }
     wanted = pa.array(sorted({term for _, _, terms in shown.values() for term in terms}), pa.int64())
@@ -144,7 +145,7 @@ def _leaf_words(
     words = {row["term_id"]: (-row["subscriptions"], row["term"]) for row in rows}
     leaves: dict[int, list[tuple[int, int, list[str]]]] = {}
     for unit, (leaf, number, terms) in shown.items():
-        asked = sorted(words[term] for term in terms if term in words)
-        found = [word for _, word in asked[:_SHOWN_TERMS]]
-        leaves.setdefault(leaf, []).append((unit, number, found))
+        known_words = sorted(words[term] for term in terms if term in words)
+        shown_words = [word for _, word in known_words[:_SHOWN_TERMS]]
+        leaves.setdefault(leaf, []).append((unit, number, shown_words))
     return leaves

@@ -1,4 +1,4 @@
-"""Samples of the large tables: points of objects, pairs that matched, rows that were rejected."""
+"""Sample the large tables for the pages: points of objects, matched pairs, rejected rows."""
 
 import datetime as dt
 import json
@@ -25,12 +25,12 @@ _BLOCK_BITS = 17
 _BLOCKS = 4
 _EXAMPLES = 4
 _EXAMPLE_ROWS = 200_000
-_MOST_TEXT = 400
+_MAX_TEXT = 400
 
 
 @dataclass(frozen=True)
 class MatchView:
-    """A pair that matched, with what a reader wants to know of both.
+    """A matched pair, with the fields of its object and of its subscription that a page shows.
 
     boxes   west, south, east, north of the one or two boxes of the region
     circle  lon, lat, radius in metres, or None
@@ -51,7 +51,7 @@ class MatchView:
 
 @dataclass
 class RejectView:
-    """Rejected rows of one kind and reason: how many, and some of them."""
+    """Rejected rows of one kind and reason: their number, and examples."""
 
     kind: str
     reason: str
@@ -60,12 +60,12 @@ class RejectView:
 
 
 def sample_points(tables: TolerantReader) -> np.ndarray:
-    """Longitude and latitude of at most POINTS objects: float64[n, 2]."""
-    found = [
+    """Sample the longitude and latitude of at most POINTS objects: float64[n, 2]."""
+    parts = [
         np.column_stack([batch.column("lon").to_numpy(), batch.column("lat").to_numpy()])
-        for batch in tables.spread(names.OBJECTS, ("lon", "lat"), _FILES)
+        for batch in tables.sample_files(names.OBJECTS, ("lon", "lat"), _FILES)
     ]
-    points = np.concatenate(found) if found else np.empty((0, 2))
+    points = np.concatenate(parts) if parts else np.empty((0, 2))
     points = points[np.isfinite(points).all(axis=1)]
     if len(points) > POINTS:
         points = points[np.sort(np.random.default_rng(0).choice(len(points), POINTS, replace=False))]
@@ -73,26 +73,26 @@ def sample_points(tables: TolerantReader) -> np.ndarray:
 
 
 def sample_matches(tables: TolerantReader, seed: int = 0) -> list[MatchView]:
-    """At most PAIRS pairs, by time, no subscription more than a few times; the oldest subscriptions come first.
+    """Sample at most PAIRS pairs, ordered by time, with few pairs of each subscription; half are of the oldest ones.
 
-    Taken from some files of `matches`; then the objects and subscriptions of these pairs alone are read, from a few
-    blocks of each log, so that a log of any length takes the same time.
+    The pairs come from some files of `matches`. Their objects and subscriptions are read from a few blocks of each log,
+    so the time does not depend on the length of the logs.
     """
     pairs = _pairs(tables, seed)
     objects = _by_key(tables, names.OBJECTS, "object_key", {p[0] for p in pairs}, ("ts", "lon", "lat", "text"))
-    asked = {p[1] for p in pairs}
+    keys = {p[1] for p in pairs}
     columns = ("op", "subscription_id", "keywords", "west", "south", "east", "north", "circle", "payload")
-    subscriptions = _by_key(tables, names.REQUESTS, "request_key", asked, columns)
-    found = [
+    subscriptions = _by_key(tables, names.REQUESTS, "request_key", keys, columns)
+    matches = [
         _match(object_id, worker, objects[key], subscriptions[subscription])
         for key, subscription, object_id, worker in pairs
         if key in objects and subscription in subscriptions
     ]
-    return sorted(found, key=lambda match: (match.ts or dt.datetime.min.replace(tzinfo=dt.UTC), match.object_id))
+    return sorted(matches, key=lambda match: (match.ts or dt.datetime.min.replace(tzinfo=dt.UTC), match.object_id))
 
 
 def sample_rejects(tables: TolerantReader) -> list[RejectView]:
-    """Rejected rows by kind and reason, the most frequent first, with examples."""
+    """Count the rejected rows by kind and reason, the most frequent first, with examples."""
     counts: Counter[tuple[str, str]] = Counter()
     for batch in tables.batches(names.REJECTS, ("kind", "reason")):
         counts.update(zip(batch.column("kind").to_pylist(), batch.column("reason").to_pylist()))
@@ -116,10 +116,10 @@ def _pairs(tables: TolerantReader, seed: int) -> list[tuple[int, int, str, int]]
     rng = np.random.default_rng(seed)
     columns = ("object_key", "object_id", "subscription_keys", "worker", "retracted")
     seen: dict[tuple[int, int], tuple[int, int, str, int]] = {}
-    for batch in tables.spread(names.MATCHES, columns, _FILES):
-        found = batch.filter(pc.invert(batch.column("retracted")))
-        chosen = rng.permutation(len(found))[:_ROWS_OF_FILE]
-        for row in found.take(pa.array(np.sort(chosen))).to_pylist():
+    for batch in tables.sample_files(names.MATCHES, columns, _FILES):
+        kept = batch.filter(pc.invert(batch.column("retracted")))
+        chosen = rng.permutation(len(kept))[:_ROWS_OF_FILE]
+        for row in kept.take(pa.array(np.sort(chosen))).to_pylist():
             for subscription in sorted(row["subscription_keys"] or ())[:_KEYS_OF_ROW]:
                 pair = (row["object_key"], subscription)
                 seen[pair] = (*pair, row["object_id"], row["worker"])
@@ -130,23 +130,23 @@ def _pairs(tables: TolerantReader, seed: int) -> list[tuple[int, int, str, int]]
 
 
 def _retracted(tables: TolerantReader, keys: set[int]) -> list[dict[str, Any]]:
-    # Rows of no worker are in files of their own, which alone are opened for this.
-    nobody = (pc.field("worker") < 0) & pc.field("retracted")
-    wanted = nobody & pc.field("object_key").isin(pa.array(sorted(keys), pa.int64()))
+    # Retractions have no worker, so they are in data files of their own, and only these are read.
+    no_worker = (pc.field("worker") < 0) & pc.field("retracted")
+    wanted = no_worker & pc.field("object_key").isin(pa.array(sorted(keys), pa.int64()))
     return tables.rows(names.MATCHES, ("object_key", "subscription_keys"), wanted) if keys else []
 
 
 def _varied(pairs: list[tuple[int, int, str, int]], rng: np.random.Generator) -> list[tuple[int, int, str, int]]:
-    """Half from the subscriptions that were registered first, half from any, few of each."""
+    """Choose half from the oldest subscriptions and half from any, few pairs of each."""
     shuffled = list(_of_few_blocks((pairs[i] for i in rng.permutation(len(pairs))), 0))
     first = _few_of_each(sorted(shuffled, key=lambda pair: pair[1]), PAIRS // 2)
-    taken = set(first)
-    rest = _few_of_each(_of_few_blocks((pair for pair in shuffled if pair not in taken), 1), PAIRS - len(first))
+    used = set(first)
+    rest = _few_of_each(_of_few_blocks((pair for pair in shuffled if pair not in used), 1), PAIRS - len(first))
     return first + rest
 
 
 def _of_few_blocks(pairs: Iterable[tuple[int, int, str, int]], place: int) -> Iterator[tuple[int, int, str, int]]:
-    """The pairs whose key at `place` lies in one of the first blocks of the log that they name."""
+    """Yield the pairs whose key at `place` lies in one of the first _BLOCKS blocks of the log that occur."""
     blocks: set[int] = set()
     for pair in pairs:
         block = int(pair[place]) >> _BLOCK_BITS
@@ -155,14 +155,14 @@ def _of_few_blocks(pairs: Iterable[tuple[int, int, str, int]], place: int) -> It
             yield pair
 
 
-def _few_of_each(pairs: Iterable[tuple[int, int, str, int]], most: int) -> list[tuple[int, int, str, int]]:
-    taken: Counter[int] = Counter()
+def _few_of_each(pairs: Iterable[tuple[int, int, str, int]], limit: int) -> list[tuple[int, int, str, int]]:
+    count: Counter[int] = Counter()
     chosen: list[tuple[int, int, str, int]] = []
     for pair in pairs:
-        if len(chosen) == most:
+        if len(chosen) == limit:
             break
-        if taken[pair[1]] < _PAIRS_OF_SUBSCRIPTION:
-            taken[pair[1]] += 1
+        if count[pair[1]] < _PAIRS_OF_SUBSCRIPTION:
+            count[pair[1]] += 1
             chosen.append(pair)
     return chosen
 
@@ -186,8 +186,8 @@ def _match(object_id: str, worker: int, thing: dict[str, Any], subscription: dic
         ts=thing["ts"],
         lon=thing["lon"],
         lat=thing["lat"],
-        text=(thing["text"] or "")[:_MOST_TEXT],
-        keywords=(subscription["keywords"] or "")[:_MOST_TEXT],
+        text=(thing["text"] or "")[:_MAX_TEXT],
+        keywords=(subscription["keywords"] or "")[:_MAX_TEXT],
         payload=_payload(subscription["payload"]),
         boxes=list(zip(*sides)),
         circle=tuple(circle) if circle and len(circle) == 3 else None,
@@ -197,7 +197,7 @@ def _match(object_id: str, worker: int, thing: dict[str, Any], subscription: dic
 
 def _payload(text: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(text or "{}")
+        payload = json.loads(text or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return payload if isinstance(payload, dict) else {}

@@ -1,6 +1,6 @@
-"""Reads of a home's tables for commands: projected, filtered, some rows at a time; a table is opened once.
+"""Read columns and rows of a home's tables, a bounded number of rows at a time; each table is opened once.
 
-Reports are strangers to `state`: they read what the tables hold, and know the ledgers' one rule (`ledgers.py`).
+Reports do not import `state`: they read what the tables contain, and know the rule of the ledgers (`ledgers.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ ANY_VALUE = 2**63 - 1
 
 
 class AnyHome(Protocol):
-    """What reports need of a home; `state.home.Home` has it."""
+    """What reports need to know of a home; `state.home.Home` is one."""
 
     path: str
 
@@ -25,10 +25,10 @@ class AnyHome(Protocol):
         """Path of a table."""
 
 
-class Reader:
-    """The tables of a home, each as it stood when it was first asked for.
+class TableReader:
+    """Reads the tables of a home, each at the version of its first read.
 
-    Who needs two tables to agree asks first for the one that is written last: the ledger of batches, then `matches`.
+    To read two tables that agree, first read the table that is written last: the ledger of batches, then `matches`.
     """
 
     def __init__(self, home: AnyHome) -> None:
@@ -49,18 +49,18 @@ class Reader:
         return self._datasets[name]
 
     def read(self, name: str, columns: Sequence[str], filter: pds.Expression | None = None) -> pa.Table:
-        """All rows that pass, in memory: for ledgers, and for filters that leave few."""
+        """Read all rows that pass the filter into memory: for ledgers, and for filters that few rows pass."""
         return self.dataset(name).to_table(columns=list(columns), filter=filter)
 
     def rows(self, name: str, columns: Sequence[str], filter: pds.Expression | None = None) -> list[dict[str, Any]]:
-        """As `read`, as dicts."""
-        found: list[dict[str, Any]] = self.read(name, columns, filter).to_pylist()
-        return found
+        """Read all rows that pass the filter as dicts."""
+        rows: list[dict[str, Any]] = self.read(name, columns, filter).to_pylist()
+        return rows
 
     def batches(
         self, name: str, columns: Sequence[str], filter: pds.Expression | None = None, rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
-        """The rows that pass, some at a time, in no order."""
+        """Yield the rows that pass the filter, some at a time, in no order."""
         for batch in self.dataset(name).to_batches(columns=list(columns), filter=filter, batch_size=rows):
             if batch.num_rows:
                 yield batch
@@ -68,18 +68,19 @@ class Reader:
     def files(
         self, name: str, order: str, filter: pds.Expression | None = None, greatest: bool = False
     ) -> list[tuple[int, pds.Fragment]]:
-        """The data files that may hold rows that pass, by the least value of a whole-number column in each.
+        """List the data files that may contain rows that pass, ordered by the least value of an integer column.
 
-        With `greatest`, by the greatest value, descending. A file without statistics may hold any value: it is first.
+        With `greatest`, ordered by the greatest value, descending. A file without statistics may contain any value and
+        comes first.
         """
         actions = pa.table(self.table(name).get_add_actions(flatten=True))
         column = f"max.{order}" if greatest else f"min.{order}"
         values = actions.column(column).to_pylist() if column in actions.column_names else []
         known = dict(zip(actions.column("path").to_pylist(), values))
         unknown = ANY_VALUE if greatest else -ANY_VALUE
-        found = [(known.get(file.path), file) for file in self.dataset(name).get_fragments(filter=filter)]
-        told = [(unknown if value is None else int(value), file) for value, file in found]
-        return sorted(told, key=lambda item: (-item[0] if greatest else item[0], item[1].path))
+        files = [(known.get(file.path), file) for file in self.dataset(name).get_fragments(filter=filter)]
+        ordered = [(unknown if value is None else int(value), file) for value, file in files]
+        return sorted(ordered, key=lambda item: (-item[0] if greatest else item[0], item[1].path))
 
     def batches_of(
         self,
@@ -89,7 +90,9 @@ class Reader:
         filter: pds.Expression | None = None,
         rows: int = BATCH_ROWS,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of one data file that pass, some at a time, as stored."""
+        """Yield the rows of one data file that pass the filter, some at a time, in their order in the file."""
         schema = self.dataset(name).schema
-        found = file.to_batches(schema=schema, columns=list(columns), filter=filter, batch_size=rows, batch_readahead=2)
-        yield from (batch for batch in found if batch.num_rows)
+        batches = file.to_batches(
+            schema=schema, columns=list(columns), filter=filter, batch_size=rows, batch_readahead=2
+        )
+        yield from (batch for batch in batches if batch.num_rows)

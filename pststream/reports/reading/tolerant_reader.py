@@ -1,4 +1,4 @@
-"""Reads for a page that must come out whatever it finds: a table that is absent or broken has no rows."""
+"""Read tables for the pages: a table that is missing or cannot be read counts as empty and is reported on the page."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +10,7 @@ import pyarrow.dataset as pds
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from pststream.errors import PstError
-from pststream.reports.reading.table_reader import BATCH_ROWS, Reader
+from pststream.reports.reading.table_reader import BATCH_ROWS, TableReader
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ _FAULTS = (DeltaError, OSError, pa.ArrowException, PstError, ValueError, KeyErro
 
 @dataclass
 class HomeFolder:
-    """A home by its path alone."""
+    """A home of which only the path is known."""
 
     path: str
 
@@ -29,16 +29,16 @@ class HomeFolder:
 
 
 class TolerantReader:
-    """The tables of a home; `problems` collects a sentence for each that is there and cannot be read."""
+    """Reads the tables of a home; `problems` has a sentence for each table that exists and cannot be read."""
 
     def __init__(self, home: str) -> None:
         self.home = HomeFolder(home)
-        self.reader = Reader(self.home)
+        self.reader = TableReader(self.home)
         self._broken: set[str] = set()
         self.problems: list[str] = []
 
     def dataset(self, name: str) -> pds.Dataset | None:
-        """The table as a dataset, or None."""
+        """The table as a dataset; None if it is missing or cannot be read."""
         if name in self._broken:
             return None
         try:
@@ -46,11 +46,11 @@ class TolerantReader:
         except TableNotFoundError:
             self._broken.add(name)
         except _FAULTS as error:
-            self._note(name, error)
+            self._add_problem(name, error)
         return None
 
     def tolerate(self, name: str, read: Callable[[], T], otherwise: T) -> T:
-        """What `read` gives of the table `name`; `otherwise` where that is absent or broken."""
+        """The result of `read`, which reads the table `name`; `otherwise` if that is missing or cannot be read."""
         if self.dataset(name) is None:
             return otherwise
         try:
@@ -58,55 +58,55 @@ class TolerantReader:
         except TableNotFoundError:
             return otherwise
         except _FAULTS as error:
-            self._note(name, error)
+            self._add_problem(name, error)
             return otherwise
 
     def count(self, name: str, filter: pds.Expression | None = None) -> int:
-        """Number of rows that pass `filter`."""
+        """Count the rows that pass `filter`."""
         dataset = self.dataset(name)
         try:
             return dataset.count_rows(filter=filter) if dataset is not None else 0
         except _FAULTS as error:
-            self._note(name, error)
+            self._add_problem(name, error)
             return 0
 
     def batches(
         self, name: str, columns: Sequence[str], filter: pds.Expression | None = None, rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
-        """The rows that pass `filter`, some at a time."""
+        """Yield the rows that pass `filter`, some at a time."""
         if self.dataset(name) is None:
             return
         try:
             yield from self.reader.batches(name, columns, filter, rows)
         except _FAULTS as error:
-            self._note(name, error)
+            self._add_problem(name, error)
 
     def rows(
         self, name: str, columns: Sequence[str], filter: pds.Expression | None = None, limit: int | None = None
     ) -> list[dict[str, Any]]:
-        """At most `limit` of the rows that pass `filter`, as dicts."""
-        found: list[dict[str, Any]] = []
+        """Read at most `limit` of the rows that pass `filter`, as dicts."""
+        rows: list[dict[str, Any]] = []
         for batch in self.batches(name, columns, filter):
-            found += batch.slice(0, None if limit is None else limit - len(found)).to_pylist()
-            if limit is not None and len(found) >= limit:
+            rows += batch.slice(0, None if limit is None else limit - len(rows)).to_pylist()
+            if limit is not None and len(rows) >= limit:
                 break
-        return found
+        return rows
 
-    def spread(self, name: str, columns: Sequence[str], pieces: int) -> Iterator[pa.RecordBatch]:
-        """The first rows of at most `pieces` of the table's files, evenly chosen: a sample of a table of any size."""
+    def sample_files(self, name: str, columns: Sequence[str], count: int) -> Iterator[pa.RecordBatch]:
+        """Yield the first rows of at most `count` data files, evenly chosen: a sample of a table of any size."""
         dataset = self.dataset(name)
         if dataset is None:
             return
         try:
             files = list(dataset.get_fragments())
-            step = max(len(files) / pieces, 1.0)
-            for number in range(min(pieces, len(files))):
-                found = self.reader.batches_of(name, files[int(number * step)], columns)
-                yield from itertools.islice(found, 1)
+            step = max(len(files) / count, 1.0)
+            for number in range(min(count, len(files))):
+                batches = self.reader.batches_of(name, files[int(number * step)], columns)
+                yield from itertools.islice(batches, 1)
         except _FAULTS as error:
-            self._note(name, error)
+            self._add_problem(name, error)
 
-    def _note(self, name: str, error: Exception) -> None:
+    def _add_problem(self, name: str, error: Exception) -> None:
         self._broken.add(name)
         first = (str(error).splitlines() or [type(error).__name__])[0]
         self.problems.append(f"Table {name} cannot be read: {first[:200]}")

@@ -1,47 +1,49 @@
-"""The watcher of a home, as its heartbeat tells (state/heartbeat.py); it may be gone without a word."""
+"""Read the status of a home's watcher from its heartbeat (state/heartbeat.py)."""
 
 import datetime as dt
 import json
 from typing import Any
 
+from pststream.format_values import counted
 from pststream.names import HEARTBEAT
 from pststream.reports.reading.table_reader import AnyHome
 from pststream.storage.registry import files_at
 
 GONE_SECONDS = 30.0
-"""A watcher that has not beaten for so long is taken for dead."""
+"""A watcher without a heartbeat for this long counts as dead."""
 
-_TOLD: dict[str, type | tuple[type, ...]] = {
+_FIELDS: dict[str, type | tuple[type, ...]] = {
     "process": int, "at": str, "state": str, "lag_seconds": (int, float), "waiting_files": int, "batches": int,
     "failures": int, "error": (str, type(None)),
 }  # fmt: skip
-"""What others rely on; a file with anything else is taken for absent."""
+"""The fields that readers rely on. A file without them, or with other types, counts as missing."""
 
 
-def watcher(home: AnyHome, now: dt.datetime) -> dict[str, Any] | None:
-    """The heartbeat, with `alive`, and `lag_seconds` as of now; None where there never was a watcher.
+def read_watcher(home: AnyHome, now: dt.datetime) -> dict[str, Any] | None:
+    """Read the heartbeat, with `alive`, and with `lag_seconds` as of now; None if there never was a watcher.
 
-    One that ended, on demand or by an error, is not alive.
+    A watcher that ended, on demand or by an error, is not alive.
     """
     try:
-        found: dict[str, Any] = json.loads(files_at(home.path).read(HEARTBEAT))
-        if not all(isinstance(found[name], kind) for name, kind in _TOLD.items()):
+        heartbeat: dict[str, Any] = json.loads(files_at(home.path).read(HEARTBEAT))
+        if not all(isinstance(heartbeat[name], kind) for name, kind in _FIELDS.items()):
             return None
-        silent = (now - dt.datetime.fromisoformat(found["at"])).total_seconds()
-        lag = round(found["lag_seconds"] + max(silent, 0.0), 3)
+        silent = (now - dt.datetime.fromisoformat(heartbeat["at"])).total_seconds()
+        lag = round(heartbeat["lag_seconds"] + max(silent, 0.0), 3)
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
-    alive = silent < GONE_SECONDS and found["state"] not in ("stopped", "failed")
-    return found | {"alive": alive, "lag_seconds": lag}
+    alive = silent < GONE_SECONDS and heartbeat["state"] not in ("stopped", "failed")
+    return heartbeat | {"alive": alive, "lag_seconds": lag}
 
 
-def lines_of_watcher(found: dict[str, Any] | None) -> list[str]:
-    """A line, and one for what went wrong."""
-    if found is None:
+def render_watcher(heartbeat: dict[str, Any] | None) -> list[str]:
+    """Render a line on the watcher, and one on its last error."""
+    if heartbeat is None:
         return []
-    head = "watcher        " if found["alive"] or found["state"] == "stopped" else "WATCHER        "
-    state = found["state"] if found["alive"] or found["state"] in ("stopped", "failed") else "gone without a word"
-    waiting = f", {found['waiting_files']:,} files wait" if found["waiting_files"] else ""
-    text = f"{state} (process {found['process']}, {found['at']}), {found['batches']:,} batches"
-    text += f"; lag {found['lag_seconds']:.1f} s{waiting}"
-    return [head + text, *([f"               {found['error']}"] if found["error"] else [])]
+    ended = heartbeat["state"] in ("stopped", "failed")
+    head = "watcher        " if heartbeat["alive"] or heartbeat["state"] == "stopped" else "WATCHER        "
+    state = heartbeat["state"] if heartbeat["alive"] or ended else "dead (no heartbeat)"
+    waiting = f", {counted(heartbeat['waiting_files'], 'file')} waiting" if heartbeat["waiting_files"] else ""
+    text = f"{state} (process {heartbeat['process']}, {heartbeat['at']})"
+    text += f", {counted(heartbeat['batches'], 'batch', 'batches')}; lag {heartbeat['lag_seconds']:.1f} s{waiting}"
+    return [head + text, *([f"               {heartbeat['error']}"] if heartbeat["error"] else [])]

@@ -13,7 +13,7 @@ import pytest
 
 from pststream import names
 from pststream.errors import HomeBusy, RunnerBusy
-from pststream.reports.reading.watcher_status import GONE_SECONDS, lines_of_watcher, watcher
+from pststream.reports.reading.watcher_status import GONE_SECONDS, read_watcher, render_watcher
 from pststream.state import home
 from pststream.state.heartbeat import Heart
 from pststream.state.home import RUNNER, Home
@@ -27,12 +27,12 @@ def bare(tmp_path: Path) -> Home:
 
 
 def told(home: Home, seconds: float = 0.0) -> Any:
-    return watcher(home, dt.datetime.now(dt.UTC) + dt.timedelta(seconds=seconds))
+    return read_watcher(home, dt.datetime.now(dt.UTC) + dt.timedelta(seconds=seconds))
 
 
 def test_it_beats_until_the_end(bare: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LocalFolder, "heartbeat_seconds", 0.02)
-    assert told(bare) is None and lines_of_watcher(None) == []
+    assert told(bare) is None and render_watcher(None) == []
     with Heart(bare) as heart:
         heart.tell("working", time.monotonic() - 10, waiting_files=2, batch_id=7, batches=1)
         first = told(bare)
@@ -42,13 +42,13 @@ def test_it_beats_until_the_end(bare: Home, monkeypatch: pytest.MonkeyPatch) -> 
             time.sleep(0.02)
         assert first["alive"] and (first["process"], first["state"], first["batch_id"]) == (os.getpid(), "working", 7)
         assert 10 <= first["lag_seconds"] < told(bare)["lag_seconds"] < 100
-        assert "working" in lines_of_watcher(first)[0] and "2 files wait" in lines_of_watcher(first)[0]
+        assert "working" in render_watcher(first)[0] and "2 files waiting" in render_watcher(first)[0]
         gone = told(bare, GONE_SECONDS + 1)
         assert not gone["alive"] and gone["lag_seconds"] > 40
-        assert lines_of_watcher(gone)[0].startswith("WATCHER        gone without a word")
+        assert render_watcher(gone)[0].startswith("WATCHER        dead (no heartbeat)")
     ended = told(bare)
     assert (ended["state"], ended["alive"]) == ("stopped", False)
-    assert lines_of_watcher(ended)[0].startswith("watcher        stopped")
+    assert render_watcher(ended)[0].startswith("watcher        stopped")
     assert sorted(os.listdir(bare.path)) == [names.HEARTBEAT]
 
 
@@ -57,7 +57,7 @@ def test_an_error_is_told(bare: Home) -> None:
         raise ValueError("no such thing")
     found = told(bare)
     assert (found["state"], found["error"], found["alive"]) == ("failed", "ValueError: no such thing", False)
-    assert lines_of_watcher(found)[1].endswith("ValueError: no such thing")
+    assert render_watcher(found)[1].endswith("ValueError: no such thing")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"at": 5}', '{"at": "yesterday"}'])

@@ -123,7 +123,7 @@ def test_pending_object(hand_home: Home) -> None:
     add_file(hand_home, "objects", [thing(1, "o")])
     found = explained(hand_home)
     assert (found["state"], found["problem"]) == ("pending", None)
-    assert "the object waits in the log" in found["reason"]
+    assert "the object waits for the next batch" in found["reason"]
     assert found["pairs"][0]["posting"]["worker"] == 1
     add_batch(hand_home, [match_row(key(2, 1), "o", 0, [key(1, 1)], worker=1)], done=False)
     assert explained(hand_home)["state"] == "pending"
@@ -142,11 +142,11 @@ def test_deletion_that_waits_and_then_takes_the_pair_back(hand_home: Home) -> No
     add_file(hand_home, "requests", [deletion(1, "s", -5, key(1, 1))])
     found = explained(hand_home)
     assert (found["state"], found["condition"], found["problem"]) == ("matched", "end", None)
-    assert "the next batch takes it back" in found["reason"]
+    assert "the next batch retracts it" in found["reason"]
     add_batch(hand_home, [match_row(key(2, 1), "o", 0, [key(1, 1)], retracted=True, worker=-1)])
     found = explained(hand_home)
     assert (found["state"], found["condition"], found["problem"]) == ("not matched", "end", None)
-    assert "batch 2 took it back" in found["reason"]
+    assert "batch 2 retracted it" in found["reason"]
     assert found["pairs"][0]["taken_back_by"] == 2
 
 

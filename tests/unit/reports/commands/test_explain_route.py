@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.domain.pieces import rarest_clause_first
-from pststream.reports.commands.explain_route import cell_of, rarest_clause, unit_of
+from pststream.reports.commands.explain_route import find_index_cell, find_unit, rarest_clause
 from pststream.routing.dispatch import DispatchIndex
 from tests.unit.reports.commands.test_plans import shared_by_text
 
@@ -17,7 +17,7 @@ def test_cells() -> None:
         lon, lat = rnd.choice((-180.0, 180.0, 0.0, rnd.uniform(-180, 180))), rnd.uniform(-90, 90)
         side = rnd.choice((0.0, 1e-4, 0.1, 5.0, 90.0))
         box = (max(lon - side, -180.0), max(lat - side / 2, -90.0), min(lon + side, 180.0), min(lat + side, 90.0))
-        cell = cell_of(box, lon, lat)
+        cell = find_index_cell(box, lon, lat)
         width = 360.0 / (1 << cell.level)
         assert cell.id >> (2 * cell.level) == 1
         assert cell.level == 0 or width >= max(box[2] - box[0], box[3] - box[1])
@@ -32,7 +32,7 @@ def test_units() -> None:
     for term in (5, 9, 7, 8, -3, -(2**63), 2**63 - 1, *(rnd.getrandbits(63) for _ in range(20))):
         lon, lat = rnd.uniform(-180, 180), rnd.uniform(-90, 90)
         owner = dispatch.unit_of(np.array([lon]), np.array([lat]), np.array([term], np.int64))
-        assert unit_of(plan, lon, lat, term) == owner[0]
+        assert find_unit(plan, lon, lat, term) == owner[0]
 
 
 def test_rarest_clause() -> None:

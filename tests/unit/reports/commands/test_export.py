@@ -125,7 +125,7 @@ def test_odd_ids_come_back_as_they_were(hand_home: Home, tmp_path: Path) -> None
 
 
 def test_equals_a_slow_twin_over_many_batches(hand_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairs_module, "_MOST_BYTES", 2_000)  # several portions
+    monkeypatch.setattr(pairs_module, "_MAX_BYTES", 2_000)  # several steps
     monkeypatch.setattr(pairs_module, "_MOST_PAIRS", 20)
     rnd = random.Random(7)
     asked = add_file(hand_home, "requests", [insertion(n, f"s{n}") for n in range(1, 41)])

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from pststream.reports.commands import lookups
-from pststream.reports.commands.lookups import LATEST, object_file, subscription_file
-from pststream.reports.reading.table_reader import Reader
+from pststream.reports.commands.lookups import MAX_OBJECTS_SHOWN, look_up_object, look_up_subscription
+from pststream.reports.reading.table_reader import TableReader
 from pststream.state.ledger import key
 from tests.matched_homes import add_matched_batch, add_subscriptions, taken_back_of
 from tests.unit.reports.commands.homes import add_batch, copy_of, match_row
 
 
-@pytest.mark.parametrize("most", [lookups.MOST_FOUND, 1])
+@pytest.mark.parametrize("most", [lookups.MAX_PAIRS_KEPT, 1])
 def test_the_latest_pairs_that_hold_as_a_slow_reader_finds_them(
     empty_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
@@ -27,17 +27,19 @@ def test_the_latest_pairs_that_hold_as_a_slow_reader_finds_them(
     for place, subscription in enumerate(keys, 1):
         objects = {row["object_id"] for row in rows if subscription in row["subscription_keys"]}
         objects -= lost if subscription == keys[2] else set()
-        found = subscription_file(Reader(home), f"s{place}")
-        assert {met.other for met in found.met} <= objects
-        assert len(found.met) == min(len(objects), LATEST)
-        assert found.whole
+        found = look_up_subscription(TableReader(home), f"s{place}")
+        assert {match.other_id for match in found.matches} <= objects
+        assert len(found.matches) == min(len(objects), MAX_OBJECTS_SHOWN)
+        assert found.complete
     for row in rows[::7]:
         asked = {
             f"s{keys.index(k) + 1}" for r in rows if r["object_id"] == row["object_id"] for k in r["subscription_keys"]
         }
         asked -= {"s3"} if row["object_id"] in lost else set()
         with monkeypatch.context() as patch:
-            patch.setattr(lookups, "MOST_FOUND", most)
-            found_object = object_file(Reader(home), row["object_id"])
-        assert {met.other for met in found_object.met} == asked or (most == 1 and len(found_object.met) <= 1)
+            patch.setattr(lookups, "MAX_PAIRS_KEPT", most)
+            found_object = look_up_object(TableReader(home), row["object_id"])
+        assert {match.other_id for match in found_object.matches} == asked or (
+            most == 1 and len(found_object.matches) <= 1
+        )
         assert found_object.pairs == len(asked)

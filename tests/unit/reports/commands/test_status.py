@@ -5,7 +5,7 @@ from typing import Any
 
 from pststream.reports.commands.status import TABLES, render_status, status
 from pststream.reports.reading.ledgers import Ledgers
-from pststream.reports.reading.table_reader import Reader
+from pststream.reports.reading.table_reader import TableReader
 from pststream.state import tables
 from pststream.state.home import Home
 from pststream.state.ledger import Ledger, key
@@ -77,7 +77,7 @@ def test_agrees_with_the_ledger_of_match(hand_home: Home) -> None:
     add_file(hand_home, "requests", [insertion(1, "s1")])
     add_batch(hand_home, objects_to=key(seen, 1))
     add_file(hand_home, "objects", [thing(1, "c")], done=False)
-    ledger, ledgers = Ledger(hand_home), Ledgers(Reader(hand_home))
+    ledger, ledgers = Ledger(hand_home), Ledgers(TableReader(hand_home))
     assert (ledgers.objects_matched, ledgers.requests_applied) == (ledger.objects_matched, ledger.requests_applied)
     assert [file["file_seq"] for file in ledgers.pending_files("objects")] == [1]
     assert ledgers.started_files.column("file_seq").to_pylist() == [f["file_seq"] for f in ledger.unfinished_ingest()]

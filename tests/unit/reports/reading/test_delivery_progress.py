@@ -43,7 +43,7 @@ def test_sinks_at_different_places(hand_home: Home) -> None:
     assert [(sink["delivered"], sink["refused"], sink["failures"]) for sink in (slow, well)] == [(16, 2, 4), (11, 0, 0)]
     assert (slow["dead"], well["dead"]) == (1, 0) == (count_dead(hand_home, "slow"), count_dead(hand_home, "well"))
     text = render_status(status(hand_home))
-    assert "slow: down (HTTP status 503" in text and "3 batches behind, 1 dead letters" in text
+    assert "slow: down (HTTP status 503" in text and "3 batches behind, 1 dead letter" in text
     assert ledger_tables.read(hand_home, names.DEAD_LETTERS).num_rows == 6
 
 

@@ -1,4 +1,4 @@
-"""What waits: objects and requests for a batch, files that a landing gate holds for a person."""
+"""Measure the backlog of a home: rows and files that no batch has matched yet, and files in quarantine."""
 
 import datetime as dt
 from typing import Any
@@ -10,13 +10,13 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.iso_times import iso
 from pststream.reports.reading.ledgers import Ledgers, log_key
-from pststream.reports.reading.table_reader import Reader
+from pststream.reports.reading.table_reader import TableReader
 
-_HELD = ("hold_id", "kind", "path", "sha256", "bytes", "reasons", "status", "at")
+_QUARANTINE = ("hold_id", "kind", "path", "sha256", "bytes", "reasons", "status", "at")
 
 
-def objects_lag(reader: Reader, ledgers: Ledgers) -> dict[str, Any]:
-    """Pending objects; only a file that a batch has taken in part is looked into."""
+def measure_object_lag(reader: TableReader, ledgers: Ledgers) -> dict[str, Any]:
+    """Count the pending objects. Reads `objects` only for a file of which a batch has matched a part."""
     matched = ledgers.objects_matched
     rows = 0
     oldest: list[dt.datetime] = []
@@ -34,24 +34,24 @@ def objects_lag(reader: Reader, ledgers: Ledgers) -> dict[str, Any]:
     return {"rows": rows, "files": len(pending), "oldest_ts": iso(min(oldest, default=None))}
 
 
-def requests_lag(ledgers: Ledgers) -> dict[str, Any]:
-    """Pending requests."""
+def measure_request_lag(ledgers: Ledgers) -> dict[str, Any]:
+    """Count the pending requests."""
     pending = ledgers.pending_files("requests")
     oldest = min((file["min_ts"] for file in pending if file["min_ts"] is not None), default=None)
     return {"rows": sum(file["accepted"] for file in pending), "files": len(pending), "oldest_at": iso(oldest)}
 
 
-def waiting_seconds(ledgers: Ledgers, now: dt.datetime) -> float:
-    """Since the oldest file that no batch has taken whole was ingested."""
+def lag_seconds_of(ledgers: Ledgers, now: dt.datetime) -> float:
+    """Seconds since the ingest of the oldest file that is not matched completely; 0 if there is none."""
     waiting = [file["at"] for kind in ("objects", "requests") for file in ledgers.pending_files(kind)]
     return max((now - min(waiting)).total_seconds(), 0.0) if waiting else 0.0
 
 
-def held_files(reader: Reader, ledgers: Ledgers) -> list[dict[str, Any]]:
-    """Rows of `quarantine` of the files that are neither released (then they are in the log) nor discarded."""
-    rows = reader.rows(names.QUARANTINE, _HELD)
+def read_quarantined_files(reader: TableReader, ledgers: Ledgers) -> list[dict[str, Any]]:
+    """Read the rows of `quarantine` whose files are neither released (these are in the log) nor discarded."""
+    rows = reader.rows(names.QUARANTINE, _QUARANTINE)
     discarded = {row["hold_id"] for row in rows if row["status"] == "discarded"}
     files = pa.concat_tables([ledgers.files, ledgers.started_files])
-    taken = set(zip(files.column("kind").to_pylist(), files.column("sha256").to_pylist()))
-    held = [row for row in rows if row["hold_id"] not in discarded and (row["kind"], row["sha256"]) not in taken]
-    return sorted(held, key=lambda row: int(row["hold_id"]))
+    released = set(zip(files.column("kind").to_pylist(), files.column("sha256").to_pylist()))
+    kept = [row for row in rows if row["hold_id"] not in discarded and (row["kind"], row["sha256"]) not in released]
+    return sorted(kept, key=lambda row: int(row["hold_id"]))
