@@ -42,7 +42,7 @@ def diagnose(home: str) -> list[Check]:
     checks += [check_settings(home), *check_sinks(home)]
     checks += [check_endpoint(name) for name in ENDPOINTS if os.environ.get(name)]
     landing = os.environ.get("PSTSTREAM_LANDING", "")
-    if landing.startswith(names.BUCKETS):
+    if names.storage_prefix(landing):
         checks.append(check_landing(landing))
     return [*checks, check_disk(home)]
 
@@ -206,11 +206,11 @@ def check_endpoint(variable: str) -> Check:
 
 def check_landing(landing: str) -> Check:
     """The bucket that files land in can be listed."""
-    from pststream.quality.bucket import Bucket
+    from pststream.storage.registry import storage_of
 
     try:
-        bucket = Bucket(landing)
-        bucket.only(bucket.prefix)
+        store = storage_of(landing).objects(landing)
+        store.find_object(store.prefix)
     except PstError as error:
         return Check("landing", False, error.args[0], error.hint)
     return Check("landing", True, f"{landing} can be listed")
