@@ -34,10 +34,10 @@ def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks, chunks and bounds small enough to be met by small files."""
     for module in (csv_reader, json_reader):
         monkeypatch.setattr(module, "BLOCK_BYTES", 700)
-        monkeypatch.setattr(module, "MOST_ROW_BYTES", 20_000)
-        monkeypatch.setattr(module, "MOST_ROWS", 7)
-    monkeypatch.setattr(parquet_reader, "MOST_ROWS", 7)
-    monkeypatch.setattr(parquet_reader, "_FEWEST_ROWS", 3)
+        monkeypatch.setattr(module, "MAX_ROW_BYTES", 20_000)
+        monkeypatch.setattr(module, "MAX_CHUNK_ROWS", 7)
+    monkeypatch.setattr(parquet_reader, "MAX_CHUNK_ROWS", 7)
+    monkeypatch.setattr(parquet_reader, "_MIN_CHUNK_ROWS", 3)
     monkeypatch.setattr(input_files, "ALWAYS_ALLOWED", 200_000)
 
 

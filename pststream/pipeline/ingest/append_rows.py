@@ -12,7 +12,7 @@ from pststream import names
 from pststream.pipeline.engine.arrow_columns import micros, whole
 from pststream.pipeline.ingest.deduplicate import KEY_OF, NO_HORIZON, VERDICTS, is_late
 from pststream.pipeline.ingest.stage_file import ID_OF, SCHEMAS, TIME_OF, StagedFile
-from pststream.quality.reject_reasons import MOST_RAW, REASONS
+from pststream.quality.reject_reasons import MAX_RAW_CHARACTERS, REASONS
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
 from pststream.state.ledger import key
@@ -103,7 +103,8 @@ def _apply_verdicts(task: AppendTask, rows: pa.RecordBatch, verdicts: pa.Table) 
     sentences = pa.array([REASONS[code] for code in REASONS])
     details = sentences.take(pc.index_in(reason, pa.array(list(REASONS))))
     # Rows with a reason get the columns of rejects; the others keep what the row rules wrote there.
-    of_log = {"field": field, "reason": reason, "detail": details, "raw": pc.utf8_slice_codeunits(raw, 0, MOST_RAW)}
+    raw = pc.utf8_slice_codeunits(raw, 0, MAX_RAW_CHARACTERS)
+    of_log = {"field": field, "reason": reason, "detail": details, "raw": raw}
     columns |= {name: pc.if_else(pc.is_valid(reason), value, columns[name]) for name, value in of_log.items()}
     columns[KEY_OF[task.kind]] = pa.array(keys)
     if task.kind == "requests":
