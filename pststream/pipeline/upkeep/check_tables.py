@@ -20,7 +20,7 @@ from pststream.quality.table_expectations import make_table_suite
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger, batches_between
+from pststream.ledgers.log_end import Ledger, read_batches
 
 SUITE = "tables"
 NOTHING = -(2**63)
@@ -59,7 +59,7 @@ def _last_done(home: Home, ledger: Ledger) -> dict[str, Any]:
     """Return the last batch that is done."""
     batch, unfinished = ledger.last_batch, ledger.unfinished_batch()
     if unfinished is not None:
-        batch = next(iter(batches_between(home, unfinished["batch_id"] - 2, unfinished["batch_id"] - 1)), None)
+        batch = next(iter(read_batches(home, unfinished["batch_id"] - 2, unfinished["batch_id"] - 1)), None)
     return batch or {"batch_id": 0, "requests_to": 0}
 
 
