@@ -95,8 +95,8 @@ def test_the_pipeline_carries_a_new_kind(tmp_path: Path) -> None:
     explanation = run("explain", "inside", "square")
     assert (explanation["state"], explanation["problem"]) == ("matched", None)
     assert explanation["pairs"][0]["posting"]["word"] == "coffee"
-    asked = explanation["pairs"][0]["subscription"]
-    assert (asked["kind"], asked["width"]) == ("square", 2.0)
+    subscription = explanation["pairs"][0]["subscription"]
+    assert (subscription["kind"], subscription["width"]) == ("square", 2.0)
     assert run("explain", "outside", "square")["condition"] == "square"
     assert run("explain", "wordless", "square")["condition"] == "keywords"
     shown = run_apart("explain", "outside", "square", "--home", home, environment=environment)

@@ -1,4 +1,4 @@
-"""Delivery as a command, to real servers on loopback: killed anywhere, nothing is lost, and no secret is disclosed."""
+"""Deliver by commands to real servers on loopback: after kills no message is lost, and no secret is disclosed."""
 
 import json
 import os
@@ -33,7 +33,7 @@ TOKEN = "a-token-that-no-log-may-show"
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    """A home with three batches that are done, the last with retractions."""
+    """Make a home with three finished batches, the last with retractions."""
     home = Home(tmp_path / "home")
     home.init()
     keys = add_subscriptions(home, 6)
@@ -44,7 +44,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def set_up(home: Home, receiver: Receiver | None = None, **keys: Any) -> dict[str, str]:
-    """A webhook and a folder of files in the home's settings; the environment that goes with them."""
+    """Add a webhook and a file sink to the settings; return the environment with their secrets."""
     hook = {"kind": "webhook", "networks": "127.0.0.0/8", "timeout_seconds": 2, "messages": 2, "tries": 3} | keys
     folder = {"kind": "file", "target": str(Path(home.path).parent / "delivered"), "messages": 3}
     environment = {}
@@ -63,7 +63,7 @@ def run_deliver(home: Home, environment: dict[str, str], *arguments: str) -> Res
 
 
 def written(home: Home) -> list[dict[str, Any]]:
-    """The messages in the folder of the file sink, in the order of the files."""
+    """Read the messages in the folder of the file sink, in the order of the files."""
     files = sorted((Path(home.path).parent / "delivered").iterdir())
     assert all(file.suffix == ".jsonl" for file in files)
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
@@ -91,7 +91,7 @@ def test_killed_at_a_step(home: Home, step: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_killed_at_any_time(home: Home, seed: int) -> None:
-    """SIGKILL after some requests, again and again, while the webhook fails and loses answers."""
+    """Kill the process after some requests, repeatedly, while the webhook fails and loses responses."""
     rnd = random.Random(seed)
     expected = expected_messages(home)
     with receiving(failing=0.1, losing=0.1, seconds=0.06, draw=random.Random(seed)) as receiver:
@@ -150,7 +150,7 @@ def test_a_sink_that_is_down_is_told_of(home: Home) -> None:
 
 @pytest.mark.parametrize("fault", [{"status": 503}, {"seconds": 30.0}, {"losing": 1.0}])
 def test_dead_for_an_hour_of_the_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: dict[str, Any]) -> None:
-    """Everything comes when the webhook is back, in order; the folder never waited for it."""
+    """All messages arrive in order when the webhook recovers; the file sink never waits for it."""
     home = Home(tmp_path / "home")
     home.init()
     keys = add_subscriptions(home, 5)
