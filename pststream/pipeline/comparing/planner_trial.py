@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.ledgers.log_end import read_batches, read_files
+from pststream.ledgers.rules import log_key
 from pststream.pipeline.batch.match_task import WorkerReport
 from pststream.pipeline.batch.micro_batch import match, route_and_match
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan
@@ -22,8 +24,6 @@ from pststream.state import ledger_tables
 from pststream.state.data_files import commit, data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
-from pststream.ledgers.log_end import read_batches, read_files
-from pststream.ledgers.rules import log_key
 from pststream.state.plans import load_plan, plan_rows
 from pststream.state.slices import KeyRange, tasks_of
 from pststream.storage.parquet_files import delete_files
@@ -155,7 +155,7 @@ def correlation(predicted: np.ndarray, measured: np.ndarray) -> float | None:
 
 def done_files(home: Home) -> list[dict[str, Any]]:
     """Return the ledger rows of the files whose ingest is done."""
-    return [file for file in read_files(home) if file["status"] == "done"]
+    return [dict(file) for file in read_files(home) if file["status"] == "done"]
 
 
 def _sum(loads: pa.Table, name: str) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pststream import names
+from pststream.ledgers.log_end import recent_row_counts
 from pststream.pipeline.ingest.stage_file import StagedFile
 from pststream.quality.expectations import ThresholdResults, check_thresholds
 from pststream.quality.landing_expectations import (
@@ -19,7 +20,6 @@ from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
-from pststream.state.ledger import recent_rows
 
 File = dict[str, Any]
 """A row of the ledger of files."""
@@ -65,7 +65,7 @@ def _check(
     """Compute the figures of each file, and check them against the thresholds."""
     kind = files[0]["kind"]
     past = LandingHistory(
-        recent_rows(home, kind, max(RECENT_FILES, settings.gate_history)),
+        recent_row_counts(home, kind, max(RECENT_FILES, settings.gate_history)),
         ledger_tables.micros_of(ledger_tables.now()),
         None if watermark is None else ledger_tables.micros_of(watermark),
     )

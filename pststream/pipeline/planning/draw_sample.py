@@ -18,6 +18,7 @@ from pststream.domain.mixing import mix_unit
 from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
+from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.engine.arrow_columns import csr, whole
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, make_task_context
@@ -28,7 +29,6 @@ from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
-from pststream.ledgers.log_end import Ledger
 from pststream.state.plans import Ranking, current_version
 from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
 from pststream.state.tables import TABLES

@@ -12,6 +12,7 @@ from typing import Any
 from pststream import names
 from pststream.cost.load_model import CostModel, worker_loads
 from pststream.errors import RetryableError
+from pststream.ledgers.log_end import Ledger
 from pststream.partitioning.registry import make_plan
 from pststream.pipeline.engine.task_context import make_task_context
 from pststream.pipeline.index.build_index import Assignment, rebuild
@@ -23,7 +24,6 @@ from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
 from pststream.state.index_files import forget_older
-from pststream.ledgers.log_end import Ledger
 from pststream.state.plans import current_version, ranking_of, save_plan, save_units, save_vocabulary
 
 

@@ -9,12 +9,12 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.ledgers.log_end import read_settled
 from pststream.pipeline.engine.arrow_columns import csr
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.settings import Settings
 from pststream.state.data_files import data_files, located
 from pststream.state.home import Home
-from pststream.ledgers.log_end import read_settled
 from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
 
 COLUMNS = ["object_key", "subscription_keys", "retracted", "batch_id"]

@@ -8,9 +8,9 @@ from pststream.escape_text import escape_controls
 from pststream.iso_times import iso
 from pststream.kinds.contract import FailedCondition, StoredObject, StoredSubscription
 from pststream.kinds.registry import stored_kind
+from pststream.ledgers.history import LedgerHistory
 from pststream.reports.commands.explain_route import Postings, find_stored_fault
 from pststream.reports.commands.explain_rows import MOST, lives_of, rejected_rows, things_of, written_pairs
-from pststream.reports.reading.ledgers import Ledgers
 from pststream.reports.reading.table_reader import AnyHome, Reader
 
 MATCHED, PENDING, NOT_MATCHED = "matched", "pending", "not matched"
@@ -32,7 +32,7 @@ def explain(home: AnyHome, object_id: str, subscription_id: str) -> dict[str, An
     Judged by words, boxes and distances, apart from the kernels.
     """
     reader = Reader(home)
-    ledgers = Ledgers(reader)
+    ledgers = LedgerHistory(reader)
     for name in (names.MATCHES, names.OBJECTS, names.REQUESTS):
         reader.dataset(name)
     things, lives = things_of(reader, object_id), lives_of(reader, subscription_id)
@@ -61,7 +61,7 @@ def explain(home: AnyHome, object_id: str, subscription_id: str) -> dict[str, An
 class _Examiner:
     """Judges pairs of one home as it stands."""
 
-    def __init__(self, reader: Reader, ledgers: Ledgers) -> None:
+    def __init__(self, reader: Reader, ledgers: LedgerHistory) -> None:
         self._reader = reader
         self._ledgers = ledgers
         self._postings: dict[int, Postings | None] = {}

@@ -13,7 +13,7 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.kinds.contract import StoredObject, StoredSubscription
 from pststream.kinds.registry import request_columns, stored_kind
-from pststream.reports.reading.ledgers import only_done
+from pststream.ledgers.history import done_batches_filter
 from pststream.reports.reading.pairs import opened
 from pststream.reports.reading.table_reader import Reader
 
@@ -77,7 +77,7 @@ def written_pairs(
 ) -> dict[tuple[int, int], list[dict[str, Any]]]:
     """Rows of `matches`, of batches that are done, for each (object key, subscription key) that has some."""
     object_keys, keys = [thing.key for thing in things], np.array([life.key for life in lives], np.int64)
-    wanted = only_done(reader) & pds.field("object_key").isin(object_keys)
+    wanted = done_batches_filter(reader) & pds.field("object_key").isin(object_keys)
     columns = ["object_key", "retracted", "worker", "batch_id", "plan_version"]
     found: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for batch in reader.batches(names.MATCHES, [*columns, "subscription_keys"], wanted):

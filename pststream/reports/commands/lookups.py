@@ -12,8 +12,8 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.kinds.contract import StoredObject, StoredSubscription
 from pststream.kinds.registry import brief_columns, stored_kind
+from pststream.ledgers.history import LedgerHistory, done_batches_filter
 from pststream.reports.commands.explain_rows import lives_of, rejected_rows, things_of
-from pststream.reports.reading.ledgers import Ledgers, only_done
 from pststream.reports.reading.pairs import opened, taken_back
 from pststream.reports.reading.table_reader import Reader
 
@@ -64,7 +64,7 @@ class ObjectFile:
 
 def subscription_file(reader: Reader, subscription_id: str) -> SubscriptionFile:
     """What is known of a subscription id; no lives if none was accepted."""
-    ledgers = Ledgers(reader)
+    ledgers = LedgerHistory(reader)
     lives = lives_of(reader, subscription_id)
     met, looked_at, whole = _objects_of(reader, [life.key for life in lives]) if lives else ([], 0, True)
     rejects = rejected_rows(reader, "requests", subscription_id)
@@ -73,7 +73,7 @@ def subscription_file(reader: Reader, subscription_id: str) -> SubscriptionFile:
 
 def object_file(reader: Reader, object_id: str) -> ObjectFile:
     """What is known of an object id; no things if none was accepted."""
-    ledgers = Ledgers(reader)
+    ledgers = LedgerHistory(reader)
     things = things_of(reader, object_id)[:_THINGS]
     met, pairs = _subscriptions_of(reader, things) if things else ([], 0)
     return ObjectFile(things, ledgers.objects_matched, met, pairs, rejected_rows(reader, "objects", object_id))
@@ -81,7 +81,7 @@ def object_file(reader: Reader, object_id: str) -> ObjectFile:
 
 def _objects_of(reader: Reader, keys: list[int]) -> tuple[list[Met], int, bool]:
     """The latest pairs of subscription keys, from the files of the latest batches; how many pairs were looked at."""
-    wanted = only_done(reader) & (pds.field("worker") >= 0)
+    wanted = done_batches_filter(reader) & (pds.field("worker") >= 0)
     columns = ("object_key", "object_id", "ts", "batch_id", "worker", "subscription_keys")
     found: list[tuple[dict[str, Any], int]] = []
     looked_at = 0
@@ -110,7 +110,11 @@ def _held(reader: Reader, found: list[tuple[dict[str, Any], int]]) -> list[tuple
         return []
     objects = np.array([row["object_key"] for row, _ in found])
     # Rows of no worker are in files of their own, which alone are opened for this.
-    nobody = only_done(reader) & (pds.field("worker") < 0) & pds.field("object_key").isin(np.unique(objects).tolist())
+    nobody = (
+        done_batches_filter(reader)
+        & (pds.field("worker") < 0)
+        & pds.field("object_key").isin(np.unique(objects).tolist())
+    )
     gone = taken_back(reader, nobody).hold(objects, np.array([key for _, key in found]))
     return [pair for pair, lost in zip(found, gone.tolist()) if not lost]
 
@@ -121,7 +125,7 @@ def _subscriptions_of(reader: Reader, things: list[StoredObject]) -> tuple[list[
     mine = pds.field("object_key").isin([thing.key for thing in things]) & (pds.field("worker") >= 0)
     rows: list[tuple[dict[str, Any], int]] = []
     count = 0
-    for batch in reader.batches(names.MATCHES, columns, only_done(reader) & mine):
+    for batch in reader.batches(names.MATCHES, columns, done_batches_filter(reader) & mine):
         row, keys = opened(batch.column("subscription_keys"))
         fields = batch.select(columns[:-1]).to_pylist()
         count += len(keys)
@@ -140,7 +144,7 @@ def _subscriptions_of(reader: Reader, things: list[StoredObject]) -> tuple[list[
     if count <= MOST_FOUND:
         return met, len(pairs)
     mine = pds.field("object_key").isin([thing.key for thing in things]) & (pds.field("worker") < 0)
-    return met, count - len(taken_back(reader, only_done(reader) & mine))
+    return met, count - len(taken_back(reader, done_batches_filter(reader) & mine))
 
 
 def _brief(row: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.iso_times import iso
-from pststream.reports.reading.ledgers import Ledgers
+from pststream.ledgers.history import LedgerHistory
 from pststream.reports.reading.table_reader import Reader
 from pststream.settings import load_settings
 
@@ -17,7 +17,7 @@ _ROW = ("sink", "batch_id", "position", "complete", "state", "reason", "at", "de
 _COUNTS = ("delivered", "refused", "failures")
 
 
-def deliveries(reader: Reader, ledgers: Ledgers) -> list[dict[str, Any]]:
+def deliveries(reader: Reader, ledgers: LedgerHistory) -> list[dict[str, Any]]:
     """What is known of each sink that was ever told something, by name; the state of one that the settings do not name
     any more is `removed`, and nothing waits for it.
     """

@@ -11,7 +11,7 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.errors import PstError
-from pststream.reports.reading.ledgers import only_done
+from pststream.ledgers.history import done_batches_filter
 from pststream.reports.reading.table_reader import Reader
 
 ROW_COLUMNS = ("object_id", "ts", "batch_id", "plan_version")
@@ -108,7 +108,7 @@ def stream_pairs(reader: Reader, inserted: Inserted, since: dt.datetime | None) 
 
     Files come in the order of the first batch in each, rows as stored.
     """
-    wanted = only_done(reader)
+    wanted = done_batches_filter(reader)
     if since is not None:
         wanted = wanted & (pds.field("ts") >= pa.scalar(since, pa.timestamp("us", tz="UTC")))
     lost = taken_back(reader, wanted)

@@ -9,13 +9,14 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.iso_times import iso
-from pststream.reports.reading.ledgers import Ledgers, log_key
+from pststream.ledgers.history import LedgerHistory
+from pststream.ledgers.rules import log_key
 from pststream.reports.reading.table_reader import Reader
 
 _HELD = ("hold_id", "kind", "path", "sha256", "bytes", "reasons", "status", "at")
 
 
-def objects_lag(reader: Reader, ledgers: Ledgers) -> dict[str, Any]:
+def objects_lag(reader: Reader, ledgers: LedgerHistory) -> dict[str, Any]:
     """Pending objects; only a file that a batch has taken in part is looked into."""
     matched = ledgers.objects_matched
     rows = 0
@@ -34,20 +35,20 @@ def objects_lag(reader: Reader, ledgers: Ledgers) -> dict[str, Any]:
     return {"rows": rows, "files": len(pending), "oldest_ts": iso(min(oldest, default=None))}
 
 
-def requests_lag(ledgers: Ledgers) -> dict[str, Any]:
+def requests_lag(ledgers: LedgerHistory) -> dict[str, Any]:
     """Pending requests."""
     pending = ledgers.pending_files("requests")
     oldest = min((file["min_ts"] for file in pending if file["min_ts"] is not None), default=None)
     return {"rows": sum(file["accepted"] for file in pending), "files": len(pending), "oldest_at": iso(oldest)}
 
 
-def waiting_seconds(ledgers: Ledgers, now: dt.datetime) -> float:
+def waiting_seconds(ledgers: LedgerHistory, now: dt.datetime) -> float:
     """Since the oldest file that no batch has taken whole was ingested."""
     waiting = [file["at"] for kind in ("objects", "requests") for file in ledgers.pending_files(kind)]
     return max((now - min(waiting)).total_seconds(), 0.0) if waiting else 0.0
 
 
-def held_files(reader: Reader, ledgers: Ledgers) -> list[dict[str, Any]]:
+def held_files(reader: Reader, ledgers: LedgerHistory) -> list[dict[str, Any]]:
     """Rows of `quarantine` of the files that are neither released (then they are in the log) nor discarded."""
     rows = reader.rows(names.QUARANTINE, _HELD)
     discarded = {row["hold_id"] for row in rows if row["status"] == "discarded"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream.reports.reading.ledgers import step_seconds
+from pststream.ledgers.rules import step_seconds
 from tests.commands import new_home, run_here
 
 
