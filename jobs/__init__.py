@@ -1,1 +1,1 @@
-"""One spark-submit entry a step: arguments, settings, session, one call, exit code."""
+"""Jobs for spark-submit, one for each step of the DAGs: each runs one command and writes a result file."""

@@ -1,10 +1,10 @@
-"""Load adjustment, a new partitioning, or a look at the balance: `pststream balance`.
+"""Run `pststream balance` as a job: adjust the loads, repartition, or check the balance.
 
     spark-submit jobs/balance.py [--result FILE] local|global|retire|undo|check|history [--home DIR] [--apply]
                                  [--proposal FILE] [--page FILE.html] [--method gr|dp|si|ra] [--sigma X]
                                  [--planner NAME] [--gain X]
 
-The result is that of `pststream balance`. `check` and `history` only read, and need no spark-submit.
+The result is that of the command. `check` and `history` only read, and need no spark-submit.
 """
 
 import sys

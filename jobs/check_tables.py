@@ -1,9 +1,9 @@
-"""The daily checks of the tables: `pststream check`.
+"""Run `pststream check`, the daily checks of the tables, as a job.
 
     spark-submit jobs/check_tables.py [--result FILE] [--home DIR] [--all]
 
-The result is that of the command. A check that fails is a result like any other: the job has done what it was to do,
-and another try would find the same. The DAG fails by what the result says.
+The result is that of the command. A failed check is a result like any other, since a retry would find the same; the
+job succeeds, and the DAG fails according to the result.
 """
 
 import argparse
@@ -15,12 +15,12 @@ from jobs import entry
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job; returns the exit code."""
+    """Run the job; return the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--result", type=Path, help="file for the outcome, JSON")
-    own, rest = parser.parse_known_args(entry.given(sys.argv[1:] if arguments is None else arguments))
+    own, rest = parser.parse_known_args(entry.drop_empty(sys.argv[1:] if arguments is None else arguments))
     outcome = entry.run("check", rest)
     if outcome["result"]:
         outcome |= {"exit_code": entry.DONE, "error": None}

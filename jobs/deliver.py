@@ -1,4 +1,4 @@
-"""What batches have found, told to the sinks: `pststream deliver`. Needs no Spark: run it with Python as it is.
+"""Run `pststream deliver` as a job: deliver matches to the sinks. Run it with plain Python; it needs no Spark.
 
 python jobs/deliver.py [--result FILE] [--home DIR] [--sink NAME]
 """

@@ -1,11 +1,11 @@
-"""What every job does: run a command of `pststream`, and leave its outcome in a file for the DAG that submitted it.
+"""Run one `pststream` command as a job, and write its outcome to a result file for the DAG that submitted it.
 
-spark-submit tells its caller no more than an exit code, and Airflow's operator not even that. The result file says
-which command ran, how it ended, why, and what it counted:
+spark-submit returns only an exit code to its caller, and Airflow's operator not even that. The result file contains
+the command, its exit code, its error and its JSON document:
 
     {"command": "match", "exit_code": 0, "error": null, "result": {"batches": [...]}}
 
-Where it failed, `kind` names the error of pststream.errors, if it is one.
+Where it failed, `kind` is the name of the error in pststream.errors, if it is one of those.
 """
 
 import argparse
@@ -21,38 +21,38 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from jobs.lifeline import end_with_submitter
+from jobs.submitter_watch import end_with_submitter
 
 DONE, FAILED, DONE_WITH_REJECTS = 0, 1, 3
-NOT_GIVEN = re.compile(r"(--[a-z][a-z-]*=)?")
+EMPTY_ARGUMENT = re.compile(r"(--[a-z][a-z-]*=)?")
 ERROR_LINES = 20
 
 
 def main(command: str, usage: str | None, arguments: Sequence[str] | None = None) -> int:
-    """The whole of a job that is one command: take `--result` off, pass everything else on; returns the exit code."""
+    """Run a job of one command: read `--result`, pass all other arguments to the command; return the exit code."""
     parser = argparse.ArgumentParser(
         description=usage, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--result", type=Path, help="file for the outcome, JSON")
-    own, rest = parser.parse_known_args(given(sys.argv[1:] if arguments is None else arguments))
+    own, rest = parser.parse_known_args(drop_empty(sys.argv[1:] if arguments is None else arguments))
     return report(own.result, run(command, rest))
 
 
-def given(arguments: Sequence[str]) -> list[str]:
-    """Without `--option=` and empty words: so a DAG's template says that a field of its form was left empty."""
-    return [argument for argument in arguments if not NOT_GIVEN.fullmatch(argument)]
+def drop_empty(arguments: Sequence[str]) -> list[str]:
+    """Drop `--option=` and empty words, which a DAG's template yields for empty fields of its form."""
+    return [argument for argument in arguments if not EMPTY_ARGUMENT.fullmatch(argument)]
 
 
 def run(command: str, arguments: Sequence[str], quiet: bool = False) -> dict[str, Any]:
-    """Run `pststream COMMAND --json ARGUMENTS…`; its outcome as the result file holds it. Raises nothing.
+    """Run `pststream COMMAND --json ARGUMENTS…`; return the outcome for the result file. Raises nothing.
 
-    quiet: keep what the command says on standard error out of the job's log.
+    quiet: keep the command's standard error out of the job's log.
     """
     end_with_submitter()
-    said, errors = io.StringIO(), Tee(None if quiet else sys.stderr)
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(errors):
+    output, errors = io.StringIO(), Tee(None if quiet else sys.stderr)
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         exit_code = _exit_code([command, "--json", *arguments])
-    document = _document(said.getvalue())
+    document = _document(output.getvalue())
     outcome = {"command": command, "exit_code": exit_code, "error": None, "result": document}
     if exit_code in (DONE, DONE_WITH_REJECTS):
         return outcome
@@ -65,7 +65,7 @@ def run(command: str, arguments: Sequence[str], quiet: bool = False) -> dict[str
 
 
 def report(path: Path | None, outcome: dict[str, Any]) -> int:
-    """Print the outcome, leave it in `path` whole or not at all, and return its exit code."""
+    """Print the outcome, write it to `path` atomically, and return its exit code."""
     text = json.dumps(outcome, indent=1)
     sys.stdout.write(text + "\n")
     if path is not None:
@@ -76,26 +76,26 @@ def report(path: Path | None, outcome: dict[str, Any]) -> int:
 
 
 class Tee(io.TextIOBase):
-    """Passes a stream on, if there is one, and remembers its last lines."""
+    """Writes to another stream, if there is one, and keeps the last lines."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
         self._lines: deque[str] = deque([""], maxlen=ERROR_LINES + 1)
 
     def write(self, text: str) -> int:
-        """Write to the stream behind, and remember."""
+        """Write to the other stream, and keep the text."""
         first, *others = text.split("\n")
         self._lines[-1] += first
         self._lines.extend(others)
         return self._stream.write(text) if self._stream else len(text)
 
     def flush(self) -> None:
-        """Flush the stream behind."""
+        """Flush the other stream."""
         if self._stream:
             self._stream.flush()
 
     def tail(self) -> str:
-        """The last lines."""
+        """Return the last lines."""
         return "\n".join(self._lines).strip()
 
 

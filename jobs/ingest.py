@@ -1,4 +1,4 @@
-"""Files into the tables: `pststream ingest`.
+"""Run `pststream ingest` as a job: append files to the logs.
 
 spark-submit jobs/ingest.py [--result FILE] objects PATH… | requests PATH… [--home DIR] [--strict] [--column …]
 """

@@ -1,4 +1,4 @@
-"""Upkeep of a home: `pststream maintain`.
+"""Run `pststream maintain` as a job: compact and clean the tables of a home.
 
 spark-submit jobs/maintain.py [--result FILE] [--home DIR]
 """

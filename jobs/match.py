@@ -1,4 +1,4 @@
-"""Micro-batches over what was ingested: `pststream match`.
+"""Run `pststream match` as a job: run micro-batches.
 
 spark-submit jobs/match.py [--result FILE] [--home DIR] [--max-objects N] [--until-empty | --one]
 """

@@ -1,4 +1,4 @@
-"""How a home stands: `pststream status`. Needs no Spark: run it with Python as it is.
+"""Run `pststream status` as a job: report the state of a home. Run it with plain Python; it needs no Spark.
 
 python jobs/status.py [--result FILE] [--home DIR]
 """

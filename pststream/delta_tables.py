@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pds
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -34,6 +36,23 @@ def open_dataset(table: DeltaTable) -> pds.Dataset:
     else:
         system, path = FileSystem.from_uri(uri)
     return table.to_pyarrow_dataset(filesystem=SubTreeFileSystem(path, system))
+
+
+def read_table(address: str, columns: list[str] | None = None, filter: pds.Expression | None = None) -> pa.Table:
+    """Return the rows of a table that pass the filter; `columns`: these alone, None: all."""
+    return open_dataset(open_table(address)).to_table(columns=columns, filter=filter)
+
+
+def greatest_value(address: str, column: str) -> int:
+    """Return the greatest value of a column of whole numbers; 0 if the table has no rows.
+
+    It comes from the statistics in the log, unless another program rewrote files without them.
+    """
+    statistics = pa.table(open_table(address).get_add_actions(flatten=True))
+    name = f"max.{column}"
+    if name in statistics.column_names and not statistics.column(name).null_count:
+        return int(pc.max(statistics.column(name)).as_py() or 0)
+    return int(pc.max(read_table(address, [column]).column(0)).as_py() or 0)
 
 
 @contextmanager

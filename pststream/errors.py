@@ -1,4 +1,4 @@
-"""Errors with fields, an exit code, and a word on what to do next."""
+"""Define the errors that users read: a message with fields, a hint on what to do next, an exit code."""
 
 from pststream.escape_text import escape_controls
 
@@ -18,11 +18,11 @@ class PstError(Exception):
 
 
 class RetryableError(PstError):
-    """Failed, and may be run again as it is."""
+    """A failure after which the same command can be run again unchanged."""
 
 
 class HomeBusy(RetryableError):
-    """Another process holds the home; nothing was changed."""
+    """Another process has locked the home; nothing was changed."""
 
     def __init__(self, home: str, holder: str) -> None:
         super().__init__(f"home {home}: is in use by {holder}", "wait until it ends, then run this again")
@@ -31,21 +31,21 @@ class HomeBusy(RetryableError):
 
 
 class RunnerBusy(HomeBusy):
-    """Another runner takes in what lands for this home; nothing was changed."""
+    """Another process runs the landing folder of this home; nothing was changed."""
 
     def __init__(self, home: str, holder: str) -> None:
         super().__init__(home, holder)
-        self.hint = "one runner at a time takes in what lands: leave it to that one, or end it first"
+        self.hint = "one `pststream run` at a time per home: wait for it, or stop it first"
 
 
 class UsageError(PstError):
-    """Arguments that make no sense; nothing was changed."""
+    """Invalid arguments; nothing was changed."""
 
     exit_code = 2
 
 
 class SettingError(PstError):
-    """A setting that cannot be used; nothing was changed."""
+    """An invalid setting; nothing was changed."""
 
     exit_code = 2
 
@@ -56,7 +56,7 @@ class SettingError(PstError):
 
 
 class HomeError(PstError):
-    """A home that is missing, half-written, in use, or made by another version; nothing was changed."""
+    """A home that is missing, incomplete, in use, or of another version; nothing was changed."""
 
     exit_code = 2
 
@@ -67,7 +67,7 @@ class HomeError(PstError):
 
 
 class InputFileError(PstError):
-    """A file that cannot be read as what it was offered as; nothing was changed."""
+    """A file that cannot be read in the given format; nothing was changed."""
 
     exit_code = 2
 

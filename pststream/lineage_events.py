@@ -1,4 +1,4 @@
-"""Events of OpenLineage, made and sent with its own client. Loading it takes most of a second."""
+"""Build and send OpenLineage events with OpenLineage's client, whose import takes most of a second."""
 
 import datetime as dt
 import os
@@ -19,7 +19,7 @@ PRODUCER = "pststream"
 
 @attr.define
 class LedgerFacet(RunFacet):
-    """Which entry of which home's ledger a run is, and what it counted."""
+    """The home and ledger entry of a run, with its figures."""
 
     home: str
     step: str
@@ -27,7 +27,7 @@ class LedgerFacet(RunFacet):
     figures: dict[str, Any]
 
 
-def send(
+def send_event(
     state: str,
     home: str,
     step: str,
@@ -38,15 +38,15 @@ def send(
 ) -> None:
     """Send an event of a run (pststream/lineage.py). Raises what the transport raises."""
     facets: dict[str, RunFacet] = {"pststream": LedgerFacet(home, step, number, figures)}
-    if parent := _parent(os.environ.get("OPENLINEAGE_PARENT_ID", "")):
+    if parent := _parse_parent(os.environ.get("OPENLINEAGE_PARENT_ID", "")):
         facets["parent"] = parent
     event = RunEvent(
         eventTime=dt.datetime.now(dt.UTC).isoformat(),
         eventType=RunState[state],
         run=Run(str(uuid.uuid5(uuid.NAMESPACE_URL, f"file://{home}/{step}/{number}")), facets),
         job=Job(os.environ.get("OPENLINEAGE_NAMESPACE") or "default", f"pststream.{step}"),
-        inputs=[InputDataset(*_place(address)) for address in inputs],
-        outputs=[OutputDataset(*_place(address)) for address in outputs],
+        inputs=[InputDataset(*_dataset_name(address)) for address in inputs],
+        outputs=[OutputDataset(*_dataset_name(address)) for address in outputs],
         producer=PRODUCER,
     )
     _client().emit(event)
@@ -57,15 +57,15 @@ def _client() -> OpenLineageClient:
     return OpenLineageClient()
 
 
-def _place(address: str) -> tuple[str, str]:
-    """Namespace and name of a dataset, as OpenLineage names those in a file system or a bucket."""
+def _dataset_name(address: str) -> tuple[str, str]:
+    """Return namespace and name of a dataset, by OpenLineage's naming of files and objects."""
     parts = urlsplit(address)
     return (f"s3://{parts.netloc}", parts.path.lstrip("/")) if parts.scheme == "s3" else ("file", address)
 
 
-def _parent(words: str) -> parent_run.ParentRunFacet | None:
-    """The task that a job runs for, told by Airflow as namespace/name/run."""
-    if words.count("/") < 2:
+def _parse_parent(text: str) -> parent_run.ParentRunFacet | None:
+    """Parse the parent task, which Airflow gives as namespace/name/run."""
+    if text.count("/") < 2:
         return None
-    namespace, name, run = words.rsplit("/", 2)
+    namespace, name, run = text.rsplit("/", 2)
     return parent_run.ParentRunFacet(run=parent_run.Run(run), job=parent_run.Job(namespace, name))

@@ -1,4 +1,4 @@
-"""Names that DAGs, jobs and the package share; loads nothing."""
+"""Define names that DAGs, jobs and the package share; imports nothing."""
 
 PLANNERS = {
     "hybrid": "pststream.partitioning.hybrid",
@@ -35,10 +35,10 @@ DELIVERIES = "deliveries"
 DEAD_LETTERS = "dead_letters"
 
 HEARTBEAT = "watch.json"
-"""File of a home in which a watcher tells how it is."""
+"""File of a home that a watcher writes its state to."""
 
 ALL_TERMS = -1
-"""Stands where a leaf is not partitioned by text."""
+"""The term of a unit whose leaf is not partitioned by text."""
 
 EVERY_WORKER = -1
 """The worker partition whose rows every worker reads (deletions)."""

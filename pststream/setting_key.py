@@ -6,7 +6,7 @@ which may be a secret, and name neither the file nor the environment that the va
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -32,7 +32,7 @@ class SettingKey:
     greatest: float | None = None
     above: float | None = None
     below: float | None = None
-    choices: tuple[str, ...] = ()
+    choices: Collection[str] = ()
     check: Callable[[Any], object] | None = None
 
     def convert(self, value: Any, label: str, quoted: str) -> Any:

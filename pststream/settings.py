@@ -44,9 +44,7 @@ def _check_volume_factor(factor: float) -> None:
 class Settings:
     """Every key of `pststream.toml`."""
 
-    planner: str = declare(
-        "kd_tree", "planner of new plans: " + ", ".join(names.PLANNERS), choices=tuple(names.PLANNERS)
-    )
+    planner: str = declare("kd_tree", "planner of new plans: " + ", ".join(names.PLANNERS), choices=names.PLANNERS)
     workers: int = declare(
         8, "logical partitions of the matching work; may exceed the number of cores", least=1, greatest=10_000
     )

@@ -1,4 +1,4 @@
-"""An object store that misbehaves: moto's server behind a proxy on loopback that does what a script says."""
+"""Run an object store with injected faults: moto's server behind a scripted proxy on loopback."""
 
 import http.client
 import threading
@@ -18,19 +18,19 @@ from tests.moto_process import CREDENTIALS
 BUCKET = "landing-bucket"
 ERROR = "<Error><Code>{}</Code><Message>{}</Message></Error>"
 OF_ONE_WAY = ("transfer-encoding", "expect", "connection")
-"""Headers that are about the connection to the proxy."""
+"""Headers that concern only the connection to the proxy."""
 
 CODES = {403: "AccessDenied", 404: "NotFound", 500: "InternalError", 501: "NotImplemented", 503: "SlowDown"}
 
 
 @dataclass
 class BadStore:
-    """The proxy, and how it misbehaves.
+    """A proxy with faults.
 
     fault: called with method and target (path and query) of each request; returns an HTTP status to answer with, "cut"
     (the headers and half of the body, then the end), "hang" (no answer for `seconds`), or None. before: called in the
-    same way before a request is passed on. page: keys of a page of a listing.
-    server: the way past it.
+    same way before a request is forwarded. page: number of keys on a page of a listing. server: the URL of the server
+    behind the proxy.
     """
 
     url: str = ""
@@ -41,37 +41,37 @@ class BadStore:
     page: int = 1000
     requests: list[tuple[str, str]] = field(default_factory=list)
 
-    def well(self) -> None:
-        """No more faults, no more scripts."""
+    def recover(self) -> None:
+        """Remove all faults and scripts."""
         self.fault = self.before = lambda method, target: None
         self.requests.clear()
 
     def read_keys(self) -> list[str]:
-        """Keys of the objects whose bodies were asked for, sorted."""
+        """Return the keys of the objects whose bodies were requested, sorted."""
         return sorted(urlsplit(t).path.removeprefix(f"/{BUCKET}/") for m, t in self.requests if is_body(m, t))
 
 
 def is_body(method: str, target: str) -> bool:
-    """Whether a request asks for an object."""
+    """Whether a request reads an object."""
     return method == "GET" and urlsplit(target).path.startswith(f"/{BUCKET}/")
 
 
 def is_listing(method: str, target: str) -> bool:
-    """Whether a request asks for a page of a listing."""
+    """Whether a request reads a page of a listing."""
     return method == "GET" and "list-type=2" in target
 
 
 @contextmanager
 def bad_store(server: str) -> Iterator[BadStore]:
-    """A proxy in front of `server` until the block ends."""
+    """Run a proxy in front of `server` until the block ends."""
     store = BadStore(server=server)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 
-        def pass_on(self) -> None:
-            target, sent = self.path, self.sent()
+        def forward(self) -> None:
+            target, sent = self.path, self.request_body()
             store.requests.append((self.command, target))
             fault = store.fault(self.command, target)
             if isinstance(fault, int):
@@ -87,14 +87,14 @@ def bad_store(server: str) -> Iterator[BadStore]:
             connection = http.client.HTTPConnection(urlsplit(server).netloc, timeout=30)
             kept = {name: value for name, value in self.headers.items() if name.lower() not in OF_ONE_WAY}
             connection.request(self.command, target, sent, kept)
-            found = connection.getresponse()
-            body = found.read()
-            headers = {name: value for name, value in found.getheaders() if name.lower() != "transfer-encoding"}
-            self.answer(found.status, headers, body, cut=fault == "cut")
+            response = connection.getresponse()
+            body = response.read()
+            headers = {name: value for name, value in response.getheaders() if name.lower() != "transfer-encoding"}
+            self.answer(response.status, headers, body, cut=fault == "cut")
             connection.close()
 
-        def sent(self) -> bytes:
-            """The body of a request: of a given length, or in chunks, as Arrow sends its uploads."""
+        def request_body(self) -> bytes:
+            """Read the body of a request: of a given length, or in chunks, as Arrow sends its uploads."""
             if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
                 return self.rfile.read(int(self.headers.get("Content-Length", 0)))
             chunks = []
@@ -105,7 +105,7 @@ def bad_store(server: str) -> Iterator[BadStore]:
                 pass  # trailers
             return b"".join(chunks)
 
-        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = pass_on
+        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = forward
 
         def answer(self, status: int, headers: dict[str, str], body: bytes, cut: bool = False) -> None:
             self.send_response_only(status)
@@ -133,14 +133,14 @@ def bad_store(server: str) -> Iterator[BadStore]:
 
 
 class Uploader:
-    """A producer, straight to the server: no proxy between."""
+    """A producer that writes to the server directly, without the proxy."""
 
     def __init__(self, server: str) -> None:
         keys = {"aws_access_key_id": CREDENTIALS["AWS_ACCESS_KEY_ID"], "aws_secret_access_key": "x"}
         self.s3 = boto3.session.Session(**keys, region_name="eu-north-1").client("s3", endpoint_url=server)
 
     def new_bucket(self) -> None:
-        """The bucket, empty."""
+        """Create the bucket, or empty it."""
         if BUCKET in [one["Name"] for one in self.s3.list_buckets()["Buckets"]]:
             for upload in self.s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []):
                 self.s3.abort_multipart_upload(Bucket=BUCKET, Key=upload["Key"], UploadId=upload["UploadId"])
@@ -151,7 +151,7 @@ class Uploader:
             self.s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration=where)
 
     def put(self, key: str, content: bytes) -> str:
-        """Upload an object; its ETag."""
+        """Upload an object; return its ETag."""
         etag: str = self.s3.put_object(Bucket=BUCKET, Key=key, Body=content)["ETag"]
         return etag
 
@@ -162,7 +162,7 @@ class Uploader:
                 self.put(f"{prefix}/{path.relative_to(folder)}", path.read_bytes())
 
     def begin(self, key: str, content: bytes = b"x") -> str:
-        """Begin a multipart upload, and upload a part; its id."""
+        """Start a multipart upload and upload one part; return the upload id."""
         upload: str = self.s3.create_multipart_upload(Bucket=BUCKET, Key=key)["UploadId"]
         self.s3.upload_part(Bucket=BUCKET, Key=key, UploadId=upload, PartNumber=1, Body=content)
         return upload

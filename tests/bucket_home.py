@@ -1,4 +1,4 @@
-"""Homes in a bucket of moto's server, a process on loopback, behind a proxy that misbehaves on demand."""
+"""Make homes in a bucket of moto's server, behind a proxy with faults on demand."""
 
 import json
 import os
@@ -18,14 +18,14 @@ from tests.moto_process import CREDENTIALS, moto_server
 
 @contextmanager
 def store_on_loopback() -> Iterator[BadStore]:
-    """A server with the bucket, and the proxy before it."""
+    """Run a server with the bucket, and the proxy before it, until the block ends."""
     with moto_server() as url, bad_store(url) as store:
         Uploader(url).new_bucket()
         yield store
 
 
 def use(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Let the standard chain find the store at a URL; an address that nothing lies below."""
+    """Point AWS's standard chain to the store at a URL; return an unused address in its bucket."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": url, "AWS_MAX_ATTEMPTS": "3"}.items():
@@ -34,7 +34,7 @@ def use(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 class BucketHome(Home):
-    """As a home in a folder; `folder`: where its exports go."""
+    """A home in a bucket with the methods of a home in a folder; `folder` gets its exports."""
 
     path: Any
 
@@ -59,7 +59,7 @@ class BucketHome(Home):
 
 
 def new_bucket_home(address: str, folder: Path, **settings: Any) -> BucketHome:
-    """Makes a home in a bucket with some settings changed."""
+    """Make a home in a bucket with some settings changed."""
     home = BucketHome(address.replace("s3://", "s3a://"), folder)
     home.run("init")
     home.path = address

@@ -1,4 +1,4 @@
-"""Runs commands for tests: in this process, where they share one Spark session, or as a user does."""
+"""Run commands in tests: in this process with a shared Spark session, or in a process of their own."""
 
 import contextlib
 import io
@@ -24,7 +24,7 @@ KILLED = -9
 
 @dataclass(frozen=True)
 class Result:
-    """What a command left behind."""
+    """Exit code and outputs of a command."""
 
     code: int
     out: str
@@ -37,7 +37,7 @@ class Result:
 
 
 def run_here(*arguments: str | Path) -> Result:
-    """Runs a command in this process."""
+    """Run a command in this process."""
     from pststream.cli.main import main
 
     out, err = io.StringIO(), io.StringIO()
@@ -50,7 +50,7 @@ def run_here(*arguments: str | Path) -> Result:
 
 
 def run_apart(*arguments: str | Path, environment: dict[str, str] | None = None) -> Result:
-    """Runs a command in a process of its own, with more environment variables."""
+    """Run a command in a separate process, with additional environment variables."""
     command = [sys.executable, "-c", ENTRY, *map(str, arguments)]
     done = subprocess.run(
         command,
@@ -64,43 +64,43 @@ def run_apart(*arguments: str | Path, environment: dict[str, str] | None = None)
 
 
 class Home:
-    """A home and the commands on it, run in this process; a command that does not end with `code` fails the test."""
+    """A home whose commands run in this process; a command that does not exit with `code` fails the test."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def run(self, *arguments: str | Path, code: int = 0) -> Any:
-        """Runs a command with --json; its document, or None if it failed as expected."""
+        """Run a command with --json; return its document, or None if it failed as expected."""
         result = run_here(*arguments, "--home", self.path, "--json")
         assert result.code == code, f"{arguments} ended with {result.code}:\n{result.err[-4000:]}\n{result.out[-500:]}"
         return result.json if result.out.strip() else None
 
     def crash(self, step: str, *arguments: str | Path) -> Result:
-        """Runs a command in a process of its own that kills itself at a step."""
+        """Run a command in a separate process that kills itself at a step."""
         return run_apart(*arguments, "--home", self.path, "--json", environment={"PSTSTREAM_CRASH_AT": step})
 
     def set(self, **settings: Any) -> None:
-        """Changes keys of the home's settings file."""
+        """Change keys of the home's settings file."""
         file = self.path / "pststream.toml"
         kept = [line for line in file.read_text().splitlines() if line.split(" = ")[0] not in settings]
         file.write_text("\n".join([*(f"{k} = {json.dumps(v)}" for k, v in settings.items()), *kept]) + "\n")
 
     def add_sink(self, name: str, **keys: Any) -> None:
-        """Adds a sink to the settings file."""
+        """Add a sink to the settings file."""
         lines = [f"[sinks.{name}]", *(f"{k} = {json.dumps(v)}" for k, v in keys.items())]
         with open(self.path / "pststream.toml", "a") as file:
             file.write("\n".join(lines) + "\n")
 
     def ingest(self, kind: str, files: Sequence[Path], *options: str) -> Any:
-        """Ingests files in the order given by their names."""
+        """Ingest files in the order given by their names."""
         return self.run("ingest", kind, *files, *options)
 
     def match(self, *options: str) -> Any:
-        """Runs micro-batches until nothing is left."""
+        """Run micro-batches until nothing is left."""
         return self.run("match", "--until-empty", *options)
 
     def exported(self) -> list[tuple[str, int, str]]:
-        """The final matches as (object_id, ts in microseconds, subscription_id), sorted, repeats kept."""
+        """Export the matches as (object_id, ts in microseconds, subscription_id), sorted, with repeats."""
         out = self.exports
         out.unlink(missing_ok=True)
         self.run("export", "matches", "--out", out)
@@ -110,16 +110,16 @@ class Home:
 
     @property
     def exports(self) -> Path:
-        """The file that matches are exported to."""
+        """Path of the file with the exported matches."""
         return self.path.parent / f"{self.path.name}-matches.parquet"
 
     def rejects(self) -> Counter[tuple[str, str]]:
-        """Rejected rows by kind and reason."""
+        """Count the rejected rows by kind and reason."""
         return Counter((row["kind"], row["reason"]) for row in self.run("rejects", "--limit", "1000000")["rejects"])
 
 
 def new_home(path: Path, **settings: Any) -> Home:
-    """Makes a home with some settings changed."""
+    """Make a home with some settings changed."""
     home = Home(path)
     home.run("init")
     home.set(**settings)
@@ -127,7 +127,7 @@ def new_home(path: Path, **settings: Any) -> Home:
 
 
 def ingest_world(home: Home, world: WrittenWorld, objects_first: bool = True) -> tuple[Any, Any]:
-    """Ingests a whole world, a call for each kind; what the two calls said: objects, requests."""
+    """Ingest a whole world, one call per kind; return the documents of the calls for objects and for requests."""
     if objects_first:
         objects = home.ingest("objects", world.objects)
         return objects, home.ingest("requests", world.requests)

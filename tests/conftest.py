@@ -1,4 +1,4 @@
-"""Fixtures that several rooms of tests share."""
+"""Fixtures shared by several folders of tests."""
 
 import os
 from pathlib import Path
@@ -15,20 +15,20 @@ settings.load_profile("any machine")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests first, so that two workers end at about the same time."""
+    """Run files with slow tests first, so that two workers finish at about the same time."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    """A new home with the default settings, commands on it run in this process."""
+    """Make a new home with the default settings."""
     return new_home(tmp_path / "home")
 
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder of real data files: PSTSTREAM_REAL_DATA, or `shared/data` beside the checkout; skips without."""
+    """Return the folder of real data files: PSTSTREAM_REAL_DATA, or `shared/data` next to the checkout; or skip."""
     folder = Path(os.environ.get("PSTSTREAM_REAL_DATA", ROOT.parent / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip("no real data: set PSTSTREAM_REAL_DATA to its folder")

@@ -1,9 +1,9 @@
-"""A proxy that misbehaves now and then, as a process of its own: it answers also while its caller is at work.
+"""Run a proxy with random faults as a separate process, which answers also while its caller is busy.
 
     python -m tests.faulty_store SERVER SEED SHARE
 
-Prints its address, and a letter for each fault: of all requests the share is answered by 503 or 500, or the answer is
-cut.
+The process prints its address, and a letter for each fault. The share of all requests is answered with 503 or 500, or
+with a truncated response.
 """
 
 import random
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass
 class Faulty:
-    """Its address, and, when it has ended, the number of faults."""
+    """Address of the proxy, and the number of faults once it has ended."""
 
     url: str
     faults: int = 0
@@ -30,7 +30,7 @@ class Faulty:
 
 @contextmanager
 def faulty_store(server: str, seed: int, share: float) -> Iterator[Faulty]:
-    """Such a proxy until the block ends."""
+    """Run such a proxy until the block ends."""
     command = [sys.executable, "-m", "tests.faulty_store", server, str(seed), str(share)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Homes of a process that is killed with SIGKILL at a step and run again, and what has to be the same after it."""
+"""Kill commands with SIGKILL at a step, run them again, and compare the tables with an undisturbed home."""
 
 from collections import Counter
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.worlds import WrittenWorld
 
 
 def written(folder: Path, seed: int, files: int) -> WrittenWorld:
-    """A world with as many files of each kind."""
+    """Write a world with this number of files of each kind."""
     folder.mkdir()
     source = worlds.random_world(seed, objects=30 * files, requests=25 * files, files=1)
     things, asked = source.object_files[0], source.request_files[0]
@@ -29,14 +29,14 @@ def home_for(path: Path, world: WrittenWorld) -> Home:
 
 
 def killed_then_run(home: Home, step: str, *arguments: str | Path) -> Any:
-    """Kills a command at a step, then runs it to its end."""
+    """Kill a command at a step, then run it again to its end."""
     result = home.crash(step, *arguments)
     assert result.code == KILLED, f"{step}: ended with {result.code}\n{result.err[-3000:]}"
     return home.run(*arguments)
 
 
 def accepted_in_order(home: Home, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    """The rows of a table in the order of the log."""
+    """Return the rows of a table in the order of the log."""
     key = f"{table[:-1]}_key"
     rows = table_of(home, table).to_pyarrow_table(columns=[key, *columns]).to_pylist()
     keys = [row[key] for row in rows]
@@ -45,20 +45,20 @@ def accepted_in_order(home: Home, table: str, *columns: str) -> list[tuple[Any, 
 
 
 def rejected(home: Home, landing: str | Path = "") -> Counter[tuple[Any, ...]]:
-    """The rejected rows, their files as seen from `landing`."""
+    """Count the rejected rows, with file names relative to `landing`."""
     columns = ["kind", "file", "row", "field", "reason"]
     rows = table_of(home, "rejects").to_pyarrow_table(columns=columns).to_pylist()
-    found = [row | {"file": row["file"].removeprefix(str(landing))} for row in rows]
-    return Counter(tuple(row[c] for c in columns) for row in found)
+    relative = [row | {"file": row["file"].removeprefix(str(landing))} for row in rows]
+    return Counter(tuple(row[c] for c in columns) for row in relative)
 
 
 def table_of(home: Home, name: str) -> DeltaTable:
-    """A Delta table of a home."""
+    """Open a Delta table of a home."""
     return open_table(State(home.path).table(name))
 
 
 def assert_same_tables(home: Home, undisturbed: Home, landings: tuple[str | Path, str | Path] = ("", "")) -> None:
-    """What the tables hold, apart from times, the numbers of runs, and where the files were taken from."""
+    """Assert equal tables, except for times, numbers of runs, and locations of the input files."""
     for table, columns in (
         ("objects", ("object_id", "ts", "lon", "lat", "text", "terms")),
         ("requests", ("op", "subscription_id", "at", "expires_at", "clauses")),

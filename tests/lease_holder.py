@@ -1,9 +1,9 @@
-"""A process that holds a home of a bucket and appends a row, and stands still at a point until it is told to go on.
+"""Lock a home in a bucket, append a row, and pause at a point until a line arrives on standard input.
 
     python -m tests.lease_holder ADDRESS POINT SECONDS
 
 POINT: `held`, before the table is read; `checked`, between its reading and the commit; `blind`, as `held`, with a clock
-that stands still too; `runner`, as `held`, but what it holds is a runner's part. Prints POINT there, and at the end
+that stands still too; `runner`, as `held`, with the lock of the runner. The process prints POINT there, and at the end
 `committed` or the error.
 """
 
@@ -17,14 +17,14 @@ from pststream.state.locking import fencing, lease
 
 
 def main(address: str, point: str, seconds: str) -> None:
-    """Hold, wait, append."""
+    """Lock the home, wait at the point, append."""
     lease.LEASE_SECONDS, lease.RENEW_SECONDS = float(seconds), float(seconds) / 4
     home, properties = Home(address), fencing.properties
 
     def checked(*arguments: object) -> object:
-        found = properties(*arguments)  # type: ignore[arg-type]
+        result = properties(*arguments)  # type: ignore[arg-type]
         wait(point)
-        return found
+        return result
 
     if point == "checked":
         fencing.properties = checked  # type: ignore[assignment]
@@ -41,7 +41,7 @@ def main(address: str, point: str, seconds: str) -> None:
 
 
 def wait(point: str) -> None:
-    """Say where it is, and go on at the next line."""
+    """Print the point, and continue at the next line of standard input."""
     print(point, flush=True)
     sys.stdin.readline()
 

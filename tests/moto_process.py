@@ -1,4 +1,4 @@
-"""AWS's services as a process of their own on loopback: moto's server, ended with the test."""
+"""Run moto's server (AWS services for tests) as a separate process on loopback."""
 
 import os
 import socket
@@ -18,7 +18,7 @@ CREDENTIALS = {
 
 
 def free_port() -> int:
-    """A port of loopback that nothing listens on."""
+    """Return a free port of loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -26,7 +26,7 @@ def free_port() -> int:
 
 @contextmanager
 def moto_server(port: int | None = None) -> Iterator[str]:
-    """The address of a moto server that runs until the block ends."""
+    """Run a moto server until the block ends; yield its address."""
     port = port or free_port()
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     process = subprocess.Popen(

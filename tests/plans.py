@@ -1,4 +1,4 @@
-"""Strategies: random samples, and random plans that no planner would make, leaves partitioned by text included."""
+"""Hypothesis strategies for random samples and random plans, including leaves partitioned by text."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ TERMS = (-(2**63), -7, -1, 0, 1, 2, 3, 10, 2**40, 2**63 - 2, 2**63 - 1)
 
 
 def pack(lists: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """CSR of lists: offsets int64[n+1], values int64[m]."""
+    """Convert lists to CSR: offsets int64[n+1], values int64[m]."""
     offsets = np.cumsum([0, *map(len, lists)]).astype(np.int64)
     return offsets, np.array([value for values in lists for value in values], dtype=np.int64)
 
 
 def unpack(offsets: np.ndarray, values: np.ndarray) -> list[list[int]]:
-    """The lists of a CSR."""
+    """Convert CSR to lists."""
     return [values[start:stop].tolist() for start, stop in zip(offsets[:-1], offsets[1:])]
 
 
@@ -32,7 +32,7 @@ def make_sample(
     keys: list[int] | None = None,
     **scales: Any,
 ) -> WorkloadSample:
-    """A sample of plain lists."""
+    """Make a sample from plain lists."""
     lon_lat = np.array(points, dtype=np.float64).reshape(-1, 2)
     term_offsets, term_ids = pack([sorted(set(ids)) for ids in terms])
     post_offsets, post_terms = pack([sorted(set(ids)) for ids in posts])
@@ -51,7 +51,7 @@ def make_sample(
 
 @st.composite
 def samples(draw: st.DrawFn) -> WorkloadSample:
-    """Up to 40 objects and 40 pieces: spread, in one place, on edges of boxes, far out; terms shared, lone or none."""
+    """Draw up to 40 objects and 40 pieces: spread, in one place, on edges of boxes, far out; any terms."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     objects, pieces = draw(st.integers(0, 40)), draw(st.integers(0, 40))
     spread = draw(st.sampled_from((0.0, 1e-6, 0.5, 10.0, 400.0)))
@@ -78,7 +78,7 @@ def samples(draw: st.DrawFn) -> WorkloadSample:
 
 @st.composite
 def plans(draw: st.DrawFn) -> PartitionPlan:
-    """Leaves of any shape, some without a cell; whole or partitioned by text; units dealt to workers at random."""
+    """Draw leaves of any shape, some without a cell; whole or partitioned by text; units assigned at random."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     grid = DispatchGrid(-10.0, 30.0, 30.0, 60.0, draw(st.integers(1, 9)), draw(st.integers(1, 9)))
     leaves, workers = draw(st.integers(1, 6)), draw(st.integers(1, 5))
@@ -115,7 +115,7 @@ def plans(draw: st.DrawFn) -> PartitionPlan:
 
 
 def quarters(workers: int = 4) -> PartitionPlan:
-    """A raster of 8 x 8 cells over (0, 0, 8, 8) in four quarters, a worker each."""
+    """Make a raster of 8 x 8 cells over (0, 0, 8, 8) in four quarters, one worker each."""
     x, y = np.arange(64) % 8, np.arange(64) // 8
     grid = DispatchGrid(0.0, 0.0, 8.0, 8.0, 8, 8)
     return space_plan("quarters", grid, (y // 4) * 2 + x // 4, np.arange(4) % workers, workers)

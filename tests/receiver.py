@@ -1,4 +1,4 @@
-"""A webhook's receiver on loopback: a real HTTP server that checks signatures and misbehaves as it is told."""
+"""Run a webhook receiver on loopback: an HTTP server that checks signatures, with faults on demand."""
 
 import hashlib
 import hmac
@@ -19,10 +19,10 @@ SECRET = "a-secret-that-no-log-may-show"
 
 @dataclass
 class Receiver:
-    """What came in, and how to answer.
+    """The received messages, and how to respond.
 
-    status: of every answer, unless a fault is drawn: `failing` (503) or `losing` (taken, then the connection ends
-    without an answer), each with its probability. refuses: ids of messages that are answered with 400.
+    status: of every response, unless a fault is drawn: `failing` (503) or `losing` (accepted, then the connection ends
+    without a response), each with its probability. refuses: ids of messages that get 400.
     """
 
     url: str = ""
@@ -39,7 +39,7 @@ class Receiver:
     draw: random.Random = field(default_factory=lambda: random.Random(7))
 
     def answer(self, headers: dict[str, str], body: bytes) -> int:
-        """Take a request, or not; 0 ends the connection without an answer."""
+        """Return the status for a request; 0 ends the connection without a response."""
         self.requests += 1
         time.sleep(self.seconds)
         if self.status != 200:
@@ -57,7 +57,7 @@ class Receiver:
 
 
 def check_signature(header: str, body: bytes) -> None:
-    """What a receiver does to know that a request is ours and fresh."""
+    """Check the signature and its age as a receiver should."""
     parts = dict(part.split("=", 1) for part in header.split(","))
     expected = hmac.new(SECRET.encode(), parts["t"].encode() + b"." + body, hashlib.sha256).hexdigest()
     assert hmac.compare_digest(expected, parts["v1"])
@@ -66,7 +66,7 @@ def check_signature(header: str, body: bytes) -> None:
 
 @contextmanager
 def receiving(certificate: Path | None = None, **behaviour: Any) -> Iterator[Receiver]:
-    """A receiver that listens on loopback until the block ends; with a certificate (and its key in it), by TLS."""
+    """Run a receiver on loopback until the block ends; with a certificate (and its key), by TLS."""
     receiver = Receiver(**behaviour)
 
     class Handler(BaseHTTPRequestHandler):
@@ -85,14 +85,14 @@ def receiving(certificate: Path | None = None, **behaviour: Any) -> Iterator[Rec
             self.end_headers()
 
         def _drip(self) -> None:
-            """A byte now and then, for ever."""
+            """Send one byte after the other without end."""
             self.wfile.write(b"HTTP/1.0 200 OK\r\nX-Long: ")
             for _ in range(2000):
                 time.sleep(0.05)
                 self.wfile.write(b"x")
 
         def log_message(self, *_: Any) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

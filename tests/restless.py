@@ -1,4 +1,4 @@
-"""Worlds and homes in which every load is out of balance, for tests of its adjustment."""
+"""Make worlds and homes whose workers are always out of balance, for tests of load adjustment."""
 
 import random
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.oracles import twin
 from tests.worlds import WrittenWorld
 
 RESTLESS = {"sigma": 1.0001, "balance_batches": 1, "repartition_gain": 0.0}
-"""Any load is then out of balance, and any new partitioning welcome, so that small worlds are adjusted too."""
+"""Settings under which any load is out of balance and any new partitioning pays, so that small worlds are adjusted."""
 
 
 FILES = 6
@@ -22,7 +22,7 @@ WORDS = ("coffee", "tea", "free", "cheap", "jazz", "park", "snow", "taxi")
 
 
 def written(folder: Path, seed: int) -> WrittenWorld:
-    """Small regions and points that crowd in the west, with late ones, deletions and insertions again in between."""
+    """Write small regions and points concentrated in the west, with late ones, deletions and repeated insertions."""
     rnd = random.Random(seed)
     object_files: list[worlds.Rows] = [[] for _ in range(FILES)]
     request_files: list[worlds.Rows] = [[] for _ in range(FILES)]
@@ -48,26 +48,24 @@ def written(folder: Path, seed: int) -> WrittenWorld:
     return worlds.write_world(folder, worlds.World(object_files, request_files, 60 * 600), seed)
 
 
-class Restless(Home):
-    """A home whose workers took seconds by the square of their objects. The seconds of so few are noise: at one time
-    they would let everything be moved, at another nothing.
-    """
+class UnbalancedHome(Home):
+    """A home whose recorded worker seconds grow with the square of the objects, because measured ones are noise."""
 
     def match(self, *options: str) -> Any:
-        found = super().match(*options)
-        uneven(self)
-        return found
+        result = super().match(*options)
+        write_uneven_loads(self)
+        return result
 
 
-def uneven(home: Home) -> None:
-    """Write into the ledger that each worker took seconds by the square of its objects."""
+def write_uneven_loads(home: Home) -> None:
+    """Write seconds into the ledger that grow with the square of the worker's objects."""
     loads = DeltaTable(State(home.path).table(names.UNIT_LOADS))
     loads.update({"cpu_seconds": "0.0001 + 0.000001 * objects * objects"}, predicate="unit = -1")
 
 
-def home_for(path: Path, world: WrittenWorld, planner: str) -> Restless:
+def home_for(path: Path, world: WrittenWorld, planner: str) -> UnbalancedHome:
     new_home(path, planner=planner, workers=4, lateness_seconds=world.lateness_seconds, **RESTLESS)
-    return Restless(path)
+    return UnbalancedHome(path)
 
 
 def assert_as_the_twin(home: Home, world: WrittenWorld) -> None:

@@ -1,4 +1,4 @@
-"""Where the dispatch index sends things, as lists, and the check that each pair meets at one worker."""
+"""Read the routes of a dispatch index as lists, and check that each pair meets at exactly one worker."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from tests.plans import unpack
 
 
 def routed(index: DispatchIndex, sample: WorkloadSample, live: np.ndarray) -> list[list[int]]:
-    """The workers that each object goes to."""
+    """Return the workers that each object goes to."""
     place, worker = index.route_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms, live)
     assert place.dtype == worker.dtype == np.int32
     assert (np.diff(place) >= 0).all()
@@ -17,7 +17,7 @@ def routed(index: DispatchIndex, sample: WorkloadSample, live: np.ndarray) -> li
 
 
 def stored(index: DispatchIndex, sample: WorkloadSample) -> list[list[int]]:
-    """The workers that store each piece."""
+    """Return the workers that store each piece."""
     offsets, workers = index.workers_of_pieces(sample.boxes, sample.post_offsets, sample.post_terms)
     assert offsets.dtype == np.int64
     assert workers.dtype == np.int32
@@ -25,7 +25,7 @@ def stored(index: DispatchIndex, sample: WorkloadSample) -> list[list[int]]:
 
 
 def check_meetings(plan: PartitionPlan, sample: WorkloadSample) -> None:
-    """Of all workers exactly one has the piece and is probed by the object for a term they share: the term's owner."""
+    """Assert that exactly one worker stores the piece and is probed by the object for each shared term: its owner."""
     index = DispatchIndex(plan)
     goes_to = routed(index, sample, np.isin(sample.terms, sample.post_terms))
     stored_at = stored(index, sample)

@@ -1,4 +1,4 @@
-"""Sinks for tests: one that remembers, and one that fails on purpose with set probabilities, seeded."""
+"""Sinks for tests: one that records messages, and one that fails with set probabilities, seeded."""
 
 import json
 import random
@@ -10,7 +10,7 @@ from pststream.sinks.contract import Message, MessageBatch, Refusal, Sink, SinkD
 
 
 class Memory:
-    """Takes everything, and remembers it in its order."""
+    """Accept all batches and record them in order."""
 
     def __init__(self, max_messages: int = 3) -> None:
         self.max_messages = max_messages
@@ -19,21 +19,21 @@ class Memory:
         self.batches: list[MessageBatch] = []
 
     def deliver(self, batch: MessageBatch) -> list[Refusal]:
-        """Take a batch."""
+        """Record a batch."""
         self.batches.append(batch)
         return []
 
     @property
     def bodies(self) -> list[dict[str, Any]]:
-        """Every message that was taken, repeats too."""
+        """All accepted messages, with repeats."""
         return [json.loads(message.body) for batch in self.batches for message in batch.messages]
 
 
 class Failing:
-    """A sink before another one that is at times down, takes a batch without saying so, or refuses a message.
+    """A wrapper of a sink that is sometimes down, loses the confirmation of a batch, or refuses a message.
 
-    down: of the batches, part that is not taken. lost: part that is taken, and then reported as not taken.
-    refused: of the messages, part that is refused; which ones is a matter of the message, as with a real fault.
+    down: share of the batches that are not delivered. lost: share that is delivered and then reported as failed.
+    refused: share of the messages that are refused; the same messages each time, as with a real fault.
     """
 
     def __init__(self, sink: Sink, seed: int = 0, down: float = 0.0, lost: float = 0.0, refused: float = 0.0) -> None:
@@ -44,22 +44,22 @@ class Failing:
         self._random = random.Random(seed)
 
     def deliver(self, batch: MessageBatch) -> list[Refusal]:
-        """Take a batch, or not."""
+        """Deliver a batch, or fail."""
         if self._random.random() < self.down:
             raise SinkDown("down on purpose")
         bad = [message for message in batch.messages if self.is_refused(message)]
         self.sink.deliver(replace(batch, messages=tuple(m for m in batch.messages if m not in bad)))
         if self._random.random() < self.lost:
-            raise SinkDown("taken, and not said so, on purpose")
+            raise SinkDown("delivered, then the confirmation lost on purpose")
         return [Refusal(message, "refused on purpose") for message in bad]
 
     def is_refused(self, message: Message) -> bool:
-        """Whether a message is one that is refused."""
+        """Whether a message is refused."""
         return random.Random(f"{self._seed} {message.id}").random() < self.refused
 
 
-def first_told(bodies: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each message once, where it came first; messages with one id have to be equal."""
+def without_repeats(bodies: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return each message once, at its first place; assert that messages with one id are equal."""
     seen: dict[str, dict[str, Any]] = {}
     for body in bodies:
         assert seen.setdefault(body["id"], body) == body, "two messages with one id"
@@ -67,9 +67,9 @@ def first_told(bodies: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def by_subscription(bodies: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
-    """What each subscription was told, in order: kind and object."""
-    told: dict[str, list[str]] = {}
+    """Return the messages of each subscription in order, as kind and object."""
+    received: dict[str, list[str]] = {}
     for body in bodies:
         name = body["object"]["object_id"] if "object" in body else str(body["count"])
-        told.setdefault(body["subscription"]["subscription_id"], []).append(f"{body['kind']} {name}")
-    return told
+        received.setdefault(body["subscription"]["subscription_id"], []).append(f"{body['kind']} {name}")
+    return received

@@ -1,7 +1,7 @@
-"""A standalone Spark cluster on loopback: a master and nodes as processes, started by the commands of docs/cluster.md.
+"""Run a standalone Spark cluster on loopback: a master and nodes as processes, by the commands of docs/cluster.md.
 
-Each node has a working directory, a disk for shuffles and a cache of its own. They have the tests' Python and code, as
-nodes of one image do, and compiled kernels, as the image has; no segment of any index.
+Each node has its own working directory, disk for shuffles and cache. Nodes share the tests' Python and code, as nodes
+with one image do, and have compiled kernels, as the image has, but no index segments.
 """
 
 import os
@@ -30,18 +30,18 @@ DEFAULTS = {
     "spark.scheduler.minRegisteredResourcesRatio": "0.6",  # two of three
     "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{WAIT_SECONDS}s",
     "spark.shuffle.io.retryWait": "1s",
-    "spark.network.timeout": f"{WAIT_SECONDS}s",  # a node that stands still is not given up
+    "spark.network.timeout": f"{WAIT_SECONDS}s",  # a suspended node is not given up
 }
 
 
 def command(name: str) -> str:
-    """The block of the document whose fence says ```bash NAME."""
+    """Return the block of the document whose fence is ```bash NAME."""
     (block,) = [block for block in blocks(DOCUMENT) if block.is_shell and name in block.words[1:]]
     return block.text
 
 
 def surroundings(disk: Path, **variables: str) -> dict[str, str]:
-    """Environment of a process of the cluster; nothing of this one's settings."""
+    """Make the environment of a process of the cluster, without the settings of this process."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PSTSTREAM_", "SPARK_"))}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     own = {"PATH": path, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, "HOST": LOOPBACK, "UI_PORT": "0"}
@@ -57,7 +57,7 @@ def eventually(condition: Callable[[], bool], what: str, pause: float = 0.1) -> 
 
 
 class Process:
-    """A process of the cluster with all that it starts, in a folder of its own."""
+    """A process of the cluster with its child processes, in a separate folder."""
 
     def __init__(self, name: str, disk: Path, **variables: str) -> None:
         shutil.copytree(cache_folder(), disk / "cache" / "numba" / cache_folder().name)
@@ -78,18 +78,18 @@ class Process:
             )
 
     def finish(self) -> str:
-        """Wait for its end, which has to be a good one; what it printed."""
+        """Wait until it ends, assert exit code 0, return its output."""
         code = self._process.wait()
         assert code == 0, f"ended with {code}: {self._log.read_text('utf-8', 'replace')[-4000:]}"
         return self._out.read_text("utf-8")
 
     def said(self, pattern: str, executors: bool = False) -> re.Match[str] | None:
-        """What it has logged, or the executors that it runs."""
+        """Search its log, or the logs of its executors, for a pattern."""
         logs = self.disk.glob("work/app-*/*/stderr") if executors else [self._log]
         return next(filter(None, (re.search(pattern, log.read_text("utf-8", "replace")) for log in logs)), None)
 
     def segments(self) -> list[Path]:
-        """Segments in the cache of this node."""
+        """List the segments in the cache of this node."""
         return [path for path in self.disk.glob("cache/segments-*/*") if not path.name.startswith(".")]
 
     def signal(self, number: int) -> None:
@@ -97,14 +97,14 @@ class Process:
         os.killpg(self._process.pid, number)
 
     def kill(self) -> None:
-        """End it at once, executors too; also if it has ended."""
+        """Kill it and its executors, if it still runs."""
         if self._process.poll() is None:
             self.signal(signal.SIGKILL)
             self._process.wait()
 
 
 class Cluster:
-    """A master, and the nodes and drivers that are added; ended with the block."""
+    """A master with its nodes and drivers, all killed at the end of the block."""
 
     def __init__(self, folder: Path) -> None:
         (folder / "conf").mkdir(parents=True)
@@ -125,12 +125,12 @@ class Cluster:
     @property
     def url(self) -> str:
         """Address of the master, once it is up."""
-        found = r"Starting Spark master at (spark://\S+)[\s\S]*I have been elected leader"
-        eventually(lambda: self._master.said(found) is not None, "no master came up")
-        return self._master.said(found)[1]  # type: ignore[index]
+        pattern = r"Starting Spark master at (spark://\S+)[\s\S]*I have been elected leader"
+        eventually(lambda: self._master.said(pattern) is not None, "no master came up")
+        return self._master.said(pattern)[1]  # type: ignore[index]
 
     def add(self, *names: str) -> list[Process]:
-        """Nodes of one core, which have joined the master."""
+        """Start nodes of one core and wait until they have joined the master."""
         for name in names:
             self.nodes[name] = Process("worker", self.folder / name, MASTER=self.url, CORES="1", MEMORY="1g")
         added = [self.nodes[name] for name in names]
@@ -139,7 +139,7 @@ class Cluster:
         return added
 
     def start(self, name: str, **variables: str) -> Process:
-        """Start a command of the document on the cluster, from a machine that has a cache of its own."""
+        """Start a command of the document on the cluster, with a separate cache."""
         disk = self.folder / f"driver-{len(self._drivers)}-{name}"
         own = {"MASTER": self.url, "SPARK_CONF_DIR": str(self.folder / "conf"), "PSTSTREAM": str(ROOT)}
         own |= {"PSTSTREAM_CACHE_DIR": str(disk / "cache")}

@@ -1,4 +1,4 @@
-"""A watcher in a process of its own, for tests: started, fed, asked how it is, ended."""
+"""Run a watcher as a separate process in tests: start it, let files land, read its heartbeat, stop it."""
 
 import json
 import os
@@ -16,11 +16,11 @@ from pststream.storage.registry import files_at
 from tests.commands import ENTRY, ROOT, Home
 
 SECONDS = 400.0
-"""Long enough for a machine that has much else to do."""
+"""Long enough for a busy machine."""
 
 
 class Watching:
-    """`pststream run LANDING --watch` from `with` on; killed at its end if it still runs."""
+    """`pststream run LANDING --watch`, started by `with` and killed at its end if it still runs."""
 
     def __init__(self, home: Home, landing: Path, **environment: str) -> None:
         self.home, self.landing = home, landing
@@ -43,12 +43,12 @@ class Watching:
 
     @property
     def log(self) -> str:
-        """What this one and those before have said."""
+        """The log of this watcher and of those before it."""
         return self._log.read_text("utf-8")
 
     @property
     def pulse(self) -> dict[str, Any]:
-        """Its heartbeat; empty before the first."""
+        """The heartbeat; empty before the first."""
         try:
             heartbeat: dict[str, Any] = json.loads(self._files.read(HEARTBEAT))
         except FileNotFoundError:
@@ -56,7 +56,7 @@ class Watching:
         return heartbeat
 
     def until(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Its heartbeat as soon as something holds of it."""
+        """Wait until a condition on the heartbeat is true; return the heartbeat."""
         deadline = time.monotonic() + SECONDS
         while not holds(pulse := self.pulse):
             assert self.process.poll() is None, f"it has ended with {self.process.returncode}:\n{self.log[-3000:]}"
@@ -65,19 +65,19 @@ class Watching:
         return pulse
 
     def until_idle(self, batches: int = 0) -> dict[str, Any]:
-        """Its heartbeat when all that landed is matched, after so many batches at least."""
+        """Wait until all landed files are matched, after at least so many batches; return the heartbeat."""
         return self.until(
             lambda pulse: pulse.get("state") == "idle" and not pulse["waiting_files"] and pulse["batches"] >= batches
         )
 
     def land(self, kind: str, file: Path) -> None:
-        """Lay a file as producers should: written beside, then renamed."""
+        """Let a file land as producers should: write it under a temporary name, then rename it."""
         target = self.landing / kind / file.name
         shutil.copyfile(file, target.with_name("." + target.name))
         os.replace(target.with_name("." + target.name), target)
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, Any, float]:
-        """Ask it to end: its exit code, what it printed, the seconds that it took."""
+        """Send a signal; return the exit code, the output and the seconds until the end."""
         began = time.monotonic()
         self.process.send_signal(number)
         out, _ = self.process.communicate(timeout=SECONDS)
@@ -85,7 +85,7 @@ class Watching:
 
 
 def landing_folder(path: Path) -> Path:
-    """A new one."""
+    """Make a new landing folder."""
     for kind in ("objects", "requests"):
         (path / kind).mkdir(parents=True)
     return path

@@ -1,4 +1,4 @@
-"""Samples like those of PS2Stream section VI, from the generator: Q1, Q2, and Q3 with one or the other by region."""
+"""Generate samples like those of PS2Stream section VI: Q1, Q2, and Q3 with either of them by region."""
 
 import numpy as np
 
@@ -16,9 +16,9 @@ Posted = tuple[np.ndarray, list[list[int]]]
 
 
 def paper_sample(kind: str, objects: int, subscriptions: int, seed: int = 1, rare: float = 1.0) -> WorkloadSample:
-    """A sample around the cities of the USA; keywords joined by AND.
+    """Make a sample around the cities of the USA; keywords joined by AND.
 
-    rare   share of the keywords of Q2 that are drawn as often as objects have them; 0: evenly from the vocabulary
+    rare   share of the keywords of Q2 that are drawn as frequently as in objects; 0: uniformly from the vocabulary
     """
     drawn = synthetic_objects(objects, seed, places=city_places("US", USA_BOUNDS))
     if kind == "q3":

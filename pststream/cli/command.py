@@ -1,4 +1,4 @@
-"""What a command is given, and what it answers."""
+"""Define what every command receives and returns, and check options before a command starts its work."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ DONE, FAILED, BAD_USAGE, DONE_WITH_REJECTS = 0, 1, 2, 3
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a command has to say: a document for programs, a text for people, an exit code."""
+class CommandResult:
+    """The result of a command: a document for programs, a text for people, an exit code."""
 
     document: Any
     text: str
@@ -23,27 +23,30 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Context:
-    """What every command is given."""
+class CommandContext:
+    """What every command receives: the home, the settings, and the function that logs progress."""
 
     home: Home
     settings: Settings
-    say: Progress
+    progress: Progress
 
 
-def check_out(out: str | Path | None, option: str = "--out", folder_is_made: bool = False) -> None:
-    """Raise UsageError if no file can be written there, before the work of which it is to tell."""
+def check_output_path(out: str | Path | None, option: str = "--out", creates_folder: bool = False) -> None:
+    """Raise UsageError if no file can be written there, before the command does the work.
+
+    creates_folder: whether the command creates the parent folder itself.
+    """
     if out is None:
         return
     path = Path(out)
     if path.is_dir():
         raise UsageError(f"{option} {out}: is a folder", "give the name of a file")
-    if not folder_is_made and not path.parent.is_dir():
-        raise UsageError(f"{option} {out}: there is no folder {path.parent}", "make it, or give one that is there")
+    if not creates_folder and not path.parent.is_dir():
+        raise UsageError(f"{option} {out}: there is no folder {path.parent}", "create it, or give an existing one")
 
 
-def refuse(command: str, options: Mapping[str, Any]) -> None:
-    """Raise UsageError if one of these options was given (is not None, not False, not empty): it would do nothing."""
-    for option, given in options.items():
-        if given is not None and given is not False and given != []:
-            raise UsageError(f"{option} is not of {command}", "leave it out")
+def refuse_options(command: str, options: Mapping[str, Any]) -> None:
+    """Raise UsageError if one of these options was given (is not None, False or empty), as it would have no effect."""
+    for option, value in options.items():
+        if value is not None and value is not False and value != []:
+            raise UsageError(f"{option} does not apply to {command}", "leave it out")

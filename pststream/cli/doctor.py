@@ -1,4 +1,4 @@
-"""What `pststream doctor` finds out: is all here that a run needs, and if not, what to do. Starts no JVM session."""
+"""Check for `pststream doctor` that everything a run needs is there, with a remedy for each fault; starts no JVM."""
 
 import hashlib
 import importlib.metadata
@@ -19,13 +19,13 @@ from pststream.errors import PstError
 JAVA = 17
 PINNED = ("pyspark", "pyspark-client", "delta-spark")
 ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL_SNS")
-LEAST_FREE_BYTES = 2 * 1024**3
+MIN_FREE_BYTES = 2 * 1024**3
 SET_UP = "run `make setup` again"
 
 
 @dataclass(frozen=True)
 class Check:
-    """One finding; `remedy` is empty when all is well."""
+    """The result of one check; `remedy` is empty where `ok`."""
 
     name: str
     ok: bool
@@ -34,7 +34,7 @@ class Check:
 
 
 def diagnose(home: str) -> list[Check]:
-    """All checks, in the order in which a run would trip over them.
+    """Run all checks, in the order in which a run would meet the faults.
 
     home: a local folder (it need not exist yet), or an object store's prefix.
     """
@@ -42,23 +42,23 @@ def diagnose(home: str) -> list[Check]:
     checks += [check_settings(home), *check_sinks(home)]
     checks += [check_endpoint(name) for name in ENDPOINTS if os.environ.get(name)]
     landing = os.environ.get("PSTSTREAM_LANDING", "")
-    if landing.startswith(names.BUCKETS):
+    if names.storage_prefix(landing):
         checks.append(check_landing(landing))
     return [*checks, check_disk(home)]
 
 
 def check_python() -> Check:
-    """Python is the one that the lock file was made for."""
+    """Check that Python has the version of the lock file."""
     version = ".".join(map(str, sys.version_info[:3]))
     ok = sys.version_info[:2] == (3, 11)
     return Check(
-        "python", ok, version, "" if ok else "make .venv with Python 3.11: make PYTHON=/path/to/python3.11 setup"
+        "python", ok, version, "" if ok else "create .venv with Python 3.11: make PYTHON=/path/to/python3.11 setup"
     )
 
 
 def check_java() -> Check:
-    """Java can be run and is the release that Spark needs."""
-    remedy = f"install Java {JAVA} (a JRE will do) and put it on PATH, or set JAVA_HOME"
+    """Check that Java runs and is the release that Spark needs."""
+    remedy = f"install Java {JAVA} (a JRE is enough) and put it on PATH, or set JAVA_HOME"
     program = java_program()
     if program is None:
         return Check("java", False, "not found on PATH, and JAVA_HOME is not set", remedy)
@@ -68,33 +68,33 @@ def check_java() -> Check:
         return Check("java", False, f"{program}: {error}", remedy)
     found = re.search(r'version "((\d+)[^"]*)"', done.stderr + done.stdout)
     if found is None:
-        return Check("java", False, f"{program} does not tell its version", remedy)
+        return Check("java", False, f"{program} does not print its version", remedy)
     ok = int(found[2]) == JAVA
     return Check("java", ok, f"{found[1]} ({program})", "" if ok else remedy)
 
 
 def java_program() -> str | None:
-    """The Java that Spark would take: that of JAVA_HOME, else the first on PATH."""
+    """Return the Java that Spark uses: that of JAVA_HOME, or else the first on PATH."""
     if java_home := os.environ.get("JAVA_HOME"):
         return str(Path(java_home) / "bin" / "java")
     return shutil.which("java")
 
 
 def check_pin(package: str) -> Check:
-    """An installed package has the one version that this project asks for."""
+    """Check that an installed package has the exact version that this project requires."""
     wanted = pins().get(package)
     try:
         found = importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return Check(package, False, f"not installed, {wanted or 'some version'} is wanted", SET_UP)
+        return Check(package, False, f"not installed; {wanted or 'some version'} is required", SET_UP)
     if wanted is None:
-        return Check(package, False, f"{found}; the project's own metadata names no version", SET_UP)
+        return Check(package, False, f"{found}; the project's metadata requires no exact version", SET_UP)
     ok = found == wanted
-    return Check(package, ok, found if ok else f"{found}, but {wanted} is wanted", "" if ok else SET_UP)
+    return Check(package, ok, found if ok else f"{found}, but {wanted} is required", "" if ok else SET_UP)
 
 
 def pins() -> dict[str, str]:
-    """Package -> version, of those that the installed project asks for in one exact version."""
+    """Return package -> version for the packages that the installed project requires in an exact version."""
     try:
         required = importlib.metadata.requires("pststream") or []
     except importlib.metadata.PackageNotFoundError:
@@ -104,12 +104,12 @@ def pins() -> dict[str, str]:
 
 
 def jars_folder() -> Path:
-    """Where set-up puts the jars that Spark loads."""
+    """Return the folder where `make setup` puts the jars that Spark loads."""
     return Path(sys.prefix) / "share" / "pststream" / "jars"
 
 
 def check_jars() -> Check:
-    """Each jar is there and is, byte for byte, the one that the project was tested with."""
+    """Check that each jar exists and has the checksum of the jar that the project was tested with."""
     folder = jars_folder()
     checksums = folder / "jars.sha256"
     if not checksums.is_file():
@@ -120,8 +120,8 @@ def check_jars() -> Check:
         return Check("jars", False, f"missing in {folder}: {', '.join(missing)}", SET_UP)
     changed = [name for digest, name in wanted if _sha256(folder / name) != digest]
     if changed:
-        return Check("jars", False, f"not as their checksum says: {', '.join(changed)}", SET_UP)
-    return Check("jars", True, f"{len(wanted)} in {folder}, checksums right")
+        return Check("jars", False, f"wrong checksum: {', '.join(changed)}", SET_UP)
+    return Check("jars", True, f"{len(wanted)} in {folder}, checksums correct")
 
 
 def _sha256(path: Path) -> str:
@@ -130,7 +130,7 @@ def _sha256(path: Path) -> str:
 
 
 def check_kernels() -> Check:
-    """The compiled kernels can be kept; without that every process compiles them anew."""
+    """Check that compiled kernels can be cached; without a cache every process compiles them."""
     try:
         from pststream.kernels.compile import cache_folder
     except ImportError as error:
@@ -145,7 +145,7 @@ def check_kernels() -> Check:
 
 
 def _unwritable(folder: Path) -> str:
-    """Why no file can be made in `folder`, or in the nearest of its parents that exists; empty if one can."""
+    """Return why no file can be created in `folder` or its nearest existing parent; empty if one can."""
     try:
         with tempfile.TemporaryFile(dir=_existing(folder)):
             return ""
@@ -158,14 +158,14 @@ def _existing(folder: Path) -> Path:
 
 
 def check_settings(home: str) -> Check:
-    """The settings of the home, with the environment's on top, can be read and make sense."""
+    """Check that the settings of the home and the environment are valid."""
     from pststream.settings import load_settings
 
     try:
         settings = load_settings(home)
     except PstError as error:
         return Check(
-            "settings", False, error.args[0], error.hint or "mend the key, or delete it: defaults are documented"
+            "settings", False, error.args[0], error.hint or "correct the key, or delete it to use its default (docs/settings.md)"
         )
     except OSError as error:
         return Check("settings", False, str(error), f"make {home} readable for this user")
@@ -184,15 +184,15 @@ def check_sinks(home: str) -> list[Check]:
     checks = []
     for sink in sinks:
         fault = find_fault(sink)
-        detail, remedy = (fault, "see docs/delivery.md") if fault else (f"{sink.kind}, looks well", "")
+        detail, remedy = (fault, "see docs/delivery.md") if fault else (f"{sink.kind}, ready", "")
         checks.append(Check(f"sink {sink.name}", not fault, detail, remedy))
     return checks
 
 
 def check_endpoint(variable: str) -> Check:
-    """Something listens where an environment variable says that an object store is."""
+    """Check that a server listens at the address in an environment variable."""
     url = os.environ[variable]
-    remedy = f"start what {variable} points at, or mend or unset the variable"
+    remedy = f"start the server that {variable} points to, or correct or unset the variable"
     try:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}[parts.scheme]
@@ -205,21 +205,21 @@ def check_endpoint(variable: str) -> Check:
 
 
 def check_landing(landing: str) -> Check:
-    """The bucket that files land in can be listed."""
-    from pststream.quality.bucket import Bucket
+    """Check that the bucket of the landing folder can be listed."""
+    from pststream.storage.registry import storage_of
 
     try:
-        bucket = Bucket(landing)
-        bucket.only(bucket.prefix)
+        store = storage_of(landing).objects(landing)
+        store.find_object(store.prefix)
     except PstError as error:
         return Check("landing", False, error.args[0], error.hint)
     return Check("landing", True, f"{landing} can be listed")
 
 
 def check_disk(home: str) -> Check:
-    """Space is left where tables, shuffles and compiled kernels go."""
+    """Check that there is free space for tables, shuffles and compiled kernels."""
     free, folder = min(_space(folder) for folder in _folders(home))
-    ok = free >= LEAST_FREE_BYTES
+    ok = free >= MIN_FREE_BYTES
     remedy = "" if ok else "free some space, or set PSTSTREAM_HOME and TMPDIR to folders on a larger disk"
     return Check("disk", ok, f"{free / 1024**3:.1f} GiB free in {folder}", remedy)
 

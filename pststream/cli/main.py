@@ -1,7 +1,7 @@
-"""The command line: arguments in, one call, a document or a text out, an exit code.
+"""Run one command of the command line and return its exit code.
 
-0 done; 1 failed, may be run again as it is; 2 bad usage, setting or input file (nothing was changed); 3 done, with
-rejected rows, under --strict only.
+0 done; 1 failed, can be run again unchanged; 2 bad usage, setting or input file (nothing was changed); 3 done, with
+rejected rows or quarantined files, under --strict only.
 """
 
 import json
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pststream.cli.arguments import build_parser
-from pststream.cli.command import BAD_USAGE, DONE, FAILED, Answer, Context
-from pststream.cli.stderr_lines import Lines
+from pststream.cli.command import BAD_USAGE, DONE, FAILED, CommandContext, CommandResult
+from pststream.cli.stderr_log import StderrLog
 from pststream.errors import PstError, UsageError
 from pststream.pipeline.engine.running_engine import stop_engine
 from pststream.settings import Settings, load_settings
@@ -21,40 +21,40 @@ from pststream.state.home import Home
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns its exit code."""
+    """Run a command; return its exit code."""
     given = sys.argv[1:] if argv is None else argv
     try:
         arguments = build_parser().parse_args(given)
     except SystemExit:  # after --help or --version
         return DONE
     except UsageError as error:
-        asked = Namespace(json="--json" in given, name_of_command="", quiet=False)
+        asked = Namespace(json="--json" in given, command_name="", quiet=False)
         return _fail(asked, str(error), BAD_USAGE, type(error).__name__)
     try:
-        answer = _run(arguments)
-        print(json.dumps(answer.document, default=str) if arguments.json else answer.text, flush=True)
+        result = _run(arguments)
+        print(json.dumps(result.document, default=str) if arguments.json else result.text, flush=True)
     except PstError as error:
         return _fail(arguments, str(error), error.exit_code, type(error).__name__)
     except KeyboardInterrupt:
-        return _fail(arguments, "interrupted; run the same command again to go on", FAILED, "Interrupted")
+        return _fail(arguments, "interrupted; run the same command again to continue", FAILED, "Interrupted")
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except Exception as error:
         if os.environ.get("PSTSTREAM_TRACEBACK"):
             raise
-        hint = "run it again; PSTSTREAM_TRACEBACK=1 shows where it happened"
+        hint = "run it again; with PSTSTREAM_TRACEBACK=1 it prints the traceback"
         return _fail(
             arguments, f"{type(error).__name__}: {_first_lines(error)}\n  {hint}", FAILED, type(error).__name__
         )
-    return answer.code
+    return result.code
 
 
 def entry() -> None:
-    """The console script: run the command, stop Spark, leave.
+    """Run the console script: run the command, stop Spark, exit.
 
-    Leaves without the interpreter's shutdown, in which Arrow's threads, still parked, now and then abort the process
-    after the work is done and committed.
+    Exits without the interpreter's shutdown, in which Arrow's idle threads sometimes abort the process after the work
+    is done and committed.
     """
     code = main()
     stop_engine()
@@ -63,28 +63,31 @@ def entry() -> None:
     os._exit(code)
 
 
-def _run(arguments: Any) -> Answer:
+def _run(arguments: Any) -> CommandResult:
     home = Home(arguments.home or os.environ.get("PSTSTREAM_HOME") or "pststream-home")
     options = ("planner", "workers", "timezone", "sigma", "repartition_gain")
     changes = {name: getattr(arguments, name, None) for name in options}
     settings = load_settings(home.path, **changes) if arguments.needs_settings else Settings()
-    return arguments.command(Context(home, settings, _lines(arguments).say), arguments)
+    result: CommandResult = arguments.run_command(
+        CommandContext(home, settings, _log(arguments).log_progress), arguments
+    )
+    return result
 
 
 def _fail(arguments: Any, message: str, code: int, kind: str) -> int:
     if arguments.json:
         print(json.dumps({"error": message, "kind": kind, "exit_code": code}))
-    _lines(arguments).fail(message)
+    _log(arguments).log_error(message)
     return code
 
 
-def _lines(arguments: Any) -> Lines:
-    return Lines(arguments.name_of_command, arguments.quiet)
+def _log(arguments: Any) -> StderrLog:
+    return StderrLog(arguments.command_name, arguments.quiet)
 
 
-def _first_lines(error: Exception, most: int = 12) -> str:
+def _first_lines(error: Exception, count: int = 12) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
-    return "\n  ".join(lines[:most] + (["…"] if len(lines) > most else []))
+    return "\n  ".join(lines[:count] + (["…"] if len(lines) > count else []))
 
 
 if __name__ == "__main__":

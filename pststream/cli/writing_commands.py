@@ -1,4 +1,4 @@
-"""Commands that change a home, or run the main job."""
+"""The commands that change a home, run the main job, or create data and benchmarks."""
 
 import datetime as dt
 import json
@@ -7,39 +7,61 @@ from pathlib import Path
 from typing import Any
 
 from pststream import names
-from pststream.cli.command import DONE, DONE_WITH_REJECTS, FAILED, Answer, Context, check_out, refuse
+from pststream.cli.command import (
+    DONE,
+    DONE_WITH_REJECTS,
+    FAILED,
+    CommandContext,
+    CommandResult,
+    check_output_path,
+    refuse_options,
+)
+from pststream.cli.result_texts import (
+    describe_adjustment,
+    describe_batches,
+    describe_delivery,
+    describe_demo,
+    describe_ingest,
+    describe_maintenance,
+    describe_match,
+    describe_plan,
+)
 from pststream.errors import UsageError
 from pststream.escape_text import escape_controls
+from pststream.format_values import counted
 
 
-def init(context: Context, arguments: Any) -> Answer:
-    """Make a home."""
-    new = context.home.init()
-    text = f"{context.home.path}: " + (
-        "ready; settings in pststream.toml" if new else "was there already, and is whole"
-    )
-    return Answer({"home": context.home.path, "created": new}, text)
+def init_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Create a home."""
+    created = context.home.init()
+    state = "created; settings in pststream.toml" if created else "already exists and is complete"
+    return CommandResult({"home": context.home.path, "created": created}, f"{context.home.path}: {state}")
 
 
-def upgrade(context: Context, arguments: Any) -> Answer:
-    """Bring a home up to this version's format."""
-    from pststream.state.upgrade import upgrade as bring_up
+def upgrade_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Upgrade a home to the format of this version."""
+    from pststream.state.upgrade import upgrade
 
-    document = bring_up(context.home)
+    document = upgrade(context.home)
     before, now = document["format_before"], document["format"]
-    return Answer(document, f"format {before} -> {now}" if before < now else f"format {now}: nothing to do")
+    return CommandResult(document, f"format {before} -> {now}" if before < now else f"format {now}: already up to date")
 
 
-def ingest(context: Context, arguments: Any) -> Answer:
-    """Take files into the log."""
-    from pststream.pipeline.ingest.ingest import ingest as take_in
+def ingest_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Append the rows of files to the object log or the request log."""
+    from pststream.pipeline.ingest.ingest import ingest
 
     if arguments.kind == "requests":
-        refuse("ingest requests", {"--column": arguments.column, "--constant": arguments.constant})
-    document = take_in(
-        context.home, context.settings, arguments.kind, arguments.paths, reader_options(context, arguments), context.say
+        refuse_options("ingest requests", {"--column": arguments.column, "--constant": arguments.constant})
+    document = ingest(
+        context.home,
+        context.settings,
+        arguments.kind,
+        arguments.paths,
+        reader_options(context, arguments),
+        context.progress,
     )
-    return Answer(document, _ingested(arguments.kind, document), _strict(arguments, [document]))
+    return CommandResult(document, describe_ingest(arguments.kind, document), _strict(arguments, [document]))
 
 
 def _strict(arguments: Any, ingests: list[dict[str, Any]]) -> int:
@@ -47,44 +69,27 @@ def _strict(arguments: Any, ingests: list[dict[str, Any]]) -> int:
     return DONE_WITH_REJECTS if arguments.strict and unclean else DONE
 
 
-def _ingested(kind: str, document: dict[str, Any]) -> str:
-    text = f"{kind}: {document['files']} files ({document['files_skipped']} known before)"
-    text += f", {document['accepted']} rows accepted"
-    if document["rejected"]:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in document["rejects_by_reason"].items())
-        text += f", {document['rejected']} rejected: {reasons}\n  see: pststream rejects"
-    for hold in document["quarantined"]:
-        text += "\n  " + escape_controls(
-            f"held in quarantine as {hold['hold_id']}: {hold['path']}: {'; '.join(hold['reasons'])}"
-        )
-    if document["quarantined"]:
-        text += "\n  see: pststream quarantine list"
-    if document["files_pending"]:
-        first = document["pending"][0]
-        oldest = escape_controls(f"{first['path']}: {first['reason']}")
-        text += f"\n  {document['files_pending']} files pending, the oldest: {oldest}"
-    return text
-
-
-def quarantine(context: Context, arguments: Any) -> Answer:
-    """Take held files in all the same, or give them up."""
+def quarantine_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Ingest quarantined files after all, or discard them."""
     if not arguments.holds:
-        raise UsageError(f"quarantine {arguments.what}: of which file?", "give numbers of: pststream quarantine list")
+        raise UsageError(
+            f"quarantine {arguments.what}: no file given", "give numbers that `pststream quarantine list` shows"
+        )
     if arguments.what == "discard":
         from pststream.state.quarantine import discard
 
         rows = discard(context.home, arguments.holds)
-        gone = [{"hold_id": row["hold_id"], "path": row["path"]} for row in rows]
+        discarded = [{"hold_id": row["hold_id"], "path": row["path"]} for row in rows]
         lines = [escape_controls(f"discarded: {row['path']}") for row in rows]
-        return Answer({"discarded": gone}, "\n".join(lines) or "nothing to do")
+        return CommandResult({"discarded": discarded}, "\n".join(lines) or "nothing to do")
     from pststream.pipeline.ingest.ingest import release
 
-    document = release(context.home, context.settings, arguments.holds, context.say)
-    return Answer(document, _ingested("released", document))
+    document = release(context.home, context.settings, arguments.holds, context.progress)
+    return CommandResult(document, describe_ingest("released", document))
 
 
-def reader_options(context: Context, arguments: Any) -> Any:
-    """How files are read, from the arguments; raises UsageError for what makes no sense."""
+def reader_options(context: CommandContext, arguments: Any) -> Any:
+    """Return how files are read, from the arguments. Raises UsageError for contradictory arguments."""
     from pststream.pipeline.ingest.ingest import ReaderOptions
 
     columns = tuple((field, tuple(names.split("+"))) for field, names in _assignments("--column", arguments.column))
@@ -96,62 +101,63 @@ def reader_options(context: Context, arguments: Any) -> Any:
 
 def _assignments(option: str, texts: list[str]) -> list[tuple[str, str]]:
     fields = ("object_id", "ts", "lon", "lat", "text")
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for text in texts:
         field, equals, value = text.partition("=")
         if not equals or not value or field not in fields:
             raise UsageError(f"{option} {text}: not FIELD=VALUE", "fields: " + ", ".join(fields))
         if (option, field) == ("--constant", "object_id"):
-            raise UsageError(f"{option} {text}: one id cannot be that of all rows", "--column object_id=@row")
-        if field in found:
-            raise UsageError(f"{option} {text}: {field} is given twice", "one source a field; text=a+b joins columns")
-        found[field] = value
-    return list(found.items())
+            raise UsageError(f"{option} {text}: all rows would have the same id", "--column object_id=@row")
+        if field in sources:
+            raise UsageError(
+                f"{option} {text}: {field} is given twice", "give one source per field; text=a+b joins columns"
+            )
+        sources[field] = value
+    return list(sources.items())
 
 
-def plan(context: Context, arguments: Any) -> Answer:
+def plan_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Make a new plan version."""
-    from pststream.pipeline.planning.plan import plan as make
+    from pststream.pipeline.planning.plan import plan
 
     versions = (arguments.from_version, arguments.to_version)
-    document = make(context.home, context.settings, dry_run=arguments.dry_run, versions=versions, progress=context.say)
-    kind = "would be" if arguments.dry_run else "is"
-    text = (
-        f"plan {document['plan_version']} {kind} {document['planner']} over {document['workers']} workers,"
-        f" {document['units']} units: load {document['load_total']:.4g} s in all,"
-        f" {document['load_max']:.4g} s the most loaded, imbalance {document['imbalance']:.3g}"
+    document = plan(
+        context.home, context.settings, dry_run=arguments.dry_run, versions=versions, progress=context.progress
     )
-    return Answer(document, text)
+    return CommandResult(document, describe_plan(document, arguments.dry_run))
 
 
-def compare_plans(context: Context, arguments: Any) -> Answer:
-    """Which planner is best for this home, by running each."""
+def compare_plans_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Compare planners by running each on a copy of the newest data."""
     from pststream.pipeline.comparing.compare_planners import compare
-    from pststream.reports.pages.comparison_page import render_comparison, write_comparison
+    from pststream.reports.commands.planner_comparison import render_comparison
+    from pststream.reports.pages.comparison_page import write_comparison
 
     planners = arguments.planners.split(",") if arguments.planners else tuple(names.PLANNERS)
     unknown = [name for name in planners if name not in names.PLANNERS]
     if unknown:
-        raise UsageError(f"planner {unknown[0]!r} is unknown", "some of: " + ", ".join(names.PLANNERS))
-    check_out(arguments.out)
-    document = compare(context.home, context.settings, planners, arguments.objects, progress=context.say)
+        raise UsageError(f"planner {unknown[0]!r} is unknown", "choose from: " + ", ".join(names.PLANNERS))
+    check_output_path(arguments.out)
+    document = compare(context.home, context.settings, planners, arguments.objects, progress=context.progress)
     if arguments.out:
         write_comparison(document, arguments.out)
         document["out"] = arguments.out
-    return Answer(document, render_comparison(document))
+    return CommandResult(document, render_comparison(document))
 
 
-def balance(context: Context, arguments: Any) -> Answer:
-    """Move subscriptions between workers until their loads are balanced, or take that back."""
-    from pststream.pipeline.adjusting.balance import balance as adjust
+def balance_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Move subscriptions between workers to balance their loads, or undo that."""
+    from pststream.pipeline.adjusting.balance import balance
 
     if arguments.kind != "local":
-        refuse(f"balance {arguments.kind}", {"--method": arguments.method, "--sigma": arguments.sigma})
+        refuse_options(f"balance {arguments.kind}", {"--method": arguments.method, "--sigma": arguments.sigma})
     if arguments.kind != "global":
-        refuse(f"balance {arguments.kind}", {"--planner": arguments.planner, "--gain": arguments.repartition_gain})
-    check_out(arguments.page, "--page", folder_is_made=True)
-    check_out(arguments.proposal, "--proposal", folder_is_made=True)
-    document = adjust(
+        refuse_options(
+            f"balance {arguments.kind}", {"--planner": arguments.planner, "--gain": arguments.repartition_gain}
+        )
+    check_output_path(arguments.page, "--page", creates_folder=True)
+    check_output_path(arguments.proposal, "--proposal", creates_folder=True)
+    document = balance(
         context.home,
         context.settings,
         arguments.kind,
@@ -159,109 +165,81 @@ def balance(context: Context, arguments: Any) -> Answer:
         dry_run=not arguments.apply,
         proposal=arguments.proposal,
         page=arguments.page,
-        progress=context.say,
+        progress=context.progress,
     )
-    return Answer(document, _balanced(document))
+    return CommandResult(document, describe_adjustment(document))
 
 
-def _balanced(document: dict[str, Any]) -> str:
-    if not document["moves"]:
-        return f"nothing to move: {document['reason']}"
-    would = "would move" if document["dry_run"] else "moved"
-    lines = [
-        f"{would} {document['moved_subscriptions']} subscriptions, about {document['moved_bytes']:,} bytes:"
-        f" plan {document['plan_version_before']} to {document['plan_version_after']} ({document['reason']})"
-    ]
-    if document["retiring_version"] is not None:
-        lines.append(f"  plan {document['retiring_version']} goes on serving the subscriptions that there are")
-    for move in document["moves"]:
-        what = f"{move['cells']} cells" if move["terms"] is None else f"{move['terms']} terms of {move['cells']} cells"
-        whence = f" from worker {move['origin']} to {move['target']}" if move["origin"] >= 0 else ""
-        lines.append(f"  {what}{whence} ({move['reason']})")
-    lines += ["worker  load before  load after"]
-    loads = zip(document["load_before"], document["load_after"])
-    lines += [f"{worker:6}  {before:11.4g}  {after:10.4g}" for worker, (before, after) in enumerate(loads)]
-    if document["dry_run"]:
-        lines.append("to do it: the same command with --apply")
-    return "\n".join(lines)
-
-
-def match(context: Context, arguments: Any) -> Answer:
+def match_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Run micro-batches."""
-    from pststream.pipeline.batch.micro_batch import match as run_batches
+    from pststream.pipeline.batch.micro_batch import match
 
-    document = run_batches(
-        context.home, context.settings, max_objects=arguments.max_objects, one=arguments.one, progress=context.say
+    document = match(
+        context.home, context.settings, max_objects=arguments.max_objects, one=arguments.one, progress=context.progress
     )
-    return Answer(document, _matched(document))
+    return CommandResult(document, describe_match(document))
 
 
-def _matched(document: dict[str, Any]) -> str:
-    if not document["batches"]:
-        return "nothing is pending"
-    return f"{len(document['batches'])} batches: {document['objects']} objects, {document['matches']} matches"
-
-
-def run(context: Context, arguments: Any) -> Answer:
+def run_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Ingest, match and deliver what is new in a landing folder."""
-    from pststream.cli.delivery_commands import delivered
-    from pststream.pipeline.main_job.run import check_landing
-    from pststream.pipeline.main_job.run import run as main_job
+    from pststream.pipeline.main_job.run import check_landing, run
 
     options = reader_options(context, arguments)
     if arguments.watch:
-        refuse("run --watch", {"--strict": arguments.strict})
+        refuse_options("run --watch", {"--strict": arguments.strict})
     check_landing(arguments.landing)
     context.home.init()
     settings = replace(context.settings, sinks=()) if arguments.no_deliver else context.settings
     if arguments.watch:
         return _watch(replace(context, settings=settings), arguments, options)
-    document = main_job(context.home, settings, arguments.landing, options, arguments.max_objects, context.say)
-    lines = [_ingested(kind, figures) for kind, figures in document["ingest"].items()] + [_matched(document["match"])]
-    lines += [delivered(document["deliver"])] if settings.sinks else []
-    return Answer(document, "\n".join(lines), _strict(arguments, list(document["ingest"].values())))
+    document = run(context.home, settings, arguments.landing, options, arguments.max_objects, context.progress)
+    lines = [describe_ingest(kind, figures) for kind, figures in document["ingest"].items()]
+    lines.append(describe_match(document["match"]))
+    lines += [describe_delivery(document["deliver"])] if settings.sinks else []
+    return CommandResult(document, "\n".join(lines), _strict(arguments, list(document["ingest"].values())))
 
 
-def _watch(context: Context, arguments: Any, options: Any) -> Answer:
-    """The main job until SIGTERM or SIGINT."""
+def _watch(context: CommandContext, arguments: Any, options: Any) -> CommandResult:
+    """Run the main job until SIGTERM or SIGINT."""
     from pststream.pipeline.main_job.watch import watch
 
-    document = watch(context.home, context.settings, arguments.landing, options, arguments.max_objects, context.say)
-    text = f"{document['batches']} batches: {document['objects']} objects, {document['matches']} matches"
-    return Answer(document, text)
+    document = watch(
+        context.home, context.settings, arguments.landing, options, arguments.max_objects, context.progress
+    )
+    return CommandResult(document, describe_batches(document["batches"], document["objects"], document["matches"]))
 
 
-def check(context: Context, arguments: Any) -> Answer:
-    """Check the tables against each other; exit code 1 if something is wrong."""
-    from pststream.pipeline.upkeep.check_tables import check as run_checks
+def check_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Check that the tables are consistent; exit code 1 if a check fails."""
+    from pststream.pipeline.upkeep.check_tables import check_tables
 
-    document = run_checks(context.home, context.settings, everything=arguments.all, progress=context.say)
+    document = check_tables(context.home, context.settings, everything=arguments.all, progress=context.progress)
     lines = []
     for one in document["checks"]:
         lines.append(f"{'ok  ' if one['success'] else 'FAIL'}  {one['check']} ({one['seconds']:.1f} s)")
         lines += [f"      {sentence}" for sentence in one["failed"]]
-    return Answer(document, "\n".join(lines), DONE if document["success"] else FAILED)
+    return CommandResult(document, "\n".join(lines), DONE if document["success"] else FAILED)
 
 
-def backup(context: Context, arguments: Any) -> Answer:
-    """Copy a home as it stands at one moment."""
-    from pststream.pipeline.upkeep.backup import backup as copy
+def backup_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Copy a home as it is at one moment."""
+    from pststream.pipeline.upkeep.backup import backup
 
-    document = copy(context.home, arguments.out)
-    return Answer(document, f"{document['out']}: {document['files']} files, {document['bytes']:,} bytes")
-
-
-def maintain(context: Context, arguments: Any) -> Answer:
-    """Merge small index files, drop what ended."""
-    from pststream.pipeline.upkeep.maintain import maintain as upkeep
-
-    document = upkeep(context.home, context.settings)
-    files = f"index files {document['files_before']} -> {document['files_after']}"
-    text = f"{document['dropped_rows']} ended rows dropped; {files}; {document['files_removed']} old files removed"
-    return Answer(document, text)
+    document = backup(context.home, arguments.out)
+    return CommandResult(
+        document, f"{document['out']}: {counted(document['files'], 'file')}, {document['bytes']:,} bytes"
+    )
 
 
-def generate(context: Context, arguments: Any) -> Answer:
+def maintain_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Compact small index files and drop ended subscriptions."""
+    from pststream.pipeline.upkeep.maintain import maintain
+
+    document = maintain(context.home, context.settings)
+    return CommandResult(document, describe_maintenance(document))
+
+
+def generate_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Write a synthetic workload."""
     from pststream.generator.generate_files import write_objects, write_requests
     from pststream.generator.object_sample import sample_of_file
@@ -282,23 +260,18 @@ def generate(context: Context, arguments: Any) -> Answer:
         )
     seconds = (dt.datetime.now() - began).total_seconds()
     document = {"out": written.path, "rows": written.rows, "bytes": written.bytes, "seconds": seconds}
-    return Answer(document, f"{written.path}: {written.rows} {arguments.what}")
+    return CommandResult(document, f"{written.path}: {counted(written.rows, arguments.what[:-1])}")
 
 
-def demo(context: Context, arguments: Any) -> Answer:
-    """The main job on data that it makes."""
-    from pststream.pipeline.main_job.demo import demo as show
+def demo_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Run the main job on generated data."""
+    from pststream.pipeline.main_job.demo import demo
 
-    document = show(arguments.out, context.settings, context.say)
-    text = (
-        f"{document['objects']} objects met {document['subscriptions']} subscriptions: {document['matches']} matches"
-        f" in {document['seconds']:.0f} s\n"
-        f"page:   {document['report']}\nhome:   {document['home']}\ntry:    pststream status --home {document['home']}"
-    )
-    return Answer(document, text)
+    document = demo(arguments.out, context.settings, context.progress)
+    return CommandResult(document, describe_demo(document))
 
 
-def bench(context: Context, arguments: Any) -> Answer:
+def bench_command(context: CommandContext, arguments: Any) -> CommandResult:
     """List the benchmarks, or run one."""
     from pststream.benchmarks.registry import BENCHMARKS, run_benchmark
 
@@ -306,27 +279,25 @@ def bench(context: Context, arguments: Any) -> Answer:
         return _calibrate(context, arguments)
     if arguments.what == "list":
         listed = {name: benchmark.meaning for name, benchmark in BENCHMARKS.items()}
-        return Answer(listed, "\n".join(f"{name:14} {meaning}" for name, meaning in listed.items()))
+        return CommandResult(listed, "\n".join(f"{name:14} {meaning}" for name, meaning in listed.items()))
     if arguments.name not in BENCHMARKS:
         raise UsageError(f"benchmark {arguments.name!r} is unknown", "one of: " + ", ".join(BENCHMARKS))
-    check_out(arguments.out)
-    document = run_benchmark(arguments.name, arguments.scale, arguments.seed, context.settings, context.say)
+    check_output_path(arguments.out)
+    document = run_benchmark(arguments.name, arguments.scale, arguments.seed, context.settings, context.progress)
     if arguments.out:
         Path(arguments.out).write_text(json.dumps(document, indent=1) + "\n", "utf-8")
-    return Answer(document, json.dumps(document, indent=1))
+    return CommandResult(document, json.dumps(document, indent=1))
 
 
-def _calibrate(context: Context, arguments: Any) -> Answer:
-    """Measure the constants of the cost model and write them into the home's settings."""
+def _calibrate(context: CommandContext, arguments: Any) -> CommandResult:
+    """Measure the constants of the load model and write them to the settings of the home."""
     from pststream.benchmarks.registry import run_benchmark
     from pststream.settings import write_settings
 
-    refuse("bench calibrate", {"--out": arguments.out})
+    refuse_options("bench calibrate", {"--out": arguments.out})
     home = context.home.check()
-    document = run_benchmark("calibrate", arguments.scale, arguments.seed, context.settings, context.say)
-    found = {name: value for name, value in document["figures"].items() if name.startswith("cost_")}
-    write_settings(home.path, found)
-    lines = [f"{name} = {value:.3g}" for name, value in found.items()]
-    return Answer(
-        document, "\n".join([*lines, f"written to {home.path}/pststream.toml; plans made from now on use them"])
-    )
+    document = run_benchmark("calibrate", arguments.scale, arguments.seed, context.settings, context.progress)
+    measured = {name: value for name, value in document["figures"].items() if name.startswith("cost_")}
+    write_settings(home.path, measured)
+    lines = [f"{name} = {value:.3g}" for name, value in measured.items()]
+    return CommandResult(document, "\n".join([*lines, f"written to {home.path}/pststream.toml; new plans use them"]))

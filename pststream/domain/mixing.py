@@ -1,4 +1,4 @@
-"""A fixed 64-bit mixing function: numbers that look random, yet never change."""
+"""Hash integers to 64 bits with a fixed mixing function: the same pseudo-random numbers everywhere."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 
 
 def mix(values: np.ndarray, salt: int = 0) -> np.ndarray:
-    """A uint64 for each integer of `values`, a one-to-one function of it for a given salt.
+    """Hash each integer of `values` to a uint64; one-to-one for a given salt.
 
     Source: the finalizer of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
     generators, 2014).
@@ -21,5 +21,5 @@ def mix(values: np.ndarray, salt: int = 0) -> np.ndarray:
 
 
 def mix_unit(values: np.ndarray, salt: int = 0) -> np.ndarray:
-    """As `mix`, as float64 in [0, 1)."""
+    """Hash as `mix` does, to float64 in [0, 1)."""
     return (mix(values, salt) >> np.uint64(11)).astype(np.float64) * 2.0**-53

@@ -1,4 +1,4 @@
-"""Subscriptions as the index sees them: pieces (one box each) posted under the clause that is rarest."""
+"""Index pieces of subscriptions: number them, and put the rarest clause first, under which a piece is posted."""
 
 from collections.abc import Callable
 
@@ -29,10 +29,11 @@ def number_pieces(*batches: pa.RecordBatch) -> list[np.ndarray]:
 def rarest_clause_first(
     clauses: pa.ListArray, frequency: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[pa.ListArray, np.ndarray, np.ndarray]:
-    """Each row's clauses with the rarest one first, and that clause's terms as CSR.
+    """Put the rarest clause of each row first; return the clauses, and the terms of the rarest clause as CSR.
 
-    `clauses` is list<list<int64>>, at least one clause a row. A clause is as frequent as its terms in sum; of equal
-    ones the shorter, then the earlier stays. PS2Stream section IV-C; see matching/segments.py for the departure.
+    `clauses` is list<list<int64>>, at least one clause a row. The frequency of a clause is the sum over its terms; of
+    equally frequent clauses the shorter is taken, then the earlier. Source: PS2Stream, section IV-C; for the departure
+    see matching/segments.py.
     """
     outer = clauses.offsets.to_numpy().astype(np.int64)
     inner_list = clauses.values.slice(outer[0], outer[-1] - outer[0])
@@ -53,7 +54,7 @@ def rarest_clause_first(
 
 
 def first_clauses(clauses: pa.ListArray) -> Csr:
-    """Terms of the first clause of each row of a list<list<int64>>, CSR."""
+    """Return the terms of the first clause of each row of a list<list<int64>>, as CSR."""
     outer, inner_list = clauses.offsets.to_numpy().astype(np.int64), clauses.values
     inner = inner_list.offsets.to_numpy().astype(np.int64)
     terms = inner_list.values.to_numpy(zero_copy_only=False)

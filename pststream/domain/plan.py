@@ -1,9 +1,9 @@
 """A partition plan: which worker serves which region and terms.
 
-The plan lies on a dispatch grid, a raster over the bounds of the data. Each cell of the raster belongs to one leaf.
-A leaf is served whole by one unit, or is partitioned by text: each of its terms by one unit (PS2Stream section IV-B,
-Figure 3). A unit is what a plan assigns to a worker, what load is counted by, and what a migration moves.
-The same arrays are the dispatch index (PS2Stream section IV-C, grid-t, map H1).
+The plan has a dispatch grid, a raster over the bounds of the data. Each raster cell belongs to one leaf. A leaf is
+served whole by one unit, or partitioned by text: each of its terms is served by one unit (PS2Stream, section IV-B,
+Figure 3). Plans assign units to workers; loads are counted by unit, and migrations move units. The same arrays are the
+dispatch index (PS2Stream, section IV-C, grid-t, map H1).
 """
 
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ import numpy as np
 class DispatchGrid:
     """A raster of `columns` x `rows` cells over (west, south, east, north), in degrees.
 
-    A point outside belongs to the nearest edge cell, so the raster covers the world; `cell_x` and `cell_y`
-    never decrease with their argument, so a box covers the cells between those of its corners.
+    A point outside belongs to the nearest raster cell, so the raster covers the world. `cell_x` and `cell_y` never
+    decrease with their argument, so a box covers the raster cells between those of its corners.
     """
 
     west: float
@@ -28,19 +28,19 @@ class DispatchGrid:
 
     @property
     def cells(self) -> int:
-        """Number of cells."""
+        """Number of raster cells."""
         return self.columns * self.rows
 
     def cell_x(self, lon: np.ndarray) -> np.ndarray:
-        """Column of each longitude: int64, same shape."""
+        """Return the column of each longitude: int64, same shape."""
         return _slot(lon, self.west, self.east, self.columns)
 
     def cell_y(self, lat: np.ndarray) -> np.ndarray:
-        """Row of each latitude, counted from the south: int64, same shape."""
+        """Return the row of each latitude, counted from the south: int64, same shape."""
         return _slot(lat, self.south, self.north, self.rows)
 
     def cell(self, lon: np.ndarray, lat: np.ndarray) -> np.ndarray:
-        """Cell number `row * columns + column` of each point: int64."""
+        """Return the raster cell `row * columns + column` of each point: int64."""
         return self.cell_y(lat) * self.columns + self.cell_x(lon)
 
 
@@ -53,11 +53,11 @@ def _slot(value: np.ndarray, low: float, high: float, slots: int) -> np.ndarray:
 class PartitionPlan:
     """The arrays of a plan; all ids count from 0.
 
-    cell_leaf       int32[cells]    leaf of each cell of `grid`
-    leaf_unit       int32[leaves]   the unit that serves the whole leaf, or -1: partitioned by text
+    cell_leaf       int32[cells]    leaf of each raster cell
+    leaf_unit       int32[leaves]   unit that serves the whole leaf, or -1: partitioned by text
     term_offsets    int64[leaves+1] slice of `terms`/`term_unit` of each leaf (empty unless partitioned by text)
     terms           int64[n]        term ids, ascending inside a leaf
-    term_unit       int32[n]        the unit of each of these terms in that leaf
+    term_unit       int32[n]        unit of each of these terms in that leaf
     spread_offsets  int64[leaves+1] slice of `spread_unit` of each leaf (empty unless partitioned by text)
     spread_unit     int32[n]        units that share the leaf's other terms: position = uint64(term id) mod their number
     unit_worker     int32[units]    worker of each unit
@@ -95,7 +95,7 @@ def space_plan(
     workers: int,
     options: dict[str, object] | None = None,
 ) -> PartitionPlan:
-    """A plan without text partitions: unit i is leaf i, served by `leaf_worker[i]`."""
+    """Make a plan without text partitioning: unit i is leaf i, served by `leaf_worker[i]`."""
     leaves = len(leaf_worker)
     none = np.zeros(leaves + 1, dtype=np.int64)
     return PartitionPlan(
@@ -122,7 +122,7 @@ def text_plan(
     workers: int,
     options: dict[str, object] | None = None,
 ) -> PartitionPlan:
-    """A plan of one leaf that is partitioned by text: unit i is worker i's, and all units share the other terms.
+    """Make a plan of one leaf that is partitioned by text: unit i belongs to worker i; all units share the other terms.
 
     terms        int64[n]   ascending
     term_worker  int[n]     worker of each of these terms

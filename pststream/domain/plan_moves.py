@@ -1,4 +1,4 @@
-"""Plans that differ from another in who serves a few cells: what a migration turns one plan into."""
+"""Move raster cells or terms of a plan between workers: the plan after a migration."""
 
 from dataclasses import dataclass, replace
 
@@ -9,10 +9,10 @@ from pststream.domain.plan import PartitionPlan
 
 @dataclass(frozen=True)
 class Move:
-    """Cells that go from one worker to another.
+    """Raster cells that move from one worker to another.
 
-    cells  int64[n]   cells of the plan's raster, ascending
-    terms  int64[m]   ascending: only these of the cells' terms go, and the rest stays; None: all that `origin` serves
+    cells  int64[n]   raster cells of the plan, ascending
+    terms  int64[m]   ascending: only these terms of the cells move; None: all terms that `origin` serves
     """
 
     origin: int
@@ -22,20 +22,20 @@ class Move:
 
 
 def moved(plan: PartitionPlan, move: Move) -> PartitionPlan:
-    """The plan with a move made.
+    """Return the plan after a move.
 
-    What of the cells `origin` does not serve stays as it is. Cells that are split by `terms` must be served whole by
-    `origin`; else ValueError.
+    Terms of the cells that `origin` does not serve stay where they are. Raises ValueError if the move has `terms` and
+    `origin` does not serve the cells whole.
     """
     if move.terms is None:
-        return _compact(_handed_over(plan, move))
-    return _compact(_split(plan, move, move.terms))
+        return _compact(_move_cells(plan, move))
+    return _compact(_move_terms(plan, move, move.terms))
 
 
 def changed_cells(before: PartitionPlan, after: PartitionPlan) -> np.ndarray:
-    """Cells of which other workers serve some term: int64[n], ascending; all of `after` where the rasters differ.
+    """Return the raster cells with a term that another worker serves: int64[n], ascending; all if the rasters differ.
 
-    A cell is taken to have changed if its leaf names other terms, even if the same workers happen to serve them.
+    A cell also counts as changed if its leaf lists other terms, even if the same workers serve them.
     """
     if before.grid != after.grid:
         return np.arange(after.grid.cells)
@@ -47,60 +47,62 @@ def changed_cells(before: PartitionPlan, after: PartitionPlan) -> np.ndarray:
     return np.flatnonzero(old != new)
 
 
-def _handed_over(plan: PartitionPlan, move: Move) -> PartitionPlan:
-    """Each leaf with some of the cells gets a twin for them, whose units are the target's where they were origin's."""
+def _move_cells(plan: PartitionPlan, move: Move) -> PartitionPlan:
+    """Copy each leaf that has some of the cells, for these cells; units of `origin` in the copy belong to `target`."""
     touched = np.unique(plan.cell_leaf[move.cells])
-    twin = np.full(plan.leaves, -1, np.int64)
-    twin[touched] = plan.leaves + np.arange(len(touched))
+    copied_leaf = np.full(plan.leaves, -1, np.int64)
+    copied_leaf[touched] = plan.leaves + np.arange(len(touched))
     units = np.concatenate([np.empty(0, np.int64), *(_units_of(plan, leaf) for leaf in touched)])
-    twin_unit = np.full(plan.units, -1, np.int64)
-    twin_unit[units] = plan.units + np.arange(len(units))
+    copied_unit = np.full(plan.units, -1, np.int64)
+    copied_unit[units] = plan.units + np.arange(len(units))
     worker = plan.unit_worker[units]
     cell_leaf = plan.cell_leaf.copy()
-    cell_leaf[move.cells] = twin[cell_leaf[move.cells]]
+    cell_leaf[move.cells] = copied_leaf[cell_leaf[move.cells]]
     leaf_unit = plan.leaf_unit[touched]
     term_places, term_offsets = _slices(plan.term_offsets, touched)
     spread_places, spread_offsets = _slices(plan.spread_offsets, touched)
     return replace(
         plan,
         cell_leaf=cell_leaf,
-        leaf_unit=_joined(plan.leaf_unit, np.where(leaf_unit >= 0, twin_unit[np.maximum(leaf_unit, 0)], -1)),
+        leaf_unit=_append_int32(plan.leaf_unit, np.where(leaf_unit >= 0, copied_unit[np.maximum(leaf_unit, 0)], -1)),
         term_offsets=np.append(plan.term_offsets, plan.term_offsets[-1] + term_offsets),
         terms=np.append(plan.terms, plan.terms[term_places]),
-        term_unit=_joined(plan.term_unit, twin_unit[plan.term_unit[term_places]]),
+        term_unit=_append_int32(plan.term_unit, copied_unit[plan.term_unit[term_places]]),
         spread_offsets=np.append(plan.spread_offsets, plan.spread_offsets[-1] + spread_offsets),
-        spread_unit=_joined(plan.spread_unit, twin_unit[plan.spread_unit[spread_places]]),
-        unit_worker=_joined(plan.unit_worker, np.where(worker == move.origin, move.target, worker)),
+        spread_unit=_append_int32(plan.spread_unit, copied_unit[plan.spread_unit[spread_places]]),
+        unit_worker=_append_int32(plan.unit_worker, np.where(worker == move.origin, move.target, worker)),
     )
 
 
-def _split(plan: PartitionPlan, move: Move, terms: np.ndarray) -> PartitionPlan:
-    """The cells become a leaf of two units: the target's with the terms, and the origin's with all others."""
+def _move_terms(plan: PartitionPlan, move: Move, terms: np.ndarray) -> PartitionPlan:
+    """Make the cells a leaf of two units: one of `target` with the terms, one of `origin` with all other terms."""
     unit = plan.leaf_unit[plan.cell_leaf[move.cells]]
     if (unit < 0).any() or (plan.unit_worker[unit] != move.origin).any():
         raise ValueError(f"worker {move.origin} does not serve these cells whole")
     cell_leaf = plan.cell_leaf.copy()
     cell_leaf[move.cells] = plan.leaves
-    theirs, ours = plan.units, plan.units + 1
+    target_unit, origin_unit = plan.units, plan.units + 1
     return replace(
         plan,
         cell_leaf=cell_leaf,
-        leaf_unit=_joined(plan.leaf_unit, np.array([-1])),
+        leaf_unit=_append_int32(plan.leaf_unit, np.array([-1])),
         term_offsets=np.append(plan.term_offsets, plan.term_offsets[-1] + len(terms)),
         terms=np.append(plan.terms, terms),
-        term_unit=_joined(plan.term_unit, np.full(len(terms), theirs)),
+        term_unit=_append_int32(plan.term_unit, np.full(len(terms), target_unit)),
         spread_offsets=np.append(plan.spread_offsets, plan.spread_offsets[-1] + 1),
-        spread_unit=_joined(plan.spread_unit, np.array([ours])),
-        unit_worker=_joined(plan.unit_worker, np.array([move.target, move.origin])),
+        spread_unit=_append_int32(plan.spread_unit, np.array([origin_unit])),
+        unit_worker=_append_int32(plan.unit_worker, np.array([move.target, move.origin])),
     )
 
 
 def _compact(plan: PartitionPlan) -> PartitionPlan:
-    """Without leaves that no cell has, and without their units; numbers close up. Leaves by text that are served alike
-    become one, so that moves to and fro do not copy terms without end; those on one worker are served whole.
+    """Drop leaves without cells, and their units; renumber the rest.
+
+    Text leaves that the same workers serve alike become one leaf, so that moves back and forth do not copy terms
+    without end. Text leaves of one worker become leaves that it serves whole.
     """
-    plan = _whole(plan)
-    plan = replace(plan, cell_leaf=_alike(plan)[plan.cell_leaf])
+    plan = _merge_single_worker_leaves(plan)
+    plan = replace(plan, cell_leaf=_first_leaf_served_alike(plan)[plan.cell_leaf])
     used = np.unique(plan.cell_leaf)
     leaf_number = np.full(plan.leaves, -1, np.int64)
     leaf_number[used] = np.arange(len(used))
@@ -123,8 +125,8 @@ def _compact(plan: PartitionPlan) -> PartitionPlan:
     )
 
 
-def _alike(plan: PartitionPlan) -> np.ndarray:
-    """For each leaf, the first one by text whose terms the same workers serve; else the leaf itself."""
+def _first_leaf_served_alike(plan: PartitionPlan) -> np.ndarray:
+    """The first text leaf that is served like each text leaf; of other leaves, the leaf itself."""
     first: dict[tuple[bytes, ...], int] = {}
     leaves = np.arange(plan.leaves)
     for leaf in np.flatnonzero(plan.leaf_unit < 0).tolist():
@@ -133,7 +135,7 @@ def _alike(plan: PartitionPlan) -> np.ndarray:
 
 
 def _servers(plan: PartitionPlan, leaf: int) -> tuple[bytes, ...]:
-    """The workers of a leaf's terms: equal for leaves that are served alike."""
+    """A key of a leaf's terms and workers: equal for leaves that are served alike."""
     if plan.leaf_unit[leaf] >= 0:
         return (plan.unit_worker[plan.leaf_unit[leaf]].tobytes(),)
     named, sharing = _workers(plan, leaf)
@@ -144,7 +146,7 @@ def _servers(plan: PartitionPlan, leaf: int) -> tuple[bytes, ...]:
 
 
 def _workers(plan: PartitionPlan, leaf: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of a leaf by text, the worker of each term that it names, and the workers that share the others."""
+    """The worker of each listed term of a text leaf, and the workers that share its other terms."""
     named = plan.term_unit[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]]
     sharing = plan.spread_unit[plan.spread_offsets[leaf] : plan.spread_offsets[leaf + 1]]
     return plan.unit_worker[named], plan.unit_worker[sharing]
@@ -154,8 +156,8 @@ def _one_worker(named: np.ndarray, sharing: np.ndarray) -> bool:
     return bool((sharing == sharing[0]).all() and (named == sharing[0]).all())
 
 
-def _whole(plan: PartitionPlan) -> PartitionPlan:
-    """Leaves by text whose terms are all one worker's become that worker's as a whole."""
+def _merge_single_worker_leaves(plan: PartitionPlan) -> PartitionPlan:
+    """Turn text leaves with a single worker into leaves that this worker serves whole."""
     leaf_unit = plan.leaf_unit.copy()
     for leaf in np.flatnonzero(leaf_unit < 0).tolist():
         if _one_worker(*_workers(plan, leaf)):
@@ -174,7 +176,7 @@ def _whole(plan: PartitionPlan) -> PartitionPlan:
 
 
 def _emptied(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The values of a CSR that are left (bool) when some rows are emptied, and their offsets."""
+    """Which values of a CSR are left (bool) when some rows are emptied, and the new offsets."""
     lengths = np.diff(offsets)
     return np.repeat(~rows, lengths), np.append(0, np.cumsum(np.where(rows, 0, lengths)))
 
@@ -189,11 +191,11 @@ def _units_of(plan: PartitionPlan, leaf: int) -> np.ndarray:
 
 
 def _slices(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places of the values of these rows of a CSR, and where each row's end among them."""
+    """Positions of the values of these rows of a CSR, and the end of each row among them."""
     lengths = np.diff(offsets)[rows]
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(offsets[:-1][rows] - (ends - lengths), lengths), ends
 
 
-def _joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def _append_int32(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.concatenate([first, second]).astype(np.int32)

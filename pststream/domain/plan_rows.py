@@ -1,4 +1,4 @@
-"""A plan as rows of the tables `plans` and `plan_units`, and back; and what makes a plan a valid one."""
+"""Convert a plan to rows of the tables `plans` and `plan_units` and back; validate plans."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _GRID = ("west", "south", "east", "north", "columns", "rows")
 
 
 def plan_row(plan: PartitionPlan) -> dict[str, object]:
-    """The columns of `plans` that tell what the plan is; version, loads and times are for the caller to add."""
+    """Return the columns of `plans` that describe the plan; the caller adds version, loads and times."""
     return {
         "planner": plan.planner,
         "workers": plan.workers,
@@ -24,9 +24,10 @@ def plan_row(plan: PartitionPlan) -> dict[str, object]:
 
 
 def unit_rows(plan: PartitionPlan, **columns: Any) -> pa.Table:
-    """The rows of `plan_units`, ordered by unit.
+    """Return the rows of `plan_units`, ordered by unit.
 
     columns  further columns, one value a unit or one for all: plan_version, load, objects, subscriptions
+
     Raises ValueError if the plan is not valid.
     """
     validate(plan)
@@ -54,7 +55,7 @@ def unit_rows(plan: PartitionPlan, **columns: Any) -> pa.Table:
 
 
 def _runs_of_leaves(plan: PartitionPlan) -> Any:
-    """The cells of each leaf as start, length, start, length ...: list<int64>[leaves]."""
+    """The raster cells of each leaf as start, length, start, length ...: list<int64>[leaves]."""
     starts = np.flatnonzero(np.diff(plan.cell_leaf, prepend=-1))
     lengths = np.diff(starts, append=len(plan.cell_leaf))
     leaf = plan.cell_leaf[starts]
@@ -65,7 +66,7 @@ def _runs_of_leaves(plan: PartitionPlan) -> Any:
 
 
 def _terms_of_units(plan: PartitionPlan, whole: np.ndarray) -> Any:
-    """The terms that each unit serves by name, ascending; null where it serves the whole leaf: list<int64>[units]."""
+    """The listed terms of each unit, ascending; null where it serves the whole leaf: list<int64>[units]."""
     order = np.lexsort((plan.terms, plan.term_unit))
     offsets = np.searchsorted(plan.term_unit[order], np.arange(plan.units + 1))
     return _lists(offsets, plan.terms[order]).take(_array(np.arange(plan.units), whole))
@@ -80,7 +81,7 @@ def _array(values: np.ndarray, null: np.ndarray | None = None) -> Any:
 
 
 def plan_from_rows(row: Mapping[str, object], units: pa.Table) -> PartitionPlan:
-    """The plan of a row of `plans` and its rows of `plan_units`, in any order.
+    """Make the plan of a row of `plans` and its rows of `plan_units`, in any order.
 
     Raises ValueError if they do not make a valid plan.
     """
@@ -131,7 +132,7 @@ def _cells(units: pa.Table, leaf: np.ndarray, grid: DispatchGrid) -> np.ndarray:
         raise ValueError("cell_runs are not pairs of start and length")
     order = np.argsort(starts, kind="stable")
     if not np.array_equal(np.append(starts[order], grid.cells), np.append(0, np.cumsum(lengths[order]))):
-        raise ValueError("the leaves do not cover each cell once")
+        raise ValueError("the leaves do not cover each raster cell once")
     return np.repeat(leaf[first[place[0::2][order]]], lengths[order]).astype(np.int32)
 
 
@@ -143,46 +144,47 @@ def _flat(column: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def validate(plan: PartitionPlan) -> None:
-    """Raise ValueError, saying what is wrong, unless every (cell, term) has one owner on one worker.
+    """Raise ValueError with the broken rule unless every (raster cell, term) has exactly one unit, on one worker.
 
-    Each cell has a leaf; each leaf one unit, or at least one unit that takes the terms that no unit of it names; terms
-    ascend in a leaf; each unit belongs to one leaf and to a worker; units that share a leaf's other terms ascend.
+    Each raster cell has a leaf. Each leaf has one unit, or at least one unit that takes the terms that no unit of the
+    leaf lists. Terms ascend in a leaf. Each unit belongs to one leaf and to one worker. Units that share a leaf's other
+    terms ascend.
     """
-    _need(plan.workers >= 1, "a plan has at least one worker")
-    _need(plan.cell_leaf.shape == (plan.grid.cells,), "cell_leaf has a leaf for each cell")
-    _need(_within(plan.cell_leaf, plan.leaves), "each cell has a leaf")
-    _need(_within(plan.unit_worker, plan.workers), "each unit has a worker")
-    _need(bool((plan.leaf_unit >= -1).all()), "leaf_unit is a unit or -1")
+    _require(plan.workers >= 1, "a plan has at least one worker")
+    _require(plan.cell_leaf.shape == (plan.grid.cells,), "cell_leaf has a leaf for each raster cell")
+    _require(_within(plan.cell_leaf, plan.leaves), "each raster cell has a leaf")
+    _require(_within(plan.unit_worker, plan.workers), "each unit has a worker")
+    _require(bool((plan.leaf_unit >= -1).all()), "leaf_unit is a unit or -1")
     _slices(plan.term_offsets, plan.leaves, len(plan.terms), "term_offsets")
     _slices(plan.spread_offsets, plan.leaves, len(plan.spread_unit), "spread_offsets")
-    _need(len(plan.term_unit) == len(plan.terms), "each term of a leaf has a unit")
+    _require(len(plan.term_unit) == len(plan.terms), "each term of a leaf has a unit")
     by_text = plan.leaf_unit < 0
-    _need(
+    _require(
         bool((by_text == (np.diff(plan.spread_offsets) > 0)).all()),
-        "only leaves by text, and all of these, share other terms",
+        "all text leaves, and only these, have units for their other terms",
     )
-    _need(bool((by_text | (np.diff(plan.term_offsets) == 0)).all()), "a leaf served whole names no terms")
-    _need(_ascend(plan.terms, plan.term_offsets), "terms ascend inside a leaf")
-    _need(_ascend(plan.spread_unit, plan.spread_offsets), "units that share other terms ascend inside a leaf")
-    _one_leaf_each(plan)
+    _require(bool((by_text | (np.diff(plan.term_offsets) == 0)).all()), "a leaf that is served whole lists no terms")
+    _require(_ascend(plan.terms, plan.term_offsets), "terms ascend inside a leaf")
+    _require(_ascend(plan.spread_unit, plan.spread_offsets), "units that share other terms ascend inside a leaf")
+    _require_one_leaf_per_unit(plan)
 
 
-def _one_leaf_each(plan: PartitionPlan) -> None:
+def _require_one_leaf_per_unit(plan: PartitionPlan) -> None:
     leaf = np.arange(plan.leaves)
     unit = np.concatenate([plan.leaf_unit[plan.leaf_unit >= 0], plan.term_unit, plan.spread_unit])
     of_term, of_spread = np.repeat(leaf, np.diff(plan.term_offsets)), np.repeat(leaf, np.diff(plan.spread_offsets))
     its_leaf = np.concatenate([leaf[plan.leaf_unit >= 0], of_term, of_spread])
-    _need(_within(unit, plan.units), "units are numbered from 0 and have a worker")
+    _require(_within(unit, plan.units), "units are numbered from 0 and have a worker")
     greatest = np.full(plan.units, -1)
     least = np.full(plan.units, plan.leaves)
     np.maximum.at(greatest, unit, its_leaf)
     np.minimum.at(least, unit, its_leaf)
-    _need(bool((greatest == least).all()), "each unit serves one leaf")
+    _require(bool((greatest == least).all()), "each unit serves one leaf")
 
 
-def _need(holds: bool, rule: str) -> None:
+def _require(holds: bool, rule: str) -> None:
     if not holds:
-        raise ValueError(f"not a plan; broken rule: {rule}")
+        raise ValueError(f"invalid plan; broken rule: {rule}")
 
 
 def _within(values: np.ndarray, end: int) -> bool:
@@ -191,7 +193,7 @@ def _within(values: np.ndarray, end: int) -> bool:
 
 def _slices(offsets: np.ndarray, slices: int, end: int, name: str) -> None:
     shaped = offsets.shape == (slices + 1,) and offsets[0] == 0 and offsets[-1] == end
-    _need(bool(shaped and (np.diff(offsets) >= 0).all()), f"{name} slices what it is for")
+    _require(bool(shaped and (np.diff(offsets) >= 0).all()), f"{name} are ascending offsets over all values")
 
 
 def _ascend(values: np.ndarray, offsets: np.ndarray) -> bool:

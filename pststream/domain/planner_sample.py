@@ -1,4 +1,4 @@
-"""A sample of both streams as arrays: what a planner sees."""
+"""The sample of objects and subscriptions that a planner gets, as arrays."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,7 +8,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class WorkloadSample:
-    """Objects and subscriptions of a period; rows are independent, their order carries no meaning.
+    """Sampled objects and subscriptions of a period; the order of rows has no meaning.
 
     lon, lat          float64[objects]    degrees
     term_offsets      int64[objects+1]    slice of `terms` of each object
@@ -17,10 +17,10 @@ class WorkloadSample:
     piece_key         int64[pieces]       equal for the (one or two) boxes of one subscription
     post_offsets      int64[pieces+1]     slice of `post_terms` of each piece
     post_terms        int64[n]            terms of the clause under which it is indexed, ascending inside a piece
-    reads             int32[n]            sampled postings that each (object, term) of `terms` reads when it is matched,
-                                          and `match_reads` for each of them whose box holds the object
+    reads             int32[n]            sampled postings that matching reads for each (object, term) of `terms`, plus
+                                          `match_reads` for each of them whose box contains the object
     match_reads       int                 postings that can be read in the time that one match takes
-    deletions         int                 deletion requests of the period, assumed spread as the insertions are
+    deletions         int                 deletion requests of the period, assumed to be distributed as the insertions
     object_scale      float               objects of the period for each sampled one (>= 1)
     subscription_scale float              subscriptions for each sampled one (>= 1)
     """
@@ -51,10 +51,10 @@ class WorkloadSample:
 
     @cached_property
     def subscriptions(self) -> int:
-        """Number of sampled subscriptions; counted once, as balancers ask for it at each move."""
+        """Number of sampled subscriptions; counted once, since balancers read it at each move."""
         return len(np.unique(self.piece_key))
 
     @cached_property
     def posted_terms(self) -> np.ndarray:
-        """The distinct terms of `post_terms`, ascending; sorted once."""
+        """The distinct terms of `post_terms`, ascending."""
         return np.unique(self.post_terms)

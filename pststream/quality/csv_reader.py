@@ -1,4 +1,9 @@
-"""CSV files, in chunks: UTF-8, a header, commas, double quotes, any line ends; exact row numbers."""
+"""Read CSV files in chunks: UTF-8, a header, commas, double quotes, any line ends; exact row numbers.
+
+Written by hand, as pyarrow.csv refuses a whole file for one quote that is never closed, for one text that is not UTF-8
+and for one record that crosses a block; here each of them is a reject or a row. A kernel
+(kernels/parsing/csv_records.py) finds the fields, so that Python touches faulty rows only.
+"""
 
 import csv
 import io
@@ -10,19 +15,27 @@ import pyarrow as pa
 from pststream.errors import InputFileError
 from pststream.kernels.parsing.csv_records import gather_fields, scan_records
 from pststream.quality.input_files import ByteStream, check_head
-from pststream.quality.reject_reasons import Reject, shown
-from pststream.quality.row_chunks import BLOCK_BYTES, MOST_ROW_BYTES, MOST_ROWS, Chunk, Sources, check_columns, names_of
-from pststream.quality.utf8 import is_utf8, without_bad_utf8
+from pststream.quality.reject_reasons import Reject, to_display_text
+from pststream.quality.row_chunks import (
+    BLOCK_BYTES,
+    MAX_CHUNK_ROWS,
+    MAX_ROW_BYTES,
+    ColumnChunk,
+    ColumnSources,
+    check_columns,
+    column_names,
+)
+from pststream.quality.utf8 import is_utf8, reject_invalid_utf8
 
 _BOM = b"\xef\xbb\xbf"
-_MOST_RESCUES = 16
-_OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_MAX_UNCLOSED_QUOTES = 16
+_OTHER_DELIMITERS = {";": "semicolon", "\t": "tab", "|": "pipe"}
 
 
-def read_csv(path: str, sources: Sources) -> Iterator[Chunk]:
-    """Chunks of the wanted columns, all text; blank lines are no rows. A file of no bytes has no rows.
+def read_csv(path: str, sources: ColumnSources) -> Iterator[ColumnChunk]:
+    """Yield chunks of the wanted columns, all text. Blank lines are not rows; an empty file has no rows.
 
-    Raises InputFileError where the file as a whole is no such CSV, at once or when the reading gets there.
+    Raises InputFileError where the file as a whole is not such a CSV file, at once or when the fault is reached.
     """
     stream = ByteStream(path)
     try:
@@ -30,13 +43,13 @@ def read_csv(path: str, sources: Sources) -> Iterator[Chunk]:
         header = records.header()
         if header is not None:
             check_columns(path, sources, header, _delimiter_hint(header))
-            yield from records.chunks(header, names_of(sources))
+            yield from records.chunks(header, column_names(sources))
     finally:
         stream.close()
 
 
 class _Records:
-    """The records of a CSV stream; `data[start:]` is read but not yet handed on."""
+    """The records of a CSV stream; `data[start:]` is read but not yet returned."""
 
     def __init__(self, path: str, stream: ByteStream) -> None:
         self._path = path
@@ -45,20 +58,20 @@ class _Records:
         self._start = 0
         self._last = False
         self._row = 0
-        self._rescues = 0
+        self._unclosed_quotes = 0
 
     def header(self) -> list[str] | None:
-        """The names of the columns, blanks around them left out; None if the file has no record at all."""
+        """Return the column names without surrounding blanks, or None if the file has no record."""
         check_head(self._path, self._data[:4096], "a CSV file")
         scan = _Scan(1, [], [])
         while not self._scan(scan):
             if not self._last:
-                self._read_on()
+                self._read_more()
             elif self._start >= len(self._data):
                 return None
             else:
                 raise InputFileError(self._path, "the header has a quote that is never closed")
-            if len(self._data) > MOST_ROW_BYTES:
+            if len(self._data) > MAX_ROW_BYTES:
                 raise InputFileError(self._path, "not a CSV file: its first line does not end")
         try:
             text = self._data[scan.records[0, 0] : scan.records[0, 1]].decode("utf-8")
@@ -69,21 +82,21 @@ class _Records:
         except csv.Error as error:
             raise InputFileError(self._path, f"not a CSV file: its header cannot be read: {error}") from None
 
-    def chunks(self, header: list[str], names: list[str]) -> Iterator[Chunk]:
-        """The records after the header."""
-        scan = _Scan(MOST_ROWS, header, names)
+    def chunks(self, header: list[str], names: list[str]) -> Iterator[ColumnChunk]:
+        """Yield the records after the header."""
+        scan = _Scan(MAX_CHUNK_ROWS, header, names)
         while True:
             found = self._scan(scan)
             if found:
                 yield self._chunk(scan, found)
-            elif self._start < len(self._data) and (self._last or self._waiting() > MOST_ROW_BYTES):
-                yield self._rescued(scan)
+            elif self._start < len(self._data) and (self._last or self._unread_bytes() > MAX_ROW_BYTES):
+                yield self._reject_unclosed_quote(scan)
             elif self._last:
                 return
             else:
-                self._read_on()
+                self._read_more()
 
-    def _waiting(self) -> int:
+    def _unread_bytes(self) -> int:
         return len(self._data) - self._start
 
     def _scan(self, scan: "_Scan") -> int:
@@ -99,49 +112,49 @@ class _Records:
         )
         return int(found)
 
-    def _read_on(self) -> None:
-        # As much again as is waiting, so that a long record is not scanned once for each block.
-        more = self._stream.read(max(BLOCK_BYTES, self._waiting()))
+    def _read_more(self) -> None:
+        # Double what is buffered, so that a long record is not scanned once for each block.
+        more = self._stream.read(max(BLOCK_BYTES, self._unread_bytes()))
         self._last = not more
         self._data = self._data[self._start :] + more
         self._start = 0
 
-    def _chunk(self, scan: "_Scan", found: int) -> Chunk:
+    def _chunk(self, scan: "_Scan", found: int) -> ColumnChunk:
         numbers = np.arange(self._row + 1, self._row + found + 1, dtype=np.int64)
         self._row += found
         whole = scan.fields[:found] == scan.columns
         rejected = []
         for i in np.flatnonzero(~whole):
-            raw = shown(self._data[scan.records[i, 0] : scan.records[i, 1]])
+            raw = to_display_text(self._data[scan.records[i, 0] : scan.records[i, 1]])
             detail = f"the row has {scan.fields[i]} fields, the header {scan.columns}"
             rejected.append(Reject(int(numbers[i]), "", "wrong_field_count", raw, detail))
         data = np.frombuffer(self._data, np.uint8)
         arrays = [_column(data, scan.starts[:found][whole, k], scan.ends[:found][whole, k]) for k in scan.each]
         table = pa.RecordBatch.from_arrays(arrays, names=scan.names)
-        chunk = Chunk(self._path, numbers[whole], table, rejected)
-        return chunk if is_utf8(self._data[scan.records[0, 0] : self._start]) else without_bad_utf8(chunk)
+        chunk = ColumnChunk(self._path, numbers[whole], table, rejected)
+        return chunk if is_utf8(self._data[scan.records[0, 0] : self._start]) else reject_invalid_utf8(chunk)
 
-    def _rescued(self, scan: "_Scan") -> Chunk:
-        """The line at `start` as a rejected row: its quote is closed nowhere, so the next line begins a new record."""
+    def _reject_unclosed_quote(self, scan: "_Scan") -> ColumnChunk:
+        """Reject the line at `start`: its quote is never closed, so the next line begins a new record."""
         self._row += 1
-        self._rescues += 1
+        self._unclosed_quotes += 1
         if not scan.unclosed:
-            reason = f"row {self._row} is longer than {MOST_ROW_BYTES} bytes"
+            reason = f"row {self._row} is longer than {MAX_ROW_BYTES} bytes"
             raise InputFileError(self._path, reason, "is it a CSV file?")
-        if self._rescues > _MOST_RESCUES:
-            reason = f"row {self._row}: a quote opens and is never closed, as in {_MOST_RESCUES} rows before it"
+        if self._unclosed_quotes > _MAX_UNCLOSED_QUOTES:
+            reason = f"row {self._row}: a quote opens and is never closed, as in {_MAX_UNCLOSED_QUOTES} rows before it"
             raise InputFileError(self._path, reason, 'a quote inside a quoted field is written twice: ""')
         found = (self._data.find(end, self._start) for end in (b"\n", b"\r"))
         end = min((at for at in found if at >= 0), default=len(self._data))
-        reject = Reject(self._row, "", "unclosed_quote", shown(self._data[self._start : end]))
+        reject = Reject(self._row, "", "unclosed_quote", to_display_text(self._data[self._start : end]))
         after = end + (2 if self._data[end : end + 2] == b"\r\n" else 1)
         self._start = min(after, len(self._data))
         empty = pa.RecordBatch.from_arrays([pa.array([], pa.string())] * len(scan.names), names=scan.names)
-        return Chunk(self._path, np.zeros(0, np.int64), empty, [reject])
+        return ColumnChunk(self._path, np.zeros(0, np.int64), empty, [reject])
 
 
 class _Scan:
-    """Arrays that `scan_records` fills, used again for each chunk."""
+    """Arrays that `scan_records` fills; reused for each chunk."""
 
     def __init__(self, most: int, header: list[str], names: list[str]) -> None:
         self.columns = len(header)
@@ -164,5 +177,5 @@ def _column(data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> pa.Array:
 def _delimiter_hint(header: list[str]) -> str:
     for delimiter, name in _OTHER_DELIMITERS.items():
         if len(header) == 1 and delimiter in header[0]:
-            return f"its fields seem to be parted by {name}; commas are wanted"
+            return f"the file looks {name}-separated; PSTStream reads comma-separated CSV: convert it"
     return ""

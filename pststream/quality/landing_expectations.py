@@ -1,9 +1,8 @@
-"""The gate on landing: what is expected of a file before its rows are taken into the log.
+"""Compute the figures of a landed file and the thresholds that the landing gate checks them against.
 
-The rules for a row (quality/parse_objects.py, quality/parse_requests.py) are one list that gives both the accepted
-and the
-rejected rows. A gate looks at the file as a whole, by what that list has counted: a file of which most rows lack a
-coordinate is a wrong export, and its good rows would be matched as if the others had never been meant to come.
+Row rules (quality/parse_objects.py, quality/parse_requests.py) accept or reject single rows. The landing gate checks a
+file as a whole, by the counts of these rules: a file in which most rows lack a coordinate is a broken export, and its
+good rows should not be matched as if they were all.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,39 +10,36 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from pststream.kinds.registry import KINDS
+from pststream.quality.expectations import SENTENCE
+from pststream.quality.parse_objects import OBJECT_FIELDS
 from pststream.settings import Settings
 
 if TYPE_CHECKING:
     from great_expectations import ExpectationSuite
 
-FIELDS = {
-    "objects": ("object_id", "ts", "lon", "lat", "text"),
-    "requests": ("op", "subscription_id", "keywords", "bbox", "circle", "created_at", "expires_at", "at"),
-}
-"""The fields at fault that rejected rows name; the empty name is the row as a whole."""
+RECENT_FILES = 100
+"""Number of previous files that the usual volume is computed from."""
 
-RECENT = 100
-"""So many of the last files say what is usual."""
-
-Faults = Mapping[tuple[str, str], int]
+FaultCounts = Mapping[tuple[str, str], int]
 """Rejected rows by field and reason (quality/reject_reasons.py)."""
 
 Figures = dict[str, float | str | None]
 
 
 @dataclass(frozen=True)
-class Landed:
-    """A file as it was read: why it cannot be, or its rows, those rejected, and its greatest time in microseconds."""
+class LandedFile:
+    """A file that was read: rows, rejects, greatest time in microseconds; or the problem if it cannot be read."""
 
     rows: int
-    faults: Faults
+    faults: FaultCounts
     greatest: int | None
     problem: str | None = None
 
 
 @dataclass(frozen=True)
-class Past:
-    """What a file is compared with: the rows of the last files of its kind, the clock, the log's greatest time.
+class LandingHistory:
+    """What a file is compared with: rows of each of the last files of its kind, current time, watermark of the log.
 
     Times are microseconds; None where there is none.
     """
@@ -53,10 +49,18 @@ class Past:
     watermark: int | None
 
 
-def figures(kind: str, landed: Landed, past: Past, settings: Settings) -> Figures:
-    """The figures that `landing_suite` judges; None for what there is too little to judge by."""
+def fields_of(kind: str) -> tuple[str, ...]:
+    """The fields that rejects of `objects` or `requests` name; a reject of a row as a whole names none."""
+    if kind == "objects":
+        return OBJECT_FIELDS
+    queries = {field: None for query_kind in KINDS.values() for field in sorted(query_kind.fields)}
+    return ("op", "subscription_id", "kind", *queries, "created_at", "expires_at", "at")
+
+
+def compute_figures(kind: str, landed: LandedFile, past: LandingHistory, settings: Settings) -> Figures:
+    """Compute the figures that `make_landing_suite` has thresholds for; None where there is too little data."""
     found: Figures = {"schema": landed.problem, "unreadable": None, "volume": None, "ahead": None, "stale": None}
-    found |= {f"{how}_{field}": None for field in FIELDS[kind] for how in ("missing", "invalid")}
+    found |= {f"{how}_{field}": None for field in fields_of(kind) for how in ("missing", "invalid")}
     if landed.problem is not None:
         return found
     if landed.rows >= settings.gate_min_rows:
@@ -70,24 +74,25 @@ def figures(kind: str, landed: Landed, past: Past, settings: Settings) -> Figure
     return found
 
 
-def _shares(kind: str, landed: Landed) -> Figures:
-    """Of all rows, those rejected for a field that is missing, for one that holds no value of it, or as a whole."""
-    counts: dict[str, float] = {f"{how}_{field}": 0.0 for field in FIELDS[kind] for how in ("missing", "invalid")}
+def _shares(kind: str, landed: LandedFile) -> Figures:
+    """Shares of all rows that are rejected for a missing field, for an invalid field, or as a whole."""
+    fields = fields_of(kind)
+    counts: dict[str, float] = {f"{how}_{field}": 0.0 for field in fields_of(kind) for how in ("missing", "invalid")}
     counts["unreadable"] = 0.0
     for (field, reason), rows in landed.faults.items():
-        name = f"{'missing' if reason == 'missing' else 'invalid'}_{field}" if field in FIELDS[kind] else "unreadable"
+        name = f"{'missing' if reason == 'missing' else 'invalid'}_{field}" if field in fields else "unreadable"
         counts[name] += rows / landed.rows
     return dict(counts)
 
 
-def _volume(rows: int, past: Past, settings: Settings) -> float | None:
-    """Rows over what is usual; None where that is too few to say."""
-    usual = median(past.rows[-RECENT:])
+def _volume(rows: int, past: LandingHistory, settings: Settings) -> float | None:
+    """Rows divided by the median of the last files; None where that is too small."""
+    usual = median(past.rows[-RECENT_FILES:])
     return rows / usual if settings.gate_volume_factor and usual >= settings.gate_min_rows else None
 
 
-def landing_suite(kind: str, settings: Settings) -> Callable[[], "ExpectationSuite"]:
-    """The suite for files of `kind`, made when it is called: schema, null rates, ranges, volume, freshness."""
+def make_landing_suite(kind: str, settings: Settings) -> Callable[[], "ExpectationSuite"]:
+    """Return a function that makes the suite for files of `kind`: schema, missing or invalid fields, volume, times."""
 
     def make() -> "ExpectationSuite":
         import great_expectations as gx
@@ -95,21 +100,21 @@ def landing_suite(kind: str, settings: Settings) -> Callable[[], "ExpectationSui
         from great_expectations.expectations import ExpectColumnValuesToBeNull as Null
 
         share, factor = settings.gate_bad_share, settings.gate_volume_factor
-        made = [Null(column="schema", meta={"says": "{value}"})]
-        for field in FIELDS[kind]:
-            lack = f"{{value}} of the rows lack {field}; at most {share:g} may"
-            wrong = f"{{value}} of the rows have a {field} that is none; at most {share:g} may"
-            made.append(Between(column=f"missing_{field}", max_value=share, meta={"says": lack}))
-            made.append(Between(column=f"invalid_{field}", max_value=share, meta={"says": wrong}))
+        made = [Null(column="schema", meta={SENTENCE: "{value}"})]
+        for field in fields_of(kind):
+            lack = f"{{value}} of the rows have no {field}; at most {share:g} may"
+            wrong = f"{{value}} of the rows have an invalid {field}; at most {share:g} may"
+            made.append(Between(column=f"missing_{field}", max_value=share, meta={SENTENCE: lack}))
+            made.append(Between(column=f"invalid_{field}", max_value=share, meta={SENTENCE: wrong}))
         text = f"{{value}} of the rows cannot be read; at most {share:g} may"
-        made.append(Between(column="unreadable", max_value=share, meta={"says": text}))
-        text = f"it has {{value}} times as many rows as is usual; 1/{factor:g} to {factor:g} times is expected"
+        made.append(Between(column="unreadable", max_value=share, meta={SENTENCE: text}))
+        text = f"it has {{value}} times the usual number of rows; 1/{factor:g} to {factor:g} times is expected"
         least, most = (1 / factor, factor) if factor else (None, float("inf"))
-        made.append(Between(column="volume", min_value=least, max_value=most, meta={"says": text}))
+        made.append(Between(column="volume", min_value=least, max_value=most, meta={SENTENCE: text}))
         text = f"its greatest ts is {{value}} s ahead; at most {settings.gate_ahead_seconds} s may be"
-        made.append(Between(column="ahead", max_value=settings.gate_ahead_seconds, meta={"says": text}))
+        made.append(Between(column="ahead", max_value=settings.gate_ahead_seconds, meta={SENTENCE: text}))
         text = f"its greatest ts is {{value}} s old; at most {settings.gate_stale_seconds} s may be"
-        made.append(Between(column="stale", max_value=settings.gate_stale_seconds, meta={"says": text}))
+        made.append(Between(column="stale", max_value=settings.gate_stale_seconds, meta={SENTENCE: text}))
         return gx.ExpectationSuite(f"{kind} on landing", expectations=made)
 
     return make

@@ -1,4 +1,4 @@
-"""Parquet files, in chunks; a row's number is its place in the file, from 1."""
+"""Read Parquet files in chunks; the number of a row is its position in the file, from 1."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,35 +12,43 @@ import pyarrow.parquet as pq
 from pststream.errors import InputFileError
 from pststream.quality.input_files import seekable
 from pststream.quality.reject_reasons import Reject
-from pststream.quality.row_chunks import MOST_ROW_BYTES, MOST_ROWS, Chunk, RecordChunk, Sources, check_columns, names_of
-from pststream.quality.utf8 import all_utf8, is_text, without_bad_utf8
+from pststream.quality.row_chunks import (
+    MAX_CHUNK_ROWS,
+    MAX_ROW_BYTES,
+    ColumnChunk,
+    ColumnSources,
+    RecordChunk,
+    check_columns,
+    column_names,
+)
+from pststream.quality.utf8 import is_all_utf8, is_text, reject_invalid_utf8
 
-_FEWEST_ROWS = 64
+_MIN_CHUNK_ROWS = 64
 _DAMAGED = "it is cut short, damaged or of another format: fetch it again, or give --format"
 
 
-def read_parquet(path: str, sources: Sources) -> Iterator[Chunk]:
-    """Chunks of the wanted columns in the file's types, text as string.
+def read_parquet(path: str, sources: ColumnSources) -> Iterator[ColumnChunk]:
+    """Yield chunks of the wanted columns in the file's types, text as string.
 
-    Raises InputFileError where the file is no Parquet, cut short or damaged, at once or when the reading gets there.
+    Raises InputFileError where the file is not Parquet, cut short or damaged, at once or when the fault is reached.
     """
-    with _opened(path) as file:
+    with _open(path) as file:
         check_columns(path, sources, file.schema_arrow.names)
-        yield from _chunks(path, file, names_of(sources))
+        yield from _chunks(path, file, column_names(sources))
 
 
-def read_parquet_records(path: str, required: Sources) -> Iterator[RecordChunk]:
-    """Chunks of rows as objects, a null left out; raises InputFileError as `read_parquet` does."""
-    with _opened(path) as file:
+def read_parquet_records(path: str, required: ColumnSources) -> Iterator[RecordChunk]:
+    """Yield chunks of rows as objects, without nulls; raises InputFileError as `read_parquet` does."""
+    with _open(path) as file:
         names = file.schema_arrow.names
-        hint = "requests take no --column: rename it in the file"
+        hint = "requests have no option --column: rename the column in the file"
         check_columns(path, {**required, **{name: [name] for name in names}}, names, hint)
         for chunk in _chunks(path, file, names):
             yield _records(chunk)
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[pq.ParquetFile]:
+def _open(path: str) -> Iterator[pq.ParquetFile]:
     try:
         with pq.ParquetFile(seekable(path)) as file:
             yield file
@@ -51,30 +59,30 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
         raise InputFileError(path, f"not readable as Parquet: {first}", _DAMAGED) from None
 
 
-def _chunks(path: str, file: pq.ParquetFile, names: list[str]) -> Iterator[Chunk]:
+def _chunks(path: str, file: pq.ParquetFile, names: list[str]) -> Iterator[ColumnChunk]:
     row = 0
     for batch in file.iter_batches(batch_size=_batch_rows(file.metadata), columns=names):
         rows = np.arange(row + 1, row + len(batch) + 1, dtype=np.int64)
         row += len(batch)
-        table = pa.RecordBatch.from_arrays([_plain(batch.column(name)) for name in names], names=names)
-        chunk = Chunk(path, rows, table)
-        if not all_utf8(table):
-            chunk = without_bad_utf8(chunk)
-        yield Chunk(path, chunk.rows, _as_strings(chunk.table), chunk.rejected)
-    if row != file.metadata.num_rows:  # Arrow may read none of a damaged file, and say nothing
-        reason = f"{row} rows can be read of the {file.metadata.num_rows} that it says it has"
+        table = pa.RecordBatch.from_arrays([_decode(batch.column(name)) for name in names], names=names)
+        chunk = ColumnChunk(path, rows, table)
+        if not is_all_utf8(table):
+            chunk = reject_invalid_utf8(chunk)
+        yield ColumnChunk(path, chunk.rows, _as_strings(chunk.table), chunk.rejected)
+    if row != file.metadata.num_rows:  # Arrow may read nothing of a damaged file without an error
+        reason = f"only {row} of its {file.metadata.num_rows} rows can be read"
         raise InputFileError(path, reason, _DAMAGED)
 
 
-def _records(chunk: Chunk) -> RecordChunk:
-    """The rows as objects; those with a value that Python has no form for, as times after the year 9999, as rejects."""
+def _records(chunk: ColumnChunk) -> RecordChunk:
+    """The rows as objects; rows with a value that Python cannot hold, such as the year 10000, become rejects."""
     columns = [_to_microseconds(column) for column in chunk.table.columns]
     table = pa.RecordBatch.from_arrays(columns, names=chunk.table.schema.names)
     try:
         return RecordChunk(chunk.file, chunk.rows.tolist(), _objects(table), chunk.rejected)
     except (ValueError, OverflowError):
         pass
-    except LookupError as error:  # a zone that is unknown, of a whole column
+    except LookupError as error:  # an unknown zone, of a whole column
         raise InputFileError(chunk.file, f"a value cannot be read: {error}") from None
     found = RecordChunk(chunk.file, [], [], list(chunk.rejected))
     for place, row in enumerate(chunk.rows.tolist()):
@@ -82,7 +90,7 @@ def _records(chunk: Chunk) -> RecordChunk:
             found.records.extend(_objects(table.slice(place, 1)))
             found.rows.append(row)
         except (ValueError, OverflowError) as error:
-            found.rejected.append(_unread(table, place, row, str(error)))
+            found.rejected.append(_reject_row(table, place, row, str(error)))
     return found
 
 
@@ -90,8 +98,8 @@ def _objects(table: pa.RecordBatch) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
 
 
-def _unread(table: pa.RecordBatch, place: int, row: int, detail: str) -> Reject:
-    """The reject of a row, for the first of its fields that cannot be read."""
+def _reject_row(table: pa.RecordBatch, place: int, row: int, detail: str) -> Reject:
+    """Reject a row for the first of its fields that cannot be read."""
     for name, column in zip(table.schema.names, table.columns):
         try:
             column[place].as_py()
@@ -102,21 +110,21 @@ def _unread(table: pa.RecordBatch, place: int, row: int, detail: str) -> Reject:
 
 
 def _batch_rows(metadata: pq.FileMetaData) -> int:
-    """Rows of a chunk, so that it stays within MOST_ROW_BYTES where rows are of about one size."""
+    """Rows of a chunk, so that it stays within MAX_ROW_BYTES if rows are of similar size."""
     size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-    most = MOST_ROW_BYTES * metadata.num_rows // max(size, 1)
-    return max(_FEWEST_ROWS, min(MOST_ROWS, most))
+    rows = MAX_ROW_BYTES * metadata.num_rows // max(size, 1)
+    return max(_MIN_CHUNK_ROWS, min(MAX_CHUNK_ROWS, rows))
 
 
 def _to_microseconds(column: pa.Array) -> pa.Array:
-    """Times as Python has them: it knows no nanoseconds."""
+    """Nanoseconds as microseconds, which Python can hold."""
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         unit = pa.timestamp("us", column.type.tz)
         return column.cast(options=pc.CastOptions(unit, allow_time_truncate=True))
     return column
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _decode(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
@@ -127,7 +135,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def _has_zone(kind: pa.TimestampType) -> bool:
-    """Whether times are instants. Parquet keeps these in UTC, and their zone beside them, which may be none we know."""
+    """Whether times are instants. Parquet stores these in UTC and names a zone, which may be unknown here."""
     try:
         return kind.tz is not None
     except UnicodeDecodeError:

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from pststream.kinds.contract import FieldError, QueryKind
 from pststream.kinds.registry import DEFAULT_KIND, KINDS, fields_of_other_kinds, request_columns
-from pststream.quality.parse_times import EARLIEST_US, EPOCH, LAST_US, LATEST_US, read_time
-from pststream.quality.raw_values import NotFinite, number_text
-from pststream.quality.reject_reasons import Reject, rejected_batch
+from pststream.quality.parse_times import EARLIEST_US, EPOCH, LAST_US, LATEST_US, parse_time
+from pststream.quality.raw_values import NotFinite, format_number
+from pststream.quality.reject_reasons import Reject, rejects_table
 from pststream.quality.row_chunks import RecordChunk
 
 _TIME = pa.timestamp("us", tz="UTC")
@@ -60,7 +60,7 @@ def parse_requests(
             rejected.append(Reject(row, error.field, error.reason, _raw_text(error.raw), error.detail))
     columns = list(zip(*accepted)) or [()] * (len(REQUESTS) - 1)
     arrays = [pa.array(values, field.type) for values, field in zip([rows, *columns], REQUESTS)]
-    return pa.RecordBatch.from_arrays(arrays, schema=REQUESTS), rejected_batch(rejected)
+    return pa.RecordBatch.from_arrays(arrays, schema=REQUESTS), rejects_table(rejected)
 
 
 def _parse_request(record: Mapping[str, Any], now: int, timezone: str) -> tuple[Any, ...]:
@@ -113,14 +113,14 @@ def _parse_identifier(record: Mapping[str, Any]) -> str:
         raise FieldError("subscription_id", "not_a_value", value)
     if isinstance(value, float) and not isfinite(value):
         raise FieldError("subscription_id", "not_a_value", str(value))
-    return value if isinstance(value, str) else number_text(value)
+    return value if isinstance(value, str) else format_number(value)
 
 
 def _parse_time(record: Mapping[str, Any], name: str, timezone: str, latest: int = LATEST_US) -> int | None:
     value = record.get(name)
     if value is None or value == "":
         return None
-    time = read_time(value, timezone)
+    time = parse_time(value, timezone)
     if time is None:
         raise FieldError(name, "unreadable_time", value)
     if not EARLIEST_US <= time < latest:

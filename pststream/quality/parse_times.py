@@ -1,4 +1,9 @@
-"""Times as they come in files and requests, to microseconds since 1970 in UTC."""
+"""Parse times of files and requests into microseconds since 1970 in UTC: ISO 8601, milliseconds, dates.
+
+ISO texts are parsed by hand (kernels/parsing/times.py), since a cast of pyarrow fails for the whole column on one bad
+text, and takes either texts with a zone or texts without. Texts that the kernel does not read go one by one to
+`datetime.fromisoformat`, which decides.
+"""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -13,26 +18,26 @@ from pststream.text.buffers import utf8_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST_US = int(datetime(1900, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
-"""1900-01-01: an earlier time is a mistake."""
+"""1900-01-01: earlier times are rejected as mistakes."""
 
 LATEST_US = int(datetime(2200, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
-"""2200-01-01 (exclusive): a later time is a mistake, such as microseconds taken for milliseconds."""
+"""2200-01-01 (exclusive): later times are rejected as mistakes, such as microseconds given as milliseconds."""
 
 LAST_US = int(datetime(10_000 - 1, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()) * 1_000_000 + 999_999
-"""The last microsecond of the year 9999: ends of validity may lie as late, for many write `never` so."""
+"""The last microsecond of the year 9999, which many write for `never`: the latest end of a validity."""
 
-FAR_US = 2**62
-"""Stands for a time that int64 microseconds cannot hold; its sign says which side."""
+OUT_OF_RANGE_US = 2**62
+"""Stands for a time after the range of int64 microseconds; its negative for a time before."""
 
-_MOST_MS = LAST_US // 1000
+_MAX_MS = LAST_US // 1000
 _DAY_US = 86_400_000_000
 
 
-def read_time(value: Any, zone: str = "UTC") -> int | None:
-    """Microseconds since 1970 of one value: text, whole number of milliseconds, datetime or date; None if unread.
+def parse_time(value: Any, zone: str = "UTC") -> int | None:
+    """Parse one value: text, whole number of milliseconds, datetime or date. Returns microseconds since 1970, or None.
 
-    A time that no zone comes with is local to `zone`: the earlier of the two where clocks were set back, and where they
-    were set forward, what they would have shown else (as `zoneinfo` does with fold 0).
+    A time without a zone is local to `zone`. Where clocks are set back, it is the earlier of the two; where they are
+    set forward, the time that the clocks would show without the change (as `zoneinfo` does with fold 0).
     """
     if isinstance(value, str):
         value = _parsed(value.strip())
@@ -42,16 +47,16 @@ def read_time(value: Any, zone: str = "UTC") -> int | None:
             return int(_localized(np.array([naive]), zone)[0])
         return (value - EPOCH) // timedelta(microseconds=1)
     if isinstance(value, date):
-        return read_time(datetime(value.year, value.month, value.day), zone)
+        return parse_time(datetime(value.year, value.month, value.day), zone)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
-        return value * 1000 if abs(value) <= _MOST_MS else (FAR_US if value > 0 else -FAR_US)
+        return value * 1000 if abs(value) <= _MAX_MS else (OUT_OF_RANGE_US if value > 0 else -OUT_OF_RANGE_US)
     return None
 
 
-def times_of(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:
-    """Microseconds since 1970 of each value, int64[n], and which could be read, bool[n]; see `read_time`.
+def parse_times(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:
+    """Parse a column as `parse_time` does: microseconds since 1970, int64[n], and whether each was read, bool[n].
 
     `values` is string, timestamp of any unit with or without zone, date, integer or float.
     """
@@ -68,12 +73,12 @@ def times_of(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:
 def _parsed(text: str) -> datetime | int | None:
     digits = text[1:] if text[:1] in ("-", "+") else text
     if digits.isascii() and digits.isdigit():
-        return int(text) if len(digits) <= 18 else (-FAR_US if text[0] == "-" else FAR_US)
+        return int(text) if len(digits) <= 18 else (-OUT_OF_RANGE_US if text[0] == "-" else OUT_OF_RANGE_US)
     try:
         return datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        # The year 0 is no year of Python's; the year 4 is as long, so that a readable time is told from nonsense.
-        return -FAR_US if text.startswith("0000-") and _parsed("0004" + text[4:]) is not None else None
+        # Python has no year 0. The year 4 has as many days, so it shows whether the text is a time.
+        return -OUT_OF_RANGE_US if text.startswith("0000-") and _parsed("0004" + text[4:]) is not None else None
 
 
 def _of_texts(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:
@@ -82,7 +87,7 @@ def _of_texts(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:
     naive = kinds == NAIVE
     times[naive] = _localized(times[naive], zone)
     for row in np.flatnonzero(kinds == UNREAD):
-        found = read_time(texts[int(row)].as_py(), zone)
+        found = parse_time(texts[int(row)].as_py(), zone)
         if found is not None:
             times[row], kinds[row] = found, ZONED
     return times, kinds != UNREAD
@@ -99,9 +104,9 @@ def _of_timestamps(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]
 def _in_microseconds(values: pa.Array, unit: pa.DataType) -> pa.Array:
     try:
         return pc.cast(values, options=pc.CastOptions(unit, allow_time_truncate=True)).cast(pa.int64())
-    except pa.ArrowInvalid:  # days or seconds whose microseconds int64 cannot hold
+    except pa.ArrowInvalid:  # days or seconds beyond the range of int64 microseconds
         seconds = pc.cast(values, pa.timestamp("s", tz=unit.tz), safe=False).cast(pa.int64())
-        most = FAR_US // 1_000_000
+        most = OUT_OF_RANGE_US // 1_000_000
         held = pc.max_element_wise(pc.min_element_wise(seconds, most, skip_nulls=False), -most, skip_nulls=False)
         return pc.multiply(held, 1_000_000)
 
@@ -110,9 +115,9 @@ def _of_milliseconds(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     numbers = pc.fill_null(values, 0).to_numpy(zero_copy_only=False)
     floats = numbers.astype(np.float64)
     read = pc.is_valid(values).to_numpy(zero_copy_only=False) & np.isfinite(floats) & (np.floor(floats) == floats)
-    far = ~read | (np.abs(floats) > _MOST_MS)
+    far = ~read | (np.abs(floats) > _MAX_MS)
     near = np.where(far, 0, numbers).astype(np.int64) * 1000
-    return np.where(far, np.where(floats > 0, FAR_US, -FAR_US), near), read
+    return np.where(far, np.where(floats > 0, OUT_OF_RANGE_US, -OUT_OF_RANGE_US), near), read
 
 
 def _whole_numbers(values: pa.Array) -> np.ndarray:
@@ -120,7 +125,7 @@ def _whole_numbers(values: pa.Array) -> np.ndarray:
 
 
 def _localized(local: np.ndarray, zone: str) -> np.ndarray:
-    """Local microseconds to UTC; those far out stay as they are."""
+    """Convert local microseconds to UTC; times outside the years 1900 to 9999 stay as they are."""
     if zone == "UTC" or len(local) == 0:
         return local
     place = ZoneInfo(zone)
@@ -135,7 +140,7 @@ def _localized(local: np.ndarray, zone: str) -> np.ndarray:
 
 
 def _offset_of_day(day: int, zone: ZoneInfo) -> int | None:
-    """Microseconds east of UTC all through a local day, counted from 1970; None if they change."""
+    """The UTC offset in microseconds on a local day, counted from 1970; None if it changes during the day."""
     offsets = {_offset((day + end) * _DAY_US, zone, fold) for end in (0, 1) for fold in (0, 1)}
     return offsets.pop() if len(offsets) == 1 else None
 

@@ -1,4 +1,4 @@
-"""Columns of raw values to texts and numbers."""
+"""Convert columns of raw values into texts and numbers."""
 
 import re
 from math import isfinite
@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 
 _PLAIN_NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_MOST_WHOLE = 1e15
+_MAX_WHOLE = 1e15
 
 
 class NotFinite(str):
-    """NaN or an infinity, as some write them in JSON, which knows none."""
+    """NaN or an infinity, which some programs write to JSON although JSON has neither."""
 
 
 def is_plain(kind: pa.DataType) -> bool:
@@ -29,41 +29,41 @@ def is_plain(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def number_text(value: int | float) -> str:
-    """A number as text; a whole one without a point, however it was written."""
-    whole = isinstance(value, float) and value.is_integer() and abs(value) < _MOST_WHOLE
+def format_number(value: int | float) -> str:
+    """A number as text; a whole number has no decimal point, even if it was written with one."""
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < _MAX_WHOLE
     return str(int(value)) if whole else str(value)
 
 
-def blank(values: pa.Array) -> np.ndarray:
-    """Which values are null, or texts of nothing but white space: bool[n]."""
+def is_blank(values: pa.Array) -> np.ndarray:
+    """Whether each value is null, or a text of white space only: bool[n]."""
     empty = pc.is_null(values)
     if pa.types.is_string(values.type):
         empty = pc.or_(empty, pc.fill_null(pc.equal(pc.utf8_trim_whitespace(values), ""), True))
     return empty.to_numpy(zero_copy_only=False)
 
 
-def texts_of(values: pa.Array) -> pa.Array:
-    """Values of a plain type as string; null stays null, as does NaN, by which many say that a value is missing."""
+def to_texts(values: pa.Array) -> pa.Array:
+    """Values of a plain type as string; null and NaN, which often stands for a missing value, become null."""
     if pa.types.is_floating(values.type):
-        finite = [None if v is None or not isfinite(v) else number_text(v) for v in values.to_pylist()]
+        finite = [None if v is None or not isfinite(v) else format_number(v) for v in values.to_pylist()]
         return pa.array(finite, pa.string())
     return values if pa.types.is_string(values.type) else values.cast(pa.string())
 
 
-def numbers_of(values: pa.Array) -> np.ndarray:
-    """Values as numbers, float64[n]; NaN where they are none."""
+def to_numbers(values: pa.Array) -> np.ndarray:
+    """Values as numbers, float64[n]; NaN where a value is not a number."""
     if pa.types.is_string(values.type):
-        return _numbers_of_texts(pc.utf8_trim_whitespace(values))
+        return _texts_to_numbers(pc.utf8_trim_whitespace(values))
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_decimal(values.type):
         return _floats(pc.cast(values, pa.float64(), safe=False))
     return np.full(len(values), np.nan)
 
 
-def _numbers_of_texts(texts: pa.Array) -> np.ndarray:
+def _texts_to_numbers(texts: pa.Array) -> np.ndarray:
     try:
         return _floats(pc.cast(texts, pa.float64()))
-    except pa.ArrowInvalid:  # one of them is no number
+    except pa.ArrowInvalid:  # one of them is not a number
         usual = pc.fill_null(pc.match_substring_regex(texts, _PLAIN_NUMBER), False)
         numbers = _floats(pc.cast(pc.if_else(usual, texts, pa.scalar(None, pa.string())), pa.float64()))
         for i in np.flatnonzero(~usual.to_numpy(zero_copy_only=False)):

@@ -1,4 +1,4 @@
-"""Why a row was not accepted: each code and its sentence, and the table that rejected rows come in."""
+"""Reasons for rejecting a row, each a code with a sentence, and the table of rejected rows."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -14,7 +14,7 @@ REASONS: dict[str, str] = {
     "not_an_object": "the line is JSON, but not an object in braces",
     # A field cannot be read.
     "missing": "the field is missing or empty",
-    "not_a_value": "the field is a list, an object or a truth value where text or a number is wanted",
+    "not_a_value": "the field is a list, an object or a boolean; a text or a number is expected",
     "not_a_number": "the field is not a finite number",
     "out_of_range": "the number is outside its range: lon -180..180, lat -90..90",
     "unreadable_time": "the time is neither ISO 8601 nor epoch milliseconds",
@@ -26,16 +26,16 @@ REASONS: dict[str, str] = {
     "field_of_another_kind": "the field belongs to another kind of query",
     "unreadable_expression": "the keyword expression cannot be read",
     "unreadable_region": "the bbox or circle cannot be read",
-    "unreadable_payload": "the other fields cannot be kept as JSON",
+    "unreadable_payload": "the other fields cannot be stored as JSON",
     "empty_validity": "the validity ends before it begins",
-    # Judged over rows, by the logs.
-    "late": "the time is older than the log's watermark less the lateness",
-    "duplicate": "the object_id was taken before, within the lateness",
-    "already_live": "a subscription of this id is live",
-    "unknown_subscription": "no subscription of this id is live",
-    "before_insertion": "the deletion is dated at or before the insertion",
+    # Rules of the logs, which compare rows.
+    "late": "the time is older than the watermark of the log minus the lateness",
+    "duplicate": "an object with this object_id was accepted before, within the lateness",
+    "already_live": "a subscription with this id is live",
+    "unknown_subscription": "no subscription with this id is live",
+    "before_insertion": "the time of the deletion is not after that of the insertion",
 }
-"""Code to sentence. Codes are stable: users filter by them."""
+"""The sentence of each code. Codes are stable: users filter by them."""
 
 REJECTED = pa.schema(
     [
@@ -46,10 +46,10 @@ REJECTED = pa.schema(
         pa.field("raw", pa.string()),
     ]
 )
-"""Rejected rows: number of the row, field at fault (empty: the row as a whole), code, sentence, and what was there."""
+"""Rejected rows: row number, faulty field (empty: the row as a whole), code, sentence, and the raw value."""
 
-MOST_RAW = 1_000
-_MOST_DETAIL = 500
+MAX_RAW_CHARACTERS = 1_000
+_MAX_DETAIL_CHARACTERS = 500
 
 
 class Reject(NamedTuple):
@@ -62,25 +62,25 @@ class Reject(NamedTuple):
     detail: str = ""
 
 
-def rejected_batch(rejects: Iterable[Reject]) -> pa.RecordBatch:
-    """Rejected rows as a table of REJECTED, in the order of the rows."""
+def rejects_table(rejects: Iterable[Reject]) -> pa.RecordBatch:
+    """Make the table REJECTED of rejects, in the order of rows."""
     ordered = sorted(rejects, key=lambda reject: reject.row)
     columns = [
         pa.array([r.row for r in ordered], pa.int64()),
         pa.array([r.field for r in ordered], pa.string()),
         pa.array([r.reason for r in ordered], pa.string()),
-        pa.array([_cut(r.detail or REASONS[r.reason], _MOST_DETAIL) for r in ordered], pa.string()),
-        pa.array([None if r.raw is None else _cut(r.raw, MOST_RAW) for r in ordered], pa.string()),
+        pa.array([_cut(r.detail or REASONS[r.reason], _MAX_DETAIL_CHARACTERS) for r in ordered], pa.string()),
+        pa.array([None if r.raw is None else _cut(r.raw, MAX_RAW_CHARACTERS) for r in ordered], pa.string()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=REJECTED)
 
 
-def shown(raw: bytes) -> str:
-    """Bytes as text, whatever they are: those that are not UTF-8 as escapes."""
-    return raw[: 4 * MOST_RAW + 4].decode("utf-8", errors="backslashreplace")
+def to_display_text(raw: bytes) -> str:
+    """Bytes as text; bytes that are not UTF-8 become escapes."""
+    return raw[: 4 * MAX_RAW_CHARACTERS + 4].decode("utf-8", errors="backslashreplace")
 
 
-def _cut(text: str, most: int) -> str:
-    """At most `most` characters, the last a mark if some are left out; a lone surrogate as an escape."""
-    text = text if len(text) <= most else text[: most - 1] + "…"
+def _cut(text: str, limit: int) -> str:
+    """At most `limit` characters, the last an ellipsis if text was cut; a lone surrogate becomes an escape."""
+    text = text if len(text) <= limit else text[: limit - 1] + "…"
     return text.encode("utf-8", errors="backslashreplace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""What readers hand on: a bounded number of rows with their row numbers, and those that could not be decoded."""
+"""Chunks of rows that readers return: row numbers, values, and rejects; and the check of a file's columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,22 +10,22 @@ import pyarrow as pa
 from pststream.errors import InputFileError
 from pststream.quality.reject_reasons import Reject
 
-MOST_ROWS = 65_536
+MAX_CHUNK_ROWS = 65_536
 BLOCK_BYTES = 1 << 22
-MOST_ROW_BYTES = 1 << 26
+MAX_ROW_BYTES = 1 << 26
 
-Sources = Mapping[str, Sequence[str]]
-"""Field to the names of the file's columns that it is read from."""
+ColumnSources = Mapping[str, Sequence[str]]
+"""Each field with the names of the file's columns that it is read from."""
 
 
 @dataclass(frozen=True)
-class Chunk:
+class ColumnChunk:
     """Some rows of a file as columns of raw values.
 
-    file      path as offered
+    file      path as given
     rows      int64[n]    number of each row: data rows of CSV and Parquet from 1, lines of JSON Lines from 1
     table     n rows      the wanted columns under the file's names; text if CSV, and if JSON of mixed types
-    rejected              rows that could not be decoded; they are not in `table`
+    rejected              rows that cannot be decoded; they are not in `table`
     """
 
     file: str
@@ -36,7 +36,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class RecordChunk:
-    """Some rows of a file as JSON objects; `rows` and `rejected` as in Chunk, `rows` parallel to `records`."""
+    """Some rows of a file as JSON objects; `rows` and `rejected` as in ColumnChunk, one row number for each record."""
 
     file: str
     rows: list[int]
@@ -44,19 +44,19 @@ class RecordChunk:
     rejected: list[Reject] = field(default_factory=list)
 
 
-def names_of(sources: Sources) -> list[str]:
-    """The names of all columns that are to be read, each once."""
+def column_names(sources: ColumnSources) -> list[str]:
+    """The names of all columns to read, each once."""
     return list(dict.fromkeys(name for names in sources.values() for name in names))
 
 
-def check_columns(path: str, sources: Sources, found: Sequence[str], hint: str = "") -> None:
-    """Raise InputFileError, with what was found and what to do, unless each wanted column is there exactly once."""
+def check_columns(path: str, sources: ColumnSources, found: Sequence[str], hint: str = "") -> None:
+    """Raise InputFileError, with the columns found and a remedy, unless each wanted column occurs exactly once."""
     absent = {name: wanting for wanting, names in sources.items() for name in names if name not in found}
     if absent:
         wanted = ", ".join(_for_field(name, wanting) for name, wanting in absent.items())
         reason = f"no column {wanted}; it has: {_listed(found)}"
         raise InputFileError(path, reason, hint or _remedy(absent.values()))
-    twice = [name for name in names_of(sources) if list(found).count(name) > 1]
+    twice = [name for name in column_names(sources) if list(found).count(name) > 1]
     if twice:
         raise InputFileError(path, f"column {_listed(twice)} occurs more than once", "rename one of them in the file")
 
@@ -68,12 +68,12 @@ def _for_field(name: str, wanting: str) -> str:
 def _remedy(fields: Iterable[str]) -> str:
     wanting = list(dict.fromkeys(fields))
     first = wanting[0]
-    lines = [f"say which column it is: --column {first}=NAME (joined by spaces: --column {first}=NAME+NAME)"]
+    lines = [f"name the column: --column {first}=NAME (joined by spaces: --column {first}=NAME+NAME)"]
     constants = [name for name in wanting if name != "object_id"]
     if constants:
-        lines.append(f"or the same value for all rows: --constant {constants[0]}=VALUE")
+        lines.append(f"or give the same value for all rows: --constant {constants[0]}=VALUE")
     if "object_id" in wanting:
-        lines.append("without an id in the file: --column object_id=@row makes it <file name>:<row>")
+        lines.append("if the file has no id: --column object_id=@row makes ids <file name>:<row>")
     return "\n  ".join(lines)
 
 

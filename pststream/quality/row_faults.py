@@ -1,14 +1,14 @@
-"""Which rows of a chunk are at fault, marked field by field on whole columns."""
+"""Mark the faulty rows of a chunk, field by field on whole columns."""
 
 from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
-from pststream.quality.reject_reasons import MOST_RAW, Reject
+from pststream.quality.reject_reasons import MAX_RAW_CHARACTERS, Reject
 
 
-class Faults:
+class RowFaults:
     """The first fault of each of `rows` rows."""
 
     def __init__(self, rows: int) -> None:
@@ -16,19 +16,19 @@ class Faults:
         self._kinds: list[tuple[str, str, pa.Array]] = []
 
     @property
-    def none(self) -> np.ndarray:
-        """The rows without fault: bool[rows]."""
+    def faultless(self) -> np.ndarray:
+        """Whether each row has no fault: bool[rows]."""
         return self._fault < 0
 
     def mark(self, bad: np.ndarray, field: str, reason: str, raw: pa.Array) -> None:
-        """Mark the rows where `bad` (bool[rows]) holds and nothing was marked before; `raw` has their values."""
-        new = bad & self.none
+        """Mark the faultless rows where `bad` (bool[rows]) is true; `raw` has the values of all rows."""
+        new = bad & self.faultless
         if new.any():
             self._fault[new] = len(self._kinds)
             self._kinds.append((field, reason, raw))
 
     def rejects(self, rows: np.ndarray) -> Iterator[Reject]:
-        """The marked rows; `rows` int64[rows] has their numbers in the file."""
+        """Yield the marked rows as rejects; `rows` int64[rows] has the row numbers in the file."""
         for i in np.flatnonzero(self._fault >= 0):
             field, reason, raw = self._kinds[self._fault[i]]
             yield Reject(int(rows[i]), field, reason, _raw_text(raw, int(i)))
@@ -39,6 +39,6 @@ def _raw_text(raw: pa.Array, at: int) -> str | None:
     if not scalar.is_valid:
         return None
     try:
-        return str(scalar.as_py())[: MOST_RAW + 1]
-    except (ValueError, OverflowError):  # such as a time after the year 9999, by itself or within a list
+        return str(scalar.as_py())[: MAX_RAW_CHARACTERS + 1]
+    except (ValueError, OverflowError):  # such as a time after the year 9999, also inside a list
         return f"{raw.type} {' '.join(raw.slice(at, 1).to_string().split())}"

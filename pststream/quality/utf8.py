@@ -1,10 +1,10 @@
-"""Rows whose text is not UTF-8."""
+"""Find and reject rows whose text is not UTF-8."""
 
 import numpy as np
 import pyarrow as pa
 
-from pststream.quality.reject_reasons import Reject, shown
-from pststream.quality.row_chunks import Chunk
+from pststream.quality.reject_reasons import Reject, to_display_text
+from pststream.quality.row_chunks import ColumnChunk
 
 
 def is_utf8(data: bytes) -> bool:
@@ -22,7 +22,7 @@ def is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in text)
 
 
-def all_utf8(table: pa.RecordBatch) -> bool:
+def is_all_utf8(table: pa.RecordBatch) -> bool:
     """Whether all text in the table is UTF-8."""
     try:
         for column in table.columns:
@@ -33,8 +33,8 @@ def all_utf8(table: pa.RecordBatch) -> bool:
     return True
 
 
-def without_bad_utf8(chunk: Chunk) -> Chunk:
-    """The chunk without the rows that have text that is not UTF-8; these are among its rejects."""
+def reject_invalid_utf8(chunk: ColumnChunk) -> ColumnChunk:
+    """Move the rows with text that is not UTF-8 to the rejects of the chunk."""
     rejected = list(chunk.rejected)
     kept = np.ones(len(chunk.rows), dtype=bool)
     for name, column in zip(chunk.table.schema.names, chunk.table.columns):
@@ -43,5 +43,5 @@ def without_bad_utf8(chunk: Chunk) -> Chunk:
         for i, value in enumerate(column.cast(pa.large_binary()).to_pylist()):
             if kept[i] and value is not None and not is_utf8(value):
                 kept[i] = False
-                rejected.append(Reject(int(chunk.rows[i]), name, "invalid_utf8", shown(value)))
-    return Chunk(chunk.file, chunk.rows[kept], chunk.table.filter(pa.array(kept)), rejected)
+                rejected.append(Reject(int(chunk.rows[i]), name, "invalid_utf8", to_display_text(value)))
+    return ColumnChunk(chunk.file, chunk.rows[kept], chunk.table.filter(pa.array(kept)), rejected)

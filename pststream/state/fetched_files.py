@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pststream.ledgers.log_end import Ledger
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger
 from pststream.storage.registry import storage_of
 
 FOLDER = "spool"

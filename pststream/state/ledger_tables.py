@@ -6,13 +6,12 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as pds
 from deltalake import WriterProperties, write_deltalake
 from pyarrow.parquet import filters_to_expression
 
 from pststream import names
-from pststream.delta_tables import open_dataset, open_table, translate_delta_errors
+from pststream.delta_tables import greatest_value, open_dataset, open_table, read_table, translate_delta_errors
 from pststream.errors import RetryableError
 from pststream.state.data_files import FileWriter, commit, data_files
 from pststream.state.home import LOG_KEPT, Home, log_kept
@@ -51,9 +50,9 @@ def append(home: Home, name: str, rows: Sequence[dict[str, Any]] | pa.Table) -> 
 
 
 def read(home: Home, name: str, columns: list[str] | None = None, filters: Any = None) -> pa.Table:
-    """The rows of a control table; `filters` as pyarrow's readers of Parquet take them."""
+    """Return the rows of a control table; `filters` as pyarrow's readers of Parquet accept them."""
     expression = None if filters is None else filters_to_expression(filters)
-    return open_dataset(open_table(home.table(name))).to_table(columns=columns, filter=expression)
+    return read_table(home.table(name), columns, expression)
 
 
 def count(home: Home, name: str, filter: pds.Expression) -> int:
@@ -62,13 +61,8 @@ def count(home: Home, name: str, filter: pds.Expression) -> int:
 
 
 def greatest(home: Home, name: str, column: str) -> int:
-    """The greatest value of a whole-number column of a control table; 0 if it has no rows. The log tells it, unless
-    somebody has rewritten files without their bounds.
-    """
-    bounds, told = pa.table(open_table(home.table(name)).get_add_actions(flatten=True)), f"max.{column}"
-    if told in bounds.column_names and not bounds.column(told).null_count:
-        return int(pc.max(bounds.column(told)).as_py() or 0)
-    return int(pc.max(read(home, name, [column]).column(0)).as_py() or 0)
+    """Return the greatest value of a column of whole numbers of a control table; 0 if it has no rows."""
+    return greatest_value(home.table(name), column)
 
 
 def version(home: Home, name: str) -> int:

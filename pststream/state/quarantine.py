@@ -13,11 +13,11 @@ from typing import Any
 
 from pststream import names
 from pststream.errors import UsageError
+from pststream.ledgers.log_end import Ledger, known_hashes
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.fetched_files import local_path
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger, known_hashes
 
 FOLDER = "quarantine"
 HELD, RELEASED, DISCARDED = "held", "released", "discarded"

@@ -1,13 +1,13 @@
-"""Keyword expressions to conjunctive normal form: words, AND, OR, parentheses, quotes.
+"""Parse keyword expressions into conjunctive normal form: words, AND, OR, parentheses, quotes.
 
     expression = conjunction { "OR" conjunction }
     conjunction = part { ["AND"] part }
     part = word | quoted words | "(" expression ")"
 
-Words side by side mean AND; AND binds more tightly than OR. A word that the tokenizer cuts in two means both.
+Adjacent words mean AND; AND binds more tightly than OR. A word that the tokenizer splits in two means both words.
 
-An expression is read as a shape, in which numbers stand for its distinct words; few shapes are in use, so the clauses
-of a shape are remembered (text/expression_parser.py).
+An expression is parsed as a shape, in which numbers stand for its distinct words. Few shapes are in use, so the clauses
+of a shape are cached (text/expression_parser.py).
 """
 
 import re
@@ -24,9 +24,9 @@ _TOKEN = re.compile(r"""[()]|"[^"]*"?|[^\s()"]+""")
 
 
 class ExpressionError(UsageError):
-    """An expression that cannot be read, or is too large.
+    """An expression that cannot be parsed, or is too large.
 
-    `reason` says what is wrong, `position` at which character (from 1), `expected` what would be right there.
+    `reason` describes the error, `position` is its character (from 1), `expected` what is expected there.
     """
 
     def __init__(self, reason: str, position: int, expected: str = "") -> None:
@@ -40,14 +40,14 @@ class ExpressionError(UsageError):
 def parse_keywords(
     expression: str, *, max_clauses: int = 64, max_terms: int = 512, max_words: int = 1000
 ) -> list[list[str]]:
-    """The clauses of `expression`: each a list of words of which a text must have one.
+    """Parse an expression into clauses: lists of words, of each of which a text must have one.
 
-    Clauses that another one implies are left out; words are sorted inside a clause, clauses by length, then words,
+    Clauses that another clause implies are dropped. Words are sorted inside a clause, clauses by length, then by words,
     so that equivalent expressions give equal lists.
 
-    Raises ExpressionError where the expression cannot be read, has more than `max_words` words, where it or a part of
-    it needs more than `max_clauses` clauses, or where its clauses have more than `max_terms` words in all. The bound is
-    met before the work is done.
+    Raises ExpressionError if the expression cannot be parsed or has more than `max_words` words, if it or a part of it
+    needs more than `max_clauses` clauses, or if its clauses have more than `max_terms` words in all. Each bound is
+    checked before the work that it bounds.
     """
     try:
         shape, words = _read(expression, max_words)
@@ -63,12 +63,12 @@ def parse_keywords(
 
 
 def evaluate(clauses: Iterable[Iterable[str]], words: set[str]) -> bool:
-    """Whether a text with these words satisfies every clause."""
+    """Return whether a text with these words satisfies every clause."""
     return all(any(word in words for word in clause) for clause in clauses)
 
 
 def _read(expression: str, max_words: int) -> tuple[Shape, list[str]]:
-    """The shape of an expression, and the words that its numbers stand for."""
+    """Return the shape of an expression, and the words that its numbers stand for."""
     if len(expression) > MAX_CHARACTERS:
         reason = f"it has {len(expression)} characters, more than {MAX_CHARACTERS}"
         raise ExpressionError(reason, MAX_CHARACTERS + 1, "a shorter expression")
@@ -89,7 +89,7 @@ def _read(expression: str, max_words: int) -> tuple[Shape, list[str]]:
 
 def _words(text: str, at: int) -> list[str]:
     if text[0] == '"' and (len(text) == 1 or text[-1] != '"'):
-        raise ShapeError("the quoted text that starts here never ends", at, 'a closing "')
+        raise ShapeError("the quote that opens here is never closed", at, 'a closing "')
     words = tokenize(text)
     if not words:
         shown = text if len(text) <= 40 else text[:39] + "…"
@@ -98,6 +98,6 @@ def _words(text: str, at: int) -> list[str]:
 
 
 def _position(expression: str, token: int) -> int:
-    """The first character, from 1, of a token; the one after the last if there are not so many."""
+    """The position of a token's first character, from 1; after the last token, one beyond the end."""
     found = next(islice(_TOKEN.finditer(expression), token, None), None)
     return found.start() + 1 if found else len(expression) + 1

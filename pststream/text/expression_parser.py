@@ -1,23 +1,23 @@
-"""Shapes of keyword expressions to clauses: operator-precedence parsing, numbers standing for words.
+"""Parse the shape of a keyword expression into clauses, by operator precedence; numbers stand for words.
 
-The parser keeps its own stacks, so that nesting is bounded by memory and not by Python's recursion.
+The parser has stacks of its own, so that nesting is bounded by memory and not by Python's recursion limit.
 """
 
 from functools import lru_cache
 
-from pststream.text.normal_form import Clauses, TooManyClauses, both, either
+from pststream.text.normal_form import Clauses, TooManyClauses, join_and, join_or
 
 Shape = tuple[str | tuple[int, ...], ...]
-"""Tokens of an expression: `(`, `)`, `AND`, `OR`, or the numbers of words that stand side by side."""
+"""Tokens of an expression: `(`, `)`, `AND`, `OR`, or the numbers of adjacent words."""
 
 SYMBOLS = frozenset({"(", ")", "AND", "OR"})
 
 _STARTS_PART = "a word, a quoted text or ("
-_LONG = 64
+_MAX_CACHED_TOKENS = 64
 
 
 class ShapeError(Exception):
-    """What is wrong at which token (from 0), and what would be right there."""
+    """An error in a shape: the reason, the token (from 0), and what is expected there."""
 
     def __init__(self, reason: str, token: int, expected: str) -> None:
         super().__init__(reason)
@@ -27,25 +27,25 @@ class ShapeError(Exception):
 
 
 def clauses_of_shape(shape: Shape, max_clauses: int) -> list[list[int]]:
-    """The clauses of a shape as lists of numbers, ascending; raises ShapeError.
+    """Return the clauses of a shape as lists of numbers, ascending; raises ShapeError.
 
-    Each part of the shape may need `max_clauses` clauses at most, after those that another one implies are left out.
+    Each part of the shape may need `max_clauses` clauses at most, without those that another clause implies.
     """
-    return (_remembered if len(shape) <= _LONG else _parse)(shape, max_clauses)
+    return (_parse_cached if len(shape) <= _MAX_CACHED_TOKENS else _parse)(shape, max_clauses)
 
 
 def _parse(shape: Shape, max_clauses: int) -> list[list[int]]:
     parser = _Parser(shape, max_clauses)
     for at in range(len(shape)):
-        parser.take(at)
+        parser.read_token(at)
     return [[bit for bit in range(clause.bit_length()) if clause >> bit & 1] for clause in parser.finish()]
 
 
-_remembered = lru_cache(maxsize=1 << 12)(_parse)
+_parse_cached = lru_cache(maxsize=1 << 12)(_parse)
 
 
 class _Parser:
-    """Operands are clauses as sets of bits, operators stand with their token; an AND that is not written has none."""
+    """Operands are clauses as sets of bits; each operator has the number of its token."""
 
     def __init__(self, shape: Shape, max_clauses: int) -> None:
         self._shape = shape
@@ -53,15 +53,15 @@ class _Parser:
         self._operands: list[Clauses] = []
         self._operators: list[tuple[str, int]] = []
 
-    def take(self, at: int) -> None:
-        """Read the token at `at`."""
+    def read_token(self, at: int) -> None:
+        """Read the token number `at`."""
         token = self._shape[at]
         after_part = self._ends_part(at - 1)
         if isinstance(token, tuple) or token == "(":
             if after_part:
                 self._push("AND", at)
             if isinstance(token, tuple):
-                self._operands.append(self._side_by_side(token, at))
+                self._operands.append(self._adjacent_words(token, at))
             else:
                 self._operators.append((token, at))
         elif not after_part:
@@ -72,7 +72,7 @@ class _Parser:
             self._push(token, at)
 
     def finish(self) -> Clauses:
-        """The clauses of all that was read."""
+        """Return the clauses of all tokens read."""
         if not self._ends_part(len(self._shape) - 1):
             raise self._unexpected("the end", len(self._shape))
         while self._operators:
@@ -84,7 +84,7 @@ class _Parser:
     def _ends_part(self, at: int) -> bool:
         return at >= 0 and (self._shape[at] == ")" or isinstance(self._shape[at], tuple))
 
-    def _side_by_side(self, numbers: tuple[int, ...], at: int) -> Clauses:
+    def _adjacent_words(self, numbers: tuple[int, ...], at: int) -> Clauses:
         clauses = [1 << number for number in dict.fromkeys(numbers)]
         if len(clauses) > self._max_clauses:
             raise self._too_many(at)
@@ -106,7 +106,7 @@ class _Parser:
         operator, at = self._operators.pop()
         right, left = self._operands.pop(), self._operands.pop()
         try:
-            self._operands.append((both if operator == "AND" else either)(left, right, self._max_clauses))
+            self._operands.append((join_and if operator == "AND" else join_or)(left, right, self._max_clauses))
         except TooManyClauses:
             raise self._too_many(at) from None
 

@@ -1,4 +1,4 @@
-"""Conjunctive normal form over sets of bits: a clause is an int, a bit for each word that satisfies it."""
+"""Combine clauses of a conjunctive normal form; a clause is an int with a bit for each word that satisfies it."""
 
 from collections.abc import Iterable
 
@@ -6,27 +6,27 @@ Clauses = list[int]
 
 
 class TooManyClauses(Exception):
-    """More clauses than allowed are needed."""
+    """The result needs more clauses than allowed."""
 
 
-def both(left: Clauses, right: Clauses, limit: int) -> Clauses:
-    """Clauses of `left AND right`; raises TooManyClauses beyond `limit`."""
+def join_and(left: Clauses, right: Clauses, limit: int) -> Clauses:
+    """Return the clauses of `left AND right`; raises TooManyClauses beyond `limit`."""
     return minimal({*left, *right}, limit)
 
 
-def either(left: Clauses, right: Clauses, limit: int) -> Clauses:
-    """Clauses of `left OR right`, each pair of clauses merged; raises TooManyClauses beyond `limit`.
+def join_or(left: Clauses, right: Clauses, limit: int) -> Clauses:
+    """Return the clauses of `left OR right`: the union of each pair; raises TooManyClauses beyond `limit`.
 
-    Both sides are within `limit`, so at most its square of pairs are looked at.
+    Both sides are within `limit`, so there are at most its square of pairs.
     """
     return minimal({a | b for a in left for b in right}, limit)
 
 
 def minimal(clauses: Iterable[int], limit: int) -> Clauses:
-    """Without the clauses that contain another one; raises TooManyClauses once more than `limit` remain.
+    """Drop the clauses that contain another clause; raises TooManyClauses once more than `limit` remain.
 
-    In order of size, a clause that contains none of those kept before it will be in the result, so that the work
-    is bounded by `limit` times their number.
+    Clauses are visited by size. One that contains none of those kept so far is in the result, so the work is bounded by
+    `limit` times the number of clauses.
     """
     kept: Clauses = []
     for clause in sorted(clauses, key=int.bit_count):

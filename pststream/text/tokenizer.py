@@ -1,9 +1,9 @@
-"""Texts to term ids: the one tokenizer of objects and subscriptions.
+"""Turn texts into term ids: the tokenizer of objects and subscriptions.
 
-A term id is the word's own hash, so it never changes, needs no dictionary, and is the same in every process:
-FNV-1a 64 over the word's UTF-8 bytes, then the fmix64 finalizer of MurmurHash3, read as a signed integer. Two of n
-distinct words share an id with probability about n^2 / 2^65: 3e-8 for a million words, 3e-4 for a hundred million.
-Where it happens, the two words count as one.
+A term id is a hash of the word, so it never changes, needs no dictionary, and is the same in every process: FNV-1a 64
+over the word's UTF-8 bytes, then the fmix64 finalizer of MurmurHash3, as a signed integer. Two of n distinct words
+share an id with probability about n^2 / 2^65: 3e-8 for a million words, 3e-4 for a hundred million. Two words that
+share an id count as one word.
 """
 
 from functools import lru_cache
@@ -21,18 +21,18 @@ __all__ = ["term_id", "terms_of", "tokenize"]
 
 @lru_cache(maxsize=1 << 16)
 def term_id(word: str) -> int:
-    """The id of a word as `tokenize` gives it: signed 64 bits."""
+    """Return the id of a word of `tokenize`: signed 64 bits."""
     return int(hash_word(np.frombuffer(word.encode(), dtype=np.uint8)))
 
 
 def terms_of(texts: pa.Array) -> pa.ListArray:
-    """The distinct term ids of each text, ascending: list<int64>, never null; a null or empty text has none.
+    """Return the distinct term ids of each text, ascending: list<int64>, never null; an empty list for a null text.
 
     `texts` is string or large_string, valid UTF-8. Raises TypeError for another type, and OverflowError for 4 GiB
-    of text or more, which may hold 2^31 terms.
+    of text or more, which may have 2^31 terms.
     """
     if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
-        raise TypeError(f"texts are {texts.type}, not string")
+        raise TypeError(f"texts have the type {texts.type}, not string")
     data, offsets = utf8_of(_normalized(pc.fill_null(texts, "")))
     if int(offsets[-1]) - int(offsets[0]) >= 1 << 32:
         raise OverflowError(f"{int(offsets[-1]) - int(offsets[0])} bytes of text in one array")
@@ -41,7 +41,7 @@ def terms_of(texts: pa.Array) -> pa.ListArray:
 
 
 def _normalized(texts: pa.Array) -> pa.Array:
-    """ASCII texts as they are (the kernel folds them), any other as its words parted by spaces."""
+    """ASCII texts unchanged (the kernel folds their case), other texts as their words joined by spaces."""
     foreign = pc.invert(pc.string_is_ascii(texts))
     if not pc.any(foreign).as_py():
         return texts

@@ -1,4 +1,4 @@
-"""Words of a text: Unicode NFKC, case-folded, then the longest runs of letters, marks, digits and `_`."""
+"""Split a text into words: Unicode NFKC, case-folded, then the longest runs of letters, marks, digits and `_`."""
 
 import re
 import unicodedata
@@ -9,15 +9,15 @@ TOKENIZER: dict[str, str | int] = {
     "unicode": unicodedata.unidata_version,
     "term_id": "fnv1a64-fmix64",
 }
-"""What decides which ids a text gets; kept with the tables, as ids made by another setting would not meet."""
+"""The properties that term ids depend on. The home stores them, since ids of another tokenizer would not match."""
 
-_MOST_MARKS = 1_000
-_FOREIGN_RUN = re.compile(rf"[^\x00-\x7f]{{{_MOST_MARKS + 1},}}")
+_MAX_MARKS = 1_000
+_FOREIGN_RUN = re.compile(rf"[^\x00-\x7f]{{{_MAX_MARKS + 1},}}")
 _GRAPHEME_JOINER = "\u034f"
 
 
 class _WordCharacters(dict[int, str]):
-    """Table for `str.translate`, filled as characters occur: those of words stay, others become a space."""
+    """Table for `str.translate`, filled on demand: characters of words stay, others become a space."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -31,27 +31,27 @@ _WORD_CHARACTERS = _WordCharacters()
 
 
 def tokenize(text: str) -> list[str]:
-    """The words of `text` in their order, repeats included; a lone surrogate parts them, as punctuation does.
+    """Return the words of `text` in order, with repeats; a lone surrogate separates words, as punctuation does.
 
-    Digits are decimal ones (category Nd). More than 1,000 combining marks in a row are parted by a grapheme joiner
+    Digits are decimal digits (category Nd). A grapheme joiner is inserted after each 1,000 combining marks in a row
     (the Stream-Safe format of UAX #15, with 1,000 in place of 30): normalization sorts a run of marks in quadratic
-    time, minutes for a text of 1 MB.
+    time, which takes minutes for a text of 1 MB.
     """
     if text.isascii() and text.isalnum():
         return [text.lower()]
-    if len(text) > _MOST_MARKS and not text.isascii():
-        text = _FOREIGN_RUN.sub(_part_marks, text)
+    if len(text) > _MAX_MARKS and not text.isascii():
+        text = _FOREIGN_RUN.sub(_separate_marks, text)
     folded = unicodedata.normalize("NFKC", text).casefold()
     return folded.translate(_WORD_CHARACTERS).split()
 
 
-def _part_marks(run: re.Match[str]) -> str:
-    parted = []
+def _separate_marks(run: re.Match[str]) -> str:
+    pieces = []
     marks = 0
     for character in run.group():
         marks = marks + 1 if unicodedata.combining(character) else 0
-        if marks > _MOST_MARKS:
-            parted.append(_GRAPHEME_JOINER)
+        if marks > _MAX_MARKS:
+            pieces.append(_GRAPHEME_JOINER)
             marks = 1
-        parted.append(character)
-    return "".join(parted)
+        pieces.append(character)
+    return "".join(pieces)

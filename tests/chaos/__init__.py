@@ -1,1 +1,1 @@
-"""A run that breaks what it can, by a seed, and compares what is left with the oracle: `make chaos` (docs/chaos.md)."""
+"""Inject random faults by a seed and compare the result with the oracle: `make chaos` (docs/chaos.md)."""

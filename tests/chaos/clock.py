@@ -1,8 +1,7 @@
-"""The clock of the processes under test, which can be set while they run: a library that is loaded before libc.
+"""Set the clock of the processes under test while they run, by a library that is loaded before libc.
 
-It needs a C compiler and libc's headers; where they are missing, no clock jumps, and the summary says so. The monotonic
-clock and the times of files are the machine's, as the first does not jump with a real clock, and the second are the
-kernel's.
+The library needs a C compiler and libc's headers; where they are missing, no clock jumps, and the summary says so. The
+monotonic clock and the times of files are the machine's: a real clock change affects neither.
 """
 
 import mmap
@@ -15,7 +14,7 @@ SOURCE = Path(__file__).with_name("clock.c")
 
 
 class Clock:
-    """The clock; `environment` is for the processes that go by it."""
+    """A settable clock; processes that should use it get `environment`."""
 
     def __init__(self, folder: Path) -> None:
         library, shift = folder / "clock.so", folder / "clock.shift"
@@ -33,9 +32,9 @@ class Clock:
 
     @property
     def settable(self) -> bool:
-        """Whether it can be set at all."""
+        """Whether the clock can be set on this machine."""
         return bool(self.environment)
 
     def set(self, seconds: int) -> None:
-        """So many seconds before or after the machine's."""
+        """Shift the clock by so many seconds from the machine's."""
         self._shift[:] = struct.pack("=q", seconds)

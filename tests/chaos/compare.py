@@ -1,4 +1,4 @@
-"""What a chaos run has left, against what has to be there by the files alone."""
+"""Compare the result of a chaos run with the result computed from the files alone."""
 
 import hashlib
 from collections import Counter
@@ -7,28 +7,28 @@ from typing import Any
 from pststream import names
 from pststream.state import ledger_tables
 from pststream.state.home import Home as Tables
-from tests.chaos.place import Place, told
+from tests.chaos.environment import ChaosEnvironment, received_messages
 from tests.oracles import twin_fast
 from tests.oracles.delivery import expected_messages
 from tests.oracles.twin import LogFile
 
-AMISS = ("files_lost", "files_doubled", "rows_lost", "lost", "doubled", "wrong")
-AMISS_DELIVERED = ("lost", "unknown", "changed")
+ERRORS = ("files_lost", "files_doubled", "rows_lost", "lost", "doubled", "wrong")
+DELIVERY_ERRORS = ("lost", "unknown", "changed")
 
 
-def compare(place: Place) -> dict[str, Any]:
-    """Counts of what is there, and of what is lost, doubled or wrong.
+def compare(chaos: ChaosEnvironment) -> dict[str, Any]:
+    """Count files, rows and matches, and those that are lost, doubled or wrong.
 
-    The log is the order in which files were taken in, as the ledger tells it; what follows from it the twin says.
+    The ledger gives the order in which files were ingested; the twin computes the expected result from it.
     """
-    tables = Tables(place.home.path)
+    tables = Tables(chaos.home.path)
     rows = [row for row in ledger_tables.read(tables, names.FILES).to_pylist() if row["status"] == "done"]
     # Empty files of both kinds have the same bytes.
     taken = [(row["kind"], row["sha256"]) for row in sorted(rows, key=lambda row: row["file_seq"])]
-    landed = {(kind, hashlib.sha256(path.read_bytes()).hexdigest()): path for kind, path in place.given}
+    landed = {(kind, hashlib.sha256(path.read_bytes()).hexdigest()): path for kind, path in chaos.given}
     log = [LogFile(kind, landed[kind, sha]) for kind, sha in taken]
-    outcome = twin_fast.outcome_of(log, place.world.lateness_seconds)
-    exported = Counter(place.home.exported())
+    outcome = twin_fast.outcome_of(log, chaos.world.lateness_seconds)
+    exported = Counter(chaos.home.exported())
     return {
         "files": len(landed),
         "files_lost": len(landed.keys() - set(taken)),
@@ -39,34 +39,38 @@ def compare(place: Place) -> dict[str, Any]:
         "lost": len(outcome.matches - set(exported)),
         "doubled": exported.total() - len(exported),
         "wrong": len(set(exported) - outcome.matches),
-        "deliveries": {sink: _delivered(place, tables, messages) for sink, messages in told(place).items()},
+        "deliveries": {
+            sink: _delivered(chaos, tables, messages) for sink, messages in received_messages(chaos).items()
+        },
     }
 
 
-def is_right(found: dict[str, Any]) -> bool:
-    """Whether nothing is amiss."""
-    delivered = [sink[name] for sink in found["deliveries"].values() for name in AMISS_DELIVERED]
-    return not any([*(found[name] for name in AMISS), *delivered])
+def is_right(summary: dict[str, Any]) -> bool:
+    """Whether there is no error."""
+    delivered = [sink[name] for sink in summary["deliveries"].values() for name in DELIVERY_ERRORS]
+    return not any([*(summary[name] for name in ERRORS), *delivered])
 
 
-def _delivered(place: Place, tables: Tables, messages: list[dict[str, Any]]) -> dict[str, int]:
-    """What one sink was told. `unknown` is what the tables do not hold, nor held before they were restored."""
+def _delivered(chaos: ChaosEnvironment, tables: Tables, messages: list[dict[str, Any]]) -> dict[str, int]:
+    """Count the messages of one sink. `unknown` ones follow neither from the tables nor from those before a restore."""
     expected = {message["id"]: message for message in expected_messages(tables)}
     first: dict[str, dict[str, Any]] = {}
-    changed = sum(_told_apart(first.setdefault(message["id"], message), message) for message in messages)
+    changed = sum(_differ(first.setdefault(message["id"], message), message) for message in messages)
     return {
         "expected": len(expected),
-        "told": len(messages),
-        "again": len(messages) - len(first),
+        "received": len(messages),
+        "repeated": len(messages) - len(first),
         "lost": len(expected.keys() - first.keys()),
-        "unknown": len(first.keys() - expected.keys() - place.allowed.keys()),
-        "changed": changed + sum(_told_apart(expected.get(id, message), message) for id, message in first.items()),
+        "unknown": len(first.keys() - expected.keys() - chaos.allowed.keys()),
+        "changed": changed + sum(_differ(expected.get(id, message), message) for id, message in first.items()),
     }
 
 
-def _told_apart(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two messages of one id differ, apart from the batch (a restored home does it again under another number)
-    and from the words (the oracle tells those of alternatives too that another clause implies).
+def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two messages of one id differ, except in the batch and the words.
+
+    A restored home runs the batch again under another number, and the oracle also lists words of alternatives that
+    another clause implies.
     """
     left_out = {"batch_id": 0, "words": []}
     return one | left_out != other | left_out

@@ -1,4 +1,4 @@
-"""The plan of a chaos run: which faults in which order, a function of the seed and of their number alone."""
+"""Plan a chaos run: the faults and their order, a function of the seed and of their number alone."""
 
 import random
 from collections import Counter
@@ -17,9 +17,9 @@ COMMAND_STEPS = (
     *("plan.units_written", "plan.indexed", "plan.done", "balance.indexed", "balance.units_written", "balance.done"),
     *("backup.read", "backup.copied", "fetch.copied"),
 )
-"""Steps of commands beside it."""
+"""Steps at which other commands kill themselves."""
 
-WARM = {
+WATCHER_FAULTS = {
     "python_worker_killed": 8,
     "sink_failing": 3,
     "second_runner": 2,
@@ -27,7 +27,7 @@ WARM = {
     "disk_full": 2,
     "cache_torn": 2,
 }
-"""Faults of a watcher that goes on, and how often they are drawn."""
+"""Faults that a watcher survives, and their weights."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ class Episode:
 
 
 def plan(seed: int, faults: int) -> list[Episode]:
-    """Episodes with so many faults in all."""
+    """Draw episodes with so many faults in total."""
     rnd = random.Random(seed)
     steps = (cycle(rnd.sample(STEPS, len(STEPS))), cycle(rnd.sample(COMMAND_STEPS, len(COMMAND_STEPS))))
     episodes: list[Episode] = []
     left = faults
     while left > 0:
         for episode in _block(rnd, steps, f"{seed} {len(episodes)}", min(left, 37)):
-            episodes.append(Episode(episode.kind, episode.faults[-left:]))  # a life keeps its end
+            episodes.append(Episode(episode.kind, episode.faults[-left:]))  # a life keeps its last fault
             left -= len(episodes[-1].faults)
             if left == 0:
                 break
@@ -63,19 +63,21 @@ def plan(seed: int, faults: int) -> list[Episode]:
 
 
 def counts(episodes: list[Episode]) -> dict[str, int]:
-    """Faults by kind."""
+    """Count the faults by kind."""
     return dict(sorted(Counter(fault.kind for episode in episodes for fault in episode.faults).items()))
 
 
 def _block(rnd: random.Random, steps: tuple[Iterator[str], Iterator[str]], seed: str, size: int) -> list[Episode]:
-    """Some episodes with about `size` faults; 37 are of all kinds. A process costs ten times a bad answer."""
+    """Draw episodes with about `size` faults; 37 cover all kinds. A kill takes ten times a bad answer."""
     crashes = [
         Episode("crash", (Fault("driver_killed_at_step", f"{seed} crash {n}", next(steps[0])),))
         for n in range(max(1, size * 2 // 37))
     ]
-    warm = [
+    faults = [
         Fault(kind, f"{seed} warm {n}")
-        for n, kind in enumerate(rnd.choices(list(WARM), list(WARM.values()), k=max(2, size * 10 // 37)))
+        for n, kind in enumerate(
+            rnd.choices(list(WATCHER_FAULTS), list(WATCHER_FAULTS.values()), k=max(2, size * 10 // 37))
+        )
     ]
     end = Fault(rnd.choice(("driver_killed", "jvm_killed")), f"{seed} end")
     buckets = [
@@ -89,5 +91,5 @@ def _block(rnd: random.Random, steps: tuple[Iterator[str], Iterator[str]], seed:
         Episode("restore", (Fault("data_file_corrupted", f"{seed} restore"),)),
         Episode("job", (Fault("airflow_job_killed", f"{seed} job"),)),
     ]
-    block = [Episode("life", (*warm, end)), *crashes, *buckets]
+    block = [Episode("life", (*faults, end)), *crashes, *buckets]
     return rnd.sample(block, len(block)) + rnd.sample(others, 2 if size >= 37 else 0)

@@ -1,4 +1,4 @@
-"""A chaos run: the plan's episodes one after the other, then quiet, then the comparison. Ends with 1 if they differ."""
+"""Run the episodes of a chaos plan, then a quiet phase, then the comparison; exit with 1 if it fails."""
 
 import argparse
 import json
@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from pststream.pipeline.engine.spark_session import stop_spark
-from tests.chaos.cold import LANDING, bad_answers, corrupted, killed_command, killed_job
+from tests.chaos.command_faults import LANDING, bad_answers, corrupted, killed_command, killed_job
 from tests.chaos.compare import compare, is_right
-from tests.chaos.place import Place, made_place
+from tests.chaos.environment import ChaosEnvironment, chaos_environment
 from tests.chaos.plan import Episode, counts, plan
-from tests.chaos.warm import crash, live
+from tests.chaos.watcher_faults import crash, live
 from tests.commands import run_here
 
-EPISODES: dict[str, Callable[[Place, Episode], None]] = {
+EPISODES: dict[str, Callable[[ChaosEnvironment, Episode], None]] = {
     "life": live,
     "crash": crash,
     "command": killed_command,
@@ -30,49 +30,49 @@ QUIET_ROUNDS = 20
 
 
 def run(folder: Path, seed: int, faults: int, seconds: float, say: Callable[[str], None]) -> dict[str, Any]:
-    """Inject the faults of a plan, and compare; no episode is begun after so many seconds."""
+    """Inject the faults of a plan and compare the result; no episode starts after so many seconds."""
     began = time.monotonic()
     episodes = plan(seed, faults)
-    with made_place(folder, seed, files=2 * faults + 12) as place:
+    with chaos_environment(folder, seed, files=2 * faults + 12) as chaos:
         for number, episode in enumerate(episodes, start=1):
             if time.monotonic() - began > seconds:
                 break
-            EPISODES[episode.kind](place, episode)
+            EPISODES[episode.kind](chaos, episode)
             spent = time.monotonic() - began
-            say(f"{spent:.0f} s, episode {number} of {len(episodes)}: {episode.kind}, {place.injected.total()} faults")
-        quiet(place)
-        found = compare(place)
-        right = is_right(found)
+            say(f"{spent:.0f} s, episode {number} of {len(episodes)}: {episode.kind}, {chaos.injected.total()} faults")
+        quiet(chaos)
+        summary = compare(chaos)
+        right = is_right(summary)
         if not right:
-            shutil.copytree(place.home.path, folder / "home-as-it-was")
+            shutil.copytree(chaos.home.path, folder / "home-as-it-was")
         return {
             "seed": seed,
             "right": right,
-            "faults": place.injected.total(),
-            "injected": dict(sorted(place.injected.items())),
+            "faults": chaos.injected.total(),
+            "injected": dict(sorted(chaos.injected.items())),
             "planned": counts(episodes),
             "seconds": round(time.monotonic() - began),
-            "disk": "tmpfs" if place.disk.mounted else "bound on the size of files",
-            "corruption_noticed": place.noticed,
-            **found,
+            "disk": "tmpfs" if chaos.disk.mounted else "limit on the size of files",
+            "corruption_noticed": chaos.noticed,
+            **summary,
         }
 
 
-def quiet(place: Place) -> None:
-    """All is well again: what is left is taken in, matched and delivered, and the tables are checked."""
-    for landing in (place.landing, LANDING):
-        place.home.run("run", landing)
+def quiet(chaos: ChaosEnvironment) -> None:
+    """Without faults, ingest, match and deliver the rest, and check the tables."""
+    for landing in (chaos.landing, LANDING):
+        chaos.home.run("run", landing)
     for _ in range(QUIET_ROUNDS):
-        sinks = place.home.run("deliver")["sinks"]
+        sinks = chaos.home.run("deliver")["sinks"]
         if all(sink["state"] == "ok" for sink in sinks.values()):
             break
-    assert not place.home.run("quarantine", "list")["quarantine"]
-    checked = run_here("check", "--all", "--home", place.home.path, "--json")
+    assert not chaos.home.run("quarantine", "list")["quarantine"]
+    checked = run_here("check", "--all", "--home", chaos.home.path, "--json")
     assert checked.code == 0, checked.out + checked.err
 
 
 def main() -> int:
-    """Run by arguments; the summary on standard output, JSON."""
+    """Run with command-line arguments; print the summary as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--faults", type=int, default=296)
@@ -84,11 +84,11 @@ def main() -> int:
 
     say(f"seed {arguments.seed}")
     folder = Path(tempfile.mkdtemp(prefix="pststream-chaos-"))
-    found = run(folder, arguments.seed, arguments.faults, arguments.minutes * 60, say)
-    print(json.dumps(found, indent=1))
-    say(f"seed {arguments.seed}: {'all is right' if found['right'] else f'NOT RIGHT, see {folder}'}")
+    summary = run(folder, arguments.seed, arguments.faults, arguments.minutes * 60, say)
+    print(json.dumps(summary, indent=1))
+    say(f"seed {arguments.seed}: {'the result is right' if summary['right'] else f'the result is WRONG, see {folder}'}")
     stop_spark()
-    return 0 if found["right"] else 1
+    return 0 if summary["right"] else 1
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""The plan is a function of the seed; a run of few faults; and a comparison that sees what is amiss."""
+"""Tests of the chaos plan (a function of the seed), of a run with few faults, and of the comparison."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.chaos.compare import AMISS, AMISS_DELIVERED, is_right
-from tests.chaos.plan import COMMAND_STEPS, STEPS, WARM, counts, plan
+from tests.chaos.compare import DELIVERY_ERRORS, ERRORS, is_right
+from tests.chaos.plan import COMMAND_STEPS, STEPS, WATCHER_FAULTS, counts, plan
 from tests.chaos.run import run
 
 FAULTS = 6
@@ -16,7 +16,7 @@ def test_the_plan_is_that_of_its_seed() -> None:
     assert sum(counts(plan(7, 296)).values()) == 296
     assert sum(counts(plan(7, FAULTS)).values()) == FAULTS
     kinds = {"driver_killed", "jvm_killed", "driver_killed_at_step", "command_killed", "airflow_job_killed"}
-    assert set(counts(plan(7, 296))) == {*kinds, *WARM, "s3_answer_bad", "data_file_corrupted"}
+    assert set(counts(plan(7, 296))) == {*kinds, *WATCHER_FAULTS, "s3_answer_bad", "data_file_corrupted"}
     faults = [fault for episode in plan(7, 296) for fault in episode.faults]
     assert len({fault.seed for fault in faults}) == len(faults)
 
@@ -28,12 +28,12 @@ def test_the_steps_are_those_of_the_product() -> None:
         assert f'"{step}"' in text, step
 
 
-def test_what_is_amiss_is_not_right() -> None:
-    sink = dict.fromkeys(AMISS_DELIVERED, 0)
-    found = dict.fromkeys(AMISS, 0) | {"deliveries": {"files": sink}}
-    assert is_right(found)
-    assert not any(is_right(found | {name: count}) for name in AMISS for count in (1, -1))
-    assert not any(is_right(found | {"deliveries": {"files": sink | {name: 1}}}) for name in AMISS_DELIVERED)
+def test_comparison_reports_errors() -> None:
+    sink = dict.fromkeys(DELIVERY_ERRORS, 0)
+    summary = dict.fromkeys(ERRORS, 0) | {"deliveries": {"files": sink}}
+    assert is_right(summary)
+    assert not any(is_right(summary | {name: count}) for name in ERRORS for count in (1, -1))
+    assert not any(is_right(summary | {"deliveries": {"files": sink | {name: 1}}}) for name in DELIVERY_ERRORS)
 
 
 @pytest.mark.e2e
@@ -41,8 +41,8 @@ def test_what_is_amiss_is_not_right() -> None:
 @pytest.mark.chaos
 @pytest.mark.timeout(1500)
 def test_a_few_faults_change_nothing(tmp_path: Path) -> None:
-    found = run(tmp_path / "chaos", seed=7, faults=FAULTS, seconds=1200, say=print)
-    print(found)
-    assert found["right"]
-    assert found["matches"] and all(sink["expected"] for sink in found["deliveries"].values())
-    assert found["faults"] >= FAULTS / 2
+    summary = run(tmp_path / "chaos", seed=7, faults=FAULTS, seconds=1200, say=print)
+    print(summary)
+    assert summary["right"]
+    assert summary["matches"] and all(sink["expected"] for sink in summary["deliveries"].values())
+    assert summary["faults"] >= FAULTS / 2

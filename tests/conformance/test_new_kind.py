@@ -92,10 +92,11 @@ def test_the_pipeline_carries_a_new_kind(tmp_path: Path) -> None:
     assert by_subscription["square"]["words"] == ["coffee"]
     assert "width" not in by_subscription["range"]["subscription"]
 
-    found = run("explain", "inside", "square")
-    assert (found["state"], found["problem"]) == ("matched", None)
-    assert found["pairs"][0]["posting"]["word"] == "coffee"
-    assert found["pairs"][0]["subscription"] | {"kind": "square", "width": 2.0} == found["pairs"][0]["subscription"]
+    explanation = run("explain", "inside", "square")
+    assert (explanation["state"], explanation["problem"]) == ("matched", None)
+    assert explanation["pairs"][0]["posting"]["word"] == "coffee"
+    subscription = explanation["pairs"][0]["subscription"]
+    assert (subscription["kind"], subscription["width"]) == ("square", 2.0)
     assert run("explain", "outside", "square")["condition"] == "square"
     assert run("explain", "wordless", "square")["condition"] == "keywords"
     shown = run_apart("explain", "outside", "square", "--home", home, environment=environment)

@@ -17,7 +17,7 @@ from pststream.state.deliveries import SinkProgress, count_dead, read_progress
 from pststream.state.home import Home
 from tests.commands import run_here
 from tests.conformance import maildrop_sink
-from tests.matched_homes import add_matched_batch, add_subscriptions, taken_back_of
+from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
 from tests.oracles.delivery import expected_messages
 
 
@@ -28,7 +28,7 @@ def home(tmp_path: Path) -> Home:
     home.init()
     keys = add_subscriptions(home, 4)
     matched = add_matched_batch(home, keys, 8, seed=1)
-    add_matched_batch(home, keys, 4, seed=2, minutes=60, taken_back=taken_back_of(matched, keys[0]))
+    add_matched_batch(home, keys, 4, seed=2, minutes=60, retractions=retractions_of(matched, keys[0]))
     return home
 
 

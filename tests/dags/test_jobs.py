@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jobs import check_tables, entry, lifeline, micro_batch, quarantine, repartition
+from jobs import check_tables, entry, micro_batch, quarantine, repartition, submitter_watch
 from pststream.cli import main as cli
 from pststream.state.home import RUNNER, Home
 
@@ -48,7 +48,7 @@ def test_fields_left_empty_are_not_passed_on(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_a_value_may_look_like_an_option() -> None:
-    assert entry.given(["--home=--odd=", "--column=text=a", "--x", "--planner=", ""]) == [
+    assert entry.drop_empty(["--home=--odd=", "--column=text=a", "--x", "--planner=", ""]) == [
         "--home=--odd=", "--column=text=a", "--x",
     ]  # fmt: skip
 
@@ -176,21 +176,21 @@ def test_a_check_that_fails_is_a_result(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 def test_an_ended_process_is_not_alive() -> None:
     process = subprocess.Popen([sys.executable, "-c", "pass"])
-    assert lifeline.alive(os.getpid())
+    assert submitter_watch.is_alive(os.getpid())
     deadline = time.monotonic() + 30
-    while lifeline.alive(process.pid) and time.monotonic() < deadline:
+    while submitter_watch.is_alive(process.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not lifeline.alive(process.pid), "ended, not collected"
+    assert not submitter_watch.is_alive(process.pid), "ended, not collected"
     process.wait()
-    assert not lifeline.alive(process.pid)
+    assert not submitter_watch.is_alive(process.pid)
 
 
 def test_a_job_ends_with_its_submitter() -> None:
     submitter = subprocess.Popen(["sleep", "600"])
-    code = "import time; from jobs.lifeline import end_with_submitter; end_with_submitter(); time.sleep(600)"
+    code = "import time; from jobs.submitter_watch import end_with_submitter; end_with_submitter(); time.sleep(600)"
     job = subprocess.Popen(
         [sys.executable, "-c", code],
-        env=os.environ | {lifeline.SUBMITTERS: f"{os.getpid()},{submitter.pid}"},
+        env=os.environ | {submitter_watch.SUBMITTERS: f"{os.getpid()},{submitter.pid}"},
         cwd=Path(__file__).parents[2],
     )
     try:
@@ -198,7 +198,7 @@ def test_a_job_ends_with_its_submitter() -> None:
         assert job.poll() is None
         submitter.kill()
         submitter.wait()
-        assert job.wait(30) == lifeline.EXIT_CODE
+        assert job.wait(30) == submitter_watch.EXIT_CODE
     finally:
         for process in (submitter, job):
             process.kill()

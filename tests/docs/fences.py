@@ -1,4 +1,4 @@
-"""Fenced blocks of Markdown, and the commands in them."""
+"""Parse the fenced blocks of Markdown documents and the commands in them."""
 
 import shlex
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ SHELLS = {"bash", "console", "sh", "shell"}
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: the words behind its opening fence, its text, and where it begins."""
+    """A fenced block: the words after its opening fence, its text, and its first line."""
 
     document: Path
     line: int
@@ -18,18 +18,18 @@ class Block:
 
     @property
     def is_shell(self) -> bool:
-        """Whether it holds commands."""
+        """Whether the block contains commands."""
         return bool(self.words) and self.words[0] in SHELLS
 
     @property
     def is_run(self) -> bool:
-        """Whether it is marked to be run: three backticks, `bash run`."""
+        """Whether the block is marked to be run: three backticks, `bash run`."""
         return self.is_shell and "run" in self.words[1:]
 
 
 def blocks(document: Path) -> list[Block]:
-    """All fenced blocks of a document, in order."""
-    found: list[Block] = []
+    """Return all fenced blocks of a document, in order."""
+    parsed: list[Block] = []
     begun: tuple[int, tuple[str, ...]] | None = None
     text: list[str] = []
     for number, line in enumerate(document.read_text("utf-8").splitlines(), start=1):
@@ -38,14 +38,14 @@ def blocks(document: Path) -> list[Block]:
         elif begun is None:
             begun, text = (number, tuple(line.strip().strip("`").split())), []
         else:
-            found.append(Block(document, *begun, "\n".join(text) + "\n"))
+            parsed.append(Block(document, *begun, "\n".join(text) + "\n"))
             begun = None
-    return found
+    return parsed
 
 
 def commands(block: Block) -> list[list[str]]:
-    """The commands of a block as words; no comments, prompts, here-documents, nor what a console printed."""
-    found: list[list[str]] = []
+    """Return the commands of a block as words, without comments, prompts, here-documents and console output."""
+    parsed: list[list[str]] = []
     document_ends = ""
     for line in block.text.replace("\\\n", " ").splitlines():
         if document_ends:
@@ -58,35 +58,35 @@ def commands(block: Block) -> list[list[str]]:
         tokens = tokenize(line)
         if "<<" in tokens:
             document_ends = tokens[tokens.index("<<") + 1]
-        found += simple_commands(tokens)
-    return found
+        parsed += simple_commands(tokens)
+    return parsed
 
 
 def tokenize(line: str) -> list[str]:
-    """Words and operators of a line of shell, without its comment."""
+    """Split a line of shell into words and operators, without its comment."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     return list(lexer)
 
 
 def simple_commands(tokens: list[str]) -> list[list[str]]:
-    """The commands that operators join, each without redirections and without variables set in front."""
-    found: list[list[str]] = [[]]
+    """Split at operators; drop redirections and leading variable assignments."""
+    parsed: list[list[str]] = [[]]
     redirected = False
     for token in tokens:
         if set(token) <= set(";&|()"):
-            found.append([])
+            parsed.append([])
             redirected = False
         elif set(token) <= set("<>&"):
             redirected = True
-            if found[-1] and found[-1][-1].isdigit():  # 2>file
-                found[-1].pop()
-        elif not redirected and (found[-1] or not is_assignment(token)):
-            found[-1].append(token)
-    return [words for words in found if words]
+            if parsed[-1] and parsed[-1][-1].isdigit():  # 2>file
+                parsed[-1].pop()
+        elif not redirected and (parsed[-1] or not is_assignment(token)):
+            parsed[-1].append(token)
+    return [words for words in parsed if words]
 
 
 def is_assignment(word: str) -> bool:
-    """Whether a word sets a variable: NAME=value."""
+    """Whether a word is an assignment: NAME=value."""
     name, equals, _ = word.partition("=")
     return bool(equals) and name.isidentifier()

@@ -1,8 +1,8 @@
-"""What README.md and docs/ tell people to type works.
+"""Run the commands of README.md and docs/, and check the links.
 
-A block fenced as three backticks and `bash run` is run as it stands, by bash, in one folder a document, in order; it
-makes its own small files. In every other shell block, `make` targets have to exist, and `pststream` commands have to
-know their options.
+A block fenced as three backticks and `bash run` is run unchanged by bash, in order, in one folder per document; it
+creates its own small files. In every other shell block, `make` targets must exist, and `pststream` commands must know
+their options.
 """
 
 import functools
@@ -33,7 +33,7 @@ def place(block: Block) -> str:
 
 
 def of_tool(tools: set[str], of_blocks: list[Block]) -> list[object]:
-    """One test case a command of these tools: its words behind the tool's name."""
+    """Make one test case for each command of these tools, with its arguments."""
     return [
         pytest.param(words[1:], id=f"{place(block)} {' '.join(words)}")
         for block in of_blocks
@@ -44,7 +44,7 @@ def of_tool(tools: set[str], of_blocks: list[Block]) -> list[object]:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
-    """The folder of each document that has blocks to run, laid out as a clone: with .venv."""
+    """Make a folder with .venv, like a clone, for each document with blocks to run."""
     made: dict[Path, Path] = {}
     for document in {block.document for block in SHELL_BLOCKS if block.is_run}:
         made[document] = tmp_path_factory.mktemp(document.stem)
@@ -54,10 +54,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
 
 @functools.cache
 def help_of(words: tuple[str, ...]) -> str:
-    """What `pststream WORDS --help` prints."""
-    found = run_here(*words, "--help")
-    assert found.code == 0, found.err
-    return found.out
+    """Return the output of `pststream WORDS --help`."""
+    help_text = run_here(*words, "--help")
+    assert help_text.code == 0, help_text.err
+    return help_text.out
 
 
 @functools.cache

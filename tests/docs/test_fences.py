@@ -1,4 +1,4 @@
-"""Commands are found in fenced blocks as a reader would find them."""
+"""Commands in fenced blocks are parsed as a reader would read them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The results page says what the benchmark documents beside it say."""
+"""The results page agrees with the benchmark documents."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from pststream.benchmarks.results_page import PAGE, render
 FOLDER = Path(__file__).parents[2] / "docs" / "results"
 
 
-def test_the_page_is_that_of_its_documents() -> None:
+def test_the_page_is_up_to_date() -> None:
     documents = [json.loads(path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.json"))]
     assert documents
     assert (FOLDER / PAGE).read_text("utf-8") == render(documents), (
@@ -16,7 +16,7 @@ def test_the_page_is_that_of_its_documents() -> None:
     )
 
 
-def test_a_missed_target_is_told() -> None:
+def test_a_missed_target_is_marked() -> None:
     document = {
         "name": "kernel", "scale": "full", "seed": 1, "seconds": 1.0, "floor": {},
         "machine": {"cores": 2, "memory_gb": 1.0, "processor": "x", "python": "3"},

@@ -1,4 +1,4 @@
-"""A real Airflow for tests: `make airflow` on a free port, seen through its REST API."""
+"""Run a real Airflow in tests (`make airflow` on a free port) and call its REST API."""
 
 import contextlib
 import json
@@ -21,22 +21,22 @@ import psutil
 ROOT = Path(__file__).parents[2]
 START, RUN, STOP = 400.0, 600.0, 150.0
 ASKING = 60.0
-"""How long an answer of 500 is asked for again: Airflow's SQLite is locked at times."""
+"""Seconds of retries after a status of 500: Airflow's SQLite is sometimes locked."""
 OVER = {"success", "failed"}
 READING = 5.0
-"""Seconds until a person has read what is asked."""
+"""Seconds that a person takes to read a question."""
 
 
 @dataclass
 class Airflow:
-    """A running Airflow, seen through its REST API."""
+    """A running Airflow and its REST API."""
 
     url: str
     folder: Path
     token: str = ""
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """The JSON of an answer; raises HTTPError for 4xx and 5xx."""
+        """Send a request; return the JSON of the response; raise HTTPError for 4xx and 5xx."""
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         headers |= {"Authorization": f"Bearer {self.token}"} if self.token else {}
         data = None if body is None else json.dumps(body).encode()
@@ -53,18 +53,18 @@ class Airflow:
             time.sleep(1)
 
     def log_in(self) -> None:
-        """Take a token with the password that Airflow made up."""
+        """Log in with the password that Airflow generated."""
         file = self.folder / "airflow" / "simple_auth_manager_passwords.json.generated"
         [(user, password)] = json.loads(file.read_text("utf-8")).items()
         answer = self.call("POST", "/auth/token", {"username": user, "password": password})
         self.token = answer["access_token"]
 
     def turn_on(self, dag: str) -> None:
-        """Wait until the DAG was read, and unpause it."""
+        """Wait until Airflow has read the DAG, and unpause it."""
         wait_for(lambda: self.call("PATCH", f"/api/v2/dags/{dag}", {"is_paused": False}), START, f"DAG {dag}")
 
     def trigger(self, dag: str, form: dict[str, Any]) -> str:
-        """Trigger a run with values of the form; its id. Tried again while Airflow's SQLite is locked (500)."""
+        """Trigger a run with values of the form, with retries while Airflow's SQLite is locked (500); return its id."""
         run = f"manual__{uuid.uuid4()}"
         body = {"dag_run_id": run, "logical_date": None, "conf": form}
         while True:
@@ -78,34 +78,34 @@ class Airflow:
                 time.sleep(1)
 
     def runs(self, dag: str) -> list[str]:
-        """The ids of all runs."""
+        """List the ids of all runs."""
         return [run["dag_run_id"] for run in self.call("GET", f"/api/v2/dags/{dag}/dagRuns")["dag_runs"]]
 
     def end_of(self, dag: str, run: str) -> str:
-        """Wait for the end of a run; its state."""
+        """Wait for the end of a run; return its state."""
         path = f"/api/v2/dags/{dag}/dagRuns/{run}"
         return wait_for(lambda: (state := self.call("GET", path)["state"]) in OVER and state, RUN, f"run of {dag}")
 
     def states(self, dag: str, run: str) -> dict[str, str]:
-        """The state of each task."""
+        """Return the state of each task."""
         tasks = self.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances")["task_instances"]
         return {task["task_id"]: task["state"] for task in tasks}
 
     def xcom(self, dag: str, run: str, task: str) -> Any:
-        """What a task returned."""
+        """Return the XCom of a task."""
         path = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/return_value"
         return self.call("GET", path + "?deserialize=true")["value"]
 
     def events(self, dag: str) -> list[dict[str, Any]]:
-        """The asset events that runs of the DAG wrote."""
+        """List the asset events that runs of the DAG wrote."""
         return self.call("GET", f"/api/v2/assets/events?source_dag_id={dag}")["asset_events"]
 
     def links(self, dag: str, run: str, task: str) -> dict[str, str | None]:
-        """The buttons of a task."""
+        """List the buttons of a task."""
         return self.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/links")["extra_links"]
 
     def answer(self, dag: str, run: str, task: str, option: str) -> None:
-        """Wait until a task asks for a decision, and give one."""
+        """Wait until a task asks for a decision, and answer."""
         asked = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}"
         states = {"awaiting_input", *OVER, "skipped", "upstream_failed"}
         state = wait_for(lambda: (state := self.call("GET", asked)["state"]) in states and state, RUN, "a question")
@@ -116,24 +116,24 @@ class Airflow:
         self.call("PATCH", f"{asked}/-1/hitlDetails", {"chosen_options": [option], "params_input": {}})
 
     def question(self, dag: str, run: str, task: str) -> dict[str, Any]:
-        """What a task asked."""
+        """Return the question of a task."""
         return self.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/-1/hitlDetails")
 
     def page(self, url: str, logged_in: bool = True) -> str:
-        """What a browser gets."""
+        """Load a page as a browser does."""
         headers = {"Cookie": f"_token={self.token}"} if logged_in else {}
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(urllib.request.Request(url, headers=headers), timeout=120) as response:
             return response.read().decode()
 
     def log(self, dag: str, run: str, task: str) -> str:
-        """The log of a task's first try."""
+        """Return the log of the first try of a task."""
         path = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/1?full_content=true"
         return json.dumps(self.call("GET", path))
 
 
 def wait_for(attempt: Any, seconds: float, what: str) -> Any:
-    """Try until it gives something; errors of HTTP and of connecting mean: not yet."""
+    """Retry until a call returns something; errors of HTTP and of the connection count as not yet."""
     deadline = time.monotonic() + seconds
     last: Any = None
     while time.monotonic() < deadline:
@@ -160,7 +160,7 @@ def processes_of(root: psutil.Process) -> list[psutil.Process]:
 
 @contextlib.contextmanager
 def standalone(folder: Path, settings: dict[str, str]) -> Iterator[Airflow]:
-    """Airflow in a folder of its own; ended by SIGTERM, and by its process ids if that does not do.
+    """Run Airflow in a separate folder; end it by SIGTERM, or by its process ids if that is not enough.
 
     settings: environment of ours. No DAG runs by the clock, unless they say so.
     """

@@ -1,4 +1,4 @@
-"""Simulated days of a drifting stream: each day most objects and subscribers are in another quarter of the map."""
+"""Generate simulated days of a drifting stream: each day most objects and subscribers are in another quarter."""
 
 import json
 import random
@@ -9,7 +9,7 @@ from tests.oracles.twin import LogFile
 
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 OBJECTS, REQUESTS = 20_000, 1_200
-"""Of half a day: with fewer objects, what a worker takes to index the new subscriptions is most of what it takes."""
+"""Objects of half a day: with fewer, indexing new subscriptions would be most of the work of a worker."""
 
 CROWD = 0.8
 WORDS = [f"w{number}" for number in range(60)]
@@ -18,12 +18,12 @@ WIDE, HIGH = 20.0, 10.0
 
 
 def moment(day: int, hour: int) -> datetime:
-    """A time of the simulation."""
+    """Format a time of the simulation."""
     return FIRST + timedelta(days=day, hours=hour)
 
 
 def land(folder: Path, day: int, hour: int) -> list[LogFile]:
-    """Put the files of half a day into the landing folder; the same for the same half day."""
+    """Write the files of half a day into the landing folder; the same files for the same half day."""
     rnd = random.Random(100 * day + hour)
     stem = f"{day}-{hour:02}"
     objects, requests = folder / "objects" / f"{stem}.jsonl", folder / "requests" / f"{stem}.jsonl"
@@ -47,7 +47,7 @@ def _objects(rnd: random.Random, day: int, hour: int) -> list[dict[str, object]]
 
 
 def _requests(rnd: random.Random, day: int, hour: int) -> list[dict[str, object]]:
-    """Insertions; in the morning deletions of some of the morning before, some of which have been moved."""
+    """Make insertions; in the morning also deletions of some of the previous morning, some of which have been moved."""
     rows: list[dict[str, object]] = []
     at = moment(day, hour).isoformat()
     for number in range(REQUESTS):
@@ -64,6 +64,6 @@ def _requests(rnd: random.Random, day: int, hour: int) -> list[dict[str, object]
 
 
 def _place(rnd: random.Random, day: int) -> tuple[float, float]:
-    """In the crowded quarter of the day, or anywhere."""
+    """Draw a point in the crowded quarter of the day, or anywhere."""
     west, south = QUARTERS[day % 4] if rnd.random() < CROWD else rnd.choice(QUARTERS)
     return round(west + rnd.random() * (WIDE - 1.0), 6), round(south + rnd.random() * (HIGH - 1.0), 6)

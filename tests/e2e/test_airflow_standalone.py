@@ -1,4 +1,4 @@
-"""The real thing: `make airflow` on a free port, DAGs triggered through the REST API with values of their forms."""
+"""Run `make airflow` on a free port and trigger the DAGs through the REST API with values of their forms."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ from tests.e2e.airflow_api import Airflow, standalone
 CHROMIUM = shutil.which("chromium")
 PASSWORDS = "airflow/simple_auth_manager_passwords.json.generated"
 
-SECRETS = {name: f"not-to-be-told-{name}" for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "HOOK_SECRET")}
+SECRETS = {name: f"secret-of-{name}" for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "HOOK_SECRET")}
 
 pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.spark, pytest.mark.e2e, pytest.mark.timeout(1500)]
 
@@ -53,14 +53,14 @@ def test_the_scheduler_runs_a_micro_batch_with_a_form_value(airflow: Airflow) ->
     assert event["extra"]["table_version"] == summary["table_version"]
     assert event["uri"].rstrip("/") == names.MATCHES_ASSET
     assert "batch 2" in airflow.log("micro_batch", run, "match")
-    found = [(object_id, subscription_id) for object_id, _, subscription_id in Home(airflow.folder / "home").exported()]
-    assert found == PAIRS
+    pairs = [(object_id, subscription_id) for object_id, _, subscription_id in Home(airflow.folder / "home").exported()]
+    assert pairs == PAIRS
 
 
 def test_lineage_is_told_to_a_file(airflow: Airflow) -> None:
     lines = (airflow.folder / "airflow" / "lineage.jsonl").read_text("utf-8").splitlines()
-    told = [(event["eventType"], event["job"]["name"]) for event in map(json.loads, lines)]
-    assert any(state == "COMPLETE" and "match" in job for state, job in told), told
+    events = [(event["eventType"], event["job"]["name"]) for event in map(json.loads, lines)]
+    assert any(state == "COMPLETE" and "match" in job for state, job in events), events
 
 
 def test_the_scheduler_makes_a_plan_with_form_values(airflow: Airflow) -> None:
@@ -78,8 +78,8 @@ def test_the_scheduler_makes_a_plan_with_form_values(airflow: Airflow) -> None:
 
 
 def test_the_page_is_in_the_menu_and_closed_to_strangers(airflow: Airflow) -> None:
-    found = [view for plugin in airflow.call("GET", "/api/v2/plugins")["plugins"] for view in plugin["external_views"]]
-    [entry] = [view for view in found if view["name"] == "PSTStream"]
+    views = [view for plugin in airflow.call("GET", "/api/v2/plugins")["plugins"] for view in plugin["external_views"]]
+    [entry] = [view for view in views if view["name"] == "PSTStream"]
     assert (entry["href"], entry["destination"]) == ("/pststream/", "nav")
     routes = {
         "/pststream/": "Balance of the workers",
@@ -88,12 +88,12 @@ def test_the_page_is_in_the_menu_and_closed_to_strangers(airflow: Airflow) -> No
         "/pststream/subscription?id=s1": "What it asks for",
         "/pststream/pages/none.html": "",
     }
-    for route, told in routes.items():
+    for route, expected in routes.items():
         with pytest.raises(urllib.error.HTTPError) as refused:
             airflow.page(airflow.url + route, logged_in=False)
         assert refused.value.code == 401, route
-        if told:
-            assert told in airflow.page(airflow.url + route), route
+        if expected:
+            assert expected in airflow.page(airflow.url + route), route
     for route in ("/pststream/pages/none.html", "/pststream/subscription?id=nobody", "/pststream/object?id=nothing"):
         with pytest.raises(urllib.error.HTTPError) as unknown:
             airflow.page(airflow.url + route)
@@ -129,19 +129,19 @@ def test_a_person_logs_in_looks_and_looks_up(airflow: Airflow) -> None:
 
 
 def test_no_secret_is_in_a_log(airflow: Airflow) -> None:
-    """Of Airflow, its tasks, and the jobs that they submitted."""
+    """No process of Airflow, its tasks or their jobs listens beyond loopback."""
     logs = [
         file for file in (airflow.folder / "airflow").rglob("*") if file.is_file() and file.suffix in (".log", ".out")
     ]
     assert len(logs) > 5 and sum(file.stat().st_size for file in logs) > 10_000
-    told = [
+    leaks = [
         (file.name, name) for file in logs for name, secret in SECRETS.items() if secret.encode() in file.read_bytes()
     ]
-    assert told == []
+    assert leaks == []
 
 
 def look_at(page: Page, url: str) -> None:
-    """Accessible, no wider than the window, within its own policy; Tab finds the skip link first."""
+    """The page is accessible, fits the window and its content security policy; Tab reaches the skip link first."""
     refused: list[str] = []
     page.on("console", lambda message: refused.append(message.text) if "Content Security" in message.text else None)
     page.goto(url)

@@ -1,6 +1,6 @@
-"""Bad input: the exit codes of the contract, messages that say what and where, and good rows that come to no harm.
+"""Bad input leads to the exit codes of the contract and exact messages, and does not affect good rows.
 
-A file that cannot be read as what it is offered as ends with 2 and changes nothing; a bad row goes to the rejects.
+A file that cannot be read in its format ends the command with 2 and changes nothing; a bad row goes to the rejects.
 """
 
 import gzip
@@ -28,7 +28,7 @@ GOOD_REQUEST = {
 
 
 def as_csv(**changes: Any) -> str:
-    """A row of CSV: the good one, changed."""
+    """Make a CSV row from the good one with changes."""
     row = GOOD | changes
     return ",".join(str(row[name]) for name in ("object_id", "ts", "lon", "lat", "text")) + "\n"
 
@@ -38,7 +38,7 @@ def as_json(row: dict[str, Any], **changes: Any) -> str:
 
 
 def refused(home: Home, *arguments: str | Path) -> Result:
-    """A command that has to end with 2; nothing in the home's tables may change."""
+    """Run a command that must exit with 2 and must not change the home's tables."""
     before = tables(home.path)
     result = run_here(*arguments, "--home", home.path)
     assert result.code == 2, result.err
@@ -49,13 +49,13 @@ def refused(home: Home, *arguments: str | Path) -> Result:
 
 
 def tables(path: Path) -> set[str]:
-    """Every file of the tables."""
+    """Return every file of the tables."""
     return {str(p.relative_to(path)) for p in path.glob("**/tables/**/*") if p.is_file()}
 
 
 @pytest.fixture(scope="module")
 def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """One home for all that is refused."""
+    """Make one home for all refused commands."""
     return new_home(tmp_path_factory.mktemp("refusals") / "home")
 
 
@@ -144,14 +144,14 @@ def test_bad_rows_among_good_ones(home: Home, tmp_path: Path) -> None:
     path.write_bytes(content + b"utf8,2026-03-01T12:00:00Z,1,2,\xff\xfe tea\n" + as_csv(object_id="good3").encode())
     said = home.run("ingest", "objects", path, "--strict", code=3)
     assert (said["rows"], said["accepted"], said["rejected"]) == (15, 3, 12)
-    found = {row["row"]: (row["field"], row["reason"]) for row in home.run("rejects")["rejects"]}
+    rejects = {row["row"]: (row["field"], row["reason"]) for row in home.run("rejects")["rejects"]}
     fields = {2: "lat", 3: "lon", 4: "lon", 5: "lat", 6: "ts", 7: "ts", 8: "object_id", 9: "lat"}
-    assert {row: found[row][0] for row in fields} == fields
-    assert found[10][1] == "wrong_field_count"
-    assert found[11] == ("object_id", "duplicate")
-    assert found[12] == ("text", "text_too_long")
-    assert found[14] == ("text", "invalid_utf8")
-    assert set(found) == {*range(2, 13), 14}
+    assert {row: rejects[row][0] for row in fields} == fields
+    assert rejects[10][1] == "wrong_field_count"
+    assert rejects[11] == ("object_id", "duplicate")
+    assert rejects[12] == ("text", "text_too_long")
+    assert rejects[14] == ("text", "invalid_utf8")
+    assert set(rejects) == {*range(2, 13), 14}
     _only_good_match(home, tmp_path, {"good", "good2", "good3"})
 
 
@@ -210,14 +210,14 @@ def test_bad_requests_among_good_ones(home: Home, tmp_path: Path) -> None:
     path.write_text(as_json(GOOD_REQUEST) + "".join(bad + logged) + as_json(GOOD_REQUEST, subscription_id="last"))
     said = home.ingest("requests", [path])
     assert (said["rows"], said["accepted"]) == (len(bad) + 5, 2)
-    found = {row["row"]: row for row in home.run("rejects")["rejects"]}
-    assert set(found) == set(range(2, len(bad) + 5))
-    reasons = [found[len(bad) + n]["reason"] for n in (2, 3, 4)]
+    rejects = {row["row"]: row for row in home.run("rejects")["rejects"]}
+    assert set(rejects) == set(range(2, len(bad) + 5))
+    reasons = [rejects[len(bad) + n]["reason"] for n in (2, 3, 4)]
     assert reasons == ["before_insertion", "already_live", "unknown_subscription"]
-    parenthesis = found[2 + list(BAD_REQUESTS).index("unclosed parenthesis")]
+    parenthesis = rejects[2 + list(BAD_REQUESTS).index("unclosed parenthesis")]
     assert parenthesis["field"] == "keywords"
     assert "character 1" in parenthesis["detail"]
-    assert all(row["detail"] and len(row["raw"] or "") <= 1000 for row in found.values())
+    assert all(row["detail"] and len(row["raw"] or "") <= 1000 for row in rejects.values())
     (tmp_path / "objects.csv").write_text(HEADER + as_csv())
     home.ingest("objects", [tmp_path / "objects.csv"])
     home.match()

@@ -1,4 +1,4 @@
-"""A home in a bucket finds what a home in a folder finds, whatever the store does, killed at any step.
+"""A home in a bucket gives the same matches as one in a folder, with any fault of the store and a kill at any step.
 
 The store is a server process on loopback; all commands run as on a folder.
 """
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.
 
 @pytest.fixture(scope="module", autouse=True)
 def server() -> Iterator[str]:
-    """The store's address. A Spark of its own, as Python workers are given the environment when Spark starts."""
+    """Yield the store's address, with a new Spark, because Python workers get their environment when Spark starts."""
     stop_spark()
     with moto_server() as url:
         Uploader(url).new_bucket()
@@ -40,7 +40,7 @@ def server() -> Iterator[str]:
 
 
 def reached(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Let commands and Python workers reach the store at a URL; an address that nothing lies below."""
+    """Point commands and Python workers to the store at a URL; return an unused address."""
     surroundings = get_context(Settings()).environment
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": url, "AWS_MAX_ATTEMPTS": "3"}.items():
         monkeypatch.setitem(surroundings, name, value)
@@ -54,7 +54,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> WrittenWorld:
 
 @pytest.fixture(scope="module")
 def local(world: WrittenWorld, tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """The home in a folder that the others are compared with."""
+    """Make the home in a folder that the others are compared with."""
     home = home_for(tmp_path_factory.mktemp("homes") / "local", world)
     home.ingest("requests", world.requests)
     home.ingest("objects", world.objects)
@@ -69,13 +69,13 @@ def home(server: str, world: WrittenWorld, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_bucket_is_as_good_as_a_folder(home: BucketHome, local: Home, world: WrittenWorld, tmp_path: Path) -> None:
-    """The life of a home: landed files, batches with deletions, plans, upkeep, all that reads it."""
+    """Run landed files, batches with deletions, plans, upkeep and all reading commands."""
     home.set(max_objects=20, merge_files=1)
     landing = tmp_path / "landing"
     for kind, files in (("objects", world.objects), ("requests", world.requests)):
         (landing / kind).mkdir(parents=True)
         (landing / kind / files[0].name).write_bytes(files[0].read_bytes())
-    home.add_sink("file", kind="file", target=str(tmp_path / "told"))
+    home.add_sink("file", kind="file", target=str(tmp_path / "messages"))
     taken = home.run("run", landing)
     assert len(taken["match"]["batches"]) > 1 and taken["deliver"]["sinks"]["file"]["state"] == "ok"
     home.run("plan", "--planner", "hybrid")
@@ -104,7 +104,7 @@ def test_a_bucket_is_as_good_as_a_folder(home: BucketHome, local: Home, world: W
 def test_a_watcher_keeps_its_home_in_a_bucket(
     home: BucketHome, local: Home, world: WrittenWorld, tmp_path: Path
 ) -> None:
-    """The heartbeat and the lease of the runner lie in the bucket too; upkeep gets its turn."""
+    """The heartbeat and the lease of the runner are in the bucket too; upkeep runs in between."""
     landing = landing_folder(tmp_path / "landing")
     with Watching(home, landing) as watching:
         landed = [("requests", file) for file in world.requests] + [("objects", file) for file in world.objects]
@@ -123,7 +123,7 @@ def test_a_watcher_keeps_its_home_in_a_bucket(
 
 
 def test_a_held_file_is_released(home: BucketHome, world: WrittenWorld, tmp_path: Path) -> None:
-    """The copy lies in the bucket, and is fetched when it is taken in after all."""
+    """The copy is in the bucket, and is fetched when the file is released."""
     home.set(gate_min_rows=1, gate_bad_share=0.01)
     bad = tmp_path / "bad.jsonl"
     good = {"object_id": "o", "ts": "2026-03-01T00:00:00Z", "lon": 1.0, "lat": 2.0, "text": "tea"}
@@ -136,7 +136,7 @@ def test_a_held_file_is_released(home: BucketHome, world: WrittenWorld, tmp_path
 
 
 def test_a_home_of_an_older_format_goes_on(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copied into the bucket file by file, brought up there, killed once between step and mark."""
+    """An old home is copied into the bucket and upgraded there, killed once between step and mark."""
     sample = unpacked(OLDEST, tmp_path)
     home = BucketHome(reached(server, monkeypatch), tmp_path)
     files = files_at(home.path)
@@ -155,7 +155,7 @@ def test_a_home_of_an_older_format_goes_on(server: str, tmp_path: Path, monkeypa
 
 
 def test_a_backup_in_its_place_takes_what_landed_since(server: str, home: BucketHome, tmp_path: Path) -> None:
-    """The node remembers which manifests are done; the log that says so is gone."""
+    """The node remembers finished manifests after the log that records them is gone."""
     uploader, landing, backup = Uploader(server), f"{home.path}-landing", tmp_path / "backup"
     home.run("backup", "--out", backup)
     folder = f"{landing.removeprefix(f's3://{BUCKET}/')}/objects"
@@ -176,7 +176,7 @@ def test_a_backup_in_its_place_takes_what_landed_since(server: str, home: Bucket
 
 
 def test_killed_at_a_step_and_run_again(home: BucketHome, local: Home, world: WrittenWorld) -> None:
-    """Each next command goes on at once, as the lock of a process of this machine ends with it."""
+    """Each next command continues at once, because the lock of a process on this machine ends with it."""
     home.ingest("requests", world.requests)
     assert home.crash("ingest.objects_written", "ingest", "objects", *world.objects).code == KILLED
     home.ingest("objects", world.objects)
@@ -190,7 +190,7 @@ def test_killed_at_a_step_and_run_again(home: BucketHome, local: Home, world: Wr
 def test_a_store_that_misbehaves(
     home: BucketHome, local: Home, world: WrittenWorld, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some requests are refused; commands may fail then, and are run again as they are."""
+    """Some requests are refused; commands that fail are run again."""
     ingests = [("ingest", "requests", *world.requests), ("ingest", "objects", *world.objects)]
     with faulty_store(server, 7, 0.01) as store:
         reached(store.url, monkeypatch)
@@ -203,7 +203,7 @@ def test_a_store_that_misbehaves(
 
 
 def comes_through(home: BucketHome, *command: str | Path) -> bool:
-    """Whether a command was done, and not only to be run again; no secret may be in what it says."""
+    """Whether a command was done; assert that a failed one may be run again and that no output has a secret."""
     result = run_here(*command, "--home", home.path, "--json")
     said = result.out + result.err
     assert result.code in (0, 1), said

@@ -1,4 +1,4 @@
-"""Files that land in a bucket: the same tables as from a folder, whatever the store does, killed at any step."""
+"""Files in a bucket give the same tables as files in a folder, with any fault of the store and a kill at any step."""
 
 import itertools
 import json
@@ -33,20 +33,20 @@ LANDING = f"s3://{BUCKET}/in"
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[tuple[BadStore, Uploader]]:
-    """The proxy, and a way past it."""
+    """Run the store behind the proxy."""
     with moto_server() as url, bad_store(url) as store:
         yield store, Uploader(url)
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> WrittenWorld:
-    """Files as they would land, good and bad rows in them."""
+    """Write files with good and bad rows."""
     return written(tmp_path_factory.mktemp("world") / "files", 31, FILES)
 
 
 @pytest.fixture(scope="module")
 def landing(world: WrittenWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same files in a landing folder, and one that is left out."""
+    """Write the same files into a landing folder, and one that is ignored."""
     folder = tmp_path_factory.mktemp("landing")
     for kind, files in (("objects", world.objects), ("requests", world.requests)):
         (folder / kind / "sub").mkdir(parents=True)
@@ -58,7 +58,7 @@ def landing(world: WrittenWorld, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.fixture(scope="module")
 def undisturbed(world: WrittenWorld, landing: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """A home that took the folder."""
+    """Make a home that ingested the folder."""
     home = home_for(tmp_path_factory.mktemp("homes") / "undisturbed", world)
     assert home.run("run", landing)["ingest"]["objects"]["files"] == FILES
     return home
@@ -66,43 +66,43 @@ def undisturbed(world: WrittenWorld, landing: Path, tmp_path_factory: pytest.Tem
 
 @pytest.fixture
 def store(servers: tuple[BadStore, Uploader], landing: Path, monkeypatch: pytest.MonkeyPatch) -> BadStore:
-    """The proxy, well, where the standard chain finds it, and the landing folder in the bucket."""
+    """Reset the proxy, point the standard chain to it, and upload the landing folder."""
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": servers[0].url, "AWS_MAX_ATTEMPTS": "2"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(aws, "READ_SECONDS", 20)
     servers[1].new_bucket()
     servers[1].put_folder(landing, "in")
-    servers[0].well()
+    servers[0].recover()
     servers[0].page = 3
     return servers[0]
 
 
 @pytest.fixture
 def uploader(servers: tuple[BadStore, Uploader]) -> Uploader:
-    """A producer."""
+    """Make a producer."""
     return servers[1]
 
 
 @pytest.fixture
 def home(tmp_path: Path, world: WrittenWorld) -> Home:
-    """A home to take the bucket."""
+    """Make a home that will ingest the bucket."""
     return home_for(tmp_path / "home", world)
 
 
 def copies(home: Home) -> list[str]:
-    """What is left of the copies."""
+    """List the remaining copies."""
     return [path.name for path in (home.path / "spool").iterdir() if path.name != "learnt.json"]
 
 
 def paths_of(home: Home, table: str) -> list[str]:
-    """The paths in a ledger of files, in the order of the log."""
+    """Return the paths in a ledger of files, in the order of the log."""
     column = "file_seq" if table == "files" else "hold_id"
     rows = table_of(home, table).to_pyarrow_table(columns=["path", column]).to_pylist()
     return list(dict.fromkeys(row["path"] for row in sorted(rows, key=lambda row: row[column])))
 
 
 def run(home: Home, code: int = 0) -> tuple[dict[str, Any], str]:
-    """Run the main job on the bucket; what it says of objects, and all that it said. No secret may be in that."""
+    """Run the main job on the bucket; return the result for objects and the whole output, which must have no secret."""
     result = run_here("run", LANDING, "--home", home.path, "--json")
     said = result.out + result.err
     assert result.code == code, said
@@ -111,7 +111,7 @@ def run(home: Home, code: int = 0) -> tuple[dict[str, Any], str]:
 
 
 def by_job(home: Home, folder: Path) -> tuple[int, dict[str, Any]]:
-    """The main job on the bucket as a DAG submits it: exit code and outcome."""
+    """Run the main job on the bucket as a DAG submits it; return exit code and outcome."""
     file = folder / "result.json"
     code = micro_batch.main([f"--home={home.path}", f"--landing={LANDING}", f"--result={file}"])
     return code, json.loads(file.read_text())
@@ -123,7 +123,7 @@ def assert_as_from_the_folder(home: Home, undisturbed: Home, landing: Path) -> N
 
 
 def as_listed(folder: Path) -> list[str]:
-    """Addresses of the files of a landing folder that count as input, in the order of the log."""
+    """Return the addresses of the input files of a landing folder, in the order of the log."""
     return [
         f"{LANDING}/{path.relative_to(folder)}"
         for kind in ("requests", "objects")
@@ -136,10 +136,10 @@ def test_a_bucket_gives_what_a_folder_gives(
     store: BadStore, uploader: Uploader, home: Home, undisturbed: Home, landing: Path, tmp_path: Path
 ) -> None:
     uploader.put("in/objects/headless.csv", b"object_id,ts,text\na,b,c\n")
-    told, _ = run(home)
-    (hold,) = told["quarantined"]
+    output, _ = run(home)
+    (hold,) = output["quarantined"]
     assert hold["path"] == f"{LANDING}/objects/headless.csv"
-    assert told["files"] == FILES and told["files_pending"] == 0
+    assert output["files"] == FILES and output["files_pending"] == 0
     assert paths_of(home, "files") == as_listed(landing)
     assert paths_of(home, "quarantine") == [hold["path"]]
     assert_as_from_the_folder(home, undisturbed, landing)
@@ -147,14 +147,14 @@ def test_a_bucket_gives_what_a_folder_gives(
     assert read == sorted([hold["path"], *as_listed(landing)]), "each body once"
 
     store.requests.clear()
-    told, _ = run(home)
-    assert (told["files"], told["files_skipped"], store.read_keys()) == (0, FILES + 1, [])
+    output, _ = run(home)
+    assert (output["files"], output["files_skipped"], store.read_keys()) == (0, FILES + 1, [])
     (home.path / "spool" / "learnt.json").write_text("[")
     assert run(home)[0]["files_skipped"] == FILES + 1
     assert len(store.read_keys()) == 2 * FILES + 1
     assert home.run("ingest", "objects", landing / "objects")["files"] == 0, "known by its content"
-    code, told = by_job(home, tmp_path)
-    assert (code, told["result"]["ingest"]["objects"]["files_skipped"]) == (0, FILES + 1)
+    code, output = by_job(home, tmp_path)
+    assert (code, output["result"]["ingest"]["objects"]["files_skipped"]) == (0, FILES + 1)
     assert_as_from_the_folder(home, undisturbed, landing)
 
 
@@ -163,7 +163,7 @@ def test_a_kind_that_cannot_be_read_holds_back_no_other(store: BadStore, home: H
     assert run_here("run", LANDING, "--home", home.path, "--json").code == 1
     assert {path.split("/")[4] for path in paths_of(home, "files")} == {"objects"}
     assert not home.run("status")["unfinished"] and home.run("status")["totals"]["batches"] > 0
-    store.well()
+    store.recover()
     run(home)
     assert {path.split("/")[4] for path in paths_of(home, "files")} == {"objects", "requests"}
 
@@ -172,7 +172,7 @@ def test_a_kind_that_cannot_be_read_holds_back_no_other(store: BadStore, home: H
 def test_faults_are_outlasted(
     store: BadStore, home: Home, world: WrittenWorld, landing: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three requests in ten fail, files come in parts: what is left out comes in a later run, nothing comes twice."""
+    """Three requests in ten fail: files that are left out come in a later run, and nothing comes twice."""
     draw = random.Random(5)
     monkeypatch.setattr(aws, "READ_SECONDS", 2)
     monkeypatch.setattr(store, "seconds", 3.0)
@@ -192,7 +192,7 @@ def test_faults_are_outlasted(
         codes[result.code] += 1
         assert codes.total() < 200 and set(codes) <= {0, 1}, result.err
     assert faults.total() - faults[None] > 3
-    store.well()
+    store.recover()
     run(home)
     assert copies(home) == []
     of_name = {path.name: path for path in (*world.objects, *world.requests)}
@@ -202,7 +202,7 @@ def test_faults_are_outlasted(
 
 @pytest.mark.slow
 def test_killed_at_a_step(store: BadStore, uploader: Uploader, home: Home, undisturbed: Home, landing: Path) -> None:
-    """What a killed ingest has begun is finished from its copies, or from the bucket if these are gone."""
+    """A killed ingest is finished from its copies, or from the bucket if these are gone."""
     assert home.crash("fetch.copied", "run", LANDING).code == KILLED
     assert len(copies(home)) == FILES
     assert home.crash("ingest.started", "run", LANDING).code == KILLED
@@ -227,9 +227,9 @@ def test_what_belongs_together_waits_for_its_manifest(store: BadStore, uploader:
     etags = {name: uploader.put(f"in/objects/_1/{name}.jsonl", contents[name]) for name in "ab"}
     upload = uploader.begin("in/objects/_1/c.jsonl", contents["c"])
     time.sleep(1.1)
-    told, said = run(home)
-    reasons = {Path(one["path"]).name: one["reason"] for one in told["pending"]}
-    assert told["files"] == 0
+    output, said = run(home)
+    reasons = {Path(one["path"]).name: one["reason"] for one in output["pending"]}
+    assert output["files"] == 0
     assert reasons == {
         "a.jsonl": "no manifest names it", "b.jsonl": "no manifest names it",
         "c.jsonl": "its upload is not completed",
@@ -243,14 +243,14 @@ def test_what_belongs_together_waits_for_its_manifest(store: BadStore, uploader:
     uploader.put("in/objects/_manifests/1.json", json.dumps({"files": files}).encode())
     uploader.put("in/objects/single.jsonl", json.dumps(row | {"object_id": "single"}).encode())
     time.sleep(1.1)
-    told, _ = run(home)
-    assert (told["files"], told["accepted"]) == (1, 1), "what waits holds back nothing else"
-    assert {one["path"] for one in told["pending"]} == {f"{LANDING}/objects/_1/c.jsonl"}
+    output, _ = run(home)
+    assert (output["files"], output["accepted"]) == (1, 1), "pending files delay nothing else"
+    assert {one["path"] for one in output["pending"]} == {f"{LANDING}/objects/_1/c.jsonl"}
 
     files[2]["etag"] = uploader.s3.complete_multipart_upload(**where, MultipartUpload={"Parts": [part]})["ETag"]
     uploader.put("in/objects/_manifests/1.json", json.dumps({"files": files}).encode())
-    told, _ = run(home)
-    assert (told["files"], told["accepted"], told["files_pending"]) == (3, 3, 0)
+    output, _ = run(home)
+    assert (output["files"], output["accepted"], output["files_pending"]) == (3, 3, 0)
     for _ in range(2):
         store.requests.clear()
         assert run(home)[0]["files_skipped"] == 4
@@ -260,14 +260,14 @@ def test_what_belongs_together_waits_for_its_manifest(store: BadStore, uploader:
     uploader.put("in/objects/copied.jsonl", json.dumps(row | {"object_id": "copied"}).encode())
     assert home.crash("fetch.copied", "run", LANDING).code == KILLED
     time.sleep(1.1)
-    told, _ = run(home)
-    assert (told["files"], told["pending"]) == (1, []), "what it names may be gone by then"
+    output, _ = run(home)
+    assert (output["files"], output["pending"]) == (1, []), "files of a finished manifest may be removed"
 
 
 def test_a_bucket_that_changes_while_it_is_looked_at(
     store: BadStore, uploader: Uploader, home: Home, landing: Path
 ) -> None:
-    """Between two pages one comes and two go, one of them listed; between listing and reading one is replaced."""
+    """Between two pages of the listing one file is added and two removed; before reading, one is replaced."""
     kinds = [path for path in as_listed(landing) if "/objects/" in path]
     first, gone, *_, last = [path.removeprefix(f"s3://{BUCKET}/") for path in kinds]
     pages, changes = itertools.count(), []
@@ -281,12 +281,12 @@ def test_a_bucket_that_changes_while_it_is_looked_at(
             changes.append(uploader.put(first, (landing / first.removeprefix("in/")).read_bytes() + b"\n"))
 
     store.before = change
-    told, _ = run(home)
+    output, _ = run(home)
     assert changes and next(pages) > 1
-    assert {one["path"] for one in told["pending"]} == {kinds[0], kinds[1]}
-    store.well()
-    told, _ = run(home)
-    assert told["files_pending"] == 0
+    assert {one["path"] for one in output["pending"]} == {kinds[0], kinds[1]}
+    store.recover()
+    output, _ = run(home)
+    assert output["files_pending"] == 0
     there = {kinds[0], *kinds[2:-1], f"{LANDING}/objects/aaa.jsonl"}
     assert {path for path in paths_of(home, "files") if "/objects/" in path} == there
 
@@ -302,13 +302,13 @@ def test_what_cannot_be_had_is_told(
         return 403 if is_body(method, target) and bad.endswith(target[-9:]) else None
 
     store.fault = some_rights_lack
-    told, _ = run(home)
-    assert (told["files"], told["files_pending"]) == (FILES - 1, 1)
-    assert (told["pending"][0]["path"], "AccessDenied" in told["pending"][0]["reason"]) == (bad, True)
+    output, _ = run(home)
+    assert (output["files"], output["files_pending"]) == (FILES - 1, 1)
+    assert (output["pending"][0]["path"], "AccessDenied" in output["pending"][0]["reason"]) == (bad, True)
     assert home.run("ingest", "objects", bad, code=2)["exit_code"] == 2
     store.fault = lambda method, target: 503 if is_body(method, target) else None
     run(home, code=1)
-    store.well()
+    store.recover()
     assert home.run("ingest", "objects", bad, bad)["files"] == 1
     assert home.run("ingest", "objects", f"{LANDING}/nothing", code=2)["kind"] == "InputFileError"
     assert home.run("run", "s3://no-such-bucket/in", code=2)["kind"] == "UsageError"
@@ -317,5 +317,5 @@ def test_what_cannot_be_had_is_told(
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
     run(home, code=1)
     assert by_job(home, tmp_path)[0] == 1, "Airflow tries again"
-    found = doctor.check_landing(LANDING)
-    assert not found.ok and found.remedy
+    check = doctor.check_landing(LANDING)
+    assert not check.ok and check.remedy

@@ -1,6 +1,6 @@
-"""A standalone cluster of separate processes finds what one machine finds, whatever happens to its nodes.
+"""A standalone cluster of separate processes gives the same matches as one machine, when nodes die and join.
 
-The same jobs and commands run on a master and two nodes, with the commands that docs/cluster.md tells; in the middle of
+The same jobs and commands run on a master and two nodes, with the commands of docs/cluster.md; in the middle of
 a batch one node is killed, executor and all, and another joins with an empty cache.
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from pststream.ledgers.log_end import Ledger
 from pststream.state.home import Home as State
-from pststream.state.ledger import Ledger
 from tests.bad_store import Uploader
 from tests.bucket_home import BucketHome, new_bucket_home, use
 from tests.commands import Home
@@ -34,7 +34,7 @@ def has_executor(node: Process) -> bool:
 
 
 def test_a_cluster_finds_what_one_machine_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The home in a folder that all share, and in a bucket."""
+    """The home is in a shared folder, or in a bucket."""
     world = written(tmp_path / "files", 31, 2)
     landing = landed(tmp_path / "landing", world)
     home, local = (home_for(tmp_path / name, world) for name in ("home", "local"))
@@ -64,7 +64,7 @@ def test_a_cluster_finds_what_one_machine_finds(tmp_path: Path, monkeypatch: pyt
 
 
 def in_a_bucket(cluster: Cluster, address: str, world: WrittenWorld, folder: Path) -> BucketHome:
-    """A home in a bucket: a job takes all files into it and matches them, on nodes that know the store."""
+    """A job ingests all files into a home in a bucket and matches them, on nodes with access to the store."""
     settings = {"planner": "kd_tree", "workers": 3, "lateness_seconds": world.lateness_seconds}
     home = new_bucket_home(address, folder, **settings)
     submit_a_job(cluster, home, landed(folder / "all", world, 2))
@@ -72,7 +72,7 @@ def in_a_bucket(cluster: Cluster, address: str, world: WrittenWorld, folder: Pat
 
 
 def landed(folder: Path, world: WrittenWorld, files: int = 1) -> Path:
-    """A landing folder with the first files of each kind."""
+    """Make a landing folder with the first files of each kind."""
     for kind, paths in (("objects", world.objects), ("requests", world.requests)):
         (folder / kind).mkdir(parents=True)
         for path in paths[:files]:
@@ -86,13 +86,13 @@ def take_in_the_rest(home: Home, world: WrittenWorld) -> Any:
 
 
 def submit_a_job(cluster: Cluster, home: Home, landing: Path) -> None:
-    """What lands is taken in, the first plan is made, a batch is matched: all by spark-submit."""
+    """Ingest the landing folder, make the first plan and match a batch, all by spark-submit."""
     submitted = cluster.start("submit", PSTSTREAM_HOME=str(home.path), PSTSTREAM_LANDING=str(landing))
     assert '"batch_id": 1' in submitted.finish()
 
 
 def lose_one_gain_one(cluster: Cluster, home: Home) -> None:
-    """The second node stands still until a batch waits for it and another node is there; then it is killed."""
+    """Suspend the second node until a batch waits for it and another node has joined; then kill it."""
     second = cluster.nodes["second"]
     second.signal(signal.SIGSTOP)
     (third,) = cluster.add("third")

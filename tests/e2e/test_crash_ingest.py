@@ -1,4 +1,4 @@
-"""A process that is killed with SIGKILL at any step of `ingest`, and run again, changes nothing.
+"""A SIGKILL at any step of `ingest`, followed by a second run, does not change the result.
 
 Homes go through all steps one after the other, a fresh file or batch for each: killed at the step in a process of
 its own, run again in this one. In the end all is as in a home that nobody disturbed, and as the twin says.
@@ -37,7 +37,7 @@ def test_ingest_killed_at_each_step(tmp_path: Path) -> None:
 
 
 def test_another_command_after_a_killed_ingest(tmp_path: Path) -> None:
-    """A file that was half taken in is not matched; taken in anew, it is, once."""
+    """A file that was ingested halfway is not matched; ingested again, it is matched once."""
     world = written(tmp_path / "files", 23, 3)
     home = home_for(tmp_path / "home", world)
     home.ingest("requests", world.requests)
@@ -53,7 +53,7 @@ def test_another_command_after_a_killed_ingest(tmp_path: Path) -> None:
 
 
 def test_other_files_first_after_a_killed_ingest(tmp_path: Path) -> None:
-    """The log is the order in which files were taken in, whatever was begun before."""
+    """The log has the order in which files were finished, not that in which they were started."""
     world = written(tmp_path / "files", 24, 3)
     home = home_for(tmp_path / "home", world)
     first, second, third = (LogFile("objects", p) for p in world.objects)
@@ -70,7 +70,7 @@ def test_other_files_first_after_a_killed_ingest(tmp_path: Path) -> None:
 
 
 def test_upkeep_between_a_killed_match_and_the_next(tmp_path: Path) -> None:
-    """`maintain` drops what ended before any object still to come, but not what an unfinished batch needs."""
+    """`maintain` drops subscriptions that ended before any object still to come, not those of an unfinished batch."""
     home = new_home(tmp_path / "home", planner="grid", workers=2, lateness_seconds=60)
     point = {"lon": 1.0, "lat": 2.0, "text": "tea"}
     early, late = ({"object_id": f"o{n}", "ts": worlds.moment(100 * n), **point} for n in (0, 1))
@@ -88,7 +88,7 @@ def test_upkeep_between_a_killed_match_and_the_next(tmp_path: Path) -> None:
 
 
 def test_upkeep_between_a_killed_ingest_and_the_next(tmp_path: Path) -> None:
-    """`maintain` joins what the killed one wrote with older files; its objects are no duplicates of themselves."""
+    """`maintain` compacts files of the killed ingest with older ones; its objects are no duplicates of themselves."""
     world = written(tmp_path / "files", 25, 3)
     home, undisturbed = (home_for(tmp_path / name, world) for name in ("killed", "undisturbed"))
     for one in (home, undisturbed):
@@ -108,7 +108,7 @@ def test_upkeep_between_a_killed_ingest_and_the_next(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("step", ["started", "objects_written"])
 def test_a_killed_ingest_is_finished_as_it_was_begun(tmp_path: Path, step: str) -> None:
-    """Its file may be gone by then, and the settings others."""
+    """An ingest is finished although its file is gone and the settings have changed."""
     world = written(tmp_path / "files", 26, 3)
     home = home_for(tmp_path / "home", world)
     home.ingest("requests", world.requests)

@@ -1,4 +1,4 @@
-"""A process that is killed with SIGKILL at any step of `plan` or `match`, and run again, changes nothing.
+"""A SIGKILL at any step of `plan` or `match`, followed by a second run, does not change the result.
 
 Homes go through all steps one after the other, a fresh file or batch for each: killed at the step in a process of
 its own, run again in this one. In the end all is as in a home that nobody disturbed, and as the twin says.

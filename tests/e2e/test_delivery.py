@@ -1,4 +1,4 @@
-"""Delivery as a command, to real servers on loopback: killed anywhere, nothing is lost, and no secret is told."""
+"""Deliver by commands to real servers on loopback: after kills no message is lost, and no secret is disclosed."""
 
 import json
 import os
@@ -15,16 +15,16 @@ import boto3
 import pytest
 
 from pststream import names
-from pststream.pipeline.delivery.deliver import deliver as tell
+from pststream.pipeline.delivery.deliver import deliver
 from pststream.settings import load_settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from tests.commands import ENTRY, KILLED, ROOT, Result, run_apart
-from tests.matched_homes import add_matched_batch, add_subscriptions, taken_back_of
+from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
 from tests.moto_process import CREDENTIALS, moto_server
 from tests.oracles.delivery import expected_messages
 from tests.receiver import SECRET, Receiver, receiving
-from tests.sinks import by_subscription, first_told
+from tests.sinks import by_subscription, without_repeats
 
 pytestmark = pytest.mark.e2e
 
@@ -33,18 +33,18 @@ TOKEN = "a-token-that-no-log-may-show"
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    """A home with three batches that are done, the last with pairs taken back."""
+    """Make a home with three finished batches, the last with retractions."""
     home = Home(tmp_path / "home")
     home.init()
     keys = add_subscriptions(home, 6)
-    found = add_matched_batch(home, keys, 10, seed=1, minutes=0)
+    rows = add_matched_batch(home, keys, 10, seed=1, minutes=0)
     add_matched_batch(home, keys, 10, seed=2, minutes=30)
-    add_matched_batch(home, keys, 5, seed=3, minutes=90, taken_back=taken_back_of(found, keys[0]))
+    add_matched_batch(home, keys, 5, seed=3, minutes=90, retractions=retractions_of(rows, keys[0]))
     return home
 
 
 def set_up(home: Home, receiver: Receiver | None = None, **keys: Any) -> dict[str, str]:
-    """A webhook and a folder of files in the home's settings; the environment that goes with them."""
+    """Add a webhook and a file sink to the settings; return the environment with their secrets."""
     hook = {"kind": "webhook", "networks": "127.0.0.0/8", "timeout_seconds": 2, "messages": 2, "tries": 3} | keys
     folder = {"kind": "file", "target": str(Path(home.path).parent / "delivered"), "messages": 3}
     environment = {}
@@ -58,12 +58,12 @@ def set_up(home: Home, receiver: Receiver | None = None, **keys: Any) -> dict[st
     return environment
 
 
-def deliver(home: Home, environment: dict[str, str], *arguments: str) -> Result:
+def run_deliver(home: Home, environment: dict[str, str], *arguments: str) -> Result:
     return run_apart("deliver", "--home", home.path, "--json", *arguments, environment=environment)
 
 
 def written(home: Home) -> list[dict[str, Any]]:
-    """The messages in the folder of the file sink, in the order of the files."""
+    """Read the messages in the folder of the file sink, in the order of the files."""
     files = sorted((Path(home.path).parent / "delivered").iterdir())
     assert all(file.suffix == ".jsonl" for file in files)
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
@@ -75,14 +75,14 @@ def test_killed_at_a_step(home: Home, step: str) -> None:
     with receiving(refuses={expected[3]["id"], expected[-1]["id"]}) as receiver:
         environment = set_up(home, receiver)
         killed = 0
-        while deliver(home, {**environment, "PSTSTREAM_CRASH_AT": step}).code == KILLED and killed < 3:
+        while run_deliver(home, {**environment, "PSTSTREAM_CRASH_AT": step}).code == KILLED and killed < 3:
             killed += 1
         assert killed
-        done = deliver(home, environment)
+        done = run_deliver(home, environment)
         assert done.code == 0, done.err
     assert written(home) == expected, "the folder has each message once"
     taken = [message for message in expected if message["id"] not in receiver.refuses]
-    assert first_told(receiver.taken) == taken
+    assert without_repeats(receiver.taken) == taken
     letters = ledger_tables.read(home, names.DEAD_LETTERS).to_pylist()
     assert {row["message_id"] for row in letters} == receiver.refuses
     receiver.refuses.clear()
@@ -91,7 +91,7 @@ def test_killed_at_a_step(home: Home, step: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_killed_at_any_time(home: Home, seed: int) -> None:
-    """SIGKILL after some requests, again and again, while the webhook fails and loses answers."""
+    """Kill the process after some requests, repeatedly, while the webhook fails and loses responses."""
     rnd = random.Random(seed)
     expected = expected_messages(home)
     with receiving(failing=0.1, losing=0.1, seconds=0.06, draw=random.Random(seed)) as receiver:
@@ -108,11 +108,11 @@ def test_killed_at_any_time(home: Home, seed: int) -> None:
             kills += process.returncode == KILLED
         assert kills >= 2
         for _ in range(20):
-            if deliver(home, environment).json["sinks"]["hook"]["state"] == "ok":
+            if run_deliver(home, environment).json["sinks"]["hook"]["state"] == "ok":
                 break
-        told = first_told(receiver.taken)
-    assert {message["id"] for message in told} == {message["id"] for message in expected}
-    assert by_subscription(told) == by_subscription(expected)
+        received = without_repeats(receiver.taken)
+    assert {message["id"] for message in received} == {message["id"] for message in expected}
+    assert by_subscription(received) == by_subscription(expected)
     assert len(receiver.taken) > len(expected), "nothing came twice: nobody was killed at work"
     assert written(home) == expected
 
@@ -121,7 +121,7 @@ def test_dead_letters_by_command(home: Home) -> None:
     expected = expected_messages(home)
     with receiving(refuses={message["id"] for message in expected[2:9]}) as receiver:
         environment = set_up(home, receiver)
-        assert deliver(home, environment).code == 0
+        assert run_deliver(home, environment).code == 0
 
         def letters(*arguments: str) -> Result:
             return run_apart("dead-letters", *arguments, "--home", home.path, environment=environment)
@@ -130,7 +130,7 @@ def test_dead_letters_by_command(home: Home) -> None:
         assert {row["message_id"] for row in listed} == {message["id"] for message in expected[2:9]}
         assert letters("replay").code == 1
         receiver.refuses.clear()
-        assert "7 delivered, 0 still dead" in letters("replay", "--sink", "hook").out
+        assert "7 delivered, 0 dead letters left" in letters("replay", "--sink", "hook").out
         assert sorted(m["id"] for m in receiver.taken) == sorted(m["id"] for m in expected)
         assert letters("list").out == "no dead letters\n"
         assert letters("list", "--sink", "none").code == 2
@@ -139,18 +139,18 @@ def test_dead_letters_by_command(home: Home) -> None:
 def test_a_sink_that_is_down_is_told_of(home: Home) -> None:
     with receiving(status=500) as receiver:
         environment = set_up(home, receiver)
-        done = deliver(home, environment)
+        done = run_deliver(home, environment)
         assert done.code == 1
         assert done.json["sinks"]["hook"]["reason"] == "HTTP status 500"
         assert done.json["sinks"]["files"]["state"] == "ok"
-        only = deliver(home, environment, "--sink", "files")
+        only = run_deliver(home, environment, "--sink", "files")
         assert only.code == 0 and list(only.json["sinks"]) == ["files"]
-    assert deliver(home, environment, "--sink", "nobody").code == 2
+    assert run_deliver(home, environment, "--sink", "nobody").code == 2
 
 
 @pytest.mark.parametrize("fault", [{"status": 503}, {"seconds": 30.0}, {"losing": 1.0}])
 def test_dead_for_an_hour_of_the_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: dict[str, Any]) -> None:
-    """Everything comes when the webhook is back, in order; the folder never waited for it."""
+    """All messages arrive in order when the webhook recovers; the file sink never waits for it."""
     home = Home(tmp_path / "home")
     home.init()
     keys = add_subscriptions(home, 5)
@@ -160,16 +160,16 @@ def test_dead_for_an_hour_of_the_stream(tmp_path: Path, monkeypatch: pytest.Monk
         settings = load_settings(home.path)
         for number in range(8):
             add_matched_batch(home, keys, 5, seed=number, minutes=10 * number)
-            outcome = tell(home, settings)["sinks"]
+            outcome = deliver(home, settings)["sinks"]
             assert (outcome["hook"]["state"], outcome["hook"]["batches_left"]) == ("down", number + 1)
             assert outcome["files"]["state"] == "ok" and outcome["files"]["seconds"] < 30
             assert written(home) == expected_messages(home)
         receiver.status, receiver.seconds, receiver.losing = 200, 0.0, 0.0
         patient = replace(settings, sinks=tuple(replace(sink, timeout_seconds=60.0) for sink in settings.sinks))
-        assert tell(home, patient)["sinks"]["hook"]["state"] == "ok"
-        told = first_told(receiver.taken)
+        assert deliver(home, patient)["sinks"]["hook"]["state"] == "ok"
+        received = without_repeats(receiver.taken)
     expected = expected_messages(home)
-    assert by_subscription(told) == by_subscription(expected) and len(told) == len(expected)
+    assert by_subscription(received) == by_subscription(expected) and len(received) == len(expected)
     assert not ledger_tables.read(home, names.DEAD_LETTERS).num_rows
 
 
@@ -188,42 +188,42 @@ def test_queues_and_topics(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
         with open(Path(home.path) / "pststream.toml", "a") as file:
             file.write(f'[sinks.q]\nkind = "sqs"\ntarget = "{queue}"\nlanes = 4\n')
             file.write(f'[sinks.t]\nkind = "sns"\ntarget = "{topic}"\n')
-        done = deliver(home, environment)
+        done = run_deliver(home, environment)
         assert done.code == 0, done.err
-        again = deliver(home, environment)
-        assert {told["delivered"] for told in again.json["sinks"].values()} == {0}
+        again = run_deliver(home, environment)
+        assert {sink["delivered"] for sink in again.json["sinks"].values()} == {0}
         expected = expected_messages(home)
         for target, ordered in ((queue, True), (behind, False)):
-            found = []
+            messages = []
             while got := sqs.receive_message(QueueUrl=target, MaxNumberOfMessages=10).get("Messages"):
-                found += [json.loads(message["Body"]) for message in got]
+                messages += [json.loads(message["Body"]) for message in got]
                 for message in got:
                     sqs.delete_message(QueueUrl=target, ReceiptHandle=message["ReceiptHandle"])
-            assert sorted(m["id"] for m in found) == sorted(m["id"] for m in expected)
+            assert sorted(m["id"] for m in messages) == sorted(m["id"] for m in expected)
             if ordered:
-                assert by_subscription(found) == by_subscription(expected)
-        assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in done.out + done.err + told_by(home)
+                assert by_subscription(messages) == by_subscription(expected)
+        assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in done.out + done.err + contents_of(home)
 
 
 @pytest.mark.parametrize("behaviour", [{}, {"status": 500}, {"status": 302}, {"losing": 1.0}])
-def test_no_secret_is_told(home: Home, behaviour: dict[str, Any]) -> None:
-    """Neither on the outputs, nor in any table or file of the home, nor to the webhook in the clear."""
+def test_no_secret_is_disclosed(home: Home, behaviour: dict[str, Any]) -> None:
+    """No secret appears in the outputs, in any table or file of the home, or in clear text at the webhook."""
     with receiving(**behaviour) as receiver:
         environment = set_up(home, receiver, tries=1)
-        results = [deliver(home, {**environment, "PSTSTREAM_TRACEBACK": "1"})]
+        results = [run_deliver(home, {**environment, "PSTSTREAM_TRACEBACK": "1"})]
         results += [
             run_apart(command, "--home", home.path, environment=environment) for command in ("status", "doctor")
         ]
-    results.append(deliver(home, environment))
-    told = "".join(result.out + result.err for result in results) + told_by(home)
+    results.append(run_deliver(home, environment))
+    text = "".join(result.out + result.err for result in results) + contents_of(home)
     for hidden in (SECRET, TOKEN):
-        assert hidden not in told
+        assert hidden not in text
     assert SECRET.encode() not in b"".join(receiver.bodies)
-    assert "hook" in told
+    assert "hook" in text
 
 
-def told_by(home: Home) -> str:
-    """All bytes of a home's files, Parquet unpacked."""
+def contents_of(home: Home) -> str:
+    """Return all texts of a home's files, Parquet decoded."""
     files = [path for path in Path(home.path).rglob("*") if path.is_file() and path.suffix != ".parquet"]
     tables = [ledger_tables.read(home, name).to_pylist() for name in (names.DELIVERIES, names.DEAD_LETTERS)]
     return "".join(path.read_text("utf-8", "replace") for path in files) + json.dumps(tables, default=str)

@@ -1,4 +1,4 @@
-"""A landing folder with good and bad files: the bad ones are held with their reason, and stop nothing else."""
+"""Bad files of a landing folder are quarantined with their reasons, and good ones are ingested."""
 
 import json
 from pathlib import Path
@@ -21,12 +21,12 @@ BAD = {"lacking.csv", "damaged.parquet", "headless.csv"}
 
 def rows_of(name: str, lacking: int = 0) -> list[dict[str, Any]]:
     row = {"lon": 1.0, "lat": 2.0, "text": "tea for two"}
-    found = [{"object_id": f"{name}-{n}", "ts": worlds.moment(n), **row} for n in range(ROWS)]
-    return [row | {"lon": None} if n < lacking else row for n, row in enumerate(found)]
+    rows = [{"object_id": f"{name}-{n}", "ts": worlds.moment(n), **row} for n in range(ROWS)]
+    return [row | {"lon": None} if n < lacking else row for n, row in enumerate(rows)]
 
 
 def landing(folder: Path) -> Path:
-    """Two good files of objects, one of requests, three bad ones; and a link to nowhere, which stays for later."""
+    """Write two good files of objects, one of requests, three bad ones, and a broken link, which is ignored."""
     objects, requests = folder / "objects", folder / "requests"
     objects.mkdir(parents=True)
     requests.mkdir()
@@ -60,15 +60,15 @@ def expected(folder: Path, *names: str) -> set[Any]:
 
 def test_bad_files_are_held_and_good_ones_go_on(tmp_path: Path) -> None:
     folder, home = landing(tmp_path / "landing"), home_at(tmp_path / "home")
-    told = home.run("run", folder, "--strict", code=3)
-    objects = told["ingest"]["objects"]
+    result = home.run("run", folder, "--strict", code=3)
+    objects = result["ingest"]["objects"]
     assert (objects["files"], objects["accepted"], objects["rejected"]) == (2, ROWS + ROWS // 2, ROWS // 2)
     assert set(named(objects["quarantined"])) == BAD
-    assert told["ingest"]["requests"]["quarantined"] == []
-    held = listed(home)
-    assert held["lacking.csv"]["reasons"] == ["0.55 of the rows lack lon; at most 0.5 may"]
-    assert "no column lon" in held["headless.csv"]["reasons"][0]
-    assert "not readable as Parquet" in held["damaged.parquet"]["reasons"][0]
+    assert result["ingest"]["requests"]["quarantined"] == []
+    quarantined = listed(home)
+    assert quarantined["lacking.csv"]["reasons"] == ["0.55 of the rows lack lon; at most 0.5 may"]
+    assert "no column lon" in quarantined["headless.csv"]["reasons"][0]
+    assert "not readable as Parquet" in quarantined["damaged.parquet"]["reasons"][0]
     assert set(home.exported()) == expected(folder, "good.csv", "right.jsonl")
     results = table_of(home, "quality_results").to_pyarrow_table().to_pylist()
     assert {Path(row["subject"]).name: row["success"] for row in results} == {
@@ -80,9 +80,9 @@ def test_bad_files_are_held_and_good_ones_go_on(tmp_path: Path) -> None:
     again = home.run("run", folder)
     assert (again["ingest"]["objects"]["files"], again["ingest"]["objects"]["quarantined"]) == (0, [])
 
-    # Released: the copy counts, whatever became of the original.
+    # A release ingests the copy, even if the original has changed.
     (folder / "objects" / "lacking.csv").unlink()
-    number = held["lacking.csv"]["hold_id"]
+    number = quarantined["lacking.csv"]["hold_id"]
     taken = home.run("quarantine", "release", str(number))
     assert (taken["accepted"], taken["rejects_by_reason"]) == (9, {"missing": 11})
     home.match()
@@ -92,8 +92,8 @@ def test_bad_files_are_held_and_good_ones_go_on(tmp_path: Path) -> None:
     home.run("quarantine", "discard", str(number), code=2)
 
     # Discarded, and what cannot be released.
-    home.run("quarantine", "release", str(held["headless.csv"]["hold_id"]), code=2)
-    gone = str(held["damaged.parquet"]["hold_id"])
+    home.run("quarantine", "release", str(quarantined["headless.csv"]["hold_id"]), code=2)
+    gone = str(quarantined["damaged.parquet"]["hold_id"])
     assert len(home.run("quarantine", "discard", gone)["discarded"]) == 1
     home.run("quarantine", "release", gone, code=2)
     assert set(listed(home)) == {"headless.csv"}
@@ -108,8 +108,8 @@ def test_ingest_by_hand_refuses_what_cannot_be_read_and_holds_the_rest(tmp_path:
     folder, home = landing(tmp_path / "landing") / "objects", home_at(tmp_path / "home")
     home.run("ingest", "objects", folder / "good.csv", folder / "headless.csv", code=2)
     assert home.run("rejects")["rejects"] == [] and listed(home, "--all") == {}
-    told = home.run("ingest", "objects", folder / "good.csv", folder / "lacking.csv")
-    assert (told["files"], len(told["quarantined"])) == (1, 1)
+    result = home.run("ingest", "objects", folder / "good.csv", folder / "lacking.csv")
+    assert (result["files"], len(result["quarantined"])) == (1, 1)
     text = run_here("quarantine", "list", "--home", home.path).out
     assert "lacking.csv" in text and "rows lack lon" in text
     home.run("quarantine", "release", code=2)
@@ -125,9 +125,9 @@ def test_a_file_is_compared_with_those_before_it(tmp_path: Path) -> None:
     future = [row | {"ts": f"2190-01-01T00:00:{n:02}Z"} for n, row in enumerate(rows_of("future"))]
     ahead = worlds.write_rows(tmp_path / "ahead.csv", future)
     assert home.ingest("objects", files)["files"] == 3
-    told = home.ingest("objects", [large, ahead])
-    assert told["files"] == 0
-    reasons = {name: hold["reasons"][0] for name, hold in named(told["quarantined"]).items()}
+    result = home.ingest("objects", [large, ahead])
+    assert result["files"] == 0
+    reasons = {name: hold["reasons"][0] for name, hold in named(result["quarantined"]).items()}
     assert reasons["large.csv"].startswith("it has 3 times as many rows")
     assert "ahead" in reasons["ahead.csv"]
 
@@ -142,8 +142,8 @@ def test_a_file_that_is_still_being_written_stops_no_other(tmp_path: Path, monke
 
     with monkeypatch.context() as patch:
         patch.setattr(quarantine, "hold", written_meanwhile)
-        told = home.run("run", folder)["ingest"]["objects"]
-    assert (told["files"], set(named(told["quarantined"]))) == (2, BAD - {"lacking.csv"})
+        result = home.run("run", folder)["ingest"]["objects"]
+    assert (result["files"], set(named(result["quarantined"]))) == (2, BAD - {"lacking.csv"})
     assert home.run("run", folder)["ingest"]["objects"]["accepted"] == ROWS
     assert set(home.exported()) == expected(folder, "good.csv", "right.jsonl", "lacking.csv")
 
@@ -161,10 +161,12 @@ def test_killed_at_each_step_and_run_again(tmp_path: Path) -> None:
         assert_as_undisturbed(home, undisturbed)
 
     # Release and discard, killed in the last of these homes; undisturbed in the other.
-    held, wanted = listed(home), listed(undisturbed)
-    number = str(held["lacking.csv"]["hold_id"])
+    quarantined, wanted = listed(home), listed(undisturbed)
+    number = str(quarantined["lacking.csv"]["hold_id"])
     killed_then_run(home, "ingest.objects_written", "quarantine", "release", number)
-    killed_then_run(home, "quarantine.discarded", "quarantine", "discard", str(held["damaged.parquet"]["hold_id"]))
+    killed_then_run(
+        home, "quarantine.discarded", "quarantine", "discard", str(quarantined["damaged.parquet"]["hold_id"])
+    )
     undisturbed.run("quarantine", "release", str(wanted["lacking.csv"]["hold_id"]))
     undisturbed.run("quarantine", "discard", str(wanted["damaged.parquet"]["hold_id"]))
     for one in (home, undisturbed):
@@ -174,8 +176,8 @@ def test_killed_at_each_step_and_run_again(tmp_path: Path) -> None:
 
 def assert_as_undisturbed(home: Home, undisturbed: Home) -> None:
     columns = ("object_id", "ts", "lon", "lat", "text", "terms")
-    found, wanted = (sorted(accepted_in_order(one, "objects", *columns)) for one in (home, undisturbed))
-    assert found == wanted
+    rows, wanted = (sorted(accepted_in_order(one, "objects", *columns)) for one in (home, undisturbed))
+    assert rows == wanted
     assert sum(rejected(home).values()) == sum(rejected(undisturbed).values())
     assert home.exported() == undisturbed.exported()
     for name, hold in listed(undisturbed, "--all").items():

@@ -1,4 +1,4 @@
-"""Real data, as it is: what is taken in and what is not adds up, and the matches are those of the twin.
+"""Real data: accepted and rejected rows add up, and the matches are those of the twin.
 
 Smaller numbers of subscriptions by default; PSTSTREAM_FULL=1 runs 100,000 over the places and 20,000 over Houston.
 """
@@ -25,32 +25,32 @@ HOUSTON_COLUMNS = {"object_id": "@row", "ts": "time", "text": "offense+location+
 
 
 def column_options(columns: dict[str, str]) -> list[str]:
-    """The command line's form of renamed columns."""
+    """Convert renamed columns to command-line options."""
     return [part for name, source in columns.items() for part in ("--column", f"{name}={source}")]
 
 
 def real_file(folder: Path, name: str) -> Path:
-    """A file of the folder; skips where it is absent."""
+    """Return a file of the folder; skip the test if it is missing."""
     if not (folder / name).is_file():
         pytest.skip(f"{name} is not there")
     return folder / name
 
 
 def write_requests(path: Path, rows: Iterable[worlds.Row]) -> Path:
-    """Requests as JSON Lines."""
+    """Write requests as JSON Lines."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
 def places_requests(source: Path, path: Path, count: int) -> Path:
-    """Subscriptions over the places, valid before and at their one ts."""
+    """Make subscriptions over the places, valid before and at their single ts."""
     table = pq.read_table(source, columns=["longitude", "latitude", "text"])
     points = [(float(x), float(y)) for x, y in zip(table[0].to_pylist(), table[1].to_pylist())]
     return write_requests(path, worlds.subscriptions_over(points, table[2].to_pylist(), count, 3, PLACES_TS))
 
 
 def houston_requests(source: Path, path: Path, count: int) -> Path:
-    """Subscriptions over Houston's streets: a third each from the start, from May, and ended in June."""
+    """Make subscriptions over Houston's streets: a third each from the start, from May, and ended in June."""
     rows = pq.read_table(source, columns=["lon", "lat", "offense", "address"]).to_pylist()
     rows = [row for row in rows if row["lon"] is not None]
     points = [(row["lon"], row["lat"]) for row in rows]
@@ -64,20 +64,20 @@ def houston_requests(source: Path, path: Path, count: int) -> Path:
 
 
 def assert_adds_up(said: dict[str, int], kind: str, outcome: Outcome) -> None:
-    """Accepted and rejected are all rows, and as many as the twin says."""
+    """Assert that accepted and rejected rows add up and equal the counts of the twin."""
     assert said["accepted"] + said["rejected"] == said["rows"] == outcome.rows[kind]
     assert said["accepted"] == outcome.accepted[kind]
     assert sum(said["rejects_by_reason"].values()) == said["rejected"]
 
 
 def assert_same_matches(home: Home, outcome: Outcome) -> None:
-    """The exported matches are the twin's, each once."""
+    """Assert that the exported matches are those of the twin, each once."""
     exported = home.exported()
-    found = set(exported)
-    assert len(exported) == len(found)
-    missing, extra = outcome.matches - found, found - outcome.matches
+    pairs = set(exported)
+    assert len(exported) == len(pairs)
+    missing, extra = outcome.matches - pairs, pairs - outcome.matches
     assert (sorted(missing)[:5], sorted(extra)[:5]) == ([], [])
-    assert len(found) > 1000
+    assert len(pairs) > 1000
 
 
 def test_places(tmp_path: Path, real_data: Path) -> None:

@@ -1,7 +1,7 @@
-"""The three DAGs under the real scheduler, over days of a drifting stream; then their history, from the tables alone.
+"""Run the three DAGs under the real scheduler over days of a drifting stream, then check the tables.
 
 The clock is compressed: a simulated half day is as long as its runs. `adjust_load` runs by its asset if a batch has
-told that the workers are out of balance; `repartition` at the end of each day, at a person's word.
+notified that the workers are out of balance; `repartition` at the end of each day, after approval.
 """
 
 import urllib.error
@@ -22,10 +22,10 @@ from tests.oracles.twin import LogFile
 pytestmark = [pytest.mark.days, pytest.mark.slow, pytest.mark.airflow, pytest.mark.spark, pytest.mark.e2e]
 
 HOURS = ((6,), (6, 18), (6,), (6,))
-"""Of each day. Between two batches of a day `adjust_load` runs in any case, as at the next full hour."""
+"""Hours of each day. Between two batches of a day `adjust_load` always runs, as at the next full hour."""
 BATCHES = 5
 ANSWERS = {1: "Reject", 2: "Approve"}
-"""To what `repartition` proposes at the end of a day; on the first it only shows, on the last it does not run."""
+"""Answers to the proposals of `repartition` at the end of a day; the first is a dry run, the last has none."""
 SETTINGS = {
     "PSTSTREAM_WORKERS": "4",
     "PSTSTREAM_PLANNER": "kd_tree",
@@ -47,17 +47,17 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
 
 @pytest.fixture(scope="module")
 def log(airflow: Airflow) -> list[LogFile]:
-    """Days pass; the files that landed."""
+    """Run all days; return the files that landed."""
     landed = []
     for day, hours in enumerate(HOURS):
         for hour in hours:
             landed += days.land(airflow.folder / "landing", day, hour)
             known = set(airflow.runs("adjust_load"))
             run = finished(airflow, "micro_batch", airflow.trigger("micro_batch", {}))
-            told = airflow.states("micro_batch", run)["check_balance"] == "success"
-            if not told and hour != hours[-1]:
+            triggered = airflow.states("micro_batch", run)["check_balance"] == "success"
+            if not triggered and hour != hours[-1]:
                 airflow.trigger("adjust_load", {})
-            if told or hour != hours[-1]:
+            if triggered or hour != hours[-1]:
                 wait_for(lambda known=known: set(airflow.runs("adjust_load")) - known, RUN, "a run of adjust_load")
             for run in set(airflow.runs("adjust_load")) - known:
                 finished(airflow, "adjust_load", run)
@@ -72,7 +72,7 @@ def log(airflow: Airflow) -> list[LogFile]:
 
 
 def finished(airflow: Airflow, dag: str, run: str) -> str:
-    """Wait for the end of a run that is to succeed; its id."""
+    """Wait for the end of a run, assert success, return its id."""
     state, tasks = airflow.end_of(dag, run), airflow.states(dag, run)
     print(f"{dag} {run}: {tasks}")
     assert state == "success", [airflow.log(dag, run, task) for task, state in tasks.items() if state == "failed"]
@@ -80,7 +80,7 @@ def finished(airflow: Airflow, dag: str, run: str) -> str:
 
 
 def rows(airflow: Airflow, table: str) -> list[dict[str, Any]]:
-    """A table as any reader of Delta sees it."""
+    """Read a table as any Delta reader does."""
     return DeltaTable(airflow.folder / "home" / "tables" / table).to_pyarrow_table().to_pylist()
 
 
@@ -112,7 +112,7 @@ def test_the_tables_tell_what_moved_when_and_why(airflow: Airflow, log: list[Log
 
 
 def test_the_tables_tell_what_an_adjustment_gained(airflow: Airflow, log: list[LogFile]) -> None:
-    """Of two batches of one day with an adjustment between, the later sends its busiest worker less of the work."""
+    """Of two batches of one day with an adjustment in between, the later gives its busiest worker a smaller share."""
     done = sorted((row for row in rows(airflow, "batches") if row["status"] == "done"), key=lambda row: row["batch_id"])
     assert len(done) == BATCHES
     loads = [row for row in rows(airflow, "unit_loads") if row["unit"] == -1]
@@ -126,7 +126,7 @@ def test_the_tables_tell_what_an_adjustment_gained(airflow: Airflow, log: list[L
 
 
 def busiest_part(loads: list[dict[str, Any]], batch: int) -> float:
-    """The greatest worker's part of the objects and candidates of a batch."""
+    """Compute the greatest share of a worker in the objects and candidates of a batch."""
     work = np.zeros(4)
     for row in loads:
         if row["batch_id"] == batch:
@@ -135,10 +135,10 @@ def busiest_part(loads: list[dict[str, Any]], batch: int) -> float:
 
 
 def test_the_history_can_be_read_by_command(airflow: Airflow, log: list[LogFile]) -> None:
-    told = Home(airflow.folder / "home").run("balance", "history")["plans"]
-    assert [row["plan_version"] for row in told] == list(range(1, len(rows(airflow, "plans")) + 1))
-    assert sorted(number for row in told for number in row["batches"]) == list(range(1, BATCHES + 1))
-    assert [row["kind"] for row in told if row["moves"]] == [row["kind"] for row in told[1:]]
+    history = Home(airflow.folder / "home").run("balance", "history")["plans"]
+    assert [row["plan_version"] for row in history] == list(range(1, len(rows(airflow, "plans")) + 1))
+    assert sorted(number for row in history for number in row["batches"]) == list(range(1, BATCHES + 1))
+    assert [row["kind"] for row in history if row["moves"]] == [row["kind"] for row in history[1:]]
 
 
 def test_a_violated_balance_starts_an_adjustment(airflow: Airflow, log: list[LogFile]) -> None:

@@ -1,4 +1,4 @@
-"""The watcher as a process: takes what lands, lets nobody in beside it but upkeep, survives what may come, and ends."""
+"""Run the watcher as a process: it matches landed files, refuses other runners, allows upkeep, survives faults, ends."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.
 
 FILES = 2
 END_SECONDS = STOP_SECONDS + 120
-"""The bound, and what a busy machine may add."""
+"""The limit, plus a margin for a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> WrittenWorld:
 
 @pytest.fixture
 def home(tmp_path: Path, world: WrittenWorld) -> Home:
-    """A home with a sink."""
+    """Make a home with a sink."""
     made = home_for(tmp_path / "home", world)
     made.add_sink("files", kind="file", target=str(tmp_path / "delivered"))
     return made
@@ -44,7 +44,7 @@ def landing(tmp_path: Path) -> Path:
 
 
 def log_of(world: WrittenWorld) -> list[LogFile]:
-    """The files as they land: of each kind in turn."""
+    """Return the files in the order of landing: of each kind in turn."""
     pairs = zip(world.requests, world.objects)
     return [LogFile(kind, path) for pair in pairs for kind, path in zip(("requests", "objects"), pair)]
 
@@ -72,7 +72,7 @@ def test_files_are_taken_as_they_land(home: Home, landing: Path, world: WrittenW
     assert (document["batches"], document["failures"]) == (4, 0)
     assert not document["abandoned"] or seconds > STOP_SECONDS
     assert home.run("status")["watcher"]["state"] == "stopped"
-    assert home.run("deliver")["sinks"]["files"]["delivered"] == 0, "the watcher told the sink of all"
+    assert home.run("deliver")["sinks"]["files"]["delivered"] == 0, "the watcher has sent all messages"
     assert sum(home.run("status")["deliveries"][0][name] for name in ("delivered", "dead")) > 0
     assert_as_the_twin(home, log_of(world), world.lateness_seconds)
 
@@ -85,12 +85,12 @@ def _second_runner_is_refused(home: Home, landing: Path, process: int) -> None:
 
 
 def _a_batch_of_another_command_is_told(home: Home, watching: Watching) -> None:
-    """Its sinks hear of it without a batch of the watcher's own."""
-    status = home.run("status")["deliveries"][0]["batch_id"]
+    """Sinks get the messages of a batch that another command matched."""
+    last_batch = home.run("status")["deliveries"][0]["batch_id"]
     row = {"object_id": "unheard of", "ts": worlds.moment(0), "lon": 0.0, "lat": 0.0, "text": "unheard of"}
     home.ingest("objects", [worlds.write_rows(home.path.parent / "unheard.jsonl", [row])])
     home.match()
-    watching.until(lambda pulse: home.run("status")["deliveries"][0]["batch_id"] > status)
+    watching.until(lambda pulse: home.run("status")["deliveries"][0]["batch_id"] > last_batch)
 
 
 def _bad_file_ends_nothing(home: Home, watching: Watching) -> None:
@@ -103,7 +103,7 @@ def _bad_file_ends_nothing(home: Home, watching: Watching) -> None:
 
 
 def _idle_costs_little(watching: Watching) -> None:
-    """Processor time of all its processes, and what it says, while nothing lands."""
+    """An idle watcher uses little CPU time and logs nothing."""
     watching.until_idle()
     leader = psutil.Process(watching.process.pid)
 
@@ -123,7 +123,7 @@ def _idle_costs_little(watching: Watching) -> None:
 
 
 def test_killed_at_work_and_started_again(home: Home, landing: Path, world: WrittenWorld) -> None:
-    """SIGKILL in a batch: the next watcher finishes it and goes on. An error of the home ends it."""
+    """After a SIGKILL in a batch the next watcher finishes it and continues. An error of the home ends the watcher."""
     with Watching(home, landing, PSTSTREAM_CRASH_AT="match.matched") as watching:
         for number in range(FILES):
             watching.land("requests", world.requests[number])
@@ -166,7 +166,7 @@ os._exit(0)
 
 
 def test_a_step_in_spark_is_abandoned() -> None:
-    """Spark would wait for its tasks, which know nothing of the signal."""
+    """A second signal ends the watcher while Spark still waits for its tasks."""
     done = subprocess.run([sys.executable, "-c", ABANDONING], cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout.split()) == (0, ["True", "True"]), done.stderr[-3000:]
 

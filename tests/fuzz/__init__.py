@@ -1,1 +1,1 @@
-"""Hostile input by seed: every case has a number, and the number makes the case."""
+"""Hostile input by seed: every case has a number, from which it is generated."""

@@ -1,4 +1,4 @@
-"""Numbered cases: how many of them, a time for each, and which one failed.
+"""Number the cases, limit the time of each, and report the number of a failed one.
 
 `PSTSTREAM_FUZZ_TIMES` sets how many times as many cases are tried (1), `PSTSTREAM_FUZZ_FROM` from which one on (0).
 """
@@ -11,27 +11,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 SECONDS = 120
-"""No case takes a tenth of a second here; one that takes so long would not end."""
+"""Time limit of a case; all normal cases take less than a tenth of a second."""
 
 TIMES = int(os.environ.get("PSTSTREAM_FUZZ_TIMES", "1"))
 FIRST = int(os.environ.get("PSTSTREAM_FUZZ_FROM", "0"))
 
 
 def cases(name: str, count: int) -> Iterator[tuple[int, random.Random]]:
-    """Number and randomness of each case."""
+    """Yield the number and the random generator of each case."""
     for number in range(FIRST, FIRST + count * TIMES):
         yield number, random.Random(f"{name} {number}")
 
 
 @contextmanager
 def trying(case: object) -> Iterator[None]:
-    """A case is at work: what it raises, and that it does not end, is told with the case."""
+    """Report the case in any error of the block, and in a timeout."""
 
     def hangs(*_: object) -> None:
-        raise TimeoutError(f"not at its end after {SECONDS} s")
+        raise TimeoutError(f"not finished after {SECONDS} s")
 
     before = signal.signal(signal.SIGALRM, hangs)
-    left, _ = signal.setitimer(signal.ITIMER_REAL, SECONDS)  # that of the test as a whole goes on afterwards
+    left, _ = signal.setitimer(signal.ITIMER_REAL, SECONDS)  # the timer of the whole test resumes afterwards
     began = time.monotonic()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Valid bytes made wrong: flipped, cut, inserted, repeated, of another encoding."""
+"""Mutate valid bytes: flip, cut, insert, repeat, change the encoding."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ TOKENS: Sequence[bytes] = (
 
 
 def mutated(rnd: random.Random, content: bytes) -> bytes:
-    """The content after one to five mutations."""
+    """Apply one to five mutations to the content."""
     for _ in range(rnd.choice((1, 1, 1, 2, 3, 5))):
         content = rnd.choice(_MUTATIONS)(rnd, content)
     return content
@@ -62,7 +62,7 @@ def _noise(rnd: random.Random, content: bytes) -> bytes:
 
 
 def _encoded(rnd: random.Random, content: bytes) -> bytes:
-    """The text of the bytes in another encoding, whole or in a part."""
+    """Change the encoding of the text, or of a part of it."""
     low, high = _span(rnd, content) if rnd.randrange(2) else (0, len(content))
     text = content[low:high].decode("utf-8", "replace")
     return (

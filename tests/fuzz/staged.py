@@ -1,4 +1,4 @@
-"""What became of each row of a file, as ingest reads it: the step that a task of Spark does, without Spark."""
+"""Read a file as an ingest task does, without Spark, and check the outcome of each row."""
 
 import datetime as dt
 import json
@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from pststream.pipeline.ingest.stage_file import StagedFile, stage_file
+from pststream.pipeline.ingest.stage_file import UNFORESEEN, StagedFile, stage_file
 from pststream.quality.parse_times import EARLIEST_US, LATEST_US
 from pststream.quality.reject_reasons import REASONS
 
@@ -18,7 +18,7 @@ NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 
 @dataclass(frozen=True)
 class Read:
-    """A file as it was read: refused as a whole for a reason, or the numbers of the rows accepted and rejected."""
+    """The outcome of a file: the reason if it was refused as a whole, or the numbers of accepted and rejected rows."""
 
     refused: str
     accepted: list[int]
@@ -26,30 +26,30 @@ class Read:
 
     @property
     def rows(self) -> set[int]:
-        """All rows that are accounted for."""
+        """All accepted and rejected rows."""
         return {*self.accepted, *self.rejected}
 
 
 def read(kind: str, path: Path, folder: Path, **options: Any) -> Read:
-    """Read a file, and hold what comes out to what tables take."""
-    told = {"format": None, "columns": [], "constants": [], "timezone": "UTC", "max_text_bytes": 1000} | options
-    staged = stage_file(kind, str(folder), NOW, {"file_seq": 1, "path": str(path), "options": json.dumps(told)})
+    """Read a file, and check that the rows fit the tables."""
+    settings = {"format": None, "columns": [], "constants": [], "timezone": "UTC", "max_text_bytes": 1000} | options
+    staged = stage_file(kind, str(folder), NOW, {"file_seq": 1, "path": str(path), "options": json.dumps(settings)})
     if staged.problem:
         Path(staged.path).unlink(missing_ok=True)
         assert staged.problem[1], "refused without a reason"
-        assert "nobody foresaw" not in staged.problem[1], staged.problem
+        assert UNFORESEEN not in staged.problem[1], staged.problem
         return Read(": ".join(staged.problem[1:2]), [], [])
     rows = pq.read_table(staged.path).to_pylist() if staged.rows else []
     Path(staged.path).unlink(missing_ok=True)
-    found = Read("", [r["row"] for r in rows if not r["reason"]], [r["row"] for r in rows if r["reason"]])
-    assert len(found.rows) == len(rows) == staged.rows, "a row is there twice"
+    result = Read("", [r["row"] for r in rows if not r["reason"]], [r["row"] for r in rows if r["reason"]])
+    assert len(result.rows) == len(rows) == staged.rows, "a row is there twice"
     _check_summary(staged, rows)
     for row in rows:
         if row["reason"]:
             assert row["reason"] in REASONS and row["detail"], row
         else:
             (_check_object if kind == "objects" else _check_request)(row)
-    return found
+    return result
 
 
 def _check_summary(staged: StagedFile, rows: list[dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""Keyword expressions of any tokens: read as the slow tree reads them, or refused at a place, and soon."""
+"""Keyword expressions of random tokens are parsed as by the slow twin, or refused with a position, in bounded time."""
 
 import random
 
@@ -12,7 +12,7 @@ from tests.worlds import WORDS, some_expression
 
 PARTS = ("(", ")", " AND ", " OR ", " ", '"', '""', "and", "Or", "NOT", "-", "*", "\n", "\u2028", "(" * 200, ")" * 200)
 SHORT = 400
-"""So that the slow tree does not recurse too deeply."""
+"""Length limit for the slow twin, which is recursive."""
 
 
 def test_expressions() -> None:
@@ -28,7 +28,7 @@ def test_expressions() -> None:
 
 
 def _expression(rnd: random.Random) -> str:
-    """An expression of a world with parts put in, taken out or repeated."""
+    """Make an expression of a world with parts inserted, removed or repeated."""
     text = some_expression(rnd, rnd.choice((1, 2, 3)))
     for _ in range(rnd.choice((0, 1, 1, 2, 4))):
         low = rnd.randint(0, len(text))
@@ -40,7 +40,7 @@ def _expression(rnd: random.Random) -> str:
 
 
 def _clauses(expression: str) -> list[list[str]]:
-    """The clauses; none where it is refused, by an error that tells the place."""
+    """Parse the clauses; return none if the expression is refused with a position."""
     try:
         clauses = parse_keywords(expression)
     except ExpressionError as error:
@@ -53,7 +53,7 @@ def _clauses(expression: str) -> list[list[str]]:
 
 
 def _same_as_the_tree(rnd: random.Random, expression: str, clauses: list[list[str]]) -> None:
-    """What is read means what the slow tree means; what is refused the tree cannot read, or it is too large."""
+    """Assert that accepted expressions mean the same to the slow twin; it cannot read refused ones."""
     try:
         tree = twin.parse(expression)
     except twin.BadRow:

@@ -1,4 +1,4 @@
-"""Files that are kept beside the tables, with any content: read, refused, or taken for absent; never a crash."""
+"""Files stored beside the tables, with random content, are read, refused or ignored, and never cause a crash."""
 
 import datetime as dt
 import json
@@ -28,8 +28,8 @@ def test_proposals(tmp_path: Path) -> None:
     plan = space_plan("grid", DispatchGrid(0, 0, 9, 9, 3, 3), np.arange(9), np.arange(9) % 2, 2)
     loads = WorkerLoads(*(np.arange(9.0 if "unit" in field.name else 2.0) for field in fields(WorkerLoads)))
     moves = [Move(0, 1, np.array([2, 4])), Move(1, 0, np.array([3]), np.array([7, 8]))]
-    found = Adjustment(plan, moves, ["gr", "split"], loads, loads)
-    write_proposal(whole, Proposal("local", 3, "digest", Decision("why", 1.5, found)))
+    adjustment = Adjustment(plan, moves, ["gr", "split"], loads, loads)
+    write_proposal(whole, Proposal("local", 3, "digest", Decision("why", 1.5, adjustment)))
     read = 0
     for number, rnd in cases("proposals", 400):
         changed.write_bytes(mutated(rnd, whole.read_bytes()))
@@ -41,7 +41,7 @@ def test_proposals(tmp_path: Path) -> None:
     assert read
 
 
-def test_what_was_learnt(tmp_path: Path) -> None:
+def test_fetched_file_hashes(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     fetched_files.write_learnt(home, {"s3://bucket/a": ("etag", 3, "hash"), "/in/b": ("1-2-3", 4, "hash")})
     path = home.work / "spool" / "learnt.json"
@@ -55,25 +55,25 @@ def test_what_was_learnt(tmp_path: Path) -> None:
 
 def test_heartbeats(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    told: dict[str, object] = {
+    heartbeat: dict[str, object] = {
         "process": 1,
         "state": "idle",
         "at": "2026-01-01T00:00:00.000Z",
         "since": "2026-01-01T00:00:00.000Z",
     }
-    told |= {"lag_seconds": 0.5, "waiting_files": 0, "batches": 3, "failures": 0, "error": None}
-    whole, now, known = json.dumps(told).encode(), dt.datetime(2026, 1, 1, 1, tzinfo=dt.UTC), 0
+    heartbeat |= {"lag_seconds": 0.5, "waiting_files": 0, "batches": 3, "failures": 0, "error": None}
+    whole, now, readable = json.dumps(heartbeat).encode(), dt.datetime(2026, 1, 1, 1, tzinfo=dt.UTC), 0
     for number, rnd in cases("heartbeats", 400):
         (tmp_path / "watch.json").write_bytes(changed_json(rnd, whole))
         with trying(("heartbeats", number)):
-            found = read_watcher(home, now)
-            assert render_watcher(found) or found is None
-            known += found is not None
-    assert known
+            result = read_watcher(home, now)
+            assert render_watcher(result) or result is None
+            readable += result is not None
+    assert readable
 
 
 def changed_json(rnd: random.Random, content: bytes) -> bytes:
-    """Other bytes, or other values under the names that are known."""
+    """Mutate the bytes, or replace the values of known keys."""
     if rnd.randrange(2):
         return mutated(rnd, content)
     document = json.loads(content)
@@ -82,7 +82,7 @@ def changed_json(rnd: random.Random, content: bytes) -> bytes:
 
 
 def test_arrays(tmp_path: Path) -> None:
-    """What was cut, or has another length or header, is torn; another content of the arrays is not looked for."""
+    """A file that was cut, or has another length or header, is torn; other array contents are not checked."""
     whole, changed = tmp_path / "whole", tmp_path / "changed"
     write_arrays(whole, {"a": np.arange(50), "b": np.ones((3, 4), np.float32)})
     for number, rnd in cases("arrays", 400):

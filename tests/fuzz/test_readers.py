@@ -1,4 +1,4 @@
-"""Files of any bytes: each is refused as a whole with a reason, or each of its rows is accepted or rejected, once."""
+"""Files of random bytes are refused as a whole with a reason, or each row is accepted or rejected exactly once."""
 
 import gzip
 import io
@@ -31,13 +31,13 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 
 @pytest.fixture(autouse=True)
 def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks, chunks and bounds small enough to be met by small files."""
+    """Make blocks, chunks and limits so small that small files reach them."""
     for module in (csv_reader, json_reader):
         monkeypatch.setattr(module, "BLOCK_BYTES", 700)
-        monkeypatch.setattr(module, "MOST_ROW_BYTES", 20_000)
-        monkeypatch.setattr(module, "MOST_ROWS", 7)
-    monkeypatch.setattr(parquet_reader, "MOST_ROWS", 7)
-    monkeypatch.setattr(parquet_reader, "_FEWEST_ROWS", 3)
+        monkeypatch.setattr(module, "MAX_ROW_BYTES", 20_000)
+        monkeypatch.setattr(module, "MAX_CHUNK_ROWS", 7)
+    monkeypatch.setattr(parquet_reader, "MAX_CHUNK_ROWS", 7)
+    monkeypatch.setattr(parquet_reader, "_MIN_CHUNK_ROWS", 3)
     monkeypatch.setattr(input_files, "ALWAYS_ALLOWED", 200_000)
 
 
@@ -49,15 +49,15 @@ def test_mutated_files(kind: str, tmp_path: Path) -> None:
         path = tmp_path / f"{kind}.{rnd.choice(formats)}"
         path.write_bytes(_mutated_file(rnd, kind, path))
         with trying((kind, path.suffixes, number)):
-            found = read(kind, path, tmp_path / "staged", **(rnd.choice(OPTIONS) if kind == "objects" else {}))
-            refused += bool(found.refused)
-            whole += not found.refused and bool(found.accepted)
-            _account(path, found)
+            outcome = read(kind, path, tmp_path / "staged", **(rnd.choice(OPTIONS) if kind == "objects" else {}))
+            refused += bool(outcome.refused)
+            whole += not outcome.refused and bool(outcome.accepted)
+            _check_all_rows(path, outcome)
     assert refused and whole, "cases of both kinds"
 
 
 def _mutated_file(rnd: random.Random, kind: str, path: Path) -> bytes:
-    """Bytes of a valid file, mutated before or after they were compressed."""
+    """Mutate the bytes of a valid file before or after compression."""
     things, asked = worlds.object_log(rnd, rnd.randrange(25)), worlds.request_log(rnd, rnd.randrange(25))
     plain = path.with_name(path.name.removesuffix(".gz").removesuffix(".zst"))
     content = worlds.write_rows(plain, things if kind == "objects" else asked).read_bytes()
@@ -69,25 +69,25 @@ def _mutated_file(rnd: random.Random, kind: str, path: Path) -> bytes:
     return mutated(rnd, packed) if after else packed
 
 
-def _account(path: Path, found: Read) -> None:
-    """Each row of the file is accepted or rejected, unless the file is refused."""
-    if found.refused:
+def _check_all_rows(path: Path, outcome: Read) -> None:
+    """Assert that each row of the file is accepted or rejected, unless the file is refused."""
+    if outcome.refused:
         return
     content = _content(path)
     if ".csv" in path.suffixes:
-        assert found.rows == set(range(1, len(found.rows) + 1))
+        assert outcome.rows == set(range(1, len(outcome.rows) + 1))
         text = content.decode("latin-1").removeprefix("ï»¿")
         if '"' not in text:
-            assert len(found.rows) == max(0, len(slow.csv_records(text)) - 1)
+            assert len(outcome.rows) == max(0, len(slow.csv_records(text)) - 1)
     elif ".jsonl" in path.suffixes:
         lines = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-        assert found.rows == {number for number, line in enumerate(lines, start=1) if line.strip()}
+        assert outcome.rows == {number for number, line in enumerate(lines, start=1) if line.strip()}
     else:
-        assert found.rows == set(range(1, pq.ParquetFile(io.BytesIO(content)).metadata.num_rows + 1))
+        assert outcome.rows == set(range(1, pq.ParquetFile(io.BytesIO(content)).metadata.num_rows + 1))
 
 
 def _content(path: Path) -> bytes:
-    """The file's bytes, decompressed by other programs than ours."""
+    """Decompress the file without our own code."""
     content = path.read_bytes()
     if path.suffix == ".gz":
         return gzip.decompress(content)
@@ -109,7 +109,7 @@ def test_json_of_any_values(kind: str, tmp_path: Path) -> None:
         path = tmp_path / f"{kind}.jsonl"
         path.write_bytes(b"\n".join(lines))
         with trying((kind, "json", number)):
-            _account(path, read(kind, path, tmp_path / "staged"))
+            _check_all_rows(path, read(kind, path, tmp_path / "staged"))
 
 
 def _json_lines(rnd: random.Random, kind: str) -> Iterator[bytes]:
@@ -134,11 +134,13 @@ def test_parquet_of_any_types(kind: str, tmp_path: Path) -> None:
         except pa.ArrowException:  # Parquet has no such type, or no such value of it
             continue
         with trying((kind, "parquet", number, [str(column.type) for column in columns])):
-            _account(path, read(kind, path, tmp_path / "staged", **(rnd.choice(OPTIONS) if kind == "objects" else {})))
+            _check_all_rows(
+                path, read(kind, path, tmp_path / "staged", **(rnd.choice(OPTIONS) if kind == "objects" else {}))
+            )
 
 
 def _column(rnd: random.Random, name: str, rows: int) -> pa.Array:
-    """A column that is right, so that the other ones are looked at, or of any type."""
+    """Make a valid column, so that the other ones are checked, or one of any type."""
     if rnd.randrange(2):
         return any_column(rnd, rows)
     if name in ("lon", "lat"):
@@ -156,7 +158,7 @@ def test_csv_of_any_texts(tmp_path: Path) -> None:
         rows = [_csv_row(rnd, list(row.values())) for row in worlds.object_log(rnd, 12)]
         path.write_bytes(end.join([",".join(worlds.OBJECT_FIELDS), *rows]).encode("utf-8", "surrogatepass"))
         with trying(("csv", number)):
-            _account(path, read("objects", path, tmp_path / "staged", **rnd.choice(OPTIONS)))
+            _check_all_rows(path, read("objects", path, tmp_path / "staged", **rnd.choice(OPTIONS)))
 
 
 def _csv_row(rnd: random.Random, values: list[Any]) -> str:

@@ -1,4 +1,4 @@
-"""Settings, those of sinks, and manifests of any content: read, or refused by an error of ours that tells which one."""
+"""Settings, sink settings and manifests of random content are read, or refused with an error that names the key."""
 
 import datetime as dt
 import json
@@ -46,7 +46,7 @@ def test_settings_files(tmp_path: Path) -> None:
 
 
 def _other_values(rnd: random.Random, text: str) -> str:
-    """Other values for some keys, a key that is repeated, unknown, or in another table."""
+    """Change some values; repeat a key, add an unknown one, or move one to another table."""
     lines = text.splitlines()
     for _ in range(rnd.randrange(1, 4)):
         at = rnd.choice([n for n, line in enumerate(lines) if " = " in line and not line.startswith("#")])
@@ -56,7 +56,7 @@ def _other_values(rnd: random.Random, text: str) -> str:
 
 
 def _loads(home: Path) -> bool:
-    """Whether settings can be loaded; what is refused is refused with its name."""
+    """Whether settings can be loaded; assert that an error names the refused key."""
     try:
         settings = load_settings(home)
     except SettingError as error:
@@ -87,8 +87,8 @@ def test_manifests() -> None:
     entries = [{"key": f"part-{n}.csv", "etag": f'"{n}"', "size": n} for n in range(3)]
     there = [_stored(f"in/_batch/part-{n}.csv", str(n), n) for n in range(3)] + [_stored("in/a.csv", "a", 1)]
     for number, rnd in cases("manifests", 1500):
-        told: Any = {"files": [entry | _changes(rnd) for entry in entries]} if rnd.randrange(4) else any_value(rnd)
-        content = json.dumps(told).encode("utf-8", "surrogatepass")
+        document: Any = {"files": [entry | _changes(rnd) for entry in entries]} if rnd.randrange(4) else any_value(rnd)
+        content = json.dumps(document).encode("utf-8", "surrogatepass")
         content = mutated(rnd, content) if rnd.randrange(2) else content
         with trying(("manifest", number)):
             manifest = parse_manifest(_stored("in/_manifests/m.json", "m", len(content)), "in/", content)

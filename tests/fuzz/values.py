@@ -1,4 +1,4 @@
-"""Values that no field was made for, as JSON, and as Parquet columns of any type."""
+"""Generate values that no field expects, as JSON and as Parquet columns of any type."""
 
 import datetime as dt
 import decimal
@@ -36,7 +36,7 @@ NUMBERS = (0, -0.0, 1, -1, 1.5, 90, 180, 180.00001, 1e308, 5e-324, 2**31, 2**53 
 
 
 def any_value(rnd: random.Random, depth: int = 2) -> Any:
-    """A JSON value."""
+    """Generate a JSON value."""
     kind = rnd.randrange(10 if depth else 6)
     if kind < 3:
         return rnd.choice(TEXTS)
@@ -67,7 +67,7 @@ TYPES = (
 
 
 def any_column(rnd: random.Random, rows: int) -> pa.Array:
-    """A column of any type; extreme values among them."""
+    """Generate a column of any type, with extreme values."""
     kind = rnd.choice(TYPES)
     if isinstance(kind, pa.BaseExtensionType):
         return kind.wrap_array(pa.array([_of(rnd, kind.storage_type) for _ in range(rows)], kind.storage_type))
@@ -79,7 +79,7 @@ def any_column(rnd: random.Random, rows: int) -> pa.Array:
 
 
 def _of(rnd: random.Random, kind: pa.DataType) -> Any:
-    """A value of a type, or null."""
+    """Generate a value of a type, or null."""
     if rnd.randrange(6) == 0 or pa.types.is_null(kind):
         return None
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
@@ -112,7 +112,7 @@ def _plain(rnd: random.Random, kind: pa.DataType) -> Any:
 
 
 def _bits(rnd: random.Random, kind: pa.DataType) -> Any:
-    """An integer, or a time told by any of its integers, years far out of Python's too."""
+    """Generate an integer, or a time from any integer, including years that Python cannot represent."""
     signed = not pa.types.is_integer(kind) or not str(kind).startswith("u")
     width = kind.bit_width
     low, high = (-(1 << width - 1), (1 << width - 1) - 1) if signed else (0, (1 << width) - 1)

@@ -1,4 +1,4 @@
-"""The messages of a home, slow and obvious: every pair of every batch that is done, in order, as plain dicts.
+"""Compute the messages of a home slowly: every pair of every finished batch, in order, as plain dicts.
 
 Keywords are words, AND, OR and parentheses.
 """
@@ -16,12 +16,12 @@ from tests.oracles.text import words
 
 
 def expected_messages(home: Home, limit: int = 0, seconds: int = 1) -> list[dict[str, Any]]:
-    """What a sink is told, in order, if nothing goes wrong."""
+    """Return the messages that a sink receives without faults, in order."""
     batches = [row for row in ledger_tables.read(home, names.BATCHES).to_pylist() if row["status"] == "done"]
     things = {row["object_key"]: row for row in ledger_tables.read(home, names.OBJECTS).to_pylist()}
     asked = {row["request_key"]: row for row in ledger_tables.read(home, names.REQUESTS).to_pylist()}
     rows = ledger_tables.read(home, names.MATCHES).to_pylist()
-    told: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     counts: Counter[tuple[int, int]] = Counter()
     for batch in sorted(batches, key=lambda row: row["batch_id"]):
         window = int(batch["started_at"].timestamp()) // seconds
@@ -37,9 +37,9 @@ def expected_messages(home: Home, limit: int = 0, seconds: int = 1) -> list[dict
             if limit and not retracted and counts[window, key] > limit:
                 beyond.setdefault(key, []).append(object_key)
                 continue
-            told.append(pair(batch["batch_id"], things[object_key], asked[key], retracted))
-        told += [digest(batch["batch_id"], [things[k] for k in beyond[key]], asked[key]) for key in sorted(beyond)]
-    return told
+            messages.append(pair(batch["batch_id"], things[object_key], asked[key], retracted))
+        messages += [digest(batch["batch_id"], [things[k] for k in beyond[key]], asked[key]) for key in sorted(beyond)]
+    return messages
 
 
 def pair(batch_id: int, thing: dict[str, Any], asked: dict[str, Any], retracted: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Dispatch and load, slow and obvious: loops over cells, dictionaries, sets. Reads a plan, shares no code."""
+"""Compute dispatch and load slowly with loops over cells, dictionaries and sets, without shared code."""
 
 from math import floor
 
@@ -13,13 +13,13 @@ def _slot(value: float, low: float, high: float, slots: int) -> int:
 
 
 def cell_of(grid: DispatchGrid, lon: float, lat: float) -> int:
-    """The cell of a point."""
+    """Return the raster cell of a point."""
     column = _slot(lon, grid.west, grid.east, grid.columns)
     return _slot(lat, grid.south, grid.north, grid.rows) * grid.columns + column
 
 
 def cells_of(grid: DispatchGrid, box: Box) -> list[int]:
-    """All cells that a box covers."""
+    """Return all raster cells that a box covers."""
     columns = range(
         _slot(box[0], grid.west, grid.east, grid.columns), _slot(box[2], grid.west, grid.east, grid.columns) + 1
     )
@@ -28,7 +28,7 @@ def cells_of(grid: DispatchGrid, box: Box) -> list[int]:
 
 
 def owner(plan: PartitionPlan, cell: int, term: int) -> int:
-    """The unit that serves a term in a cell."""
+    """Return the unit that serves a term in a cell."""
     leaf = int(plan.cell_leaf[cell])
     if plan.leaf_unit[leaf] >= 0:
         return int(plan.leaf_unit[leaf])
@@ -39,22 +39,22 @@ def owner(plan: PartitionPlan, cell: int, term: int) -> int:
 
 
 def units_of_piece(plan: PartitionPlan, box: Box, terms: list[int]) -> set[int]:
-    """The units for which a piece is stored."""
+    """Return the units for which a piece is stored."""
     return {owner(plan, cell, term) for cell in cells_of(plan.grid, box) for term in terms}
 
 
 def workers_of_piece(plan: PartitionPlan, box: Box, terms: list[int]) -> list[int]:
-    """The workers that store a piece, ascending."""
+    """Return the workers that store a piece, ascending."""
     return sorted({int(plan.unit_worker[unit]) for unit in units_of_piece(plan, box, terms)})
 
 
 def units_of_object(plan: PartitionPlan, lon: float, lat: float, live_terms: list[int]) -> set[int]:
-    """The units that an object probes."""
+    """Return the units that an object probes."""
     return {owner(plan, cell_of(plan.grid, lon, lat), term) for term in live_terms}
 
 
 def workers_of_object(plan: PartitionPlan, lon: float, lat: float, live_terms: list[int]) -> list[int]:
-    """The workers that an object goes to, ascending."""
+    """Return the workers that an object goes to, ascending."""
     return sorted({int(plan.unit_worker[unit]) for unit in units_of_object(plan, lon, lat, live_terms)})
 
 
@@ -65,15 +65,15 @@ def _lists(offsets: list[int], values: list[int]) -> list[list[int]]:
 def loads(
     sample: WorkloadSample, plan: PartitionPlan, costs: tuple[float, float, float, float, float]
 ) -> tuple[list[int], list[int], list[int], list[int], list[float]]:
-    """Sampled objects and subscriptions of each unit, of each worker, and the scaled load of each worker."""
+    """Count the sampled objects and subscriptions of each unit and worker, and compute the scaled loads."""
     read = [0] * plan.workers
     posts = _lists(sample.post_offsets.tolist(), sample.post_terms.tolist())
     live = {term for terms in posts for term in terms}
     unit_objects: list[set[int]] = [set() for _ in range(plan.units)]
     unit_keys: list[set[int]] = [set() for _ in range(plan.units)]
     for i, terms in enumerate(_lists(sample.term_offsets.tolist(), sample.terms.tolist())):
-        found = [term for term in terms if term in live]
-        for unit in units_of_object(plan, float(sample.lon[i]), float(sample.lat[i]), found):
+        live_here = [term for term in terms if term in live]
+        for unit in units_of_object(plan, float(sample.lon[i]), float(sample.lat[i]), live_here):
             unit_objects[unit].add(i)
         cell, first = cell_of(plan.grid, float(sample.lon[i]), float(sample.lat[i])), int(sample.term_offsets[i])
         for place, term in enumerate(terms):

@@ -1,10 +1,10 @@
-"""The matching of a segment, slowly: every object against every piece."""
+"""Match a segment slowly: every object against every piece."""
 
 from pststream.domain.region import haversine_m
 
 
 def matches_of(objects: list[dict], pieces: list[dict], deletions: list[tuple[int, int]], after_key: int = -1) -> set:
-    """Pairs (place of the object, subscription key) by plain comparison."""
+    """Return the pairs (index of the object, subscription key) by plain comparison."""
     pairs = set()
     for place, thing in enumerate(objects):
         for piece in pieces:

@@ -1,4 +1,4 @@
-"""The twin against cases worked out by hand, and the faster twin against the slow one."""
+"""Compare the slow twin with cases worked out by hand, and the faster twin with the slow one."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ HOUR = 3600
 
 
 def second(n: int) -> str:
-    """Epoch milliseconds of the n-th second of the test's time, as a text."""
+    """Return the epoch milliseconds of the n-th second of the test's time, as a text."""
     return str(1_700_000_000_000 + n * 1000)
 
 
@@ -41,7 +41,7 @@ def delete(subscription_id: str, at: int) -> dict[str, Any]:
 
 
 def outcome(folder: Path, *files: tuple[str, list[dict[str, Any]]], lateness: int = 10) -> twin.Outcome:
-    """What the twin says to a log of files given as rows."""
+    """Run the twin on a log of files given as rows."""
     log = []
     for n, (kind, rows) in enumerate(files):
         path = folder / f"{n}.jsonl"
@@ -161,24 +161,24 @@ def test_bad_times(value: Any) -> None:
 
 def test_validity_begins_included_and_ends_excluded(tmp_path: Path) -> None:
     objects = [thing(f"o{at}", at) for at in (4, 5, 6, 7, 8, 9)]
-    found = outcome(tmp_path, ("objects", objects), ("requests", [insert("s", 5, 8)]))
-    assert found.pairs == {("o5", "s"), ("o6", "s"), ("o7", "s")}
+    result = outcome(tmp_path, ("objects", objects), ("requests", [insert("s", 5, 8)]))
+    assert result.pairs == {("o5", "s"), ("o6", "s"), ("o7", "s")}
 
 
 def test_late_rows_are_judged_by_the_files_before(tmp_path: Path) -> None:
     first = [thing("a", 100), thing("b", 50)]
     second_file = [thing("c", 89), thing("d", 90), thing("e", 200), thing("f", 95)]
-    found = outcome(tmp_path, ("objects", first), ("objects", second_file), ("requests", [insert("s", 0)]))
-    assert found.reasons("objects") == {"late": 1}
-    assert {o for o, _ in found.pairs} == {"a", "b", "d", "e", "f"}
+    result = outcome(tmp_path, ("objects", first), ("objects", second_file), ("requests", [insert("s", 0)]))
+    assert result.reasons("objects") == {"late": 1}
+    assert {o for o, _ in result.pairs} == {"a", "b", "d", "e", "f"}
 
 
 def test_a_rejected_row_moves_the_watermark_unless_it_is_bad(tmp_path: Path) -> None:
     bad = thing("x", 900) | {"lat": 91}
     files = [[thing("a", 100)], [thing("a", 300), bad], [thing("b", 289), thing("c", 290)]]
-    found = outcome(tmp_path, *(("objects", rows) for rows in files))
-    assert found.reasons("objects") == {"duplicate": 1, "bad_row": 1, "late": 1}
-    assert found.accepted["objects"] == 2
+    result = outcome(tmp_path, *(("objects", rows) for rows in files))
+    assert result.reasons("objects") == {"duplicate": 1, "bad_row": 1, "late": 1}
+    assert result.accepted["objects"] == 2
 
 
 def test_duplicates_in_a_file_and_within_the_lateness(tmp_path: Path) -> None:
@@ -186,9 +186,9 @@ def test_duplicates_in_a_file_and_within_the_lateness(tmp_path: Path) -> None:
         [thing("a", 100), thing("a", 101), thing("b", 40)],
         [thing("a", 102), thing("b", 103), thing("c", 10), thing("c", 104)],
     ]
-    found = outcome(tmp_path, *(("objects", rows) for rows in files))
-    assert found.reasons("objects") == {"duplicate": 2, "late": 1}
-    assert found.accepted["objects"] == 4, "b at 40 is older than the lateness, and the late c does not count"
+    result = outcome(tmp_path, *(("objects", rows) for rows in files))
+    assert result.reasons("objects") == {"duplicate": 2, "late": 1}
+    assert result.accepted["objects"] == 4, "b at 40 is older than the lateness, and the late c does not count"
 
 
 def test_requests_that_do_not_apply(tmp_path: Path) -> None:
@@ -203,27 +203,27 @@ def test_requests_that_do_not_apply(tmp_path: Path) -> None:
         insert("s", 15),
         delete("s", 12),
     ]
-    found = outcome(tmp_path, ("requests", requests))
-    assert found.reasons("requests") == {
+    result = outcome(tmp_path, ("requests", requests))
+    assert result.reasons("requests") == {
         "unknown_subscription": 2,
         "already_live": 1,
         "before_insertion": 2,
         "empty_validity": 1,
     }
-    assert found.accepted["requests"] == 3
+    assert result.accepted["requests"] == 3
 
 
 def test_incarnations_of_one_id(tmp_path: Path) -> None:
     requests = [insert("s", 10), delete("s", 12), insert("s", 14, words="milk"), delete("s", 16)]
     objects = [thing(f"o{at}", at, "tea milk" if at % 2 else "tea") for at in range(9, 18)]
-    found = outcome(tmp_path, ("objects", objects), ("requests", requests))
-    assert found.pairs == {("o10", "s"), ("o11", "s"), ("o15", "s")}
+    result = outcome(tmp_path, ("objects", objects), ("requests", requests))
+    assert result.pairs == {("o10", "s"), ("o11", "s"), ("o15", "s")}
 
 
 def test_the_same_file_twice_is_taken_once(tmp_path: Path) -> None:
     rows = [thing("a", 1)]
-    found = outcome(tmp_path, ("objects", rows), ("objects", rows))
-    assert (found.files_skipped, found.rows["objects"]) == (1, 1)
+    result = outcome(tmp_path, ("objects", rows), ("objects", rows))
+    assert (result.files_skipped, result.rows["objects"]) == (1, 1)
 
 
 def test_columns_constants_and_row_numbers(tmp_path: Path) -> None:
@@ -233,9 +233,9 @@ def test_columns_constants_and_row_numbers(tmp_path: Path) -> None:
     requests = tmp_path / "r.jsonl"
     requests.write_text(json.dumps(insert("s", 0, words="green tea")))
     log = [LogFile("objects", path, columns, {"ts": second(1)}), LogFile("requests", requests)]
-    found = twin.outcome_of(log)
-    assert found.pairs == {("o.csv:1", "s")}
-    assert (found.accepted["objects"], found.reasons("objects")) == (2, {"bad_row": 1})
+    result = twin.outcome_of(log)
+    assert result.pairs == {("o.csv:1", "s")}
+    assert (result.accepted["objects"], result.reasons("objects")) == (2, {"bad_row": 1})
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)

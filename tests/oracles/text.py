@@ -1,4 +1,4 @@
-"""Slow twins of words, term ids, expressions and distances: one character, one row, one formula at a time."""
+"""Slow twins of the tokenizer, term ids, expressions and distances: one character, one row, one formula at a time."""
 
 import math
 import unicodedata
@@ -11,42 +11,42 @@ Tree = tuple[str, Any]
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, character by character."""
-    found: list[str] = []
+    """Split a text into words, character by character."""
+    words_of_text: list[str] = []
     current = ""
     for character in unicodedata.normalize("NFKC", text).casefold():
         category = unicodedata.category(character)
         if category.startswith(("L", "M")) or category == "Nd" or character == "_":
             current += character
         elif current:
-            found.append(current)
+            words_of_text.append(current)
             current = ""
-    return [*found, current] if current else found
+    return [*words_of_text, current] if current else words_of_text
 
 
 def term_id(word: str) -> int:
-    """FNV-1a 64, then fmix64, in Python's unbounded integers."""
-    most = (1 << 64) - 1
+    """Compute FNV-1a 64, then fmix64, in Python's unbounded integers."""
+    mask = (1 << 64) - 1
     hashed = 0xCBF29CE484222325
     for byte in word.encode():
-        hashed = ((hashed ^ byte) * 0x100000001B3) & most
+        hashed = ((hashed ^ byte) * 0x100000001B3) & mask
     for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
-        hashed = ((hashed ^ (hashed >> 33)) * multiplier) & most
+        hashed = ((hashed ^ (hashed >> 33)) * multiplier) & mask
     hashed ^= hashed >> 33
     return hashed - (1 << 64) if hashed >> 63 else hashed
 
 
-def holds(tree: Tree, found: set[str]) -> bool:
+def holds(tree: Tree, words_of_text: set[str]) -> bool:
     """Whether a text with these words satisfies a tree of ("word", w), ("and", trees), ("or", trees)."""
     kind, inside = tree
     if kind == "word":
-        return inside in found
-    parts = [holds(part, found) for part in inside]
+        return inside in words_of_text
+    parts = [holds(part, words_of_text) for part in inside]
     return all(parts) if kind == "and" else any(parts)
 
 
 def words_of_tree(tree: Tree) -> Iterator[str]:
-    """All words of a tree."""
+    """Yield all words of a tree."""
     kind, inside = tree
     if kind == "word":
         yield inside
@@ -56,7 +56,7 @@ def words_of_tree(tree: Tree) -> Iterator[str]:
 
 
 def great_circle_m(lon1: float, lat1: float, lon2: float, lat2: float) -> float:
-    """Distance by the angle between two vectors: exact near and far, and no haversine."""
+    """Compute the distance by the angle between two vectors: exact near and far, without the haversine formula."""
     a, b = _vector(lon1, lat1), _vector(lon2, lat2)
     cross = (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
     return EARTH_RADIUS_M * math.atan2(math.hypot(*cross), sum(x * y for x, y in zip(a, b)))

@@ -1,8 +1,8 @@
-"""A faster twin for the larger runs, judged against `twin.py` on random worlds; it shares no code with pststream.
+"""A faster twin for the larger runs, compared with `twin.py` on random worlds, without shared code with pststream.
 
-It reads and rules on rows as `twin.py` does, and replaces the trial of every pair by a look-up: subscriptions stand
-in a dictionary under (square of the map, word), for words of which every match must have one. What the look-up gives
-is checked in full. Plain Python; nothing clever beyond that.
+It reads and checks rows as `twin.py` does, and replaces the test of every pair by a look-up: subscriptions are stored
+in a dictionary under (square of the map, word), for words of which every match must have one. Candidates of the look-up
+are checked in full.
 """
 
 import re
@@ -30,7 +30,7 @@ Square = tuple[int, int]
 
 
 def outcome_of(log: Iterable[LogFile], lateness_seconds: int = DAY_SECONDS, now_us: int = 0) -> Outcome:
-    """As `twin.outcome_of`, faster."""
+    """Do the same as `twin.outcome_of`, faster."""
     return twin.outcome_of(log, lateness_seconds, now_us, match_all=all_matches, split=words_of)
 
 
@@ -38,23 +38,23 @@ _ASCII_WORD = re.compile(r"[a-z0-9_]+")
 
 
 def words_of(text: str) -> list[str]:
-    """As `twin.words_of`; texts in ASCII take a shorter way."""
+    """Do the same as `twin.words_of`, with a faster path for ASCII."""
     return _ASCII_WORD.findall(text.lower()) if text.isascii() else twin.words_of(text)
 
 
 def all_matches(objects: list[PublishedObject], lives: list[Incarnation]) -> set[tuple[str, int, str]]:
     """Every (object_id, ts, subscription_id) that matches."""
     index = index_of(lives, frequencies(objects))
-    found = set()
+    matched = set()
     for thing in objects:
         for subscription in candidates(index, thing):
             if twin.matches(thing, subscription):
-                found.add((thing.object_id, thing.ts, subscription.subscription_id))
-    return found
+                matched.add((thing.object_id, thing.ts, subscription.subscription_id))
+    return matched
 
 
 def frequencies(objects: Iterable[PublishedObject]) -> dict[str, int]:
-    """In how many objects each word stands."""
+    """Count the objects with each word."""
     counts: dict[str, int] = defaultdict(int)
     for thing in objects:
         for word in thing.words:
@@ -74,7 +74,7 @@ def index_of(lives: Iterable[Incarnation], counts: dict[str, int]) -> dict[Squar
 
 
 def candidates(index: dict[Square, dict[str, list[Incarnation]]], thing: PublishedObject) -> Iterator[Incarnation]:
-    """Subscriptions that stand under the object's square, or everywhere, and one of its words."""
+    """Yield subscriptions stored under one of the object's words, in the object's square or everywhere."""
     for square in (square_of(thing.lon, thing.lat), EVERYWHERE):
         here = index.get(square)
         if here:
@@ -83,7 +83,7 @@ def candidates(index: dict[Square, dict[str, list[Incarnation]]], thing: Publish
 
 
 def needed_words(tree: Tree, counts: dict[str, int]) -> tuple[float, set[str]]:
-    """Words of which every match must have one, and how many objects have them, summed; the fewest found."""
+    """Return words of which every match must have one, chosen for the fewest objects, with the sum of these objects."""
     kind, inside = tree
     if kind == "word":
         return counts.get(inside, 0), {inside}
@@ -94,12 +94,12 @@ def needed_words(tree: Tree, counts: dict[str, int]) -> tuple[float, set[str]]:
 
 
 def square_of(lon: float, lat: float) -> Square:
-    """The square a point lies in."""
+    """Return the square that contains a point."""
     return floor(lon / SQUARE_DEGREES), floor(lat / SQUARE_DEGREES)
 
 
 def squares_of(subscription: Incarnation) -> list[Square]:
-    """The squares that hold the region, or EVERYWHERE where they are many."""
+    """Return the squares that the region touches, or EVERYWHERE if they are many."""
     west, south, east, north = subscription.bbox or box_around(*subscription.circle)
     if west > east:
         return [EVERYWHERE]
@@ -110,7 +110,7 @@ def squares_of(subscription: Incarnation) -> list[Square]:
 
 
 def box_around(lon: float, lat: float, radius_m: float) -> tuple[float, float, float, float]:
-    """A box that holds a circle with room to spare; the whole world where it meets a pole or the antimeridian."""
+    """Return a box that contains a circle with a margin; the whole world if it meets a pole or the antimeridian."""
     angle = radius_m / EARTH_RADIUS_M * 1.0001 + 1e-9
     south, north = lat - degrees(angle), lat + degrees(angle)
     if south <= -90 or north >= 90:

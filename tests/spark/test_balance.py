@@ -55,7 +55,8 @@ def test_what_is_balanced_is_left_alone(tmp_path: Path) -> None:
     assert unmeasured["moves"] == [] and "over 0 batches" in unmeasured["reason"]
     home.match()
     home.set(sigma=100_000.0)
-    assert "--method is not of balance global" in home.run("balance", "global", "--method", "gr", code=2)["error"]
+    error = home.run("balance", "global", "--method", "gr", code=2)["error"]
+    assert "--method does not apply to balance global" in error
     quiet = home.run("balance", "local", "--apply")
     assert quiet["plan_version_after"] == quiet["plan_version_before"] and "within" in quiet["reason"]
 

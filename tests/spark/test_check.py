@@ -12,7 +12,7 @@ from pststream.state import ledger_tables
 from pststream.state.home import Home as Tables
 from tests.commands import KILLED, Home, run_here
 from tests.killing import home_for, table_of, written
-from tests.restless import uneven
+from tests.restless import write_uneven_loads
 
 pytestmark = [pytest.mark.spark]
 
@@ -86,7 +86,7 @@ def test_passes_through_all_that_is_done_to_a_home(home: Home) -> None:
     assert off(home, "--all") == set()
     home.run("plan", "--planner", "hybrid", "--workers", "4")
     assert off(home) == set()
-    uneven(home)
+    write_uneven_loads(home)
     home.run("balance", "local", "--sigma", "1.01", "--apply")
     told = checked(home, "--all")
     assert all(one["success"] for one in told.values())
@@ -110,7 +110,7 @@ def test_a_killed_planner_leaves_nothing_to_tell_and_a_killed_migration_what_mai
     home.match()
     assert home.crash("plan.indexed", "plan", "--workers", "4").code == KILLED
     assert off(home) == set()
-    uneven(home)
+    write_uneven_loads(home)
     assert home.crash("balance.indexed", "balance", "local", "--sigma", "1.01", "--apply").code == KILLED
     assert off(home) <= {"stray"}
     home.run("maintain")

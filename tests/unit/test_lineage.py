@@ -1,4 +1,4 @@
-"""Runs of the ledger told as events, and not told."""
+"""Runs of batches and ingests are sent as events where that is configured."""
 
 import json
 import subprocess
@@ -27,10 +27,10 @@ def read(file: Path) -> list[dict]:
     return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
 
 
-def test_a_run_is_told_with_what_it_reads_writes_and_counts(events: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_sent_with_its_inputs_outputs_and_figures(events: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENLINEAGE_PARENT_ID", "default/micro_batch.match/01900000-0000-7000-8000-000000000001")
-    with lineage.run(*RUN) as told:
-        told["matches"] = 3
+    with lineage.record_run(*RUN) as figures:
+        figures["matches"] = 3
     start, done = read(events)
     assert [start["eventType"], done["eventType"]] == ["START", "COMPLETE"]
     assert [(one["namespace"], one["name"]) for one in done["inputs"]] == [
@@ -49,31 +49,31 @@ def test_a_run_is_told_with_what_it_reads_writes_and_counts(events: Path, monkey
 
 
 def test_a_run_that_fails_and_is_tried_again_is_one_run(events: Path) -> None:
-    with pytest.raises(ZeroDivisionError), lineage.run(*RUN):
+    with pytest.raises(ZeroDivisionError), lineage.record_run(*RUN):
         raise ZeroDivisionError
-    with lineage.run(*RUN):
+    with lineage.record_run(*RUN):
         pass
-    told = read(events)
-    assert [one["eventType"] for one in told] == ["START", "FAIL", "START", "COMPLETE"]
-    assert len({one["run"]["runId"] for one in told}) == 1
+    sent = read(events)
+    assert [one["eventType"] for one in sent] == ["START", "FAIL", "START", "COMPLETE"]
+    assert len({one["run"]["runId"] for one in sent}) == 1
 
 
 def test_an_event_that_cannot_be_sent_stops_nothing(
     events: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__LOG_FILE_PATH", str(events / "no" / "such" / "folder"))
-    with lineage.run(*RUN) as told:
-        told["matches"] = 3
+    with lineage.record_run(*RUN) as figures:
+        figures["matches"] = 3
     assert caplog.text.count("no lineage of match 7") == 1, "the second event waits for nobody"
     lineage._failed_at[0] -= lineage.SILENCE_SECONDS
-    with lineage.run(*RUN):
+    with lineage.record_run(*RUN):
         pass
     assert caplog.text.count("no lineage of match 7") == 2
 
 
-def test_nothing_is_told_nor_loaded_unless_it_is_configured(events: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_sent_nor_imported_unless_it_is_configured(events: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENLINEAGE_DISABLED", "true")
-    with lineage.run(*RUN):
+    with lineage.record_run(*RUN):
         pass
     assert not events.exists()
     program = "import sys, pststream.cli.main, pststream.lineage; sys.exit('openlineage' in sys.modules)"

@@ -21,6 +21,8 @@ from pststream.benchmarks.support.targets import at_most
 from pststream.errors import PstError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.generate_files import write_objects, write_requests
+from pststream.ledgers.log_end import Ledger, read_batches, read_files
+from pststream.ledgers.rules import log_key
 from pststream.names import HEARTBEAT
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.engine.running_engine import stop_engine
@@ -29,7 +31,6 @@ from pststream.progress import Progress
 from pststream.reports.pages import airflow_views
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger, batches_between, files_where, key
 
 SIZES = {"small": (20_000, 20), "full": (5_000_000, 240)}
 """Subscriptions, and files that land."""
@@ -69,7 +70,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         page_seconds = _page_seconds(home)
         matched = _matched(home)
         waits = np.array([matched[path] - at for path, at in landed.items()])[WARM_FILES:]
-        done = batches_between(home, before)
+        done = read_batches(home, before)
     figures = {
         "subscriptions": subscriptions,
         "objects_per_second": round(OBJECTS / SECONDS),
@@ -158,13 +159,13 @@ def _heartbeat(home: Home) -> dict[str, Any]:
 
 def _matched(home: Home) -> dict[str, float]:
     """Return the end time of the batch with the last row of each file of objects (seconds since 1970), by file name."""
-    done = [b for b in batches_between(home) if b["status"] == "done"]
+    done = [b for b in read_batches(home) if b["status"] == "done"]
     ends = np.array([b["objects_to"] for b in done])
     matched = {}
-    for file in files_where(home):
+    for file in read_files(home):
         if (file["kind"], file["status"]) != ("objects", "done"):
             continue
-        batch = int(np.searchsorted(ends, key(file["file_seq"], file["rows"])))
+        batch = int(np.searchsorted(ends, log_key(file["file_seq"], file["rows"])))
         if batch < len(done):
             matched[Path(file["path"]).name] = done[batch]["finished_at"].timestamp()
     return matched

@@ -18,6 +18,7 @@ from pststream import names
 from pststream.benchmarks.support.homes import START, BenchHome
 from pststream.benchmarks.support.targets import at_most
 from pststream.generator.draw_subscriptions import SubscriptionStyle
+from pststream.ledgers.log_end import Ledger
 from pststream.names import ROW_BITS
 from pststream.pipeline.batch.micro_batch import match
 from pststream.progress import Progress
@@ -26,7 +27,6 @@ from pststream.reports.pages.overview_data import read_overview
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.deliveries import read_progress
-from pststream.state.ledger import Ledger
 from pststream.state.tables import TABLES
 
 SIZES = {"small": (5_000, 1_000), "full": (200_000, 525_600)}

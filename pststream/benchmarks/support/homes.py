@@ -17,11 +17,12 @@ from pststream.generator.synthetic_arrays import (
     synthetic_subscriptions,
     term_ids,
 )
+from pststream.ledgers.log_end import Ledger
+from pststream.ledgers.rules import log_key
 from pststream.progress import Progress
 from pststream.state import ledger_tables
 from pststream.state.data_files import ROW_GROUP, FileWriter, commit
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger, key
 from pststream.state.tables import TABLES
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -69,12 +70,12 @@ class BenchHome:
         after = self.clock
         self.clock += dt.timedelta(milliseconds=count)
         self._file("objects", seq, count, after, self.clock)
-        return key(seq, 0), key(seq, count)
+        return log_key(seq, 0), log_key(seq, count)
 
     def add_drawn_subscriptions(self, drawn: SyntheticSubscriptions, delete: int = 0) -> None:
         """Append a file of insertions, followed by deletions of the oldest live ones."""
         seq, count = Ledger(self.home).next_file_seq, len(drawn.boxes)
-        numbers = key(seq, 0) + np.arange(1, count + 1)
+        numbers = log_key(seq, 0) + np.arange(1, count + 1)
         lists = {
             side: pa.ListArray.from_arrays(
                 pa.array(np.arange(count + 1, dtype=np.int32)), pa.array(drawn.boxes[:, place])
@@ -96,7 +97,7 @@ class BenchHome:
         table = _complete(pa.table(rows), names.REQUESTS)
         gone, self.live = self.live[:delete], np.append(self.live[delete:], numbers)
         if len(gone):
-            places = key(seq, count) + np.arange(1, len(gone) + 1)
+            places = log_key(seq, count) + np.arange(1, len(gone) + 1)
             deletions = {
                 "request_key": pa.array(places),
                 "op": pa.repeat("delete", len(gone)),
@@ -116,7 +117,7 @@ class BenchHome:
         terms = pa.ListArray.from_arrays(pa.array(drawn.term_offsets.astype(np.int32)), pa.array(term_ids(drawn.terms)))
         return pa.table(
             {
-                "object_key": key(seq, 0) + numbers,
+                "object_key": log_key(seq, 0) + numbers,
                 "object_id": pa.array(numbers).cast(pa.string()),
                 "ts": pa.array(times).cast(pa.timestamp("us", tz="UTC")),
                 "lon": drawn.lon,

@@ -10,10 +10,10 @@ from pststream.cost.load_model import CostModel, WorkerLoads, worker_loads
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
+from pststream.ledgers.log_end import Ledger
 from pststream.samples.posting_reads import keep_pieces
 from pststream.state import ledger_tables
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger
 from pststream.state.plans import Retiring, load_plan, plan_row, retiring_plan
 
 

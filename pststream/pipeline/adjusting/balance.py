@@ -12,6 +12,7 @@ from typing import Any
 from pststream import names
 from pststream.balancing.local_adjustment import Adjustment
 from pststream.errors import RetryableError, UsageError
+from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.adjusting.active_plans import retiring_after
 from pststream.pipeline.adjusting.decide_adjustment import DECIDERS
 from pststream.pipeline.adjusting.migrate import migrate
@@ -30,7 +31,6 @@ from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger
 from pststream.state.plans import (
     Retiring,
     current_version,

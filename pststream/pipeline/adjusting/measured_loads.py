@@ -1,14 +1,15 @@
 """Measure the load of each worker over the last batches, from the ledgers."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.ledgers.log_end import read_batches
+from pststream.ledgers.rules import BatchRow
 from pststream.settings import Settings
-from pststream.state import ledger, ledger_tables
+from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.state.plans import load_plan
 
@@ -75,7 +76,7 @@ def _imbalance(seconds: np.ndarray) -> float:
 def measure_loads(home: Home, version: int, batches: int) -> MeasuredLoads:
     """Return the loads of the workers over those of the last `batches` batches that ran under the plan."""
     last = ledger_tables.greatest(home, names.BATCHES, "batch_id")
-    recent = [b for b in ledger.batches_between(home, last - batches - 1) if b["status"] == "done"][-batches:]
+    recent = [b for b in read_batches(home, last - batches - 1) if b["status"] == "done"][-batches:]
     of_plan = [b for b in recent if b["plan_version"] == version]
     numbers = [b["batch_id"] for b in of_plan]
     workers = load_plan(home, version).workers
@@ -89,7 +90,7 @@ def measure_loads(home: Home, version: int, batches: int) -> MeasuredLoads:
     return MeasuredLoads(cpu_seconds, tuples, first_key, *_count_requests(home, recent))
 
 
-def _count_requests(home: Home, batches: list[dict[str, Any]]) -> tuple[int, int]:
+def _count_requests(home: Home, batches: list[BatchRow]) -> tuple[int, int]:
     """Return the numbers of insertions and deletions in consecutive batches."""
     requests = sum(batch["requests"] for batch in batches)
     if not requests:

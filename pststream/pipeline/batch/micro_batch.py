@@ -12,6 +12,8 @@ from functools import partial
 from typing import Any
 
 from pststream import lineage, names
+from pststream.ledgers.log_end import Ledger
+from pststream.ledgers.rules import step_seconds
 from pststream.pipeline.batch.match_task import WorkerReport, match_worker
 from pststream.pipeline.batch.retract import write_retractions
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, STORED_OBJECTS, ObjectScan, route_objects
@@ -22,14 +24,12 @@ from pststream.pipeline.index.build_index import apply_requests
 from pststream.pipeline.index.compact_index import merge_small_files
 from pststream.pipeline.planning.plan import new_plan
 from pststream.progress import LogMessage, Progress, no_progress
-from pststream.reports.reading.ledgers import step_seconds
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import commit, data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
-from pststream.state.ledger import Ledger
 from pststream.state.plans import current_version
 from pststream.state.slices import KeyRange, tasks_of
 
@@ -69,7 +69,7 @@ def match(
         while (pending := _next_batch(home, settings, max_objects or settings.max_objects)) is not None:
             batch, ledger = pending
             progress(_started_message(batch))
-            with lineage.run(home.path, "match", batch["batch_id"], *_lineage_tables(home)) as figures:
+            with lineage.record_run(home.path, "match", batch["batch_id"], *_lineage_tables(home)) as figures:
                 done = run_batch(home, settings, batch, ledger)
                 figures.update(batch_summary(done))
             batches.append(batch_summary(done))
@@ -126,7 +126,7 @@ def _next_batch(home: Home, settings: Settings, max_objects: int) -> tuple[dict[
     ledger = Ledger(home)
     unfinished = ledger.unfinished_batch()
     if unfinished is not None:
-        return unfinished, ledger
+        return dict(unfinished), ledger
     pending = ledger.pending(max_objects)
     if pending.empty:
         return None

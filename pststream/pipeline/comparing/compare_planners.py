@@ -1,8 +1,7 @@
-"""Which planner is best for a home: each plans the same sample, and the real job runs under its plan.
+"""Compare planners on the data of a home: measure the real job under the plan of each.
 
-Nothing in the home changes: each planner gets a scratch home (pipeline/comparing/planner_trial.py), where the same
-jobs run as ever. So
-the figures are measured, and the model is judged by them.
+Nothing in the home changes: each planner has a scratch home (planner_trial.py), where the usual jobs run. The figures
+are measured, and show how good the load model is.
 """
 
 import shutil
@@ -20,7 +19,7 @@ from pststream.settings import Settings
 from pststream.state.home import Home
 
 NO_BOUND = 2**60
-"""Of the cache: what is evicted would be built again in each round, and measured."""
+"""Size of the cache in bytes: segments that it evicts would be built again in each round, and measured."""
 
 
 def compare(
@@ -31,12 +30,12 @@ def compare(
     rounds: int = 0,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Plan and match with each planner (None: all); `objects`: about so many of the newest, in whole files.
+    """Plan and match with each planner (None: all), on about `objects` of the newest objects, in whole files.
 
-    In each of `rounds` rounds the objects are matched once more under every plan, in turn, and of the seconds of a
-    worker the least count: on a machine that others use too, what comes on top for a while is theirs, and it must not
-    fall on one planner alone. The indexes of all planners are kept on disk for that at once; without rounds, one at a
-    time.
+    In each of `rounds` rounds the objects are matched once more under every plan in turn, and the least seconds of each
+    worker count: on a shared machine the load of others comes and goes, and must not fall on one planner alone. With
+    rounds the indexes of all planners are on disk at the same time, otherwise one at a time.
+
     Returns {"plans": [figures of each, the best throughput first], "objects", "requests", "matches", "workers"}.
     Raises UsageError for a home without objects or requests, PstError if two planners do not find the same matches.
     """
@@ -47,32 +46,31 @@ def compare(
         )
     with home.locked():
         if {file["kind"] for file in done_files(home)} != {"objects", "requests"}:
-            raise UsageError(f"home {home.path} holds no objects or no requests", "ingest some first")
+            raise UsageError(f"home {home.path} has no objects or no requests", "ingest some first")
         root = Path(home.path) / "compare"
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir()
         try:
-            figures = _tried(home, settings, planners or tuple(names.PLANNERS), objects, rounds, root, progress)
+            figures = _run_trials(home, settings, planners or tuple(names.PLANNERS), objects, rounds, root, progress)
         finally:
             shutil.rmtree(root, ignore_errors=True)
-    found = {f["planner"]: f["matches"] for f in figures}
-    if len(set(found.values())) > 1:
-        raise PstError(f"planners found different numbers of matches: {found}", "please report this: it is a fault")
-    told = figures[0]
+    matches = {f["planner"]: f["matches"] for f in figures}
+    if len(set(matches.values())) > 1:
+        raise PstError(f"planners found different numbers of matches: {matches}", "please report this: it is a bug")
     return {
         "workers": settings.workers,
-        **{name: told[name] for name in ("objects", "requests", "matches")},
+        **{name: figures[0][name] for name in ("objects", "requests", "matches")},
         "plans": sorted(figures, key=lambda f: -f["throughput"]),
     }
 
 
-def _tried(
+def _run_trials(
     home: Home, settings: Settings, planners: Sequence[str], objects: int, rounds: int, root: Path, progress: Progress
 ) -> list[dict[str, Any]]:
-    """The figures of each planner."""
+    """Return the figures of each planner."""
 
-    def tried(planner: str, kept: bool) -> Trial:
-        # Python workers live on between planners, and know plans and segments by the paths of their homes.
+    def run_trial(planner: str, kept: bool) -> Trial:
+        # Python workers keep plans and segments by the paths of their homes, so each trial has a new path.
         folder = Path(tempfile.mkdtemp(dir=root))
         cache = str((root if kept else folder) / "cache")
         chosen = replace(settings, cache_dir=cache, cache_bytes=NO_BOUND)
@@ -82,11 +80,11 @@ def _tried(
         return trial
 
     progress("warming up")
-    tried(planners[0], kept=False)
+    run_trial(planners[0], kept=False)
     trials = []
     for planner in planners:
         progress(f"{planner}: planning and matching")
-        trials.append(tried(planner, kept=rounds > 0))
+        trials.append(run_trial(planner, kept=rounds > 0))
     for number in range(1, rounds + 1):
         progress(f"round {number} of {rounds}")
         for trial in trials:

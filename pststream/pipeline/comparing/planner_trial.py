@@ -1,4 +1,4 @@
-"""One planner tried on a home's own data: a plan, an index and the matching of a batch, in a scratch home."""
+"""Run one planner on the data of a home: plan, build the index and match one batch, in a scratch home."""
 
 import json
 import os
@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.ledgers.log_end import read_batches, read_files
+from pststream.ledgers.rules import log_key
 from pststream.pipeline.batch.match_task import WorkerReport
 from pststream.pipeline.batch.micro_batch import match, route_and_match
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan
@@ -22,31 +24,30 @@ from pststream.state import ledger_tables
 from pststream.state.data_files import commit, data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
-from pststream.state.ledger import batches_between, files_where, key
 from pststream.state.plans import load_plan, plan_rows
 from pststream.state.slices import KeyRange, tasks_of
 from pststream.storage.parquet_files import delete_files
 
 
 class Trial:
-    """A planner's plan and index of a home's requests, and its newest objects matched by them.
+    """One planner's plan and index of a home's requests, and the measured batch that matches the newest objects.
 
-    loads          rows of `unit_loads` of the workers, as the batch was measured
+    loads          rows of `unit_loads` of the workers for the measured batch
     build_seconds  CPU seconds to build the segments of the index that was there before the batch
 
-    The newest objects and all requests of the log are linked into a scratch home, not copied. The requests that came
-    before the first of these objects are indexed before; the batch that is measured is of these objects and of the
-    later requests. So the index is there, as in a stream that runs.
+    The newest objects and all requests of the log are linked into a scratch home, not copied. The requests before the
+    first of these objects are indexed first; the measured batch has these objects and the later requests. So the batch
+    finds an index, as in a stream that runs.
     """
 
     def __init__(self, home: Home, settings: Settings, planner: str, objects: int, folder: Path) -> None:
-        """Plan, index and match; `objects`: about so many; `folder`: for the scratch home, one that never was."""
+        """Plan, index and match about `objects` objects; folder: for the scratch home, never used before."""
         self.planner = planner
         self.scratch = Home(str(folder))
         self.scratch.init()
         earlier, measured = _link_logs(home, self.scratch, objects)
-        part = _inserted(measured) / max(_inserted(earlier + measured), 1)
-        cost = {f"cost_{name}": part * getattr(settings, f"cost_{name}") for name in ("insert", "delete")}
+        share = _inserted(measured) / max(_inserted(earlier + measured), 1)
+        cost = {f"cost_{name}": share * getattr(settings, f"cost_{name}") for name in ("insert", "delete")}
         self.settings = replace(settings, planner=planner, **cost)
         began = time.perf_counter()
         with self.scratch.locked():
@@ -57,43 +58,44 @@ class Trial:
         if earlier:
             ledger_tables.append(self.scratch, names.FILES, earlier)
             match(self.scratch, self.settings)
-            reports = self._found_and_forgotten(slice(1))  # from then on the segments of the index are built
+            reports = self._match_and_discard(slice(1))  # this builds the segments of the index
             self.build_seconds = sum(one.index_seconds + sum(one.built_seconds.values()) for one in reports)
-        stored = self._stored()
+        stored = self._stored_rows()
         ledger_tables.append(self.scratch, names.FILES, measured)
         match(self.scratch, self.settings, max_objects=1 << 40)
-        self.batch = batches_between(self.scratch)[-1]
-        here = [("batch_id", "=", self.batch["batch_id"]), ("unit", "=", -1)]
-        self.loads = ledger_tables.read(self.scratch, names.UNIT_LOADS, filters=here).sort_by("worker")
-        self._inserted_rows = self._stored() - stored
+        self.batch = read_batches(self.scratch)[-1]
+        of_workers = [("batch_id", "=", self.batch["batch_id"]), ("unit", "=", -1)]
+        self.loads = ledger_tables.read(self.scratch, names.UNIT_LOADS, filters=of_workers).sort_by("worker")
+        self._inserted_rows = self._stored_rows() - stored
         self._again: list[np.ndarray] = []
 
     def match_again(self) -> None:
-        """Match the batch's objects once more, against the same index; what is found is forgotten."""
+        """Match the objects of the batch once more against the same index, and measure; the matches are discarded."""
         seconds = np.zeros(self.settings.workers)
-        for report in self._found_and_forgotten(slice(None)):
+        for report in self._match_and_discard(slice(None)):
             seconds[report.worker] = report.counts.cpu_seconds + report.index_seconds
         self._again.append(seconds)
 
     def worker_seconds(self) -> np.ndarray:
-        """CPU seconds of each worker: float64[workers], 0 for a worker without objects.
+        """Return the CPU seconds of each worker: float64[workers], 0 for a worker without objects.
 
-        Of a batch that was matched again, the least of each worker count, and what the batch took to build segments of
-        its requests besides, once, for each worker by what it stores of them.
+        If the batch was matched again, the least seconds of each worker count, plus the seconds that the batch took to
+        build segments of its requests, split by the rows that each worker stores of them.
         """
         if not self._again:
-            found = np.zeros(self.settings.workers)
-            found[self.loads.column("worker").to_numpy()] = self.loads.column("cpu_seconds").to_numpy()
-            return found
+            seconds = np.zeros(self.settings.workers)
+            seconds[self.loads.column("worker").to_numpy()] = self.loads.column("cpu_seconds").to_numpy()
+            return seconds
         built = json.loads(self.batch["seconds"])["index_cpu"]
         share = self._inserted_rows / max(float(self._inserted_rows.sum()), 1.0)
         least: np.ndarray = np.min(self._again, axis=0) + built * share
         return least
 
     def figures(self) -> dict[str, Any]:
-        """A plan of what `pststream plans compare --json` prints: loads in CPU seconds as measured, and as the model
-        told them when it planned (`model_*`); `throughput`: tuples over the seconds of the slowest worker; `copies` of
-        an object that was not discarded.
+        """Return what `pststream plans compare --json` prints of a plan.
+
+        Loads are CPU seconds, measured and as the model predicted them (`model_*`); throughput: tuples over the seconds
+        of the slowest worker; copies: of an object that was not discarded.
         """
         batch, measured, predicted = self.batch, self.worker_seconds(), np.array(self.plan_row["worker_loads"])
         tuples = batch["objects"] + batch["requests"]
@@ -123,39 +125,41 @@ class Trial:
             "model_correlation": correlation(predicted, measured),
         }
 
-    def _stored(self) -> np.ndarray:
-        """Rows that the index has for each worker: float64[workers]."""
+    def _stored_rows(self) -> np.ndarray:
+        """Return the number of index rows of each worker: float64[workers]."""
         rows = np.zeros(self.settings.workers)
         for file in index_files(self.scratch, 1):
             if file.worker != names.EVERY_WORKER:
                 rows[file.worker] += file.rows
         return rows
 
-    def _found_and_forgotten(self, part: slice) -> list[WorkerReport]:
-        """What the workers tell of matching the objects, or some tasks of them, against the index as it is."""
-        work = replace(make_task_context(self.scratch, self.settings, 1), files=tuple(index_files(self.scratch, 1)))
+    def _match_and_discard(self, part: slice) -> list[WorkerReport]:
+        """Match the objects (of some tasks) against the present index; delete the matches, return the reports."""
+        context = replace(make_task_context(self.scratch, self.settings, 1), files=tuple(index_files(self.scratch, 1)))
         tasks = tasks_of(located(self.scratch, names.OBJECTS, data_files(self.scratch, names.OBJECTS)))[part]
         every = KeyRange("object_key", -1, names.NEVER_US)
-        reports = route_and_match(self.settings, work, [ObjectScan(slices, every, NEW_OBJECTS) for slices in tasks], -1)
+        reports = route_and_match(
+            self.settings, context, [ObjectScan(slices, every, NEW_OBJECTS) for slices in tasks], -1
+        )
         root = self.scratch.table(names.MATCHES)
         delete_files([f"{root}/{file.path}" for report in reports for file in report.files])
         return reports
 
 
 def correlation(predicted: np.ndarray, measured: np.ndarray) -> float | None:
-    """Pearson's, over workers; None where either does not vary."""
+    """Return Pearson's correlation over workers; None if either does not vary."""
     if len(measured) < 2 or predicted.std() == 0 or measured.std() == 0:
         return None
     return round(float(np.corrcoef(predicted, measured)[0, 1]), 3)
 
 
 def done_files(home: Home) -> list[dict[str, Any]]:
-    """The files of the log whose ingest is done."""
-    return [file for file in files_where(home) if file["status"] == "done"]
+    """Return the ledger rows of the files whose ingest is done."""
+    return [dict(file) for file in read_files(home) if file["status"] == "done"]
 
 
 def _sum(loads: pa.Table, name: str) -> int:
-    """The sum of a column of the loads over workers."""
+    """Return the sum of a column of the loads over workers."""
     return int(loads.column(name).to_numpy().sum())
 
 
@@ -164,19 +168,20 @@ def _inserted(files: list[dict[str, Any]]) -> int:
 
 
 def _link_logs(home: Home, scratch: Home, objects: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Link both logs into the scratch home: all files of requests, and the newest of objects until there are enough.
+    """Link both logs into the scratch home: all files of requests, and the newest files of objects until there are
+    enough objects.
 
-    Returns the files as the ledger has them: those before the first objects, and from these on.
+    Returns ledger rows: of the files before the first of these objects, and of the others.
     """
-    done, taken = done_files(home), list[dict[str, Any]]()
+    done, newest = done_files(home), list[dict[str, Any]]()
     for file in reversed([file for file in done if file["kind"] == "objects"]):
-        if sum(f["accepted"] for f in taken) < objects:
-            taken.append(file)
-    first = min(f["file_seq"] for f in taken)
+        if sum(f["accepted"] for f in newest) < objects:
+            newest.append(file)
+    first = min(f["file_seq"] for f in newest)
     for name in (names.OBJECTS, names.REQUESTS):
         files = data_files(home, name)
         if name == names.OBJECTS:
-            files = [f for f in files if f.may_hold("object_key", key(first, 0), names.NEVER_US)]
+            files = [f for f in files if f.may_hold("object_key", log_key(first, 0), names.NEVER_US)]
         for file in files:
             target = Path(scratch.table(name)) / file.path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -184,4 +189,4 @@ def _link_logs(home: Home, scratch: Home, objects: int) -> tuple[list[dict[str, 
         commit(scratch, name, files, application="compare", transaction=1)
     requests = [file for file in done if file["kind"] == "requests"]
     later = [file for file in requests if file["file_seq"] >= first]
-    return [file for file in requests if file["file_seq"] < first], taken + later
+    return [file for file in requests if file["file_seq"] < first], newest + later

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.ledgers.log_end import Ledger
 from pststream.matching.deletions import Deletions, merge_deletions
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import deletions_of, dispatch_index
@@ -17,7 +18,6 @@ from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, commit
 from pststream.state.home import Home
 from pststream.state.index_files import SMALL_BYTES, ServedFile, index_files, served_files
-from pststream.state.ledger import Ledger
 from pststream.state.plans import index_version
 from pststream.state.slices import Slice, read_slices
 

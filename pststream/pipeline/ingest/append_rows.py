@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.ledgers.rules import log_key
 from pststream.pipeline.engine.arrow_columns import micros, whole
 from pststream.pipeline.ingest.deduplicate import KEY_OF, NO_HORIZON, VERDICTS, is_late
 from pststream.pipeline.ingest.stage_file import ID_OF, SCHEMAS, TIME_OF, StagedFile
-from pststream.quality.reject_reasons import MOST_RAW, REASONS
+from pststream.quality.reject_reasons import MAX_RAW_CHARACTERS, REASONS
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
-from pststream.state.ledger import key
 from pststream.state.slices import KeyRange, Slice, read_slices
 from pststream.state.tables import TABLES
 
@@ -78,7 +78,7 @@ def append_staged_file(task: AppendTask) -> AppendedFile:
 
 def _read_verdicts(task: AppendTask) -> pa.Table:
     """Return the verdicts on the rows of this file, sorted by key."""
-    of_file = KeyRange("key", key(task.staged.file_seq, 0), key(task.staged.file_seq + 1, 0) - 1)
+    of_file = KeyRange("key", log_key(task.staged.file_seq, 0), log_key(task.staged.file_seq + 1, 0) - 1)
     verdicts: Iterator[pa.RecordBatch] = read_slices(
         [Slice(path, 0, 2**62) for path in task.verdicts], VERDICTS.names, of_file
     )
@@ -88,7 +88,7 @@ def _read_verdicts(task: AppendTask) -> pa.Table:
 def _apply_verdicts(task: AppendTask, rows: pa.RecordBatch, verdicts: pa.Table) -> pa.RecordBatch:
     """Add the log key to the rows, and write lateness and verdicts into the columns of rejects."""
     # The reason of each row, null if the log accepts it.
-    keys = rows.column("row").to_numpy() + key(task.staged.file_seq, 0)
+    keys = rows.column("row").to_numpy() + log_key(task.staged.file_seq, 0)
     reason, concerned = _look_up(keys, verdicts)
     if task.kind == "objects" and task.horizon > NO_HORIZON:
         reason = pc.if_else(pa.array(is_late(rows, task.horizon)), "late", reason)
@@ -103,7 +103,8 @@ def _apply_verdicts(task: AppendTask, rows: pa.RecordBatch, verdicts: pa.Table) 
     sentences = pa.array([REASONS[code] for code in REASONS])
     details = sentences.take(pc.index_in(reason, pa.array(list(REASONS))))
     # Rows with a reason get the columns of rejects; the others keep what the row rules wrote there.
-    of_log = {"field": field, "reason": reason, "detail": details, "raw": pc.utf8_slice_codeunits(raw, 0, MOST_RAW)}
+    raw = pc.utf8_slice_codeunits(raw, 0, MAX_RAW_CHARACTERS)
+    of_log = {"field": field, "reason": reason, "detail": details, "raw": raw}
     columns |= {name: pc.if_else(pc.is_valid(reason), value, columns[name]) for name, value in of_log.items()}
     columns[KEY_OF[task.kind]] = pa.array(keys)
     if task.kind == "requests":

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.kernels.log_rules import duplicate_objects, judge_operations
 from pststream.kernels.parsing.tokens import hash_texts
+from pststream.ledgers.rules import log_key
 from pststream.pipeline.engine.arrow_columns import micros
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
 from pststream.pipeline.engine.running_engine import get_engine
@@ -24,7 +25,6 @@ from pststream.pipeline.ingest.stage_file import ID_OF, StagedFile
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, data_files, located
 from pststream.state.home import Home
-from pststream.state.ledger import key
 from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
 from pststream.text.buffers import utf8_of
 
@@ -102,7 +102,7 @@ def deduplicate(
     if not new:
         return []
     # Stored rows are looked up by the new ids if these are few, else all that may matter are read.
-    first = key(min(s.file_seq for s in staged), 0)
+    first = log_key(min(s.file_seq for s in staged), 0)
     ids = NewIds(tuple(s.path for s in staged if s.rows), *cache_place(settings)) if rows <= MAX_LOOKUP_ROWS else None
     files = _stored_files(home, kind, first, min(horizons.values(), default=NO_HORIZON))
     stored = _stored_tasks(home, kind, files, first, MIN_INDEXED_ROWS if ids else names.NEVER_US)
@@ -163,7 +163,7 @@ def _read_new(kind: str, task: NewRows) -> Iterator[pa.RecordBatch]:
         if kind == "objects":
             accepted &= ~is_late(rows, task.horizon)
         rows = rows.filter(pa.array(accepted))
-        yield _with_key_and_horizon(kind, rows, pc.add(rows.column("row"), key(task.file_seq, 0)), task.horizon)
+        yield _with_key_and_horizon(kind, rows, pc.add(rows.column("row"), log_key(task.file_seq, 0)), task.horizon)
 
 
 def _read_stored(kind: str, task: StoredRows, ids: NewIds | None) -> Iterator[pa.RecordBatch]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pststream.errors import RetryableError
 from pststream.escape_text import escape_controls
+from pststream.ledgers.log_end import Ledger, known_hashes
 from pststream.pipeline.ingest.fetch_objects import Offered, Source, copy_again, is_fetched
 from pststream.pipeline.ingest.ingest_transaction import (
     append_files,
@@ -28,7 +29,6 @@ from pststream.quality.readers import find_files
 from pststream.settings import Settings
 from pststream.state import fetched_files, quarantine
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger, known_hashes
 
 MAX_LISTED_PENDING = 100
 """Pending files that are listed one by one."""

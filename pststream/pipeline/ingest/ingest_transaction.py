@@ -13,6 +13,7 @@ from typing import Any
 
 from pststream import lineage, names
 from pststream.errors import HomeError, InputFileError, RetryableError
+from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.ingest import staging_folder
 from pststream.pipeline.ingest.append_rows import TABLE_OF, AppendedFile, AppendTask, append_staged_file
@@ -27,7 +28,6 @@ from pststream.state import fetched_files, ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import SHARED, commit
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger
 
 
 def number_files(ledger: Ledger, files: list[File]) -> list[File]:
@@ -71,7 +71,7 @@ def append_files(
 def finish_interrupted_ingest(home: Home, settings: Settings, progress: Progress) -> None:
     """Finish the ingest that the ledger says was interrupted, if there is one; the home is locked."""
     ledger = Ledger(home)
-    files = ledger.unfinished_ingest()
+    files = [dict(file) for file in ledger.unfinished_ingest()]
     if not files:
         return
     progress(f"finishing ingest {files[0]['ingest_id']}, which was interrupted")
@@ -112,7 +112,7 @@ def _run_with_lineage(
     """Run the transaction, and report it as a lineage run."""
     outputs = [home.table(name) for name in (TABLE_OF[files[0]["kind"]], names.REJECTS)]
     inputs = [file["path"] for file in files]
-    with lineage.run(home.path, "ingest", files[0]["ingest_id"], inputs, outputs) as figures:
+    with lineage.record_run(home.path, "ingest", files[0]["ingest_id"], inputs, outputs) as figures:
         done = _run(home, settings, files, staged, ledger, progress)
         figures.update({name: sum(row[name] for row in done) for name in ("rows", "accepted", "rejected")})
     return done

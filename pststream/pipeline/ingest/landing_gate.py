@@ -6,14 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from pststream import names
+from pststream.ledgers.log_end import recent_row_counts
 from pststream.pipeline.ingest.stage_file import StagedFile
-from pststream.quality.expectations import Judgement, judge
-from pststream.quality.landing_expectations import RECENT, Landed, Past, figures, landing_suite
+from pststream.quality.expectations import ThresholdResults, check_thresholds
+from pststream.quality.landing_expectations import (
+    RECENT_FILES,
+    LandedFile,
+    LandingHistory,
+    compute_figures,
+    make_landing_suite,
+)
 from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
-from pststream.state.ledger import recent_rows
 
 File = dict[str, Any]
 """A row of the ledger of files."""
@@ -55,22 +61,23 @@ def _check(
     files: Sequence[File],
     staged: Sequence[StagedFile],
     watermark: dt.datetime | None,
-) -> list[Judgement]:
+) -> list[ThresholdResults]:
     """Compute the figures of each file, and check them against the thresholds."""
     kind = files[0]["kind"]
-    past = Past(
-        recent_rows(home, kind, max(RECENT, settings.gate_history)),
+    past = LandingHistory(
+        recent_row_counts(home, kind, max(RECENT_FILES, settings.gate_history)),
         ledger_tables.micros_of(ledger_tables.now()),
         None if watermark is None else ledger_tables.micros_of(watermark),
     )
     landed = [
-        Landed(one.rows, one.faults, one.max_time, ": ".join(one.problem[1:2]) if one.problem else None)
+        LandedFile(one.rows, one.faults, one.max_time, ": ".join(one.problem[1:2]) if one.problem else None)
         for one in staged
     ]
-    return judge([figures(kind, one, past, settings) for one in landed], landing_suite(kind, settings))
+    figures = [compute_figures(kind, one, past, settings) for one in landed]
+    return check_thresholds(figures, make_landing_suite(kind, settings))
 
 
-def _result_row(file: File, judgement: Judgement) -> dict[str, Any]:
+def _result_row(file: File, judgement: ThresholdResults) -> dict[str, Any]:
     """Return the row of `quality_results` for a file."""
     return {
         "at": ledger_tables.now(),

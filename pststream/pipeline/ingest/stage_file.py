@@ -34,6 +34,7 @@ SCHEMAS = {
 """Columns of a staged file; `reason` is null where the row passed the row rules."""
 
 NO_TIME = -(2**63)
+UNFORESEEN = "reading it failed with an unforeseen error"
 TIME_OF = {"objects": "ts", "requests": "at"}
 ID_OF = {"objects": "object_id", "requests": "subscription_id"}
 
@@ -101,7 +102,7 @@ def _explain_failures(path: str, parsed: Iterator[pa.RecordBatch]) -> Iterator[p
     except Exception as error:
         at = traceback.extract_tb(error.__traceback__)[-1]
         what = f"{type(error).__name__} in {Path(at.filename).name}:{at.lineno}: {(str(error).splitlines() or [''])[0]}"
-        raise InputFileError(path, f"reading it failed with an unforeseen error: {what}", "please report it") from error
+        raise InputFileError(path, f"{UNFORESEEN}: {what}", "please report it") from error
 
 
 def _faults(rows: pa.RecordBatch) -> Counter[tuple[str, str]]:

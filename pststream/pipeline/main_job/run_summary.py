@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.ledgers.log_end import read_files, read_settled
+from pststream.ledgers.rules import FileRow
 from pststream.pipeline.batch.micro_batch import batch_summary
 from pststream.pipeline.main_job.landing_scanner import KINDS
 from pststream.state import ledger_tables
 from pststream.state.home import Home
-from pststream.state.ledger import files_where, settled
 
 
 def summarize_since(home: Home, since: dt.datetime) -> dict[str, Any]:
@@ -23,14 +24,14 @@ def summarize_since(home: Home, since: dt.datetime) -> dict[str, Any]:
     Returns {"ingest": {kind: {"files", "rows", "accepted", "rejected", "rejects_by_reason"}}, "batches": as `match`
     returns them}; a kind without such files is left out.
     """
-    batches = settled(home, names.BATCHES, "batch_id", filter=pds.field("finished_at") >= since).to_pylist()
+    batches = read_settled(home, names.BATCHES, "batch_id", filter=pds.field("finished_at") >= since).to_pylist()
     done = [batch_summary(batch) for batch in batches if batch["status"] == "done"]
-    files = [file for file in files_where(home, pds.field("at") >= since) if file["status"] == "done"]
+    files = [file for file in read_files(home, pds.field("at") >= since) if file["status"] == "done"]
     by_kind = {kind: [file for file in files if file["kind"] == kind] for kind in KINDS}
     return {"ingest": {kind: _count(home, of_kind) for kind, of_kind in by_kind.items() if of_kind}, "batches": done}
 
 
-def _count(home: Home, files: list[dict[str, Any]]) -> dict[str, Any]:
+def _count(home: Home, files: list[FileRow]) -> dict[str, Any]:
     numbers = sorted({file["ingest_id"] for file in files})
     rejects = ledger_tables.read(home, names.REJECTS, ["reason"], pds.field("ingest_id").isin(numbers))
     reasons = Counter(rejects.column("reason").to_pylist())

@@ -1,4 +1,7 @@
-"""The stored sample that a planner sees: bounded, and the same whatever the files it lies in."""
+"""Draw the sample that planners see, from the stored objects and subscriptions.
+
+Its size is bounded, and a row is chosen by a hash of its key, so the sample does not depend on the files of the rows.
+"""
 
 import datetime as dt
 from collections.abc import Callable, Iterator
@@ -15,6 +18,7 @@ from pststream.domain.mixing import mix_unit
 from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
+from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.engine.arrow_columns import csr, whole
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, make_task_context
@@ -25,7 +29,6 @@ from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
-from pststream.state.ledger import Ledger
 from pststream.state.plans import Ranking, current_version
 from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
 from pststream.state.tables import TABLES
@@ -36,8 +39,8 @@ OBJECTS = pa.schema([field for field in TABLES[names.OBJECTS].schema if field.na
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """Rows that a task chose, of so many."""
+class SampledRows:
+    """The rows that a task chose, and the number of rows that it chose from."""
 
     rows: pa.Table
     seen: int
@@ -50,16 +53,17 @@ def draw_sample(
     after_key: int = -1,
     ranking: Ranking | None = None,
 ) -> tuple[WorkloadSample, pa.Table]:
-    """A sample of both streams, and its vocabulary (term_id, term, objects, subscriptions).
+    """Return a sample of both streams, and its vocabulary (term_id, term, objects, subscriptions).
 
-    `versions`: objects written after Delta version `versions[0]` of `objects`, and up to `versions[1]`; None: no bound.
-    `after_key`: objects with a greater key only. `ranking`: how frequent terms are taken to be, if another sample
-    decides under which clause each is posted; None: as in this one.
-    Subscriptions are those of the current plan's index that did not end before any object still to come, and
+    versions   objects written after Delta version `versions[0]` of `objects`, and up to `versions[1]`; None: no bound
+    after_key  only objects with a greater key
+    ranking    term frequencies that decide under which clause each subscription is posted; None: those of this sample
+
+    The subscriptions are those in the index of the plan in force that did not end before any object still to come, and
     the insertions that no batch has applied yet.
 
-    Departure from Definition 1: each subscription counts as an insertion of the period, and deletions do not count;
-    what few requests cost less than many objects, load adjustment weighs itself (`decide`).
+    Departure from Definition 1: each subscription counts as an insertion of the period, and deletions do not count.
+    Load adjustment weighs requests against objects itself (`adjusting/decide_adjustment.py`).
     """
     object_rows, object_scale = _objects(home, settings, versions, after_key)
     piece_rows, subscription_scale = _pieces(home, settings)
@@ -87,11 +91,11 @@ def draw_sample(
 def _objects(
     home: Home, settings: Settings, versions: tuple[int | None, int | None], after_key: int
 ) -> tuple[pa.Table, float]:
-    """Sampled objects, and the objects that each stands for."""
+    """Return sampled objects, and the number of objects that each stands for."""
     after, to = versions
     files = data_files(home, names.OBJECTS, to)
     if after is not None:
-        # By key, as `maintain` joins files.
+        # By key, since `maintain` compacts files of several versions into one.
         before = [file.high["object_key"] for file in data_files(home, names.OBJECTS, after)]
         after_key = max([after_key, *before])
     recent = KeyRange("object_key", after_key, names.NEVER_US)
@@ -103,35 +107,36 @@ def _objects(
             "give versions that objects came between",
         )
     read = partial(_stored_objects, recent)
-    work = partial(_chosen, "object_key", OBJECTS, _share(settings.sample_objects, rows), read)
-    return _gathered(get_engine(settings).run_tasks(tasks_of(located(home, names.OBJECTS, files)), work), OBJECTS)
+    choose = partial(_choose_rows, "object_key", OBJECTS, _share(settings.sample_objects, rows), read)
+    tasks = tasks_of(located(home, names.OBJECTS, files))
+    return _merge_rows(get_engine(settings).run_tasks(tasks, choose), OBJECTS)
 
 
 def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
-    """Pieces of sampled subscriptions, and the subscriptions that each stands for."""
+    """Return pieces of sampled subscriptions, and the number of subscriptions that each stands for."""
     version, ledger = current_version(home), Ledger(home)
-    held = tuple(index_files(home, version)) if version else ()
+    indexed = tuple(index_files(home, version)) if version else ()
     waiting = KeyRange("request_key", ledger.requests_applied, names.NEVER_US)
     requests = waiting.files(data_files(home, names.REQUESTS))
-    rows = sum(file.rows for file in held) + _rows_within(home, names.REQUESTS, requests, waiting)
+    rows = sum(file.rows for file in indexed) + _rows_within(home, names.REQUESTS, requests, waiting)
     share = _share(settings.sample_subscriptions, rows)
-    chosen = partial(_chosen, "subscription_key", PIECES, share)
+    choose = partial(_choose_rows, "subscription_key", PIECES, share)
     engine = get_engine(settings)
     drawn = engine.run_tasks(
         tasks_of(located(home, names.REQUESTS, requests)),
-        partial(chosen, partial(_waiting_pieces, waiting)),
+        partial(choose, partial(_waiting_pieces, waiting)),
     )
-    if held:
-        work = make_task_context(home, settings, version)
-        tasks = tasks_of((file.path, file.rows) for file in held if file.worker != names.EVERY_WORKER)
+    if indexed:
+        context = make_task_context(home, settings, version)
+        tasks = tasks_of((file.path, file.rows) for file in indexed if file.worker != names.EVERY_WORKER)
         horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
         bound = ledger_tables.micros_of(horizon) if horizon else -1
-        drawn += engine.run_tasks(tasks, partial(chosen, partial(_live_pieces, work, held, bound)))
-    return _gathered(drawn, PIECES)
+        drawn += engine.run_tasks(tasks, partial(choose, partial(_live_pieces, context, indexed, bound)))
+    return _merge_rows(drawn, PIECES)
 
 
 def _rows_within(home: Home, name: str, files: list[DataFile], rows: KeyRange) -> int:
-    """How many rows of these files are in the range; only files that it cuts are opened."""
+    """Count the rows of these files that are in the range; reads only the files that it cuts."""
     cut = [file for file in files if file.may_hold(rows.column, -1, rows.after)]
     inside = sum(file.rows for file in files) - sum(file.rows for file in cut)
     slices = [Slice(path, 0, count) for path, count in located(home, name, cut)]
@@ -148,36 +153,36 @@ def _waiting_pieces(waiting: KeyRange, slices: tuple[Slice, ...]) -> Iterator[pa
 
 
 def _live_pieces(
-    work: TaskContext, held: tuple[IndexFile, ...], bound: int, slices: tuple[Slice, ...]
+    context: TaskContext, indexed: tuple[IndexFile, ...], bound: int, slices: tuple[Slice, ...]
 ) -> Iterator[pa.RecordBatch]:
-    for rows in stored_pieces(work, held, slices):
+    for rows in stored_pieces(context, indexed, slices):
         yield rows.filter(pc.greater(rows.column("end_at"), bound))
 
 
-def _share(most: int, rows: int) -> float:
-    """Part of the rows to keep so that about `most` are kept at most."""
-    return 1.0 if rows <= most else most / rows
+def _share(max_rows: int, rows: int) -> float:
+    """Return the share of the rows to choose so that about `max_rows` are chosen at most."""
+    return 1.0 if rows <= max_rows else max_rows / rows
 
 
-def _chosen(
+def _choose_rows(
     key: str,
     schema: pa.Schema,
     share: float,
     read: Callable[[tuple[Slice, ...]], Iterator[pa.RecordBatch]],
     slices: tuple[Slice, ...],
-) -> Drawn:
-    """Rows chosen by a hash of their key, so that the choice does not depend on where they lie."""
-    seen, kept = 0, []
+) -> SampledRows:
+    """Choose rows by a hash of their key, so that the choice does not depend on the files that they are in."""
+    seen, chosen = 0, []
     for rows in read(slices):
         seen += rows.num_rows
         if share < 1.0:
             rows = rows.filter(pa.array(mix_unit(rows.column(key).to_numpy(), SEED) < share))
-        kept.append(rows)
-    return Drawn(pa.Table.from_batches(kept, schema), seen)
+        chosen.append(rows)
+    return SampledRows(pa.Table.from_batches(chosen, schema), seen)
 
 
-def _gathered(drawn: list[Drawn], schema: pa.Schema) -> tuple[pa.Table, float]:
-    """All chosen rows in the order of their keys, and the rows that each stands for."""
+def _merge_rows(drawn: list[SampledRows], schema: pa.Schema) -> tuple[pa.Table, float]:
+    """Return all chosen rows in the order of their keys, and the number of rows that each stands for."""
     rows = pa.concat_tables([schema.empty_table(), *(part.rows for part in drawn)])
     by = [(name, "ascending") for name in (schema.names[0], "west", "south") if name in schema.names]
     seen = sum(part.seen for part in drawn)
@@ -185,7 +190,7 @@ def _gathered(drawn: list[Drawn], schema: pa.Schema) -> tuple[pa.Table, float]:
 
 
 def _vocabulary(ids: np.ndarray, counts: np.ndarray, clauses: pa.ListArray, pieces: int) -> pa.Table:
-    """Frequencies in the sample; a term in several clauses of a subscription counts once for each."""
+    """Return term frequencies in the sample; a term in several clauses of a subscription counts once for each."""
     named, uses = np.unique(
         pc.list_flatten(pc.list_flatten(clauses)).to_numpy(zero_copy_only=False).astype(np.int64), return_counts=True
     )

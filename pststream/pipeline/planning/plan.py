@@ -1,8 +1,8 @@
-"""Planning: a new plan version from the stored sample, and the worker index that belongs to it.
+"""Make a new plan version from the stored sample, and build its worker index.
 
-The units, the vocabulary and the index of the new plan are written while the old plan serves; the row in `plans` comes
-last and switches. A plan killed halfway leaves rows of a version that no row of `plans` names; the next try removes
-them.
+The units, the vocabulary and the index of the new plan are written while the old plan serves; the row in `plans` is
+written last and puts the new plan in force. A planner that is killed leaves rows of a version that no row of `plans`
+names; the next one deletes them.
 """
 
 import time
@@ -12,18 +12,18 @@ from typing import Any
 from pststream import names
 from pststream.cost.load_model import CostModel, worker_loads
 from pststream.errors import RetryableError
+from pststream.ledgers.log_end import Ledger
 from pststream.partitioning.registry import make_plan
 from pststream.pipeline.engine.task_context import make_task_context
 from pststream.pipeline.index.build_index import Assignment, rebuild
 from pststream.pipeline.planning.draw_sample import draw_sample
-from pststream.pipeline.planning.plan_vocabulary import with_words
+from pststream.pipeline.planning.plan_vocabulary import add_words
 from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
 from pststream.state.index_files import forget_older
-from pststream.state.ledger import Ledger
 from pststream.state.plans import current_version, ranking_of, save_plan, save_units, save_vocabulary
 
 
@@ -37,7 +37,8 @@ def plan(
 ) -> dict[str, Any]:
     """Make a plan with `settings.planner` for `settings.workers`.
 
-    versions: of the Delta table `objects`; the sample is of what came after the first and up to the second.
+    versions  of the Delta table `objects`: the sample has what was written after the first and up to the second
+
     Returns {"plan_version", "plan_version_before", "planner", "workers", "units", "load_total", "load_max", "load_min",
     "imbalance", "worker_loads" (seconds), "dry_run", "seconds"}, what `pststream plan --json` prints.
     """
@@ -54,55 +55,56 @@ def new_plan(
     versions: tuple[int | None, int | None] = (None, None),
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """As `plan`, in a home that is locked."""
+    """Make a plan as `plan` does, in a home that is locked already."""
     began = time.perf_counter()
     if Ledger(home).unfinished_batch() is not None:
-        raise RetryableError("a batch was left unfinished", "run: pststream match, then plan again")
+        raise RetryableError("a batch is unfinished", "run: pststream match, then plan again")
     sample, vocabulary = draw_sample(home, settings, versions)
-    progress(f"sample: {sample.objects} objects, {sample.pieces} boxes of subscriptions, {vocabulary.num_rows} terms")
+    progress(f"sample: {sample.objects} objects, {sample.pieces} subscription boxes, {vocabulary.num_rows} terms")
     cost = CostModel.of(settings)
-    made = make_plan(settings.planner, sample, settings.workers, cost)
-    loads = worker_loads(sample, made, cost)
+    new = make_plan(settings.planner, sample, settings.workers, cost)
+    loads = worker_loads(sample, new, cost)
     figures = {**loads.figures, "seconds": time.perf_counter() - began}
     before = current_version(home)
     version = before + 1
     if not dry_run:
-        _clean(home, version)
+        _delete_rows_of_killed_planner(home, version)
         save_units(
             home,
             version,
-            made,
+            new,
             {"load": loads.unit_load, "objects": loads.unit_objects, "subscriptions": loads.unit_subscriptions},
         )
-        save_vocabulary(home, version, with_words(home, vocabulary) if len(made.terms) else vocabulary)
+        save_vocabulary(home, version, add_words(home, vocabulary) if len(new.terms) else vocabulary)
         crash_point("plan.units_written")
-        _build_index(home, settings, Assignment(made, ranking_of(vocabulary)), before)
+        _build_index(home, settings, Assignment(new, ranking_of(vocabulary)), before)
         crash_point("plan.indexed")
         options = {
             **{f"cost_{name}": value for name, value in asdict(cost).items()},
             "sample_objects": sample.objects,
             "sample_pieces": sample.pieces,
         }
-        save_plan(home, version, made, {**figures, "seconds": time.perf_counter() - began, "options": options})
+        save_plan(home, version, new, {**figures, "seconds": time.perf_counter() - began, "options": options})
         crash_point("plan.done")
         forget_older(home, version)
     return {
-        "plan_version": version, "planner": made.planner, "workers": made.workers, "units": made.units, **figures,
+        "plan_version": version, "planner": new.planner, "workers": new.workers, "units": new.units, **figures,
         "plan_version_before": before, "dry_run": dry_run, "seconds": round(time.perf_counter() - began, 3),
     }  # fmt: skip
 
 
-def _clean(home: Home, version: int) -> None:
-    """Remove what a killed plan of this version left in the control tables."""
+def _delete_rows_of_killed_planner(home: Home, version: int) -> None:
+    """Delete what a killed planner of this version has left in the control tables."""
     for name in (names.PLAN_UNITS, names.VOCABULARY, names.MIGRATIONS):
         ledger_tables.delete(home, name, f"plan_version >= {version}")
 
 
 def _build_index(home: Home, settings: Settings, new: Assignment, before: int) -> None:
-    """Write the index of the plan for the requests that batches have applied; later ones come with their batch."""
+    """Build the index of the plan for the requests that batches have applied; later requests come with their batch."""
     ledger_tables.delete(home, names.WORKER_INDEX, f"index_version > {before}")
     if before == 0:
         return
-    old, version = make_task_context(home, settings, before), before + 1
-    work = replace(old, plan_version=version, plans=(version,), index_version=version, workers=new.plan.workers)
-    rebuild(home, old, work, new, settings)
+    old_context, version = make_task_context(home, settings, before), before + 1
+    workers = new.plan.workers
+    context = replace(old_context, plan_version=version, plans=(version,), index_version=version, workers=workers)
+    rebuild(home, old_context, context, new, settings)

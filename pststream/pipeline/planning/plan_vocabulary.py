@@ -1,4 +1,4 @@
-"""The words of a plan's terms, for people: tables know terms by their hashes."""
+"""Add words to the terms of a plan, for people: the tables identify terms by their hashes only."""
 
 import pyarrow as pa
 
@@ -9,30 +9,30 @@ from pststream.state.slices import Slice, read_slices
 from pststream.text.tokenizer import term_id
 from pststream.text.words import tokenize
 
-MOST_TEXTS, MOST_BYTES = 20_000, 4_000_000
-"""Of the newest objects' texts, that are looked through."""
+MAX_TEXTS, MAX_BYTES = 20_000, 4_000_000
+"""Texts of the newest objects that are searched for words, and their bytes, at most."""
 
 
-def with_words(home: Home, vocabulary: pa.Table) -> pa.Table:
-    """The vocabulary of a plan with the words that the newest texts have; others stay null."""
+def add_words(home: Home, vocabulary: pa.Table) -> pa.Table:
+    """Return the vocabulary with the words that occur in the newest texts; other terms keep null."""
     words: dict[int, str] = {}
     for text in _newest_texts(home):
         words |= {term_id(word): word for word in tokenize(text)}
-    found = [words.get(term) for term in vocabulary.column("term_id").to_pylist()]
-    return vocabulary.set_column(vocabulary.schema.get_field_index("term"), "term", pa.array(found, pa.string()))
+    column = [words.get(term) for term in vocabulary.column("term_id").to_pylist()]
+    return vocabulary.set_column(vocabulary.schema.get_field_index("term"), "term", pa.array(column, pa.string()))
 
 
 def _newest_texts(home: Home) -> list[str]:
     files = sorted(data_files(home, names.OBJECTS), key=lambda file: file.high.get("object_key", 0))
     texts: list[str] = []
-    left = MOST_BYTES
+    left = MAX_BYTES
     for path, rows in reversed(located(home, names.OBJECTS, files)):
         for batch in read_slices([Slice(path, 0, rows)], ["text"]):
-            column = batch.column("text").slice(0, MOST_TEXTS - len(texts))
+            column = batch.column("text").slice(0, MAX_TEXTS - len(texts))
             for text in column.drop_null():
                 if (left := left - len(text.as_buffer())) < 0:
                     return texts
                 texts.append(text.as_py())
-            if len(texts) >= MOST_TEXTS:
+            if len(texts) >= MAX_TEXTS:
                 return texts
     return texts

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
+from pststream.ledgers.log_end import read_settled
 from pststream.state import ledger_tables
 from pststream.state.data_files import data_files
 from pststream.state.home import Home
-from pststream.state.ledger import settled
 from pststream.state.plans import plan_rows
 from pststream.state.slices import KeyRange, read_slices, tasks_of
 
@@ -25,7 +25,10 @@ def count_ledger_faults(home: Home) -> Figures:
     Reads some columns of the ledgers and the lists of data files; of `objects` only the keys of the files of which the
     last batch took a part.
     """
-    batches, files = settled(home, names.BATCHES, "batch_id", _BATCH), settled(home, names.FILES, "file_seq", _FILE)
+    batches, files = (
+        read_settled(home, names.BATCHES, "batch_id", _BATCH),
+        read_settled(home, names.FILES, "file_seq", _FILE),
+    )
     done, ingested = _done(batches), _done(files)
     unfinished = files.num_rows - ingested.num_rows
     matched_to = done.column("objects_to")[-1].as_py() if done.num_rows else 0
@@ -99,7 +102,7 @@ def _rows_up_to(home: Home, key: int) -> int:
 
 
 def _units_off(home: Home) -> int:
-    """Count the units beyond those that the plans say, without those of a killed planner, which the next one deletes."""
+    """Count the units beyond those that the plans say, without those that a killed planner left."""
     plans = plan_rows(home)
     versions = [("plan_version", "<=", max((row["plan_version"] for row in plans), default=0))]
     units = ledger_tables.read(home, names.PLAN_UNITS, ["plan_version"], versions).num_rows

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pststream import names
+from pststream.ledgers.log_end import Ledger, read_batches
 from pststream.pipeline.upkeep.check_index import count_placement_faults
 from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
 from pststream.pipeline.upkeep.check_matches import count_match_faults
@@ -20,7 +21,6 @@ from pststream.quality.table_expectations import make_table_suite
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger, batches_between
 
 SUITE = "tables"
 NOTHING = -(2**63)
@@ -59,8 +59,8 @@ def _last_done(home: Home, ledger: Ledger) -> dict[str, Any]:
     """Return the last batch that is done."""
     batch, unfinished = ledger.last_batch, ledger.unfinished_batch()
     if unfinished is not None:
-        batch = next(iter(batches_between(home, unfinished["batch_id"] - 2, unfinished["batch_id"] - 1)), None)
-    return batch or {"batch_id": 0, "requests_to": 0}
+        batch = next(iter(read_batches(home, unfinished["batch_id"] - 2, unfinished["batch_id"] - 1)), None)
+    return dict(batch) if batch else {"batch_id": 0, "requests_to": 0}
 
 
 def _passed(home: Home, name: str) -> int:

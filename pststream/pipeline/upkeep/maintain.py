@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.index.compact_index import upkeep
 from pststream.pipeline.upkeep.compact_tables import compact_tables
 from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.home import Home
 from pststream.state.index_files import forget_older, index_files
-from pststream.state.ledger import Ledger
 from pststream.state.plans import current_version, index_version
 from pststream.state.tables import TABLES
 

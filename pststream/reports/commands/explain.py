@@ -8,6 +8,7 @@ from pststream.escape_text import escape_controls
 from pststream.iso_times import iso
 from pststream.kinds.contract import FailedCondition, StoredObject, StoredSubscription
 from pststream.kinds.registry import stored_kind
+from pststream.ledgers.history import LedgerHistory
 from pststream.reports.commands.explain_route import PostingFinder, find_stored_fault
 from pststream.reports.commands.explain_rows import (
     MAX_PER_ID,
@@ -16,7 +17,6 @@ from pststream.reports.commands.explain_rows import (
     read_rejects_of_id,
     read_written_pairs,
 )
-from pststream.reports.reading.ledgers import Ledgers
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 
 MATCHED, PENDING, NOT_MATCHED = "matched", "pending", "not matched"
@@ -40,7 +40,7 @@ def explain(home: AnyHome, object_id: str, subscription_id: str) -> dict[str, An
     Words, boxes and distances are compared without the kernels, so that the explanation checks them.
     """
     reader = TableReader(home)
-    ledgers = Ledgers(reader)
+    ledgers = LedgerHistory(reader)
     for name in (names.MATCHES, names.OBJECTS, names.REQUESTS):
         reader.dataset(name)
     objects, insertions = read_objects(reader, object_id), read_insertions(reader, subscription_id)
@@ -73,7 +73,7 @@ def explain(home: AnyHome, object_id: str, subscription_id: str) -> dict[str, An
 class _PairExplainer:
     """Explains pairs of one home in its present state."""
 
-    def __init__(self, reader: TableReader, ledgers: Ledgers) -> None:
+    def __init__(self, reader: TableReader, ledgers: LedgerHistory) -> None:
         self._reader = reader
         self._ledgers = ledgers
         self._finders: dict[int, PostingFinder | None] = {}

@@ -13,7 +13,7 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.kinds.contract import StoredObject, StoredSubscription
 from pststream.kinds.registry import request_columns, stored_kind
-from pststream.reports.reading.ledgers import only_done
+from pststream.ledgers.history import done_batches_filter
 from pststream.reports.reading.pairs import flatten_lists
 from pststream.reports.reading.table_reader import TableReader
 
@@ -77,7 +77,7 @@ def read_written_pairs(
 ) -> dict[tuple[int, int], list[dict[str, Any]]]:
     """Read the rows of `matches` of finished batches for each (object key, subscription key) that has some."""
     object_keys, keys = [stored.key for stored in objects], np.array([one.key for one in insertions], np.int64)
-    wanted = only_done(reader) & pds.field("object_key").isin(object_keys)
+    wanted = done_batches_filter(reader) & pds.field("object_key").isin(object_keys)
     columns = ["object_key", "retracted", "worker", "batch_id", "plan_version"]
     pairs: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for batch in reader.batches(names.MATCHES, [*columns, "subscription_keys"], wanted):

@@ -11,8 +11,8 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.kinds.contract import StoredObject, StoredSubscription
 from pststream.kinds.registry import brief_columns, stored_kind
+from pststream.ledgers.history import LedgerHistory, done_batches_filter
 from pststream.reports.commands.explain_rows import read_insertions, read_objects, read_rejects_of_id
-from pststream.reports.reading.ledgers import Ledgers, only_done
 from pststream.reports.reading.pairs import flatten_lists, read_retracted_pairs
 from pststream.reports.reading.table_reader import TableReader
 
@@ -81,7 +81,7 @@ class ObjectLookup:
 
 def look_up_subscription(reader: TableReader, subscription_id: str) -> SubscriptionLookup:
     """Look up a subscription id."""
-    ledgers = Ledgers(reader)
+    ledgers = LedgerHistory(reader)
     insertions = read_insertions(reader, subscription_id)
     matches, searched, complete = (
         _match_objects(reader, [one.key for one in insertions]) if insertions else ([], 0, True)
@@ -92,7 +92,7 @@ def look_up_subscription(reader: TableReader, subscription_id: str) -> Subscript
 
 def look_up_object(reader: TableReader, object_id: str) -> ObjectLookup:
     """Look up an object id."""
-    ledgers = Ledgers(reader)
+    ledgers = LedgerHistory(reader)
     objects = read_objects(reader, object_id)[:_MAX_OBJECTS]
     matches, pairs = _match_subscriptions(reader, objects) if objects else ([], 0)
     rejects = read_rejects_of_id(reader, "objects", object_id)
@@ -104,7 +104,7 @@ def _match_objects(reader: TableReader, keys: list[int]) -> tuple[list[LatestMat
 
     The files of the latest batches are searched first.
     """
-    wanted = only_done(reader) & (pds.field("worker") >= 0)
+    wanted = done_batches_filter(reader) & (pds.field("worker") >= 0)
     columns = ("object_key", "object_id", "ts", "batch_id", "worker", "subscription_keys")
     pairs: list[Pair] = []
     searched = 0
@@ -135,7 +135,11 @@ def _without_retracted(reader: TableReader, pairs: list[Pair]) -> list[Pair]:
         return []
     objects = np.array([row["object_key"] for row, _ in pairs])
     # Retractions have no worker, so they are in data files of their own, and only these are read.
-    wanted = only_done(reader) & (pds.field("worker") < 0) & pds.field("object_key").isin(np.unique(objects).tolist())
+    wanted = (
+        done_batches_filter(reader)
+        & (pds.field("worker") < 0)
+        & pds.field("object_key").isin(np.unique(objects).tolist())
+    )
     retracted = read_retracted_pairs(reader, wanted).contains(objects, np.array([key for _, key in pairs]))
     return [pair for pair, gone in zip(pairs, retracted.tolist()) if not gone]
 
@@ -143,7 +147,7 @@ def _without_retracted(reader: TableReader, pairs: list[Pair]) -> list[Pair]:
 def _match_subscriptions(reader: TableReader, objects: list[StoredObject]) -> tuple[list[LatestMatch], int]:
     """Some matches of the objects, and the number of all."""
     columns = ("object_key", "ts", "batch_id", "worker", "subscription_keys")
-    of_objects = only_done(reader) & pds.field("object_key").isin([stored.key for stored in objects])
+    of_objects = done_batches_filter(reader) & pds.field("object_key").isin([stored.key for stored in objects])
     rows: list[Pair] = []
     count = 0
     for batch in reader.batches(names.MATCHES, columns, of_objects & (pds.field("worker") >= 0)):

@@ -9,8 +9,8 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.iso_times import iso
+from pststream.ledgers.history import LedgerHistory
 from pststream.reports.commands.text_tables import text_table
-from pststream.reports.reading.ledgers import Ledgers
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 
 _MIGRATION = (
@@ -34,7 +34,7 @@ def history(home: AnyHome) -> list[dict[str, Any]]:
     moves: dict[int, list[dict[str, Any]]] = {}
     for row in reader.read(names.MIGRATIONS, _MIGRATION).sort_by("move").to_pylist():
         moves.setdefault(row["plan_version"], []).append(row)
-    batches, loads = Ledgers(reader).batches, _worker_seconds(reader)
+    batches, loads = LedgerHistory(reader).batches, _worker_seconds(reader)
     return [
         {
             "plan_version": plan["plan_version"],

@@ -12,6 +12,8 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.escape_text import escape_controls
 from pststream.iso_times import iso
+from pststream.ledgers.history import LedgerHistory
+from pststream.ledgers.rules import log_key, step_seconds
 from pststream.reports.commands.text_tables import text_table
 from pststream.reports.reading.backlog import (
     lag_seconds_of,
@@ -20,7 +22,6 @@ from pststream.reports.reading.backlog import (
     read_quarantined_files,
 )
 from pststream.reports.reading.delivery_progress import read_deliveries, render_deliveries
-from pststream.reports.reading.ledgers import Ledgers, log_key, step_seconds
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.reports.reading.watcher_status import read_watcher, render_watcher
 
@@ -42,7 +43,7 @@ def status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
     """
     now = now or dt.datetime.now(dt.UTC)
     reader = TableReader(home)
-    ledgers = Ledgers(reader)
+    ledgers = LedgerHistory(reader)
     settled, moment = _settled(ledgers), pa.scalar(now, _TIME)
     plan = _plan(reader, settled, moment)
     objects = ledgers.files_of("objects")
@@ -70,7 +71,7 @@ def status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
     }
 
 
-def _settled(ledgers: Ledgers) -> pds.Expression:
+def _settled(ledgers: LedgerHistory) -> pds.Expression:
     """Filter of the requests of ingests that are done."""
     last = pc.max(ledgers.files_of("requests").column("file_seq")).as_py() or 0
     return pds.field("request_key") < log_key(last + 1, 0)
@@ -103,13 +104,13 @@ def _live(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> int:
     return live
 
 
-def _rows_since(ledgers: Ledgers, since: dt.datetime) -> dict[str, int]:
+def _rows_since(ledgers: LedgerHistory, since: dt.datetime) -> dict[str, int]:
     """Rows of the files that were taken in since then."""
     recent = ledgers.files.filter(pc.greater_equal(ledgers.files.column("at"), pa.scalar(since, _TIME)))
     return {name: _sum(recent, name) for name in ("accepted", "rejected")}
 
 
-def _totals(ledgers: Ledgers) -> dict[str, Any]:
+def _totals(ledgers: LedgerHistory) -> dict[str, Any]:
     kinds = {kind: ledgers.files_of(kind) for kind in ("objects", "requests")}
     done = ledgers.batches
     return {
@@ -146,7 +147,7 @@ def _plan(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[
     return {"version": current.pop("plan_version"), **current, "retiring": retiring}
 
 
-def _balance(reader: TableReader, ledgers: Ledgers) -> dict[str, Any] | None:
+def _balance(reader: TableReader, ledgers: LedgerHistory) -> dict[str, Any] | None:
     """CPU seconds of each worker, measured over the last batches of the plan that the last one ran under."""
     last = ledgers.batches.slice(max(0, ledgers.batches.num_rows - MEASURED_BATCHES))
     if not last.num_rows:
@@ -172,7 +173,7 @@ def _balance(reader: TableReader, ledgers: Ledgers) -> dict[str, Any] | None:
     }
 
 
-def _last_batches(ledgers: Ledgers) -> list[dict[str, Any]]:
+def _last_batches(ledgers: LedgerHistory) -> list[dict[str, Any]]:
     """The last batches, oldest first; one that was left unfinished is among them."""
     rows = ledgers.batches.slice(max(0, ledgers.batches.num_rows - SHOWN_BATCHES)).to_pylist()
     rows += ledgers.started_batches.to_pylist()
@@ -188,7 +189,7 @@ def _last_batches(ledgers: Ledgers) -> list[dict[str, Any]]:
     ]
 
 
-def _unfinished(home: AnyHome, ledgers: Ledgers) -> list[dict[str, Any]]:
+def _unfinished(home: AnyHome, ledgers: LedgerHistory) -> list[dict[str, Any]]:
     """What was started and not done, and the command that finishes it: a killed process, or one at work just now."""
     found = []
     at_home = f"--home {shlex.quote(home.path)}"

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from pststream.reports.commands.planner_comparison import COLUMNS, describe_best, format_figure
-from pststream.reports.commands.planner_comparison import render_comparison as render_comparison
 from pststream.reports.pages.render_page import render_page
 
 

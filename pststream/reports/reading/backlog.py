@@ -9,13 +9,14 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.iso_times import iso
-from pststream.reports.reading.ledgers import Ledgers, log_key
+from pststream.ledgers.history import LedgerHistory
+from pststream.ledgers.rules import log_key
 from pststream.reports.reading.table_reader import TableReader
 
 _QUARANTINE = ("hold_id", "kind", "path", "sha256", "bytes", "reasons", "status", "at")
 
 
-def measure_object_lag(reader: TableReader, ledgers: Ledgers) -> dict[str, Any]:
+def measure_object_lag(reader: TableReader, ledgers: LedgerHistory) -> dict[str, Any]:
     """Count the pending objects. Reads `objects` only for a file of which a batch has matched a part."""
     matched = ledgers.objects_matched
     rows = 0
@@ -34,20 +35,20 @@ def measure_object_lag(reader: TableReader, ledgers: Ledgers) -> dict[str, Any]:
     return {"rows": rows, "files": len(pending), "oldest_ts": iso(min(oldest, default=None))}
 
 
-def measure_request_lag(ledgers: Ledgers) -> dict[str, Any]:
+def measure_request_lag(ledgers: LedgerHistory) -> dict[str, Any]:
     """Count the pending requests."""
     pending = ledgers.pending_files("requests")
     oldest = min((file["min_ts"] for file in pending if file["min_ts"] is not None), default=None)
     return {"rows": sum(file["accepted"] for file in pending), "files": len(pending), "oldest_at": iso(oldest)}
 
 
-def lag_seconds_of(ledgers: Ledgers, now: dt.datetime) -> float:
+def lag_seconds_of(ledgers: LedgerHistory, now: dt.datetime) -> float:
     """Seconds since the ingest of the oldest file that is not matched completely; 0 if there is none."""
     waiting = [file["at"] for kind in ("objects", "requests") for file in ledgers.pending_files(kind)]
     return max((now - min(waiting)).total_seconds(), 0.0) if waiting else 0.0
 
 
-def read_quarantined_files(reader: TableReader, ledgers: Ledgers) -> list[dict[str, Any]]:
+def read_quarantined_files(reader: TableReader, ledgers: LedgerHistory) -> list[dict[str, Any]]:
     """Read the rows of `quarantine` whose files are neither released (these are in the log) nor discarded."""
     rows = reader.rows(names.QUARANTINE, _QUARANTINE)
     discarded = {row["hold_id"] for row in rows if row["status"] == "discarded"}

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.reports.reading.ledgers import Ledgers, step_seconds
+from pststream.ledgers.history import LedgerHistory
+from pststream.ledgers.rules import step_seconds
 from pststream.reports.reading.tolerant_reader import TolerantReader
 
 LATEST = 60
@@ -92,11 +93,11 @@ def read_batch_history(tables: TolerantReader) -> BatchHistory:
     return BatchHistory(totals, tuple(map(_view, latest)), unfinished[-1] if unfinished else None)
 
 
-def read_ledgers(tables: TolerantReader) -> Ledgers | None:
+def read_ledgers(tables: TolerantReader) -> LedgerHistory | None:
     """Read both ledgers; None if one of them is missing or broken."""
     if tables.dataset(names.FILES) is None:
         return None
-    return tables.tolerate(names.BATCHES, lambda: Ledgers(tables.reader), None)
+    return tables.tolerate(names.BATCHES, lambda: LedgerHistory(tables.reader), None)
 
 
 def _view(row: dict[str, Any]) -> BatchView:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.format_values import counted
 from pststream.iso_times import iso
-from pststream.reports.reading.ledgers import Ledgers
+from pststream.ledgers.history import LedgerHistory
 from pststream.reports.reading.table_reader import TableReader
 from pststream.settings import load_settings
 
@@ -18,7 +18,7 @@ _ROW = ("sink", "batch_id", "position", "complete", "state", "reason", "at", "de
 _COUNTS = ("delivered", "refused", "failures")
 
 
-def read_deliveries(reader: TableReader, ledgers: Ledgers) -> list[dict[str, Any]]:
+def read_deliveries(reader: TableReader, ledgers: LedgerHistory) -> list[dict[str, Any]]:
     """Read the progress of each sink that ever had a delivery, ordered by name.
 
     A sink that the settings no longer name has the state `removed` and no batches left.

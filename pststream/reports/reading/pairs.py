@@ -11,7 +11,7 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.errors import PstError
-from pststream.reports.reading.ledgers import only_done
+from pststream.ledgers.history import done_batches_filter
 from pststream.reports.reading.table_reader import TableReader
 
 ROW_COLUMNS = ("object_id", "ts", "batch_id", "plan_version")
@@ -108,7 +108,7 @@ def stream_pairs(reader: TableReader, inserted: InsertedSubscriptions, since: dt
 
     Files are ordered by their first batch; rows keep their order in a file.
     """
-    wanted = only_done(reader)
+    wanted = done_batches_filter(reader)
     if since is not None:
         wanted = wanted & (pds.field("ts") >= pa.scalar(since, pa.timestamp("us", tz="UTC")))
     retracted = read_retracted_pairs(reader, wanted)

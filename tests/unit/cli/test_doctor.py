@@ -95,7 +95,7 @@ def test_wrong_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "pins", lambda: {"pyspark": "0.1"})
     check = doctor.check_pin("pyspark")
     assert not check.ok
-    assert "0.1 is wanted" in check.detail
+    assert "0.1 is required" in check.detail
     assert "make setup" in check.remedy
 
 

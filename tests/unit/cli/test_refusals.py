@@ -5,24 +5,24 @@ from pathlib import Path
 
 import pytest
 
-from pststream.reports.reading.ledgers import step_seconds
+from pststream.ledgers.rules import step_seconds
 from tests.commands import new_home, run_here
 
 
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("dead-letters replay --limit 10", "--limit is not of dead-letters replay"),
-        ("plans list --out x.html", "--out is not of plans list"),
-        ("plans show --planners grid", "--planners is not of plans show"),
-        ("balance check --apply", "--apply is not of balance check"),
-        ("balance history --page x.html", "--page is not of balance history"),
-        ("balance retire --sigma 2", "--sigma is not of balance retire"),
-        ("ingest requests x.jsonl --column lon=x", "--column is not of ingest requests"),
+        ("dead-letters replay --limit 10", "--limit does not apply to dead-letters replay"),
+        ("plans list --out x.html", "--out does not apply to plans list"),
+        ("plans show --planners grid", "--planners does not apply to plans show"),
+        ("balance check --apply", "--apply does not apply to balance check"),
+        ("balance history --page x.html", "--page does not apply to balance history"),
+        ("balance retire --sigma 2", "--sigma does not apply to balance retire"),
+        ("ingest requests x.jsonl --column lon=x", "--column does not apply to ingest requests"),
         ("ingest objects x.csv --column text=a --column text=b", "text is given twice"),
-        ("ingest objects x.csv --constant object_id=x", "one id cannot be that of all rows"),
-        ("run landing --watch --strict", "--strict is not of run --watch"),
-        ("rejects --reason lat", "no such reason"),
+        ("ingest objects x.csv --constant object_id=x", "all rows would have the same id"),
+        ("run landing --watch --strict", "--strict does not apply to run --watch"),
+        ("rejects --reason lat", "unknown reason"),
         ("metrics --out .", "is a folder"),
         ("report --out .", "is a folder"),
         ("plans compare --out nowhere/x.html", "there is no folder nowhere"),

@@ -1,4 +1,4 @@
-"""A move changes who serves the moved cells and terms, and nothing else."""
+"""A move changes the workers of the moved cells and terms, and nothing else."""
 
 import numpy as np
 import pytest

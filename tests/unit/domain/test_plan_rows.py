@@ -67,27 +67,27 @@ def by_text() -> PartitionPlan:
     ("change", "rule"),
     [
         ({"workers": 0}, "at least one worker"),
-        ({"cell_leaf": np.zeros(63, np.int32)}, "leaf for each cell"),
-        ({"cell_leaf": np.full(64, 2, np.int32)}, "each cell has a leaf"),
-        ({"cell_leaf": np.full(64, -1, np.int32)}, "each cell has a leaf"),
+        ({"cell_leaf": np.zeros(63, np.int32)}, "leaf for each raster cell"),
+        ({"cell_leaf": np.full(64, 2, np.int32)}, "each raster cell has a leaf"),
+        ({"cell_leaf": np.full(64, -1, np.int32)}, "each raster cell has a leaf"),
         ({"unit_worker": np.array([0, 1, 2, 4], np.int32)}, "each unit has a worker"),
         ({"unit_worker": np.array([0, -1, 2, 3], np.int32)}, "each unit has a worker"),
         ({"unit_worker": np.zeros(5, np.int32)}, "each unit serves one leaf"),
         ({"unit_worker": np.zeros(3, np.int32)}, "units are numbered"),
         ({"leaf_unit": np.array([-1, 0], np.int32)}, "each unit serves one leaf"),
         ({"leaf_unit": np.array([-1, -2], np.int32)}, "a unit or -1"),
-        ({"leaf_unit": np.array([-1, -1], np.int32)}, "leaves by text"),
-        ({"leaf_unit": np.array([0, 3], np.int32)}, "leaves by text"),
+        ({"leaf_unit": np.array([-1, -1], np.int32)}, "text leaves"),
+        ({"leaf_unit": np.array([0, 3], np.int32)}, "text leaves"),
         ({"terms": np.array([5, -3])}, "terms ascend"),
         ({"terms": np.array([5, 5])}, "terms ascend"),
         ({"term_unit": np.zeros(1, np.int32)}, "each term of a leaf has a unit"),
         ({"term_offsets": np.array([0, 1, 1])}, "term_offsets"),
-        ({"term_offsets": np.array([0, 1, 2])}, "names no terms"),
+        ({"term_offsets": np.array([0, 1, 2])}, "lists no terms"),
         ({"spread_offsets": np.array([0, 2])}, "spread_offsets"),
         ({"spread_unit": np.array([2, 1], np.int32)}, "share other terms ascend"),
     ],
 )
-def test_refuses_what_is_no_plan(change: dict[str, Any], rule: str) -> None:
+def test_refuses_invalid_plans(change: dict[str, Any], rule: str) -> None:
     validate(by_text())
     with pytest.raises(ValueError, match=rule):
         validate(replace(by_text(), **change))
@@ -100,10 +100,10 @@ def test_refuses_rows_that_do_not_fit() -> None:
         plan_from_rows(row, rows.slice(1))
     with pytest.raises(ValueError, match="numbered"):
         plan_from_rows({**row, "units": 5}, rows)
-    with pytest.raises(ValueError, match="cover each cell once"):
+    with pytest.raises(ValueError, match="cover each raster cell once"):
         plan_from_rows({**row, "columns": 9}, rows)
     twice = rows.set_column(rows.column_names.index("leaf"), "leaf", pa.array([0, 1, 1, 3]))
-    with pytest.raises(ValueError, match="cover each cell once"):
+    with pytest.raises(ValueError, match="cover each raster cell once"):
         plan_from_rows(row, twice)
     odd = rows.set_column(rows.column_names.index("cell_runs"), "cell_runs", pa.array([[0], [1], [2], [3]]))
     with pytest.raises(ValueError, match="pairs"):

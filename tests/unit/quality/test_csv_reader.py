@@ -14,7 +14,7 @@ from pststream.errors import InputFileError
 from pststream.quality import csv_reader
 from pststream.quality.readers import read_chunks
 from pststream.quality.reject_reasons import Reject
-from pststream.quality.row_chunks import Chunk
+from pststream.quality.row_chunks import ColumnChunk
 from tests.oracles import rows as slow
 
 SOURCES = {"text": ["b"], "object_id": ["a"]}
@@ -25,7 +25,7 @@ def read(path: Path, sources: dict[str, list[str]] | None = None) -> Found:
     return collected(read_chunks(str(path), None, sources or SOURCES))
 
 
-def collected(chunks: list[Chunk]) -> Found:
+def collected(chunks: list[ColumnChunk]) -> Found:
     rows: dict[int, dict[str, str]] = {}
     rejects: dict[int, Reject] = {}
     for chunk in chunks:
@@ -52,7 +52,7 @@ def test_records_are_those_of_the_csv_module(body: str, block: int, most: int) -
     stream = Stream(content.encode())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_reader, "BLOCK_BYTES", block)
-        patch.setattr(csv_reader, "MOST_ROWS", most)
+        patch.setattr(csv_reader, "MAX_CHUNK_ROWS", most)
         patch.setattr(csv_reader, "ByteStream", lambda path: stream)
         rows, rejects = collected(list(csv_reader.read_csv("x.csv", SOURCES)))
     expected = slow.csv_rows(content)
@@ -154,7 +154,7 @@ def test_long_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     long = "x" * 10_000_000
     rows, _ = read(written(tmp_path, f'a,b\n1,{long}\n2,"{long}"\n3,y\n'))
     assert [len(row["b"]) for row in rows.values()] == [10_000_000, 10_000_000, 1]
-    monkeypatch.setattr(csv_reader, "MOST_ROW_BYTES", 1_000_000)
+    monkeypatch.setattr(csv_reader, "MAX_ROW_BYTES", 1_000_000)
     with pytest.raises(InputFileError, match="row 1 is longer than 1000000 bytes"):
         read(written(tmp_path, f"a,b\n1,{long}\n"))
     with pytest.raises(InputFileError, match="first line does not end"):
@@ -201,4 +201,4 @@ def test_refusals_say_what_to_do(tmp_path: Path) -> None:
     assert "--constant ts=VALUE" in hint("a,b\n", {"ts": ["ts"]})
     assert "--column object_id=@row" in hint("a,b\n", {"object_id": ["object_id"]})
     assert "--constant" not in hint("a,b\n", {"object_id": ["object_id"]})
-    assert "semicolons" in hint("a;b\n", {"text": ["b"]})
+    assert "semicolon-separated" in hint("a;b\n", {"text": ["b"]})

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from pststream.errors import InputFileError
 from pststream.quality import json_reader
-from pststream.quality.json_reader import decoded
+from pststream.quality.json_reader import decode_lines
 from pststream.quality.readers import read_chunks, read_records
-from pststream.quality.row_chunks import Chunk
+from pststream.quality.row_chunks import ColumnChunk
 from tests.oracles import rows as slow
 
 SOURCES = {"object_id": ["id"], "lon": ["lon"], "text": ["text"]}
@@ -26,12 +26,12 @@ def written(tmp_path: Path, content: bytes | str, name: str = "x.jsonl") -> str:
     return str(path)
 
 
-def as_texts(chunk: Chunk) -> dict[int, list[str | None]]:
+def as_texts(chunk: ColumnChunk) -> dict[int, list[str | None]]:
     """Row number to values as text, numbers as the exact way spells them."""
     spelled = {}
     for row, record in zip(chunk.rows.tolist(), chunk.table.to_pylist()):
         values = [record[name] for name in NAMES]
-        spelled[row] = [v if v is None or isinstance(v, str) else json_reader.number_text(v) for v in values]
+        spelled[row] = [v if v is None or isinstance(v, str) else json_reader.format_number(v) for v in values]
     return spelled
 
 
@@ -63,8 +63,8 @@ LINES = st.one_of(
 def test_the_fast_way_gives_up_or_agrees_with_the_exact_one(lines: list[str]) -> None:
     content = [line.encode() for line in lines]
     rows = list(range(1, len(lines) + 1))
-    fast = json_reader._by_arrow("x", NAMES, {"lon"}, rows, content)
-    exact = json_reader._by_python("x", NAMES, {"lon"}, rows, content)
+    fast = json_reader._parse_with_arrow("x", NAMES, {"lon"}, rows, content)
+    exact = json_reader._parse_exactly("x", NAMES, {"lon"}, rows, content)
     if fast is not None:
         assert not exact.rejected
         assert as_texts(fast) == as_texts(exact)
@@ -104,14 +104,14 @@ class Stream:
 @pytest.mark.parametrize("usual", ['{"id": "x", "lon": 1.5, "text": "t"}', '{"id": 5, "lon": 1, "text": null}'])
 def test_an_odd_line_after_the_sample_of_types(line: str, usual: str) -> None:
     lines = [*[usual.encode()] * 101, line.encode()]
-    fast = json_reader._by_arrow("x", NAMES, {"lon"}, list(range(102)), lines)
-    exact = json_reader._by_python("x", NAMES, {"lon"}, list(range(102)), lines)
+    fast = json_reader._parse_with_arrow("x", NAMES, {"lon"}, list(range(102)), lines)
+    exact = json_reader._parse_exactly("x", NAMES, {"lon"}, list(range(102)), lines)
     assert fast is None or (not exact.rejected and as_texts(fast) == as_texts(exact))
 
 
 def test_the_fast_way_is_taken_where_it_can_be() -> None:
     lines = [json.dumps({"id": n, "lon": n / 7, "text": "tea ü"}).encode() for n in range(50)]
-    chunk = json_reader._by_arrow("x", NAMES, {"lon"}, list(range(50)), lines)
+    chunk = json_reader._parse_with_arrow("x", NAMES, {"lon"}, list(range(50)), lines)
     assert chunk is not None
     assert len(chunk.table) == 50
 
@@ -132,7 +132,7 @@ def test_the_fast_way_is_taken_where_it_can_be() -> None:
     ],
 )
 def test_lines_that_are_no_objects(line: bytes, reason: str, detail: str) -> None:
-    chunk = decoded("x", [3, 4], [line, b'{"id": 1}'])
+    chunk = decode_lines("x", [3, 4], [line, b'{"id": 1}'])
     (reject,) = chunk.rejected
     assert (reject.row, reject.field, reject.reason) == (3, "", reason)
     assert detail in reject.detail or not reject.detail
@@ -178,7 +178,7 @@ def test_long_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     long = json.dumps({"id": "x" * 10_000_000, "lon": 1, "text": ""}) + "\n"
     chunks = list(read_chunks(written(tmp_path, long * 2), None, SOURCES))
     assert [row for chunk in chunks for row in chunk.rows] == [1, 2]
-    monkeypatch.setattr(json_reader, "MOST_ROW_BYTES", 1_000_000)
+    monkeypatch.setattr(json_reader, "MAX_ROW_BYTES", 1_000_000)
     with pytest.raises(InputFileError, match="longer than 1000000 bytes"):
         list(read_chunks(written(tmp_path, long), None, SOURCES))
 
@@ -210,5 +210,5 @@ def test_a_field_that_is_missing_here_and_there_is_null(tmp_path: Path) -> None:
 
 def test_nan_is_no_id_and_no_text() -> None:
     lines = [b'{"id": NaN, "lon": NaN, "text": -Infinity}', b'{"id": "NaN", "lon": 1, "text": "Infinity"}']
-    chunk = json_reader._by_python("x", ["id", "lon", "text"], {"lon"}, [1, 2], lines)
+    chunk = json_reader._parse_exactly("x", ["id", "lon", "text"], {"lon"}, [1, 2], lines)
     assert chunk.table.to_pydict() == {"id": [None, "NaN"], "lon": ["NaN", "1"], "text": [None, "Infinity"]}

@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_rows_are_numbered_over_batches(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_reader, "MOST_ROWS", 64)
+    monkeypatch.setattr(parquet_reader, "MAX_CHUNK_ROWS", 64)
     chunks = list(read_chunks(str(path), None, SOURCES))
     assert len(chunks) == 16
     assert [row for chunk in chunks for row in chunk.rows] == list(range(1, 1001))
@@ -30,7 +30,7 @@ def test_rows_are_numbered_over_batches(path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_wide_rows_make_small_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_reader, "MOST_ROW_BYTES", 1_000_000)
+    monkeypatch.setattr(parquet_reader, "MAX_ROW_BYTES", 1_000_000)
     table = pa.table({"id": range(200), "text": [str(n) * 10_000 for n in range(200)]})
     pq.write_table(table, tmp_path / "x.parquet", use_dictionary=False, compression="none")
     sizes = [len(chunk.rows) for chunk in read_chunks(f"{tmp_path}/x.parquet", None, SOURCES)]
@@ -64,7 +64,7 @@ def test_a_file_that_is_cut_short_is_refused(path: Path, cut: int) -> None:
     assert found.value.exit_code == 2
 
 
-def test_damage_inside_is_told_when_it_is_reached(path: Path) -> None:
+def test_damage_inside_is_an_error_when_it_is_reached(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[4:400] = b"\xff" * 396
     path.write_bytes(content)
@@ -106,7 +106,7 @@ def test_requests_are_no_csv(tmp_path: Path) -> None:
         read_records(f"{tmp_path}/x.csv", None)
 
 
-def test_damage_that_hides_rows_is_told(tmp_path: Path) -> None:
+def test_damage_that_hides_rows_is_an_error(tmp_path: Path) -> None:
     """Arrow reads no rows at all of a file in whose footer one certain bit is flipped, and says nothing."""
     table = pa.table({"id": [str(n) for n in range(18)], "text": [None, "tea"] * 9})
     pq.write_table(table, tmp_path / "x.parquet", store_schema=False)
@@ -121,7 +121,7 @@ def test_damage_that_hides_rows_is_told(tmp_path: Path) -> None:
             reasons.add(error.reason)
         else:
             assert rows == list(range(1, 19)), f"byte {at}"
-    assert "0 rows can be read of the 18 that it says it has" in reasons
+    assert "only 0 of its 18 rows can be read" in reasons
 
 
 def test_column_names_that_are_not_utf8(tmp_path: Path) -> None:

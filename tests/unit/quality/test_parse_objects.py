@@ -18,18 +18,18 @@ from pststream.errors import InputFileError, SettingError, UsageError
 from pststream.quality.parse_objects import OBJECTS, ObjectOptions, parse_objects
 from pststream.quality.readers import read_chunks
 from pststream.quality.reject_reasons import REASONS, REJECTED
-from pststream.quality.row_chunks import Chunk
+from pststream.quality.row_chunks import ColumnChunk
 from tests.oracles import rows as slow_rows
 from tests.oracles import text as slow
 
 GOOD = {"object_id": "a", "ts": "2026-03-01T12:00:00Z", "lon": "1.5", "lat": "-2", "text": "Tea, free TEA"}
 
 
-def chunk_of(rows: list[dict[str, Any]], **types: pa.DataType) -> Chunk:
+def chunk_of(rows: list[dict[str, Any]], **types: pa.DataType) -> ColumnChunk:
     names = list(dict.fromkeys(name for row in rows for name in row))
     arrays = [pa.array([row.get(name) for row in rows], types.get(name, pa.string())) for name in names]
     numbers = np.arange(1, len(rows) + 1, dtype=np.int64)
-    return Chunk("folder/x.csv", numbers, pa.RecordBatch.from_arrays(arrays, names=names))
+    return ColumnChunk("folder/x.csv", numbers, pa.RecordBatch.from_arrays(arrays, names=names))
 
 
 def parse(rows: list[dict[str, Any]], options: ObjectOptions | None = None, **types: pa.DataType) -> Any:
@@ -123,7 +123,7 @@ def test_raw_values_are_cut() -> None:
 def test_rejects_of_the_reader_are_handed_on_in_order() -> None:
     chunk = chunk_of([GOOD, GOOD | {"lat": "91"}])
     _, rejected = parse_objects(
-        Chunk("x", np.array([1, 5]), chunk.table, [slow_reject(3), slow_reject(2)]), ObjectOptions()
+        ColumnChunk("x", np.array([1, 5]), chunk.table, [slow_reject(3), slow_reject(2)]), ObjectOptions()
     )
     assert rejected.column("row").to_pylist() == [2, 3, 5]
 
@@ -207,7 +207,7 @@ def test_values_that_python_cannot_show(value: int, kind: pa.DataType, listed: b
     column = pa.ListArray.from_arrays([0, 1], integers.cast(kind)) if listed else integers.cast(kind)
     chunk = chunk_of([GOOD])
     table = chunk.table.set_column(chunk.table.schema.get_field_index("lon"), "lon", column)
-    accepted, rejected = parse_objects(Chunk("x.csv", chunk.rows, table, []), ObjectOptions())
+    accepted, rejected = parse_objects(ColumnChunk("x.csv", chunk.rows, table, []), ObjectOptions())
     assert len(accepted) == 0 and rejected.column("field").to_pylist() == ["lon"]
     assert str(kind) in rejected.column("raw")[0].as_py()
 
@@ -217,9 +217,9 @@ def test_values_that_python_cannot_show(value: int, kind: pa.DataType, listed: b
     [
         ({"columns": {"colour": ["x"]}}, "no field 'colour'"),
         ({"constants": {"colour": "x"}}, "no field 'colour'"),
-        ({"columns": {"ts": []}}, "given no column"),
-        ({"columns": {"ts": ["@row"]}}, "stands for an id"),
-        ({"columns": {"object_id": ["@row", "x"]}}, "stands for an id"),
+        ({"columns": {"ts": []}}, "no column is given"),
+        ({"columns": {"ts": ["@row"]}}, "can only be the single column"),
+        ({"columns": {"object_id": ["@row", "x"]}}, "can only be the single column"),
         ({"constants": {"lat": "91"}}, "constant lat=91"),
         ({"constants": {"lon": "NaN"}}, "constant lon=NaN"),
         ({"constants": {"ts": "0000-01-01"}}, "constant ts"),

@@ -24,7 +24,7 @@ def server() -> Iterator[BadStore]:
 
 @pytest.fixture
 def address(server: BadStore, monkeypatch: pytest.MonkeyPatch) -> str:
-    server.well()
+    server.recover()
     return use(server.url, monkeypatch)
 
 
@@ -110,7 +110,7 @@ def test_what_is_wrong_is_told(server: BadStore, address: str, monkeypatch: pyte
     assert "s3:PutObject" in refusal(address).hint
     server.fault = lambda *request: 503
     assert isinstance(refusal(address), RetryableError)
-    server.well()
+    server.recover()
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
     assert isinstance(refusal(address), RetryableError)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://192.0.2.1:1")

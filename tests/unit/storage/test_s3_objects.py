@@ -33,7 +33,7 @@ def store(servers: tuple[BadStore, Uploader], monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(aws, "READ_SECONDS", 60)
     monkeypatch.setattr(s3_bucket, "time", SimpleNamespace(sleep=lambda seconds: None))
-    servers[0].well()
+    servers[0].recover()
     servers[0].page = 1000
     return servers[0]
 
@@ -159,7 +159,7 @@ def test_what_is_wrong_is_told_with_what_to_do(
     for status in (404, 501):
         store.fault = lambda *request, status=status: status
         assert type(refusal(ADDRESS)) is UsageError
-    store.well()
+    store.recover()
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://user:a-password@127.0.0.1:{free_port()}")
     unanswered = refusal(ADDRESS)
     assert isinstance(unanswered, RetryableError) and "127.0.0.1" in str(unanswered)

@@ -1,4 +1,4 @@
-"""Keyword expressions: clauses that mean what the tree means, errors that say where, bounds that hold."""
+"""Keyword expressions: clauses are equivalent to the tree, errors have a position, bounds are kept."""
 
 import time
 
@@ -17,22 +17,22 @@ TREES = st.recursive(
 )
 
 
-def spelled(tree: slow.Tree, draw: st.DataObject, within: str = "or") -> str:
-    """The tree as a user may write it: with or without AND and parentheses where they are not needed."""
+def write_expression(tree: slow.Tree, draw: st.DataObject, within: str = "or") -> str:
+    """Write the tree as a user may: with or without optional AND and parentheses."""
     kind, inside = tree
     if kind == "word":
         return draw.draw(st.sampled_from([inside, f'"{inside}"', inside.capitalize(), f"({inside})"]))
     joint = " OR " if kind == "or" else draw.draw(st.sampled_from([" AND ", " ", "  "]))
     # What stands alone in its node is joined by the node around that.
-    text = joint.join(spelled(part, draw, kind if len(inside) > 1 else within) for part in inside)
+    text = joint.join(write_expression(part, draw, kind if len(inside) > 1 else within) for part in inside)
     needed = kind == "or" and within == "and" and len(inside) > 1
     return f"({text})" if needed or draw.draw(st.booleans()) else text
 
 
 @given(TREES, st.data())
 @settings(max_examples=300, deadline=None)
-def test_clauses_mean_what_the_tree_means(tree: slow.Tree, data: st.DataObject) -> None:
-    clauses = parse_keywords(spelled(tree, data), max_clauses=100_000, max_terms=10**6)
+def test_clauses_are_equivalent_to_the_tree(tree: slow.Tree, data: st.DataObject) -> None:
+    clauses = parse_keywords(write_expression(tree, data), max_clauses=100_000, max_terms=10**6)
     folded = {word: slow.words(word)[0] for word in WORDS}
     for chosen in range(1 << len(WORDS)):
         found = {word for n, word in enumerate(WORDS) if chosen >> n & 1}
@@ -42,7 +42,7 @@ def test_clauses_mean_what_the_tree_means(tree: slow.Tree, data: st.DataObject) 
 @given(TREES, st.data())
 @settings(max_examples=100, deadline=None)
 def test_clauses_are_minimal_and_sorted(tree: slow.Tree, data: st.DataObject) -> None:
-    clauses = parse_keywords(spelled(tree, data), max_clauses=100_000, max_terms=10**6)
+    clauses = parse_keywords(write_expression(tree, data), max_clauses=100_000, max_terms=10**6)
     assert clauses == sorted(clauses, key=lambda clause: (len(clause), clause))
     assert all(clause == sorted(set(clause)) for clause in clauses)
     sets = [set(clause) for clause in clauses]
@@ -88,11 +88,11 @@ def test_clauses_of_named_cases(expression: str, clauses: list[list[str]]) -> No
         ("tea) OR milk", 4, "closes nothing", "the end"),
         ("tea !!", 5, "!! has no letter", "a word"),
         ('tea ""', 5, "no letter", "a word"),
-        ('tea "milk', 5, "never ends", 'closing "'),
-        ('tea"', 4, "never ends", 'closing "'),
+        ('tea "milk', 5, "never closed", 'closing "'),
+        ('tea"', 4, "never closed", 'closing "'),
     ],
 )
-def test_errors_say_where_and_what_was_expected(expression: str, position: int, reason: str, expected: str) -> None:
+def test_errors_give_position_and_expectation(expression: str, position: int, reason: str, expected: str) -> None:
     with pytest.raises(ExpressionError) as found:
         parse_keywords(expression)
     assert found.value.position == position
@@ -103,7 +103,7 @@ def test_errors_say_where_and_what_was_expected(expression: str, position: int, 
 
 @given(st.text(st.sampled_from('ab() "AND OR!'), max_size=40))
 @settings(max_examples=300, deadline=None)
-def test_any_text_is_read_or_refused(expression: str) -> None:
+def test_any_text_is_parsed_or_refused(expression: str) -> None:
     try:
         assert parse_keywords(expression)
     except ExpressionError as error:
@@ -128,14 +128,14 @@ def joined(joint: str, part: str, count: int) -> str:
         "w" * 200_000,
     ],
 )
-def test_what_is_too_large_is_refused_at_once(expression: str) -> None:
+def test_an_expression_beyond_a_bound_is_refused_at_once(expression: str) -> None:
     began = time.monotonic()
     with pytest.raises(ExpressionError):
         parse_keywords(expression)
     assert time.monotonic() - began < 20
 
 
-def test_what_is_just_within_the_bounds_is_read() -> None:
+def test_an_expression_within_the_bounds_is_parsed() -> None:
     assert len(parse_keywords(joined(" AND ", "(a# OR b#)", 50))) == 50
     assert len(parse_keywords(joined(" AND ", "w#", 64))) == 64
     assert len(parse_keywords(joined(" OR ", "(a# AND b#)", 6))) == 64
@@ -144,7 +144,7 @@ def test_what_is_just_within_the_bounds_is_read() -> None:
     assert parse_keywords(joined(" ", "tea", 1_000)) == [["tea"]]
 
 
-def test_a_large_expression_that_stays_small_is_read_in_time() -> None:
+def test_a_large_expression_with_few_clauses_is_parsed_in_time() -> None:
     part = "(" + joined(" OR ", "(a# AND b#)", 6) + ")"
     began = time.monotonic()
     assert len(parse_keywords(" OR ".join([part] * 80))) == 64

@@ -1,4 +1,4 @@
-"""Words and term ids against their slow twins, and the scripts that go wrong first."""
+"""Words and term ids against their slow twins, and scripts that break naive tokenizers."""
 
 import pyarrow as pa
 import pytest
@@ -80,7 +80,7 @@ def test_a_column_of_one_megabyte_texts() -> None:
     assert [len(terms) for terms in terms_of(texts).to_pylist()] == [1, 1, 1, 1]
 
 
-def test_long_runs_of_marks_are_parted_and_do_not_part_words() -> None:
+def test_long_runs_of_marks_are_broken_up_and_stay_in_one_word() -> None:
     run = "a" + "\u0301\u0316" * 5_000
     assert len(tokenize(f"{run} b")) == 2
     assert tokenize(run) == tokenize(f"x {run}")[1:]
@@ -92,6 +92,6 @@ def test_other_columns_are_refused() -> None:
         terms_of(pa.array([1]))
 
 
-def test_the_settings_tell_the_version_of_unicode() -> None:
+def test_the_properties_include_the_version_of_unicode() -> None:
     assert TOKENIZER["unicode"] and TOKENIZER["version"] == 1
     assert hash_word.py_func is not None

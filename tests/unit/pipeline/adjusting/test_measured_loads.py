@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from pststream.ledgers.rules import log_key
 from pststream.pipeline.adjusting.measured_loads import MeasuredLoads, measure_loads
 from pststream.state.home import Home
-from pststream.state.ledger import key
 from tests.unit.reports.commands.homes import add_batch, add_file, add_plan, deletion, halves, insertion, thing
 
 
@@ -15,13 +15,13 @@ def test_the_last_batches(hand_home: Home) -> None:
     first = add_file(hand_home, "requests", [insertion(1, "a"), insertion(2, "b")])
     add_file(hand_home, "objects", [thing(1, "o1", 1)])
     add_batch(hand_home, cpu_seconds=(1.0, 3.0))
-    add_file(hand_home, "requests", [insertion(1, "c", 5), deletion(2, "a", 6, key(first, 1))])
+    add_file(hand_home, "requests", [insertion(1, "c", 5), deletion(2, "a", 6, log_key(first, 1))])
     seen = add_file(hand_home, "objects", [thing(1, "o2", 7)])
     add_batch(hand_home, cpu_seconds=(2.0, 2.0))
 
     last = measure_loads(hand_home, 1, 1)
     assert (last.batches, last.insertions, last.deletions) == (1, 1, 1)
-    assert last.imbalance == pytest.approx(1.0) and last.first_key < key(seen, 1)
+    assert last.imbalance == pytest.approx(1.0) and last.first_key < log_key(seen, 1)
     both = measure_loads(hand_home, 1, 2)
     assert (both.batches, both.insertions, both.deletions) == (2, 3, 1)
     assert both.imbalance == pytest.approx(5 / 3)

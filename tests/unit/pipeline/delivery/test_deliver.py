@@ -22,9 +22,9 @@ from pststream.sinks.sink_settings import SinkSettings
 from pststream.state import ledger_tables
 from pststream.state.deliveries import count_dead
 from pststream.state.home import Home
-from tests.matched_homes import add_matched_batch, add_subscriptions, taken_back_of
+from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
 from tests.oracles.delivery import expected_messages
-from tests.sinks import Failing, Memory, by_subscription, first_told
+from tests.sinks import Failing, Memory, by_subscription, without_repeats
 
 A, B = (SinkSettings(name, "file", "unused") for name in "ab")
 
@@ -41,7 +41,7 @@ def busy_home(hand_home: Home) -> Home:
     keys = add_subscriptions(hand_home, 6)
     found = add_matched_batch(hand_home, keys, 12, seed=1, minutes=0)
     add_matched_batch(hand_home, keys, 6, seed=2, minutes=30)
-    add_matched_batch(hand_home, keys, 6, seed=3, minutes=90, taken_back=taken_back_of(found, keys[0]))
+    add_matched_batch(hand_home, keys, 6, seed=3, minutes=90, retractions=retractions_of(found, keys[0]))
     return hand_home
 
 
@@ -78,8 +78,8 @@ def test_failures_on_purpose(busy_home: Home, monkeypatch: pytest.MonkeyPatch, s
     dead = {row["message_id"] for row in ledger_tables.read(busy_home, names.DEAD_LETTERS).to_pylist()}
     taken = [message for message in expected if message["id"] not in dead]
     assert dead and len(dead) < len(expected)
-    assert first_told(memory.bodies) == taken
-    assert by_subscription(first_told(memory.bodies)) == by_subscription(taken)
+    assert without_repeats(memory.bodies) == taken
+    assert by_subscription(without_repeats(memory.bodies)) == by_subscription(taken)
     ids: dict[str, set[str]] = {}
     for batch in memory.batches:
         ids.setdefault(batch.id, set()).update(message.id for message in batch.messages)

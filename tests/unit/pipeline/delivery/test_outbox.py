@@ -13,7 +13,7 @@ from pststream.pipeline.delivery import outbox as module
 from pststream.pipeline.delivery.outbox import Limit, Outbox
 from pststream.state import ledger_tables
 from pststream.state.home import Home
-from tests.matched_homes import add_matched_batch, add_subscriptions, taken_back_of
+from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
 from tests.oracles.delivery import expected_messages
 from tests.unit.reports.commands.homes import add_batch, add_file, match_row, thing
 
@@ -35,7 +35,7 @@ def busy_home(hand_home: Home) -> Home:
     found = add_matched_batch(hand_home, keys, 12, seed=1, minutes=60)
     add_matched_batch(hand_home, keys, 7, seed=2, minutes=60.5)
     add_batch(hand_home, minutes=90)
-    add_matched_batch(hand_home, keys, 5, seed=3, minutes=120, taken_back=taken_back_of(found, keys[2]))
+    add_matched_batch(hand_home, keys, 5, seed=3, minutes=120, retractions=retractions_of(found, keys[2]))
     seq = add_file(hand_home, "objects", [thing(1, "late", 200)])
     add_batch(hand_home, [match_row(seq << 32 | 1, "late", 200, keys)], done=False)
     return hand_home

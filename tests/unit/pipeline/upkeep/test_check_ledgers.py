@@ -1,10 +1,10 @@
 """The check of the ledgers on homes written by hand: what an undisturbed one has, and each thing that can be off."""
 
 from pststream import names
+from pststream.ledgers.rules import log_key
 from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
 from pststream.state import ledger_tables
 from pststream.state.home import Home
-from pststream.state.ledger import key
 from tests.unit.reports.commands.homes import add_batch, add_file, add_plan, halves, insertion, reject, thing
 
 
@@ -17,7 +17,7 @@ def filled(home: Home) -> Home:
     add_plan(home, halves())
     add_file(home, "objects", [thing(row, f"o{row}") for row in (1, 2, 4)], [reject(3, "out_of_range")])
     add_file(home, "requests", [insertion(row, f"s{row}") for row in (1, 2)])
-    add_batch(home, objects_to=key(1, 3), done=False)
+    add_batch(home, objects_to=log_key(1, 3), done=False)
     done = {**ledger_tables.read(home, names.BATCHES).to_pylist()[0], "status": "done", "objects": 2, "requests": 2}
     ledger_tables.append(home, names.BATCHES, [done | {"matches": 0, "retractions": 0, "seconds": "{}"}])
     return home

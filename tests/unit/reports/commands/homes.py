@@ -12,9 +12,10 @@ import pyarrow as pa
 from pststream import names
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.domain.region import read_region
+from pststream.ledgers.log_end import Ledger
+from pststream.ledgers.rules import log_key
 from pststream.state import ledger_tables
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger, key
 from pststream.state.plans import Retiring, save_plan, save_units, save_vocabulary
 from pststream.text.expression import parse_keywords
 from pststream.text.tokenizer import term_id, tokenize
@@ -100,7 +101,7 @@ def _write_objects(home: Home, seq: int, ingest_id: int, rows: Iterable[dict[str
     told = [
         {
             "terms": sorted({term_id(word) for word in tokenize(row["text"])}),
-            **row, "object_key": key(seq, row["row"]), "ingest_id": ingest_id,
+            **row, "object_key": log_key(seq, row["row"]), "ingest_id": ingest_id,
         }
         for row in rows
     ]  # fmt: skip
@@ -110,7 +111,11 @@ def _write_objects(home: Home, seq: int, ingest_id: int, rows: Iterable[dict[str
 def _write_requests(home: Home, seq: int, ingest_id: int, rows: Iterable[dict[str, Any]]) -> None:
     told = []
     for row in rows:
-        base = {"request_key": key(seq, row["row"]), "subscription_key": key(seq, row["row"]), "ingest_id": ingest_id}
+        base = {
+            "request_key": log_key(seq, row["row"]),
+            "subscription_key": log_key(seq, row["row"]),
+            "ingest_id": ingest_id,
+        }
         if row["op"] == "insert":
             region = read_region(row["bbox"], row["circle"])
             base |= dict(zip(("west", "south", "east", "north"), (list(side) for side in zip(*region.boxes))))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from pststream.ledgers.rules import log_key
 from pststream.reports.commands.explain import explain, render_explain
 from pststream.state.home import Home
-from pststream.state.ledger import key
 from pststream.text.tokenizer import term_id
 from tests.unit.reports.commands.homes import (
     add_batch,
@@ -37,7 +37,9 @@ def pair_of(home: Home, thing_row: Row, request_rows: Sequence[Row], matched: bo
     add_plan(home, halves(2))
     asked = add_file(home, "requests", request_rows)
     seen = add_file(home, "objects", [thing_row])
-    row = match_row(key(seen, thing_row["row"]), "o", 0, [key(asked, 1)], worker=1 if thing_row["lon"] >= 0 else 0)
+    row = match_row(
+        log_key(seen, thing_row["row"]), "o", 0, [log_key(asked, 1)], worker=1 if thing_row["lon"] >= 0 else 0
+    )
     add_batch(home, [row] if matched else [])
     return explained(home)
 
@@ -93,7 +95,7 @@ CASES = {
     ),
     "deleted": (
         thing(1, "o"),
-        [insertion(1, "s"), deletion(2, "s", -30, key(1, 1)), deletion(3, "s", -50, key(1, 1))],
+        [insertion(1, "s"), deletion(2, "s", -30, log_key(1, 1)), deletion(3, "s", -50, log_key(1, 1))],
         "end",
         "deleted as of 2026-02-28T23:10:00Z",
     ),
@@ -125,7 +127,7 @@ def test_pending_object(hand_home: Home) -> None:
     assert (found["state"], found["problem"]) == ("pending", None)
     assert "the object waits for the next batch" in found["reason"]
     assert found["pairs"][0]["posting"]["worker"] == 1
-    add_batch(hand_home, [match_row(key(2, 1), "o", 0, [key(1, 1)], worker=1)], done=False)
+    add_batch(hand_home, [match_row(log_key(2, 1), "o", 0, [log_key(1, 1)], worker=1)], done=False)
     assert explained(hand_home)["state"] == "pending"
 
 
@@ -133,17 +135,17 @@ def test_pending_before_the_first_plan(hand_home: Home) -> None:
     add_file(hand_home, "requests", [insertion(1, "s")])
     add_file(hand_home, "objects", [thing(1, "o")])
     found = explained(hand_home)
-    assert "the object and the subscription wait in the log" in found["reason"]
+    assert "the object and the subscription wait for the next batch" in found["reason"]
     assert found["pairs"][0]["posting"] is None
 
 
 def test_deletion_that_waits_and_then_takes_the_pair_back(hand_home: Home) -> None:
     assert pair_of(hand_home, thing(1, "o"), [insertion(1, "s")], True)["state"] == "matched"
-    add_file(hand_home, "requests", [deletion(1, "s", -5, key(1, 1))])
+    add_file(hand_home, "requests", [deletion(1, "s", -5, log_key(1, 1))])
     found = explained(hand_home)
     assert (found["state"], found["condition"], found["problem"]) == ("matched", "end", None)
     assert "the next batch retracts it" in found["reason"]
-    add_batch(hand_home, [match_row(key(2, 1), "o", 0, [key(1, 1)], retracted=True, worker=-1)])
+    add_batch(hand_home, [match_row(log_key(2, 1), "o", 0, [log_key(1, 1)], retracted=True, worker=-1)])
     found = explained(hand_home)
     assert (found["state"], found["condition"], found["problem"]) == ("not matched", "end", None)
     assert "batch 2 retracted it" in found["reason"]
@@ -179,14 +181,14 @@ def test_every_object_and_every_life_best_first(hand_home: Home) -> None:
     add_plan(hand_home, halves(2))
     lives = [
         insertion(1, "s", -60),
-        deletion(2, "s", -30, key(1, 1)),
+        deletion(2, "s", -30, log_key(1, 1)),
         insertion(3, "s", -20, keywords="tea"),
-        deletion(4, "s", -15, key(1, 3)),
+        deletion(4, "s", -15, log_key(1, 3)),
         insertion(5, "s", -10),
     ]
     add_file(hand_home, "requests", lives)
     add_file(hand_home, "objects", [thing(1, "o", -40), thing(2, "o", 0, lon=3.0)])
-    add_batch(hand_home, [match_row(key(2, 1), "o", -40, [key(1, 1)], worker=1)])
+    add_batch(hand_home, [match_row(log_key(2, 1), "o", -40, [log_key(1, 1)], worker=1)])
     found = explained(hand_home)
     assert (found["objects"], found["subscriptions"], found["state"], found["problem"]) == (2, 3, "matched", None)
     conditions = [pair["condition"] for pair in found["pairs"]]
@@ -208,7 +210,7 @@ def test_tables_that_disagree(hand_home: Home, case: str) -> None:
     add_plan(hand_home, halves(2))
     add_file(hand_home, "requests", [insertion(1, "s")])
     add_file(hand_home, "objects", [thing(1, "o")])
-    add_batch(hand_home, [match_row(key(2, 1), "o", 0, [key(1, 1)], **row) for row in rows])
+    add_batch(hand_home, [match_row(log_key(2, 1), "o", 0, [log_key(1, 1)], **row) for row in rows])
     found = explained(hand_home)
     assert problem in found["problem"]
     assert "THE TABLES DISAGREE" in found["rendered"]

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream.errors import PstError, UsageError
+from pststream.ledgers.rules import log_key
 from pststream.reports.commands.export import export_matches
 from pststream.reports.reading import pairs as pairs_module
 from pststream.state.home import Home
-from pststream.state.ledger import key
 from tests.unit.reports.commands.homes import add_batch, add_file, at, insertion, match_row, thing
 
 ODD_IDS = ('a,"b"', "new\nline", "tab\tand\\", "東京", " blank ", "", "quote'", "\x01\x7f", "cr\rhere", "😀")
@@ -24,8 +24,8 @@ def filled(home: Home) -> list[int]:
     """Two subscriptions, three objects; batches 1 and 2 done, 3 not; keys of the subscriptions."""
     asked = add_file(home, "requests", [insertion(1, "s1"), insertion(2, "s2", payload='{"owner": "Ada"}')])
     seen = add_file(home, "objects", [thing(1, "o1", 1), thing(2, "o2", 2), thing(3, "o3", 3)])
-    s1, s2 = key(asked, 1), key(asked, 2)
-    o1, o2, o3 = (key(seen, row) for row in (1, 2, 3))
+    s1, s2 = log_key(asked, 1), log_key(asked, 2)
+    o1, o2, o3 = (log_key(seen, row) for row in (1, 2, 3))
     add_batch(home, [match_row(o1, "o1", 1, [s1, s2]), match_row(o2, "o2", 2, [s2], worker=1)], objects_to=o2)
     add_batch(home, [match_row(o3, "o3", 3, [s1]), match_row(o1, "o1", 1, [s2], retracted=True, worker=-1)])
     add_file(home, "objects", [thing(1, "o4", 4)])
@@ -64,7 +64,7 @@ def test_csv(hand_home: Home, tmp_path: Path) -> None:
 def test_no_id_is_a_formula_to_a_spreadsheet(hand_home: Home, tmp_path: Path, name: str, shown: str) -> None:
     asked = add_file(hand_home, "requests", [insertion(1, name)])
     seen = add_file(hand_home, "objects", [thing(1, name, 1)])
-    add_batch(hand_home, [match_row(key(seen, 1), name, 1, [key(asked, 1)])])
+    add_batch(hand_home, [match_row(log_key(seen, 1), name, 1, [log_key(asked, 1)])])
     ((one, other, *_),) = exported(hand_home, tmp_path)
     assert (one, other) == (shown, shown)
     export_matches(hand_home, str(tmp_path / "m.jsonl"))
@@ -115,8 +115,8 @@ def test_a_home_without_matches(hand_home: Home, tmp_path: Path, ending: str) ->
 def test_odd_ids_come_back_as_they_were(hand_home: Home, tmp_path: Path) -> None:
     asked = add_file(hand_home, "requests", [insertion(n, name) for n, name in enumerate(ODD_IDS, 1)])
     seen = add_file(hand_home, "objects", [thing(n, name) for n, name in enumerate(ODD_IDS, 1)])
-    keys = [key(asked, n) for n in range(1, len(ODD_IDS) + 1)]
-    add_batch(hand_home, [match_row(key(seen, n), name, 0, keys) for n, name in enumerate(ODD_IDS, 1)])
+    keys = [log_key(asked, n) for n in range(1, len(ODD_IDS) + 1)]
+    add_batch(hand_home, [match_row(log_key(seen, n), name, 0, keys) for n, name in enumerate(ODD_IDS, 1)])
     wanted = [(thing_id, subscription_id) for thing_id in ODD_IDS for subscription_id in ODD_IDS]
     assert [row[:2] for row in exported(hand_home, tmp_path)] == wanted
     export_matches(hand_home, str(tmp_path / "m.jsonl"))
@@ -126,7 +126,7 @@ def test_odd_ids_come_back_as_they_were(hand_home: Home, tmp_path: Path) -> None
 
 def test_equals_a_slow_twin_over_many_batches(hand_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs_module, "_MAX_BYTES", 2_000)  # several steps
-    monkeypatch.setattr(pairs_module, "_MOST_PAIRS", 20)
+    monkeypatch.setattr(pairs_module, "_MAX_PAIRS", 20)
     rnd = random.Random(7)
     asked = add_file(hand_home, "requests", [insertion(n, f"s{n}") for n in range(1, 41)])
     pairs: dict[tuple[str, str], int] = {}
@@ -136,13 +136,13 @@ def test_equals_a_slow_twin_over_many_batches(hand_home: Home, tmp_path: Path, m
         for n in range(1, 31):
             lists = rnd.sample(range(1, 41), rnd.choice((0, 1, 5, 40)))
             for part in (lists[::2], lists[1::2]):  # two workers
-                rows.append(match_row(key(seen, n), f"o{batch}-{n}", batch, [key(asked, s) for s in part]))
+                rows.append(match_row(log_key(seen, n), f"o{batch}-{n}", batch, [log_key(asked, s) for s in part]))
             pairs |= {(f"o{batch}-{n}", f"s{s}"): batch for s in lists}
         for name, subscription in rnd.sample(sorted(pairs), 25):
             of_batch, n = (int(part) for part in name[1:].split("-"))
             del pairs[name, subscription]
-            back = key(asked, int(subscription[1:]))
-            rows.append(match_row(key(asked + of_batch, n), name, of_batch, [back], retracted=True))
+            back = log_key(asked, int(subscription[1:]))
+            rows.append(match_row(log_key(asked + of_batch, n), name, of_batch, [back], retracted=True))
         add_batch(hand_home, rows)
     found = exported(hand_home, tmp_path)
     assert sorted((row[0], row[1], int(row[3])) for row in found) == sorted((*k, batch) for k, batch in pairs.items())
@@ -159,7 +159,7 @@ def test_names_that_cannot_be(hand_home: Home, tmp_path: Path, name: str) -> Non
 
 def test_a_failure_leaves_the_file_that_was_there(hand_home: Home, tmp_path: Path) -> None:
     seen = add_file(hand_home, "objects", [thing(1, "o1")])
-    add_batch(hand_home, [match_row(key(seen, 1), "o1", 0, [12345])])
+    add_batch(hand_home, [match_row(log_key(seen, 1), "o1", 0, [12345])])
     out = tmp_path / "m.csv"
     out.write_text("before")
     with pytest.raises(PstError, match="12345"):

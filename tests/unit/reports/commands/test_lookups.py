@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from pststream.ledgers.rules import log_key
 from pststream.reports.commands import lookups
 from pststream.reports.commands.lookups import MAX_OBJECTS_SHOWN, look_up_object, look_up_subscription
 from pststream.reports.reading.table_reader import TableReader
-from pststream.state.ledger import key
-from tests.matched_homes import add_matched_batch, add_subscriptions, taken_back_of
+from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
 from tests.unit.reports.commands.homes import add_batch, copy_of, match_row
 
 
@@ -20,9 +20,9 @@ def test_the_latest_pairs_that_hold_as_a_slow_reader_finds_them(
     home = copy_of(empty_home, tmp_path / "home")
     keys = add_subscriptions(home, 6)
     rows = add_matched_batch(home, keys, 30, seed=1)
-    gone = taken_back_of(rows, keys[2])[:5]
-    rows += add_matched_batch(home, keys, 30, seed=2, minutes=5, taken_back=gone)
-    add_batch(home, [match_row(key(9, 1), "ghost", 0, keys)], done=False)
+    gone = retractions_of(rows, keys[2])[:5]
+    rows += add_matched_batch(home, keys, 30, seed=2, minutes=5, retractions=gone)
+    add_batch(home, [match_row(log_key(9, 1), "ghost", 0, keys)], done=False)
     lost = {row["object_id"] for row in gone}
     for place, subscription in enumerate(keys, 1):
         objects = {row["object_id"] for row in rows if subscription in row["subscription_keys"]}
@@ -39,7 +39,6 @@ def test_the_latest_pairs_that_hold_as_a_slow_reader_finds_them(
         with monkeypatch.context() as patch:
             patch.setattr(lookups, "MAX_PAIRS_KEPT", most)
             found_object = look_up_object(TableReader(home), row["object_id"])
-        assert {match.other_id for match in found_object.matches} == asked or (
-            most == 1 and len(found_object.matches) <= 1
-        )
+        matched = {match.other_id for match in found_object.matches}
+        assert matched == asked or (most == 1 and len(matched) <= 1)
         assert found_object.pairs == len(asked)

@@ -3,12 +3,13 @@
 import json
 from typing import Any
 
+from pststream.ledgers.history import LedgerHistory
+from pststream.ledgers.log_end import Ledger
+from pststream.ledgers.rules import log_key
 from pststream.reports.commands.status import TABLES, render_status, status
-from pststream.reports.reading.ledgers import Ledgers
 from pststream.reports.reading.table_reader import TableReader
 from pststream.state import tables
 from pststream.state.home import Home
-from pststream.state.ledger import Ledger, key
 from pststream.state.plans import Retiring
 from tests.unit.reports.commands.homes import (
     add_batch,
@@ -62,7 +63,7 @@ def test_totals_and_lag(hand_home: Home) -> None:
     assert document["totals"]["rejected"] == {"objects": 1, "requests": 1}
     assert document["watermark"] == "2026-03-01T00:05:00Z"
 
-    add_batch(hand_home, objects_to=key(seen, 3))  # takes a file in part
+    add_batch(hand_home, objects_to=log_key(seen, 3))  # takes a file in part
     add_file(hand_home, "objects", [thing(1, "d", 0)])
     document = shown(hand_home)
     assert document["lag"]["objects"] == {"rows": 2, "files": 2, "oldest_ts": "2026-03-01T00:00:00Z"}
@@ -75,9 +76,9 @@ def test_totals_and_lag(hand_home: Home) -> None:
 def test_agrees_with_the_ledger_of_match(hand_home: Home) -> None:
     seen = add_file(hand_home, "objects", [thing(1, "a"), thing(2, "b")])
     add_file(hand_home, "requests", [insertion(1, "s1")])
-    add_batch(hand_home, objects_to=key(seen, 1))
+    add_batch(hand_home, objects_to=log_key(seen, 1))
     add_file(hand_home, "objects", [thing(1, "c")], done=False)
-    ledger, ledgers = Ledger(hand_home), Ledgers(TableReader(hand_home))
+    ledger, ledgers = Ledger(hand_home), LedgerHistory(TableReader(hand_home))
     assert (ledgers.objects_matched, ledgers.requests_applied) == (ledger.objects_matched, ledger.requests_applied)
     assert [file["file_seq"] for file in ledgers.pending_files("objects")] == [1]
     assert ledgers.started_files.column("file_seq").to_pylist() == [f["file_seq"] for f in ledger.unfinished_ingest()]
@@ -93,11 +94,11 @@ def test_live_subscriptions(hand_home: Home) -> None:
             insertion(2, "later", 10),
             insertion(3, "expires", expires_at=at(5)),
             insertion(4, "deleted"),
-            deletion(5, "deleted", 3, key(1, 4)),
-            deletion(6, "deleted", 2, key(1, 4)),
+            deletion(5, "deleted", 3, log_key(1, 4)),
+            deletion(6, "deleted", 2, log_key(1, 4)),
             insertion(7, "deleted", 4),
             insertion(8, "both", expires_at=at(6)),
-            deletion(9, "both", 5.5, key(1, 8)),
+            deletion(9, "both", 5.5, log_key(1, 8)),
         ],
     )
     assert asked == 1
@@ -112,17 +113,17 @@ def test_the_plan_that_is_retired(hand_home: Home) -> None:
     add_file(hand_home, "requests", [insertion(1, "old"), insertion(2, "gone"), insertion(3, "older")])
     add_plan(hand_home, halves())
     assert shown(hand_home)["plan"]["retiring"] is None
-    add_plan(hand_home, halves(), 2, retiring=Retiring(1, key(1, 4)))
-    add_file(hand_home, "requests", [insertion(1, "new"), deletion(2, "gone", -30, key(1, 2))])
+    add_plan(hand_home, halves(), 2, retiring=Retiring(1, log_key(1, 4)))
+    add_file(hand_home, "requests", [insertion(1, "new"), deletion(2, "gone", -30, log_key(1, 2))])
     document = shown(hand_home)
-    told = {"version": 1, "planner": "stripes", "subscriptions_to": key(1, 4), "live": 2}
+    told = {"version": 1, "planner": "stripes", "subscriptions_to": log_key(1, 4), "live": 2}
     assert (document["plan"]["version"], document["plan"]["retiring"]) == (2, told)
     assert "version 1, stripes, still serves 2 of 3 live subscriptions" in render_status(document)
 
 
 def test_what_was_left_unfinished(hand_home: Home) -> None:
     add_file(hand_home, "objects", [thing(1, "a")])
-    add_batch(hand_home, [match_row(key(1, 1), "a", 0, [1])], done=False)
+    add_batch(hand_home, [match_row(log_key(1, 1), "a", 0, [1])], done=False)
     add_file(hand_home, "requests", [insertion(1, "s1")], done=False)
     document = shown(hand_home)
     ingest, batch = document["unfinished"]

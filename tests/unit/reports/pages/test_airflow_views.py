@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from pststream import names
+from pststream.ledgers.rules import log_key
 from pststream.reports.pages import airflow_views
 from pststream.reports.pages.overview_data import read_overview
 from pststream.state import ledger_tables
 from pststream.state.deliveries import Counts, SinkProgress, save_progress
 from pststream.state.home import Home
-from pststream.state.ledger import key
 from tests.unit.reports.commands.homes import (
     add_batch,
     add_file,
@@ -68,8 +68,11 @@ def home(empty_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:
     add_plan(home, halves(2))
     asked = add_file(home, "requests", [insertion(1, "s"), insertion(2, HOSTILE, keywords="free")])
     seen = add_file(home, "objects", [thing(1, "o", lon=0.5), thing(2, HOSTILE, text=f"free {HOSTILE}")])
-    keys = [key(asked, 1), key(asked, 2)]
-    found = [match_row(key(seen, 1), "o", 0, keys, worker=1), match_row(key(seen, 2), HOSTILE, 0, keys[1:], worker=1)]
+    keys = [log_key(asked, 1), log_key(asked, 2)]
+    found = [
+        match_row(log_key(seen, 1), "o", 0, keys, worker=1),
+        match_row(log_key(seen, 2), HOSTILE, 0, keys[1:], worker=1),
+    ]
     add_batch(home, found, cpu_seconds=[1.0, 3.0])
     ledger_tables.append(
         home, names.MIGRATIONS, [migration(2, "gr", [1.0, 3.0], [2.0, 2.0]), migration(9, "gr", [1], [1])]

@@ -42,7 +42,7 @@ def server() -> Iterator[BadStore]:
 @pytest.fixture
 def home(server: BadStore, monkeypatch: pytest.MonkeyPatch) -> Home:
     """A home of one table, so that a fence costs one commit."""
-    server.well()
+    server.recover()
     found = Home(use(server.url, monkeypatch))
     monkeypatch.setattr(lease, "LEASE_SECONDS", SECONDS)
     monkeypatch.setattr(lease, "RENEW_SECONDS", SECONDS / 4)
@@ -228,7 +228,7 @@ def test_a_lock_comes_back_unless_another_has_taken_it(home: Home, server: BadSt
     with home.locked():
         server.fault = lambda method, target: 503 if method == "PUT" and ".lock" in target else None
         time.sleep(1.5 * SECONDS)
-        server.well()
+        server.recover()
         append_soon(home, "tea")
         assert not home.has_lost_a_lock()
         lock = S3Bucket(home.path)

@@ -1,4 +1,4 @@
-"""Where a chaos run takes place: a home on a disk of its own, files that land one by one, sinks, a bucket, a clock."""
+"""Set up a chaos run: a home on a separate disk, files that land one by one, sinks, a bucket, a clock."""
 
 import json
 import os
@@ -24,12 +24,12 @@ from tests.restless import RESTLESS
 from tests.watching import Watching, landing_folder
 
 ROWS = 14
-"""Of a file, about."""
+"""Average number of rows of a file."""
 
 
 @dataclass
-class Place:
-    """All that faults happen to, and what was counted of them."""
+class ChaosEnvironment:
+    """Everything that faults affect, and the counts of faults."""
 
     folder: Path
     home: Home
@@ -50,10 +50,10 @@ class Place:
         self._coming = [(kind, path) for pair in pairs for kind, path in zip(("requests", "objects"), pair)]
 
     def next_files(self, count: int) -> list[tuple[str, Path]]:
-        """The next files of the world, in the order of the logs."""
-        found = self._coming[len(self.given) :][:count]
-        self.given += found
-        return found
+        """Return the next files of the world, in the order of the logs."""
+        files = self._coming[len(self.given) :][:count]
+        self.given += files
+        return files
 
     def land(self, watching: Watching, rnd: random.Random) -> None:
         """Let one to three files land."""
@@ -61,13 +61,13 @@ class Place:
             watching.land(kind, path)
 
     def watching(self, **more: str) -> Watching:
-        """A watcher on the landing folder."""
+        """Make a watcher on the landing folder."""
         return Watching(self.home, self.landing, **self.clock.environment, **more)
 
 
 @contextmanager
-def made_place(folder: Path, seed: int, files: int) -> Iterator[Place]:
-    """A place with a world of so many files of each kind, until the block ends."""
+def chaos_environment(folder: Path, seed: int, files: int) -> Iterator[ChaosEnvironment]:
+    """Provide an environment with a world of so many files of each kind until the block ends."""
     folder.mkdir(parents=True, exist_ok=True)
     disk = Disk(folder / "home")
     try:
@@ -82,7 +82,7 @@ def made_place(folder: Path, seed: int, files: int) -> Iterator[Place]:
             world = _written(folder / "world", seed, files)
             home = _home(folder, disk, world)
             landing, clock = landing_folder(folder / "landing"), Clock(folder)
-            yield Place(folder, home, landing, world, disk, clock, receiver, store, uploader)
+            yield ChaosEnvironment(folder, home, landing, world, disk, clock, receiver, store, uploader)
     except BaseException:
         shutil.copytree(disk.folder, folder / "home-as-it-was")
         raise
@@ -91,7 +91,7 @@ def made_place(folder: Path, seed: int, files: int) -> Iterator[Place]:
 
 
 def _written(folder: Path, seed: int, files: int) -> worlds.WrittenWorld:
-    """A world cut at random; some files may be empty."""
+    """Write a world cut at random; some files may be empty."""
     rnd = random.Random(seed)
     things, asked = worlds.object_log(rnd, ROWS * files), worlds.request_log(rnd, ROWS * files)
     worlds._keep_off_circle_edges(things, asked)
@@ -105,7 +105,7 @@ def _cut(rnd: random.Random, rows: worlds.Rows, files: int) -> list[worlds.Rows]
 
 
 def _home(folder: Path, disk: Disk, world: worlds.WrittenWorld) -> Home:
-    # Compiled kernels stay where they are: in a cache of their own each watcher would compile them for a minute.
+    # Compiled kernels stay in their cache: with a new cache each watcher would compile them for a minute.
     settings = {"planner": "kd_tree", "workers": 3, "lateness_seconds": world.lateness_seconds, "max_objects": 60}
     settings |= RESTLESS
     home = new_home(disk.folder, **settings, watch_seconds=0.1, cache_dir=str(disk.folder / "node-cache"))
@@ -116,7 +116,7 @@ def _home(folder: Path, disk: Disk, world: worlds.WrittenWorld) -> Home:
 
 @contextmanager
 def _environment(receiver: Receiver, store: BadStore, disk: Disk) -> Iterator[None]:
-    """What the processes under test go by, this one too."""
+    """Set the environment variables of the processes under test, and of this one."""
     more = {
         **CREDENTIALS,
         "AWS_ENDPOINT_URL": store.url,
@@ -136,28 +136,28 @@ def _environment(receiver: Receiver, store: BadStore, disk: Disk) -> Iterator[No
 
 
 def python_workers(watching: Watching) -> list[psutil.Process]:
-    """Spark's Python workers, children of its daemon."""
-    found = []
+    """Return Spark's Python workers, children of its daemon."""
+    workers = []
     for process in psutil.Process(watching.process.pid).children(recursive=True):
         try:
             parent = process.parent()
             if parent and "pyspark.daemon" in parent.cmdline() and "pyspark.daemon" in process.cmdline():
-                found.append(process)
+                workers.append(process)
         except psutil.Error:
             continue
-    return found
+    return workers
 
 
 def jvm_of(watching: Watching) -> psutil.Process:
-    """Its JVM."""
+    """Return the JVM of the watcher."""
     children = psutil.Process(watching.process.pid).children(recursive=True)
     return next(process for process in children if process.name() == "java")
 
 
-def settle(place: Place, watching: Watching) -> None:
+def wait_until_matched(environment: ChaosEnvironment, watching: Watching) -> None:
     """Wait until all that has landed is matched, by a heartbeat that was written after it landed."""
-    landed = max((file.stat().st_ctime for file in place.landing.rglob("*")), default=0.0)
-    heart = place.home.path / "watch.json"
+    landed = max((file.stat().st_ctime for file in environment.landing.rglob("*")), default=0.0)
+    heart = environment.home.path / "watch.json"
     watching.until(
         lambda pulse: (
             pulse.get("state") == "idle" and not pulse["waiting_files"] and heart.stat().st_mtime > landed + 0.6
@@ -165,15 +165,15 @@ def settle(place: Place, watching: Watching) -> None:
     )
 
 
-def put_back(home: Home, backup: Path) -> None:
-    """Restore a home as docs/upkeep.md says, on the disk that it has."""
+def restore(home: Home, backup: Path) -> None:
+    """Restore a home as docs/upkeep.md says, on its own disk."""
     for path in home.path.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     shutil.copytree(backup, home.path, dirs_exist_ok=True)
 
 
-def told(place: Place) -> dict[str, list[dict[str, Any]]]:
-    """What each sink was told."""
-    files = sorted((place.folder / "delivered").glob("*.jsonl"))
+def received_messages(environment: ChaosEnvironment) -> dict[str, list[dict[str, Any]]]:
+    """Read the messages that each sink received."""
+    files = sorted((environment.folder / "delivered").glob("*.jsonl"))
     lines = [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
-    return {"files": lines, "hook": place.receiver.taken}
+    return {"files": lines, "hook": environment.receiver.taken}

@@ -1,7 +1,8 @@
-"""Ends a job when the process that submitted it is gone, so that a retry never finds its predecessor still writing.
+"""End a job when the process that submitted it is gone, so that no job of an earlier try still writes during a retry.
 
-If Airflow's task is killed outright, nobody tells spark-submit: the JVM and the Python under it would run on while the
-scheduler starts the next try. `SparkJob` names its process ids in the environment; without them nothing is watched.
+If Airflow's task is killed with SIGKILL, spark-submit does not notice: the JVM and its Python process would continue
+while the scheduler starts the next try. `SparkJob` puts its process ids into the environment; without them nothing is
+watched.
 """
 
 import os
@@ -17,14 +18,14 @@ EXIT_CODE = 1
 
 
 def end_with_submitter() -> None:
-    """Watch, in the background, the processes that the environment names, and the JVM if spark-submit started us."""
+    """Watch the processes in the environment variable in a thread, and the JVM if spark-submit started this process."""
     submitters = [int(word) for word in os.environ.get(SUBMITTERS, "").split(",") if word.isdigit()]
     if submitters:
-        threading.Thread(target=_watch, args=(submitters, _jvm()), daemon=True, name="lifeline").start()
+        threading.Thread(target=_watch, args=(submitters, _jvm()), daemon=True, name="submitter-watch").start()
 
 
-def alive(process: int) -> bool:
-    """Does a process with this id run? One that ended and was not yet collected does not."""
+def is_alive(process: int) -> bool:
+    """Whether a process with this id runs; a zombie does not."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -39,12 +40,12 @@ def alive(process: int) -> bool:
 
 
 def _jvm() -> int | None:
-    """The JVM of spark-submit, which is our parent when it started us."""
+    """Return the process id of spark-submit's JVM, the parent process if spark-submit started this one."""
     return os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else None
 
 
 def _watch(submitters: list[int], jvm: int | None) -> None:
-    while all(map(alive, submitters)) and (jvm is None or os.getppid() == jvm):
+    while all(map(is_alive, submitters)) and (jvm is None or os.getppid() == jvm):
         time.sleep(SECONDS)
     sys.stderr.write("the process that submitted this job is gone; the job ends\n")
     if jvm is not None and os.getppid() == jvm:

@@ -7,10 +7,11 @@ import random
 import pytest
 
 from pststream.errors import HomeError, RetryableError
+from pststream.ledgers.log_end import Ledger, known_hashes, recent_row_counts
+from pststream.ledgers.rules import log_key
 from pststream.names import BATCHES, FILES
 from pststream.state import ledger_tables
 from pststream.state.home import FORMAT, MARK, Home
-from pststream.state.ledger import Ledger, key, known_hashes, recent_rows
 
 T0 = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)
@@ -49,13 +50,13 @@ def test_a_cut_walks_through_files(home):
         home, FILES, [file(1, "objects", 10, 1), file(2, "requests", 5, 0), file(3, "objects", 7, 2, 1)]
     )
     ledger = Ledger(home)
-    assert ledger.pending(4).objects_to == key(1, 4)
-    assert ledger.pending(10).objects_to == key(1, 10)
-    assert ledger.pending(12).objects_to == key(3, 2)
-    assert ledger.pending(99).objects_to == key(3, 7)
-    ledger_tables.append(home, BATCHES, [batch(1, key(1, 8), ledger.pending(1).requests_to)])
+    assert ledger.pending(4).objects_to == log_key(1, 4)
+    assert ledger.pending(10).objects_to == log_key(1, 10)
+    assert ledger.pending(12).objects_to == log_key(3, 2)
+    assert ledger.pending(99).objects_to == log_key(3, 7)
+    ledger_tables.append(home, BATCHES, [batch(1, log_key(1, 8), ledger.pending(1).requests_to)])
     later = Ledger(home)
-    assert later.pending(3).objects_to == key(3, 1)
+    assert later.pending(3).objects_to == log_key(3, 1)
     assert later.pending(3).requests_after == later.pending(3).requests_to
 
 
@@ -72,9 +73,9 @@ def test_the_horizon_waits_for_what_is_unmatched(home):
         home, FILES, [file(1, "objects", 10, 1), file(2, "objects", 10, 8, 1), file(3, "objects", 10, 9, 8)]
     )
     assert Ledger(home).horizon(HOUR) is None
-    ledger_tables.append(home, BATCHES, [batch(1, key(1, 10), 0)])
+    ledger_tables.append(home, BATCHES, [batch(1, log_key(1, 10), 0)])
     assert Ledger(home).horizon(HOUR) == T0
-    ledger_tables.append(home, BATCHES, [batch(2, key(3, 10), 0)])
+    ledger_tables.append(home, BATCHES, [batch(2, log_key(3, 10), 0)])
     assert Ledger(home).horizon(HOUR) == T0 + 8 * HOUR
 
 
@@ -106,12 +107,12 @@ class WholeLedger:
         return [
             f
             for seq, f in sorted(self.files.items())
-            if f["kind"] == "objects" and f["status"] == "done" and key(seq, 0) < before
+            if f["kind"] == "objects" and f["status"] == "done" and log_key(seq, 0) < before
         ]
 
     def answers(self):
         last = self.batches[max(self.batches)] if self.batches else {"objects_after": 0, "objects_to": 0, "status": ""}
-        waiting = [f for f in self.objects() if key(f["file_seq"], f["rows"]) > last["objects_to"]]
+        waiting = [f for f in self.objects() if log_key(f["file_seq"], f["rows"]) > last["objects_to"]]
         watermark = greatest(self.objects())
         horizon = waiting[0]["watermark"] if waiting else watermark
         started = sorted(seq for seq, f in self.files.items() if f["status"] == "started")
@@ -124,7 +125,7 @@ class WholeLedger:
             "matched_ts": greatest(self.objects(last["objects_after"])),
             "objects_to": take(self.objects(), last["objects_to"], 7),
             "requests_to": max(
-                (key(seq, 2**32 - 1) for seq, f in self.files.items() if (f["kind"], f["status"]) == REQUESTS_DONE),
+                (log_key(seq, 2**32 - 1) for seq, f in self.files.items() if (f["kind"], f["status"]) == REQUESTS_DONE),
                 default=0,
             ),
             "requests": self.taken(last),
@@ -136,7 +137,7 @@ class WholeLedger:
             f
             for seq, f in self.files.items()
             if (f["kind"], f["status"]) == REQUESTS_DONE
-            and batch.get("requests_after", 0) < key(seq, 1) <= batch.get("requests_to", 0)
+            and batch.get("requests_after", 0) < log_key(seq, 1) <= batch.get("requests_to", 0)
         ]
         return sum(f["rows"] for f in mine), min((f["min_ts"] for f in mine), default=None)
 
@@ -147,7 +148,7 @@ def greatest(files):
 
 def take(files, position, rows):
     """Row by row."""
-    log = [key(f["file_seq"], row) for f in files for row in range(1, f["rows"] + 1)]
+    log = [log_key(f["file_seq"], row) for f in files for row in range(1, f["rows"] + 1)]
     later = [one for one in log if one > position][:rows]
     return later[-1] if later else position
 
@@ -199,11 +200,11 @@ def test_the_end_of_a_ledger_tells_what_the_whole_does(home, seed):
 def test_the_last_files_of_a_kind_and_known_hashes(home):
     rows = [file(seq, "requests" if seq % 3 == 0 else "objects", seq, seq, seq - 1) for seq in range(1, 10)]
     ledger_tables.append(home, FILES, [row | {"status": "started"} for row in rows])
-    assert recent_rows(home, "objects", 2) == []
+    assert recent_row_counts(home, "objects", 2) == []
     ledger_tables.append(home, FILES, rows[4:])
     ledger_tables.append(home, FILES, rows[:4])
-    assert recent_rows(home, "objects", 3) == [5, 7, 8]
-    assert recent_rows(home, "requests", 9) == [3, 6, 9]
+    assert recent_row_counts(home, "objects", 3) == [5, 7, 8]
+    assert recent_row_counts(home, "requests", 9) == [3, 6, 9]
     assert known_hashes(home, ["1", "3", "8", "77"]) == {("objects", "1"), ("requests", "3"), ("objects", "8")}
     assert known_hashes(home, []) == set()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pststream.cli.stderr_lines import Lines
+from pststream.cli.stderr_log import StderrLog
 from pststream.progress import LogMessage
 from pststream.settings import Settings
 from pststream.state.home import Home
@@ -21,18 +21,18 @@ def said(capsys: Any) -> list[str]:
 
 
 def test_a_note_is_a_text(capsys: Any) -> None:
-    Lines("match", False).say(LogMessage("batch 3: done", step="match", batch_id=3))
-    Lines("match", True).say("not said")
-    Lines("match", True).fail("no such home")
+    StderrLog("match", False).log_progress(LogMessage("batch 3: done", step="match", batch_id=3))
+    StderrLog("match", True).log_progress("not said")
+    StderrLog("match", True).log_error("no such home")
     assert said(capsys) == ["batch 3: done", "pststream: no such home"]
 
 
 def test_json_lines(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PSTSTREAM_LOG", "json")
-    lines = Lines("run", False)
-    lines.say("two\nlines, ü")
-    lines.say(LogMessage("batch 3: done", step="match", batch_id=3))
-    lines.fail("broken")
+    lines = StderrLog("run", False)
+    lines.log_progress("two\nlines, ü")
+    lines.log_progress(LogMessage("batch 3: done", step="match", batch_id=3))
+    lines.log_error("broken")
     plain, of_batch, error = map(json.loads, said(capsys))
     assert (plain["level"], plain["step"], plain["message"]) == ("info", "run", "two\nlines, ü")
     assert (of_batch["step"], of_batch["batch_id"]) == ("match", 3)
@@ -69,6 +69,6 @@ class Full(io.StringIO):
 
 def test_what_cannot_be_said_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Full())
-    lines = Lines("run", quiet=False)
-    lines.say("a batch is done")
-    lines.fail("it is not")
+    lines = StderrLog("run", quiet=False)
+    lines.log_progress("a batch is done")
+    lines.log_error("it is not")

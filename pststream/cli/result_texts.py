@@ -1,0 +1,114 @@
+"""Describe the results of commands in text for people."""
+
+from typing import Any
+
+from pststream.escape_text import escape_controls
+from pststream.format_values import counted
+
+
+def describe_ingest(kind: str, document: dict[str, Any]) -> str:
+    """Describe an ingest of `kind`: counts, then quarantined and pending files."""
+    text = f"{kind}: {counted(document['files'], 'file')} ingested"
+    if document["files_skipped"]:
+        text += f", {document['files_skipped']:,} skipped: already ingested"
+    text += f"; {counted(document['accepted'], 'row')} accepted"
+    if document["rejected"]:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in document["rejects_by_reason"].items())
+        text += f", {document['rejected']:,} rejected: {reasons}\n  see: pststream rejects"
+    for hold in document["quarantined"]:
+        line = f"quarantined as {hold['hold_id']}: {hold['path']}: {'; '.join(hold['reasons'])}"
+        text += "\n  " + escape_controls(line)
+    if document["quarantined"]:
+        text += "\n  see: pststream quarantine list"
+    if document["files_pending"]:
+        first = document["pending"][0]
+        oldest = escape_controls(f"{first['path']}: {first['reason']}")
+        text += f"\n  {counted(document['files_pending'], 'file')} pending, the oldest: {oldest}"
+    return text
+
+
+def describe_match(document: dict[str, Any]) -> str:
+    """Describe the micro-batches of one run of `match`."""
+    if not document["batches"]:
+        return "nothing is pending"
+    return describe_batches(len(document["batches"]), document["objects"], document["matches"])
+
+
+def describe_batches(batches: int, objects: int, matches: int) -> str:
+    """Describe micro-batches by their counts."""
+    text = f"{counted(batches, 'batch', 'batches')}: {counted(objects, 'object')}"
+    return f"{text}, {counted(matches, 'match', 'matches')}"
+
+
+def describe_plan(document: dict[str, Any], dry_run: bool) -> str:
+    """Describe a new plan: its size and the loads that the load model predicts."""
+    head = f"plan {document['plan_version']} (not saved)" if dry_run else f"plan {document['plan_version']}"
+    size = f"{counted(document['workers'], 'worker')}, {counted(document['units'], 'unit')}"
+    loads = f"predicted load {document['load_total']:.4g} s, greatest of a worker {document['load_max']:.4g} s"
+    return f"{head}: {document['planner']}, {size}; {loads}, imbalance {document['imbalance']:.3g}"
+
+
+def describe_adjustment(document: dict[str, Any]) -> str:
+    """Describe a balance adjustment: what moves and the loads of the workers before and after."""
+    if not document["moves"]:
+        return f"nothing to move: {document['reason']}"
+    verb = "would move" if document["dry_run"] else "moved"
+    moved = f"{counted(document['moved_subscriptions'], 'subscription')} (about {document['moved_bytes']:,} bytes)"
+    versions = f"plan {document['plan_version_before']} -> {document['plan_version_after']}"
+    lines = [f"{verb} {moved}, {versions}: {document['reason']}"]
+    if document["retiring_version"] is not None:
+        lines.append(f"  plan {document['retiring_version']} continues to serve the existing subscriptions")
+    lines += [_describe_move(move) for move in document["moves"]]
+    lines += ["worker  load before  load after"]
+    loads = zip(document["load_before"], document["load_after"])
+    lines += [f"{worker:6}  {before:11.4g}  {after:10.4g}" for worker, (before, after) in enumerate(loads)]
+    if document["dry_run"]:
+        lines.append("nothing was changed; add --apply to apply this")
+    return "\n".join(lines)
+
+
+def _describe_move(move: dict[str, Any]) -> str:
+    cells = counted(move["cells"], "cell")
+    moved = cells if move["terms"] is None else f"{counted(move['terms'], 'term')} of {cells}"
+    workers = f" from worker {move['origin']} to {move['target']}" if move["origin"] >= 0 else ""
+    return f"  {moved}{workers} ({move['reason']})"
+
+
+def describe_maintenance(document: dict[str, Any]) -> str:
+    """Describe what `maintain` dropped, compacted and removed."""
+    dropped = f"dropped {counted(document['dropped_rows'], 'ended index row')}"
+    compacted = f"index files {document['files_before']:,} -> {document['files_after']:,}"
+    return f"{dropped}; {compacted}; removed {counted(document['files_removed'], 'old file')}"
+
+
+def describe_demo(document: dict[str, Any]) -> str:
+    """Describe the outcome of the demo and what to look at next."""
+    objects, subscriptions = counted(document["objects"], "object"), counted(document["subscriptions"], "subscription")
+    matches = counted(document["matches"], "match", "matches")
+    return (
+        f"matched {objects} against {subscriptions}: {matches} in {document['seconds']:.0f} s\n"
+        f"page:   {document['report']}\nhome:   {document['home']}\ntry:    pststream status --home {document['home']}"
+    )
+
+
+def describe_delivery(document: dict[str, Any]) -> str:
+    """Describe a delivery, a line for each sink."""
+    if not document["sinks"]:
+        return "no sink is configured: see [sinks.<name>] in pststream.toml"
+    lines = []
+    for name, outcome in document["sinks"].items():
+        counts = f"{outcome['delivered']:,} delivered, {outcome['refused']:,} refused"
+        left = f", {counted(outcome['batches_left'], 'batch', 'batches')} left" if outcome["batches_left"] else ""
+        reason = f"\n  {outcome['reason']}" if outcome["reason"] else ""
+        lines.append(f"{name} ({outcome['kind']}): {outcome['state']}, {counts}{left}{reason}")
+    return "\n".join(lines)
+
+
+def describe_replay(document: dict[str, Any]) -> str:
+    """Describe a replay of dead letters, a line for each sink."""
+    lines = []
+    for name, outcome in document["sinks"].items():
+        reason = f" ({outcome['reason']})" if outcome["reason"] else ""
+        left = counted(outcome["dead"], "dead letter")
+        lines.append(f"{name}: {outcome['delivered']:,} delivered, {left} left{reason}")
+    return "\n".join(lines) or "no sink is configured: see [sinks.<name>] in pststream.toml"

@@ -1,0 +1,70 @@
+"""Read both ledgers from their beginning, as tables."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pds
+
+from pststream import names
+from pststream.ledgers.rules import MAX_ROW, split_by_status
+
+_FILES = (
+    "file_seq", "ingest_id", "kind", "path", "status", "rows", "accepted", "rejected", "min_ts", "max_ts", "at",
+    "sha256",
+)  # fmt: skip
+_BATCHES = (
+    "batch_id", "status", "plan_version", "objects_to", "requests_to", "objects", "discarded", "requests", "matches",
+    "retractions", "seconds", "started_at", "finished_at",
+)  # fmt: skip
+
+
+class TableReader(Protocol):
+    """Reads tables of a home at one version each."""
+
+    def read(self, name: str, columns: Sequence[str], filter: pds.Expression | None = None) -> pa.Table:
+        """Return the rows that pass the filter."""
+
+
+class LedgerHistory:
+    """All files and batches, as tables: those that are done, and those that only started."""
+
+    def __init__(self, reader: TableReader) -> None:
+        self.batches, self.started_batches = split_by_status(reader.read(names.BATCHES, _BATCHES), "batch_id")
+        self.files, self.started_files = split_by_status(reader.read(names.FILES, _FILES), "file_seq")
+
+    @property
+    def objects_matched(self) -> int:
+        """Key up to which batches that are done have matched objects."""
+        return int(pc.max(self.batches.column("objects_to")).as_py() or 0)
+
+    @property
+    def requests_applied(self) -> int:
+        """Key up to which batches that are done have applied requests."""
+        return int(pc.max(self.batches.column("requests_to")).as_py() or 0)
+
+    def files_of(self, kind: str) -> pa.Table:
+        """Return the files of a kind whose ingest is done, in the order of the log."""
+        return self.files.filter(pc.equal(self.files.column("kind"), kind))
+
+    def pending_files(self, kind: str) -> list[dict[str, Any]]:
+        """Return the files of a kind of which no batch that is done has taken all rows."""
+        batched = self.objects_matched if kind == "objects" else self.requests_applied
+        files = self.files_of(kind)
+        last_rows = files.column("rows").to_numpy() if kind == "objects" else MAX_ROW
+        last_keys = files.column("file_seq").to_numpy() << names.ROW_BITS | last_rows
+        pending: list[dict[str, Any]] = files.filter(pa.array(last_keys > batched)).to_pylist()
+        return pending
+
+
+def done_batches_filter(reader: TableReader) -> pds.Expression:
+    """Return a filter of rows whose `batch_id` is of a batch that is done; it is short, however many there are."""
+    table = reader.read(names.BATCHES, ["batch_id"], pds.field("status") == "done")
+    done = np.unique(table.column(0).to_numpy())
+    if not len(done):
+        return pds.field("batch_id") < 0
+    undone = np.setdiff1d(np.arange(done[0], done[-1]), done)
+    within = (pds.field("batch_id") >= int(done[0])) & (pds.field("batch_id") <= int(done[-1]))
+    return within & ~pds.field("batch_id").isin(undone.tolist()) if len(undone) else within

@@ -1,0 +1,200 @@
+"""Read the end of the ledgers: the last batch, the files from there on, what is pending or unfinished."""
+
+import datetime as dt
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.dataset as pds
+
+from pststream import names
+from pststream.delta_tables import greatest_value, read_table
+from pststream.ledgers.rules import MAX_ROW, BatchRow, FileRow, log_key, settled_rows
+
+
+class TableAddresses(Protocol):
+    """What is needed of a home; `state.home.Home` has it."""
+
+    def table(self, name: str) -> str:
+        """Return the address of a table."""
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Key ranges that the next batch takes: greater than `after`, up to `to`."""
+
+    objects_after: int
+    objects_to: int
+    requests_after: int
+    requests_to: int
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return self.objects_to <= self.objects_after and self.requests_to <= self.requests_after
+
+
+class Ledger:
+    """The end of both ledgers when this is created; a home may have years of ledgers, so the rest is not read.
+
+    last_batch   the last batch, done or started; None: no batch yet
+    files        files from where the last batch began: of requests, from the last file that was applied before it; of
+                 objects, from the file in which its objects began. They include all files that this or the next batch
+                 takes, and the last file of the log.
+    """
+
+    def __init__(self, home: TableAddresses) -> None:
+        last = greatest_value(home.table(names.BATCHES), "batch_id")
+        self.last_batch = next(iter(read_batches(home, last - 1)), None) if last else None
+        objects_after = self.last_batch["objects_after"] if self.last_batch else 0
+        requests_after = self.last_batch["requests_after"] if self.last_batch else 0
+        seq, kind = pds.field("file_seq"), pds.field("kind")
+        recent = (seq >= requests_after >> names.ROW_BITS) | (kind == names.OBJECTS)
+        self.files = read_files(home, (seq >= objects_after >> names.ROW_BITS) & recent)
+
+    def done(self, kind: str) -> list[FileRow]:
+        """Return those files of a kind whose ingest is done, in the order of the log."""
+        return [f for f in self.files if f["kind"] == kind and f["status"] == "done"]
+
+    def unfinished_ingest(self) -> list[FileRow]:
+        """Return the files of an ingest that started and is not done."""
+        return [f for f in self.files if f["status"] == "started"]
+
+    def unfinished_batch(self) -> BatchRow | None:
+        """Return the batch that started and is not done."""
+        return self.last_batch if self.last_batch and self.last_batch["status"] == "started" else None
+
+    @property
+    def next_file_seq(self) -> int:
+        """Number of the next file of the log, from 1."""
+        return self.files[-1]["file_seq"] + 1 if self.files else 1
+
+    @property
+    def next_ingest_id(self) -> int:
+        """Number of the next ingest, from 1."""
+        return max((f["ingest_id"] for f in self.files), default=0) + 1
+
+    @property
+    def next_batch_id(self) -> int:
+        """Number of the next batch, from 1."""
+        return int(self.last_batch["batch_id"]) + 1 if self.last_batch else 1
+
+    @property
+    def objects_matched(self) -> int:
+        """Key up to which objects are matched."""
+        return int(self.last_batch["objects_to"]) if self.last_batch else 0
+
+    @property
+    def requests_applied(self) -> int:
+        """Key up to which requests are in the index."""
+        return int(self.last_batch["requests_to"]) if self.last_batch else 0
+
+    def watermark(self) -> dt.datetime | None:
+        """Return the greatest ts of the object log."""
+        return _greatest_ts(self.done("objects"))
+
+    def pending(self, max_objects: int) -> Pending:
+        """Return what the next batch takes: all pending requests, and at most `max_objects` rows of the object log."""
+        requests = self.done("requests")
+        requests_to = log_key(requests[-1]["file_seq"], MAX_ROW) if requests else 0
+        return Pending(
+            self.objects_matched,
+            self._last_object_key(max_objects),
+            self.requests_applied,
+            max(requests_to, self.requests_applied),
+        )
+
+    def _last_object_key(self, budget: int) -> int:
+        """Return the key after `budget` more rows of the object log."""
+        position = self.objects_matched
+        for file in self.done("objects"):
+            first = log_key(file["file_seq"], 0)
+            last = log_key(file["file_seq"], file["rows"])
+            begin = max(position, first)
+            if last <= begin:
+                continue
+            if budget == 0:
+                break
+            rows = min(budget, last - begin)
+            budget -= rows
+            position = begin + rows
+        return position
+
+    def max_matched_ts(self, objects_after: int) -> dt.datetime | None:
+        """Return the greatest ts of the files up to the key where the last batch began, a bound of its objects."""
+        return _greatest_ts([f for f in self.done("objects") if log_key(f["file_seq"], 0) < objects_after])
+
+    def min_request_time(self, after: int, to: int) -> dt.datetime | None:
+        """Return the least `at` of requests of the files in this key range."""
+        return min(
+            (
+                f["min_ts"]
+                for f in self.done("requests")
+                if after < log_key(f["file_seq"], MAX_ROW) <= to and f["min_ts"]
+            ),
+            default=None,
+        )
+
+    def accepted_requests(self, after: int, to: int) -> int:
+        """Count the requests accepted in the files of this key range; a batch takes whole files of requests."""
+        return sum(f["accepted"] for f in self.done("requests") if after < log_key(f["file_seq"], MAX_ROW) <= to)
+
+    def horizon(self, lateness: dt.timedelta) -> dt.datetime | None:
+        """Return a time that no object still to be matched precedes; None if there is no bound.
+
+        The lateness of a pending file, and of a file of an unfinished ingest, is that of its ingest.
+        """
+        pending = [f for f in self.done("objects") if log_key(f["file_seq"], f["rows"]) > self.objects_matched]
+        bound = pending[0]["watermark"] if pending else self.watermark()
+        own = [json.loads(f["options"]).get("lateness_seconds", 0) for f in [*pending, *self.unfinished_ingest()]]
+        return bound - max(lateness, dt.timedelta(seconds=max(own, default=0))) if bound is not None else None
+
+
+def read_files(home: TableAddresses, filter: pds.Expression | None = None) -> list[FileRow]:
+    """Return the files of the log that pass the filter, in the order of the log."""
+    rows: list[FileRow] = read_settled(home, names.FILES, "file_seq", filter=filter).to_pylist()
+    return rows
+
+
+def read_batches(home: TableAddresses, after: int = 0, up_to: int = names.NEVER_US) -> list[BatchRow]:
+    """Return the batches with after < batch_id <= up_to, in order."""
+    number = pds.field("batch_id")
+    within = (number > after) & (number <= up_to)
+    rows: list[BatchRow] = read_settled(home, names.BATCHES, "batch_id", filter=within).to_pylist()
+    return rows
+
+
+def read_settled(
+    home: TableAddresses,
+    name: str,
+    key: str,
+    columns: list[str] | None = None,
+    filter: pds.Expression | None = None,
+) -> pa.Table:
+    """Return the rows of a ledger that count, ordered by `key`; `columns`: those besides key and status, None: all."""
+    selected = None if columns is None else [key, "status", *columns]
+    return settled_rows(read_table(home.table(name), selected, filter), key)
+
+
+def known_hashes(home: TableAddresses, hashes: Collection[str]) -> set[tuple[str, str]]:
+    """Return (kind, hash) of the files of the log whose hash is one of these."""
+    if not hashes:
+        return set()
+    wanted = pds.field("sha256").isin(pa.array(hashes, pa.string()))
+    rows = read_table(home.table(names.FILES), ["kind", "sha256"], wanted).to_pylist()
+    return {(row["kind"], row["sha256"]) for row in rows}
+
+
+def recent_row_counts(home: TableAddresses, kind: str, count: int) -> list[int]:
+    """Return the numbers of rows of the last `count` files of a kind whose ingest is done, in the order of the log."""
+    done = (pds.field("kind") == kind) & (pds.field("status") == "done")
+    rows = read_table(home.table(names.FILES), ["file_seq", "rows"], done).sort_by("file_seq")
+    found: list[int] = rows.column("rows").slice(max(0, rows.num_rows - count)).to_pylist()
+    return found
+
+
+def _greatest_ts(done: list[FileRow]) -> dt.datetime | None:
+    """Return the greatest ts of these files of objects and of all files before them."""
+    return max((ts for file in done for ts in (file["watermark"], file["max_ts"]) if ts is not None), default=None)

@@ -1,0 +1,88 @@
+"""Rules of the ledgers: which rows count, the order of the log, and the types of their rows."""
+
+import datetime as dt
+import json
+from typing import Any, TypedDict
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream import names
+
+MAX_ROW = (1 << names.ROW_BITS) - 1
+"""The greatest row number that a key holds."""
+
+
+class FileRow(TypedDict):
+    """A row of `files`; state/tables.py says what the columns mean. Rows `started` have null from `rows` on."""
+
+    file_seq: int
+    ingest_id: int
+    kind: str
+    path: str
+    sha256: str
+    bytes: int
+    options: str
+    status: str
+    rows: int
+    accepted: int
+    rejected: int
+    watermark: dt.datetime | None
+    min_ts: dt.datetime | None
+    max_ts: dt.datetime | None
+    at: dt.datetime
+
+
+class BatchRow(TypedDict):
+    """A row of `batches`; state/tables.py says what the columns mean. Rows `started` have null from `objects` on."""
+
+    batch_id: int
+    status: str
+    plan_version: int
+    objects_after: int
+    objects_to: int
+    requests_after: int
+    requests_to: int
+    objects_version: int
+    requests_version: int
+    objects: int
+    discarded: int
+    requests: int
+    matches: int
+    retractions: int
+    seconds: str
+    started_at: dt.datetime
+    finished_at: dt.datetime
+
+
+def log_key(file_seq: int, row: int) -> int:
+    """Return the position of a row in the log."""
+    return file_seq << names.ROW_BITS | row
+
+
+def settled_rows(rows: pa.Table, key: str) -> pa.Table:
+    """Return the rows that count, ordered by `key`: `done`, or `started` where the key has no other row."""
+    keys = rows.column(key).to_numpy()
+    order = np.lexsort((pc.equal(rows.column("status"), "done").to_numpy(), keys))
+    is_last = np.append(keys[order][1:] != keys[order][:-1], True)[: len(order)]
+    return rows.take(order[is_last])
+
+
+def split_by_status(rows: pa.Table, key: str) -> tuple[pa.Table, pa.Table]:
+    """Return the rows that count in two tables, both ordered by `key`: those `done`, and those only `started`."""
+    settled = settled_rows(rows, key)
+    is_done = pc.equal(settled.column("status"), "done")
+    return settled.filter(is_done), settled.filter(pc.invert(is_done))
+
+
+def step_seconds(text: str | None) -> dict[str, float]:
+    """Return the seconds of each step of a batch from its column `seconds`, without the CPU seconds in it."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    steps: dict[str, Any] = {str(step): value for step, value in found.items() if not str(step).endswith("_cpu")}
+    return {step: float(value) for step, value in steps.items() if isinstance(value, int | float)}

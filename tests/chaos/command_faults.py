@@ -1,0 +1,127 @@
+"""Inject faults without a watcher: kill commands and jobs, fail requests to the store, damage a data file."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from pststream.state.home import Home as Tables
+from pststream.state.locking.file_lock import holder
+from tests.bad_store import BUCKET, is_body
+from tests.chaos.environment import ChaosEnvironment, restore
+from tests.chaos.plan import Episode
+from tests.commands import KILLED, ROOT, run_here
+from tests.killing import table_of
+from tests.oracles.delivery import expected_messages
+from tests.watching import SECONDS
+
+LANDING = f"s3://{BUCKET}/in"
+CORRUPTED = ("objects", "requests", "matches", "worker_index", "files", "batches", "plan_units")
+TRIES = 12
+
+
+def killed_command(chaos: ChaosEnvironment, episode: Episode) -> None:
+    """Run a command that kills itself at a step."""
+    (fault,) = episode.faults
+    name, rnd = fault.detail.split(".")[0], random.Random(fault.seed)
+    if name == "fetch":
+        _upload(chaos, 2)
+    arguments = {
+        "plan": ["plan", "--planner", rnd.choice(("grid", "kd_tree", "hybrid"))],
+        "balance": ["balance", rnd.choice(("local", "global", "retire", "undo")), "--apply"],
+        "backup": ["backup", "--out", str(chaos.folder / f"torn-backup-{time.monotonic_ns()}")],
+        "fetch": ["run", LANDING],
+    }[name]
+    chaos.injected[fault.kind] += chaos.home.crash(fault.detail, *arguments).code == KILLED
+
+
+def killed_job(chaos: ChaosEnvironment, episode: Episode) -> None:
+    """Kill the job that the DAG submits as Airflow ends a task: with its process group."""
+    (fault,) = episode.faults
+    rnd = random.Random(fault.seed)
+    for kind, path in chaos.next_files(2):
+        (chaos.landing / kind / path.name).write_bytes(path.read_bytes())
+    command = [
+        sys.executable,
+        "-m",
+        "jobs.micro_batch",
+        f"--home={chaos.home.path}",
+        f"--landing={chaos.landing}",
+    ]
+    job = subprocess.Popen(
+        command, cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + SECONDS
+    while job.poll() is None and _holder(chaos) != job.pid:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(rnd.uniform(0, 5))
+    was_working = job.poll() is None and _holder(chaos) == job.pid
+    os.killpg(job.pid, signal.SIGKILL)
+    job.wait()
+    chaos.injected[fault.kind] += was_working
+
+
+def bad_answers(chaos: ChaosEnvironment, episode: Episode) -> None:
+    """Run the main job on a bucket whose store fails some requests and then recovers."""
+    rnd = random.Random(episode.faults[0].seed)
+    left = len(episode.faults)
+    _upload(chaos, rnd.choice((4, 6)))
+
+    def fault(method: str, target: str) -> int | str | None:
+        nonlocal left
+        if not left or rnd.random() < 0.5:
+            return None
+        left -= 1
+        return rnd.choice((503, 503, "cut", "hang") if is_body(method, target) else (503, 503, "hang"))
+
+    chaos.store.fault, chaos.store.seconds = fault, 0.2
+    try:
+        for _ in range(TRIES):
+            ended = run_here("run", LANDING, "--home", chaos.home.path, "--json")
+            assert ended.code in (0, 1), ended.err
+            if not left:
+                break
+    finally:
+        chaos.store.recover()
+    chaos.injected["s3_answer_bad"] += len(episode.faults) - left
+    chaos.home.run("run", LANDING)
+
+
+def corrupted(chaos: ChaosEnvironment, episode: Episode) -> None:
+    """Damage a data file after a backup, restore the home, and ingest again what landed since."""
+    (fault,) = episode.faults
+    rnd = random.Random(fault.seed)
+    backup = chaos.folder / f"backup-{time.monotonic_ns()}"
+    chaos.home.run("run", chaos.landing)
+    chaos.home.run("backup", "--out", backup)
+    for kind, path in chaos.next_files(2):
+        (chaos.landing / kind / path.name).write_bytes(path.read_bytes())
+    chaos.home.run("run", chaos.landing)
+    chaos.allowed |= {message["id"]: message for message in expected_messages(Tables(chaos.home.path))}
+    files = [file for name in CORRUPTED for file in sorted(table_of(chaos.home, name).file_uris())]
+    _damage(Path(rnd.choice(files).removeprefix("file://")), rnd)
+    noticed = run_here("check", "--all", "--home", chaos.home.path, "--json").code != 0
+    restore(chaos.home, backup)
+    assert chaos.home.run("check", "--all")["success"]
+    chaos.home.run("run", chaos.landing)
+    chaos.injected[fault.kind] += 1
+    chaos.noticed += noticed
+
+
+def _upload(chaos: ChaosEnvironment, count: int) -> None:
+    for kind, path in chaos.next_files(count):
+        chaos.uploader.put(f"in/{kind}/{path.name}", path.read_bytes())
+
+
+def _holder(chaos: ChaosEnvironment) -> int | None:
+    return holder(chaos.home.path / ".lock")
+
+
+def _damage(path: Path, rnd: random.Random) -> None:
+    content = path.read_bytes()
+    low = rnd.randrange(len(content))
+    path.write_bytes(rnd.choice((b"", content[:low], content[:low] + rnd.randbytes(99) + content[low + 99 :])))
