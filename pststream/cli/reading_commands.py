@@ -31,11 +31,11 @@ def _moment(text: str | None) -> dt.datetime | None:
 def rejects_command(context: CommandContext, arguments: Any) -> CommandResult:
     """List the rejected rows."""
     from pststream.quality.reject_reasons import REASONS
-    from pststream.reports.commands.rejects import rejects
+    from pststream.reports.commands.rejects import list_rejects
 
     if arguments.reason is not None and arguments.reason not in REASONS:
         raise UsageError(f"--reason {arguments.reason}: unknown reason", "one of: " + ", ".join(REASONS))
-    rows = rejects(context.home.check(), arguments.reason, arguments.limit)
+    rows = list_rejects(context.home.check(), arguments.reason, arguments.limit)
     lines = [
         f"{row['file']}:{row['row']}  {row['field'] or '(row)'}  {row['reason']}: {row['detail']}  {row['raw'] or ''}"
         for row in rows
@@ -58,18 +58,18 @@ def list_quarantine_command(context: CommandContext, arguments: Any) -> CommandR
 
 def status_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Report the state of a home."""
-    from pststream.reports.commands.status import render_status, status
+    from pststream.reports.commands.status import read_status, render_status
 
-    document = status(context.home.check())
+    document = read_status(context.home.check())
     return CommandResult(document, render_status(document))
 
 
 def metrics_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Print the figures of a home for Prometheus, or write them to a file."""
-    from pststream.reports.commands.metrics import metrics, write_metrics
+    from pststream.reports.commands.metrics import render_metrics, write_metrics
 
     check_output_path(arguments.out)
-    text = metrics(context.home.check())
+    text = render_metrics(context.home.check())
     if arguments.out is None:
         return CommandResult({"metrics": text}, text.rstrip("\n"))
     write_metrics(text, arguments.out)
@@ -124,11 +124,11 @@ def _refuse_changing_options(arguments: Any) -> None:
 
 def history_command(context: CommandContext, arguments: Any) -> CommandResult:
     """List the plan versions: what each one moved, when, why, and the gain."""
-    from pststream.reports.commands.plan_history import history, render_history
+    from pststream.reports.commands.plan_history import list_plan_history, render_plan_history
 
     _refuse_changing_options(arguments)
-    rows = history(context.home.check())
-    return CommandResult({"plans": rows}, render_history(rows))
+    rows = list_plan_history(context.home.check())
+    return CommandResult({"plans": rows}, render_plan_history(rows))
 
 
 def report_command(context: CommandContext, arguments: Any) -> CommandResult:

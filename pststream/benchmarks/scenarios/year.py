@@ -22,7 +22,7 @@ from pststream.ledgers.log_end import Ledger
 from pststream.names import ROW_BITS
 from pststream.pipeline.batch.micro_batch import match
 from pststream.progress import Progress
-from pststream.reports.commands.status import status
+from pststream.reports.commands.status import read_status
 from pststream.reports.pages.overview_data import read_overview
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -75,7 +75,7 @@ def _measured(bench: BenchHome, settings: Settings) -> dict[str, float]:
         "ledger": lambda: Ledger(bench.home),
         "sink": lambda: read_progress(bench.home, SINK),
         "page": lambda: read_overview(bench.home.path),
-        "status": lambda: status(bench.home),
+        "status": lambda: read_status(bench.home),
     }
     durations = {
         f"{name}_seconds": float(np.median([_seconds(read) for _ in range(3)])) for name, read in reads.items()

@@ -1,1 +1,1 @@
-"""What the read-only commands return."""
+"""The read-only commands: status, metrics, plans, explain, rejects, export."""

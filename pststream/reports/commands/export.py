@@ -1,4 +1,4 @@
-"""Export of the pairs to one file."""
+"""Export the matches of a home to one CSV, JSON Lines or Parquet file."""
 
 import datetime as dt
 import os
@@ -20,18 +20,18 @@ FORMATS: dict[str, Callable[[BinaryIO, InsertedSubscriptions], PairFile]] = {
 
 
 def export_matches(home: AnyHome, out: str, since: dt.datetime | None = None) -> dict[str, Any]:
-    """Write every pair of batches that are done to `out`; pairs that a later deletion took back are not among them.
+    """Write every pair of finished batches to `out`, without the retracted ones.
 
-    out    .csv, .jsonl or .parquet; columns and forms: see pair_files.py. Written beside, then renamed.
+    out    .csv, .jsonl or .parquet; columns and formats: see pair_files.py. Written aside, then renamed.
     since  only objects with ts >= this
-    Pairs come batch by batch, in a batch as they are stored (a file that was compacted counts as of its first batch).
-    Held in memory: key, id and payload of each subscription, keys of the pairs taken back; nothing that grows with the
-    matches. Returns {"out", "rows"}. Raises UsageError for a name or folder that cannot be.
+    Pairs are ordered by batch, within a batch as they are stored (a compacted file counts as of its first batch).
+    Keeps in memory: key, id and payload of each subscription, and the keys of the retracted pairs. Nothing grows with
+    the matches. Returns {"out", "rows"}. Raises UsageError for a file name or folder that cannot be used.
     """
     path = Path(out)
     make = FORMATS.get(path.suffix.lower())
     if make is None:
-        raise UsageError(f"--out {out}: its ending names no format", f"let it end with {', '.join(FORMATS)}")
+        raise UsageError(f"--out {out}: unknown format", f"end the name with {', '.join(FORMATS)}")
     if path.is_dir():
         raise UsageError(f"--out {out}: is a folder", "give the name of a file")
     beside = path.with_name(f".{path.name}.{os.getpid()}.writing")
@@ -54,15 +54,15 @@ def _write(
     make: Callable[[BinaryIO, InsertedSubscriptions], PairFile],
     since: dt.datetime | None,
 ) -> int:
-    """Write all pairs; their number."""
+    """Write all pairs and return their number."""
     reader = TableReader(home)
     for name in (names.BATCHES, names.MATCHES, names.REQUESTS):
         reader.dataset(name)
     inserted = read_inserted_subscriptions(reader)
     target = make(file, inserted)
     rows = 0
-    for some in stream_pairs(reader, inserted, since):
-        target.write(some)
-        rows += len(some.row)
+    for pairs in stream_pairs(reader, inserted, since):
+        target.write(pairs)
+        rows += len(pairs.row)
     target.close()
     return rows

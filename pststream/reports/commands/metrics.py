@@ -1,7 +1,7 @@
-"""Figures of a home as metrics for Prometheus, in its text format 0.0.4.
+"""Render the figures of a home as metrics for Prometheus, in its text format 0.0.4.
 
-https://prometheus.io/docs/instrumenting/exposition_formats. What counts up over the life of a home is a counter: it is
-read from the ledgers, so it goes on over restarts.
+https://prometheus.io/docs/instrumenting/exposition_formats. Counters are read from the ledgers, so they continue over
+restarts.
 """
 
 import datetime as dt
@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from pststream import names
-from pststream.reports.commands.status import status
+from pststream.reports.commands.status import read_status
 from pststream.reports.reading.delivery_progress import REMOVED
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 
@@ -23,13 +23,13 @@ Sample = tuple[Mapping[str, str], float | None]
 Metric = tuple[str, str, str, list[Sample]]
 """Name without `pststream_`, type, meaning, samples: labels and value; None is left out."""
 
-_WELL = ("ok", "behind")
+_UP_STATES = ("ok", "behind")
 
 
-def metrics(home: AnyHome, now: dt.datetime | None = None) -> str:
-    """The metrics of a home as text."""
-    document = status(home, now)
-    found = [
+def render_metrics(home: AnyHome, now: dt.datetime | None = None) -> str:
+    """Render the metrics of a home as text."""
+    document = read_status(home, now)
+    metrics = [
         *_of_logs(document),
         ("rejects_total", COUNTER, "Rows rejected", _rejects(home)),
         *_of_batches(document),
@@ -37,11 +37,11 @@ def metrics(home: AnyHome, now: dt.datetime | None = None) -> str:
         *_of_sinks(document["deliveries"]),
         *_of_watcher(document["watcher"]),
     ]
-    return "".join(line + "\n" for metric in found for line in _lines(*metric))
+    return "".join(line + "\n" for metric in metrics for line in _lines(*metric))
 
 
 def write_metrics(text: str, out: str | os.PathLike[str]) -> None:
-    """Write them whole or not at all, as node_exporter's textfile collector wants them."""
+    """Write the metrics atomically, as the textfile collector of node_exporter requires."""
     path = Path(out)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     part.write_text(text, "utf-8")
@@ -53,30 +53,40 @@ def _of_logs(document: dict[str, Any]) -> list[Metric]:
     kinds = ("objects", "requests")
     return [
         ("accepted_rows_total", COUNTER, "Rows accepted", [({"kind": kind}, totals[kind]) for kind in kinds]),
-        ("files_total", COUNTER, "Files taken in", [({"kind": kind}, totals["files"][kind]) for kind in kinds]),
-        ("pending_rows", GAUGE, "Rows that no batch has taken", [({"kind": k}, lag[k]["rows"]) for k in kinds]),
-        ("pending_files", GAUGE, "Files that no batch has taken", [({"kind": k}, lag[k]["files"]) for k in kinds]),
+        ("files_total", COUNTER, "Files ingested", [({"kind": kind}, totals["files"][kind]) for kind in kinds]),
+        (
+            "pending_rows",
+            GAUGE,
+            "Accepted rows that no batch has processed",
+            [({"kind": k}, lag[k]["rows"]) for k in kinds],
+        ),
+        (
+            "pending_files",
+            GAUGE,
+            "Files that no batch has processed completely",
+            [({"kind": k}, lag[k]["files"]) for k in kinds],
+        ),
         (
             "lag_seconds",
             GAUGE,
-            "Seconds since the oldest pending file was taken in; 0: none is pending",
+            "Seconds since the ingest of the oldest pending file; 0 if none is pending",
             [({}, lag["seconds"])],
         ),
         ("watermark_seconds", GAUGE, "Greatest ts of the object log", [({}, _epoch(document["watermark"]))]),
-        ("quarantined_files", GAUGE, "Files that the landing gate holds", [({}, document["quarantined"])]),
-        ("live_subscriptions", GAUGE, "Subscriptions that live now", [({}, document["subscriptions"]["live"])]),
+        ("quarantined_files", GAUGE, "Files in quarantine", [({}, document["quarantined"])]),
+        ("live_subscriptions", GAUGE, "Live subscriptions", [({}, document["subscriptions"]["live"])]),
     ]
 
 
 def _rejects(home: AnyHome) -> list[Sample]:
-    """Rows by kind and reason: two columns of few values."""
+    """Count the rejected rows by kind and reason."""
     counts = Counter[tuple[str, str]]()
     for rows in TableReader(home).batches(names.REJECTS, ("kind", "reason")):
         grouped = pa.table(rows).group_by(["kind", "reason"]).aggregate([([], "count_all")])
         for kind, reason, count in zip(*(grouped.column(name).to_pylist() for name in ("kind", "reason", "count_all"))):
             counts[kind, reason] += count
-    found = [({"kind": kind, "reason": reason}, count) for (kind, reason), count in counts.items()]
-    return sorted(found, key=lambda sample: sorted(sample[0].items()))
+    samples: list[Sample] = [({"kind": kind, "reason": why}, count) for (kind, why), count in counts.items()]
+    return sorted(samples, key=lambda sample: sorted(sample[0].items()))
 
 
 def _of_batches(document: dict[str, Any]) -> list[Metric]:
@@ -84,12 +94,12 @@ def _of_batches(document: dict[str, Any]) -> list[Metric]:
     done = [batch for batch in document["batches"] if batch["status"] == "done"]
     last = done[-1] if done else {"batch_id": None, "finished_at": None, "seconds": {}}
     return [
-        ("batches_total", COUNTER, "Micro-batches done", [({}, totals["batches"])]),
-        ("matches_total", COUNTER, "Pairs found", [({}, totals["matches"])]),
-        ("retractions_total", COUNTER, "Pairs taken back", [({}, totals["retractions"])]),
-        ("unfinished", GAUGE, "Ingests and batches that are under way or were killed",
+        ("batches_total", COUNTER, "Micro-batches that are done", [({}, totals["batches"])]),
+        ("matches_total", COUNTER, "Matched pairs", [({}, totals["matches"])]),
+        ("retractions_total", COUNTER, "Retracted pairs", [({}, totals["retractions"])]),
+        ("unfinished", GAUGE, "Ingests and batches that are running or were killed",
             [({}, len(document["unfinished"]))]),
-        ("last_batch_finished_seconds", GAUGE, "When the last batch was done", [({}, _epoch(last["finished_at"]))]),
+        ("last_batch_finished_seconds", GAUGE, "Time of the end of the last batch", [({}, _epoch(last["finished_at"]))]),
         ("last_batch_seconds", GAUGE, "Seconds of each step of the last batch",
             [({"step": step}, seconds) for step, seconds in last["seconds"].items()]),
     ]  # fmt: skip
@@ -98,8 +108,8 @@ def _of_batches(document: dict[str, Any]) -> list[Metric]:
 def _of_plan(document: dict[str, Any]) -> list[Metric]:
     plan, balance, index = document["plan"], document["balance"], document["index"]
     seconds = balance["cpu_seconds"] if balance else []
-    most = max(seconds, default=0.0)
-    imbalance = most / max(min(seconds), most * 1e-9) if most > 0 else None
+    greatest = max(seconds, default=0.0)
+    imbalance = greatest / max(min(seconds), greatest * 1e-9) if greatest > 0 else None
     return [
         ("plan_version", GAUGE, "The plan in force", [({}, plan["version"] if plan else None)]),
         ("imbalance", GAUGE, "CPU seconds of the most loaded worker over the least loaded, last batches",
@@ -109,31 +119,36 @@ def _of_plan(document: dict[str, Any]) -> list[Metric]:
     ]  # fmt: skip
 
 
-def _of_sinks(told: list[dict[str, Any]]) -> list[Metric]:
-    sinks = [sink for sink in told if sink["state"] != REMOVED]
+def _of_sinks(deliveries: list[dict[str, Any]]) -> list[Metric]:
+    sinks = [sink for sink in deliveries if sink["state"] != REMOVED]
 
     def of(name: str) -> list[Sample]:
         return [({"sink": sink["sink"]}, sink[name]) for sink in sinks]
 
-    up: list[Sample] = [({"sink": sink["sink"]}, sink["state"] in _WELL) for sink in sinks]
+    up: list[Sample] = [({"sink": sink["sink"]}, sink["state"] in _UP_STATES) for sink in sinks]
     return [
-        ("sink_up", GAUGE, "Whether the sink took what it was told last", up),
-        ("sink_batches_left", GAUGE, "Batches that the sink was not told of", of("batches_left")),
-        ("sink_dead_letters", GAUGE, "Messages that the sink refused for good", of("dead")),
+        ("sink_up", GAUGE, "Whether the sink accepted its last messages", up),
+        ("sink_batches_left", GAUGE, "Batches that are not delivered to the sink yet", of("batches_left")),
+        ("sink_dead_letters", GAUGE, "Messages that the sink finally refused", of("dead")),
         ("sink_delivered_total", COUNTER, "Messages delivered", of("delivered")),
         ("sink_refused_total", COUNTER, "Messages refused", of("refused")),
-        ("sink_failures_total", COUNTER, "Tries that failed", of("failures")),
+        ("sink_failures_total", COUNTER, "Failed attempts", of("failures")),
     ]
 
 
-def _of_watcher(found: dict[str, Any] | None) -> list[Metric]:
-    if found is None:
+def _of_watcher(heartbeat: dict[str, Any] | None) -> list[Metric]:
+    if heartbeat is None:
         return []
     return [
-        ("watcher_up", GAUGE, "Whether a watcher is alive", [({}, found["alive"])]),
-        ("watcher_lag_seconds", GAUGE, "All that had landed so long ago is matched", [({}, found["lag_seconds"])]),
-        ("watcher_waiting_files", GAUGE, "Files that landed and are not matched", [({}, found["waiting_files"])]),
-        ("watcher_failures", GAUGE, "Rounds that failed in a row", [({}, found["failures"])]),
+        ("watcher_up", GAUGE, "Whether a watcher is alive", [({}, heartbeat["alive"])]),
+        (
+            "watcher_lag_seconds",
+            GAUGE,
+            "Everything that landed before this many seconds ago is matched",
+            [({}, heartbeat["lag_seconds"])],
+        ),
+        ("watcher_waiting_files", GAUGE, "Landed files that are not matched", [({}, heartbeat["waiting_files"])]),
+        ("watcher_failures", GAUGE, "Consecutive rounds that failed", [({}, heartbeat["failures"])]),
     ]
 
 
@@ -142,13 +157,13 @@ def _epoch(text: str | None) -> float | None:
 
 
 def _lines(name: str, kind: str, meaning: str, samples: list[Sample]) -> Iterator[str]:
-    """A metric without samples is left out."""
-    told = [(labels, value) for labels, value in samples if value is not None]
-    if not told:
+    """Yield the lines of a metric; none if it has no samples."""
+    known = [(labels, value) for labels, value in samples if value is not None]
+    if not known:
         return
     yield f"# HELP pststream_{name} {meaning}"
     yield f"# TYPE pststream_{name} {kind}"
-    for labels, value in told:
+    for labels, value in known:
         pairs = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
         yield f"pststream_{name}{'{' + pairs + '}' if pairs else ''} {float(value)!r}"
 

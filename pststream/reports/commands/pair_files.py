@@ -1,7 +1,7 @@
-"""Files that pairs are written to: CSV, JSON Lines, Parquet. Whole columns at a time; no loop over pairs.
+"""Write matched pairs as CSV, JSON Lines or Parquet, by whole columns instead of a loop over pairs.
 
 Times are ISO 8601 in UTC, always with six digits of a second: 2026-01-01T00:00:00.000000Z (Parquet: a timestamp).
-A payload is JSON: a text in CSV and Parquet, a value in JSON Lines; missing where the subscription had no other fields.
+A payload is JSON: a text in CSV and Parquet, a value in JSON Lines; null if the subscription had no other fields.
 """
 
 import json
@@ -22,19 +22,19 @@ _ROW_GROUP_BYTES = 128 * 1024 * 1024
 
 
 class PairFile(Protocol):
-    """A file that takes pairs, portion by portion."""
+    """Writes pairs to a file."""
 
     def write(self, pairs: Pairs) -> None:
         """Append pairs."""
 
     def close(self) -> None:
-        """End the file; the stream below stays open."""
+        """Finish the file; the underlying stream stays open."""
 
 
 class CsvFile:
-    """CSV as in RFC 4180, with a header; fields are quoted where they have to be, lines end with a line feed.
+    """CSV as in RFC 4180, with a header; fields are quoted where needed, lines end with a line feed.
 
-    Spreadsheets open CSV, and ids come from strangers: see `_csv_fields`. The other formats hold every text as it is.
+    Users write the ids and spreadsheets open CSV, so `_csv_fields` disarms formulas. Other formats keep every text.
     """
 
     def __init__(self, file: BinaryIO, inserted: InsertedSubscriptions) -> None:
@@ -53,11 +53,11 @@ class CsvFile:
         _write_lines(self._file, pairs, heads, self._ids, tails, self._payloads, "\n")
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Nothing to finish."""
 
 
 class JsonLinesFile:
-    """JSON Lines: an object a line, in UTF-8."""
+    """JSON Lines: one object per line, in UTF-8."""
 
     def __init__(self, file: BinaryIO, inserted: InsertedSubscriptions) -> None:
         self._file = file
@@ -75,7 +75,7 @@ class JsonLinesFile:
         _write_lines(self._file, pairs, heads, self._ids, tails, self._payloads, "}\n")
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Nothing to finish."""
 
 
 class ParquetFile:
@@ -91,7 +91,7 @@ class ParquetFile:
     def __init__(self, file: BinaryIO, inserted: InsertedSubscriptions) -> None:
         self._writer = pq.ParquetWriter(file, self.schema, compression="zstd")
         self._inserted = inserted
-        self._held: list[pa.Table] = []
+        self._buffered: list[pa.Table] = []
 
     def write(self, pairs: Pairs) -> None:
         """Append pairs."""
@@ -100,24 +100,24 @@ class ParquetFile:
         columns["subscription_id"] = self._inserted.ids.take(place)
         columns["payload"] = self._inserted.payloads.take(place)
         arrays = [columns[field.name].cast(field.type) for field in self.schema]
-        self._held.append(pa.Table.from_arrays(arrays, schema=self.schema))
-        held_bytes = sum(table.nbytes for table in self._held)
-        if sum(table.num_rows for table in self._held) >= _ROW_GROUP or held_bytes >= _ROW_GROUP_BYTES:
+        self._buffered.append(pa.Table.from_arrays(arrays, schema=self.schema))
+        buffered_bytes = sum(table.nbytes for table in self._buffered)
+        if sum(table.num_rows for table in self._buffered) >= _ROW_GROUP or buffered_bytes >= _ROW_GROUP_BYTES:
             self._flush()
 
     def close(self) -> None:
-        """Write what is held, and the footer."""
+        """Write the buffered pairs and the footer."""
         self._flush()
         self._writer.close()
 
     def _flush(self) -> None:
-        if self._held:
-            self._writer.write_table(pa.concat_tables(self._held), row_group_size=_ROW_GROUP)
-        self._held = []
+        if self._buffered:
+            self._writer.write_table(pa.concat_tables(self._buffered), row_group_size=_ROW_GROUP)
+        self._buffered = []
 
 
 def times(moments: pa.Array) -> pa.Array:
-    """Times as texts: 2026-01-01T00:00:00.000000Z."""
+    """Format times as texts: 2026-01-01T00:00:00.000000Z."""
     texts = moments.cast(_TIME).cast(pa.timestamp("us")).cast(pa.large_string())
     return _joined(pc.replace_substring(texts, " ", "T"), "Z")
 
@@ -134,7 +134,7 @@ def _write_lines(
 
 
 def _csv_fields(texts: pa.Array) -> pa.Array:
-    """Each text as a field. One that a spreadsheet would run as a formula begins with an apostrophe; numbers do not."""
+    """Each text as a field. A text that a spreadsheet would run as a formula, but no number, gets an apostrophe."""
     formula = pc.and_not(pc.match_substring_regex(texts, _FORMULA), pc.match_substring_regex(texts, _NUMBER))
     texts = pc.if_else(formula, _joined("'", texts), texts)
     quoted = _joined('"', pc.replace_substring(texts, '"', '""'), '"')
@@ -142,7 +142,7 @@ def _csv_fields(texts: pa.Array) -> pa.Array:
 
 
 def _json_strings(texts: pa.Array) -> pa.Array:
-    """Each text as a JSON string; those with more than plain characters one by one."""
+    """Each text as a JSON string; texts with characters to escape are converted one by one."""
     special = pc.match_substring_regex(texts, r'["\\\x00-\x1f]')
     if pc.any(special).as_py():
         spelled = [json.dumps(text, ensure_ascii=False)[1:-1] for text in texts.filter(special).to_pylist()]
@@ -151,7 +151,7 @@ def _json_strings(texts: pa.Array) -> pa.Array:
 
 
 def _joined(*parts: pa.Array | str) -> pa.Array:
-    """Texts side by side, row by row."""
+    """Concatenate texts row by row."""
     texts = [pa.scalar(part, pa.large_string()) if isinstance(part, str) else part for part in parts]
     return pc.binary_join_element_wise(*texts, pa.scalar("", pa.large_string()))
 

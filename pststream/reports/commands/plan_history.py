@@ -1,4 +1,4 @@
-"""The history of a home's plans, from its tables alone: what moved when, why, and what it gained."""
+"""List the history of a home's plans: what moved when and why, and how balanced the batches under each plan were."""
 
 from typing import Any
 
@@ -20,14 +20,14 @@ _MIGRATION = (
 _SHARED = ("plan_version_before", "kind", "subscriptions", "bytes", "expected_gain", "load_before", "load_after")
 
 
-def history(home: AnyHome) -> list[dict[str, Any]]:
-    """A row for each plan, oldest first: how it came about, and how it did.
+def list_plan_history(home: AnyHome) -> list[dict[str, Any]]:
+    """List the plans, oldest first, each with its origin and its measured batches.
 
-    kind       local, global, retire, undo; plan: made anew by `pststream plan` or by the first batch, nothing migrated
-    moves      what went from whom to whom, and why; [] for a plan made anew
-    batches    that ran under it; objects, matches: theirs
-    measured   greatest CPU time of a worker over the least, in these batches; None without one
-    Loads are of the sample (Definition 1); the gain is the part of the greatest one that was to be saved.
+    kind       local, global, retire, undo; plan: made by `pststream plan` or by the first batch, without migration
+    moves      what moved from which worker to which, and why; [] for a plan without migration
+    batches    the batches that ran under it; objects, matches: of these batches
+    measured   greatest CPU time of a worker over the least, in these batches; None without batches
+    Loads are of the sample (Definition 1); the gain is the expected decrease of the greatest load, as a share of it.
     """
     reader = TableReader(home)
     plans = reader.read(names.PLANS, ("plan_version", "planner", "workers", "created_at")).sort_by("plan_version")
@@ -41,7 +41,7 @@ def history(home: AnyHome) -> list[dict[str, Any]]:
             "at": iso(plan["created_at"]),
             "planner": plan["planner"],
             **_migrated(moves.get(plan["plan_version"], [])),
-            **_course(plan, batches, loads),
+            **_measured(plan, batches, loads),
         }
         for plan in plans.to_pylist()
     ]
@@ -52,7 +52,7 @@ def _worker_seconds(reader: TableReader) -> pa.Table:
 
 
 def _migrated(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the rows of a migration tell together, and each of its moves."""
+    """What the rows of a migration have in common, and each of its moves."""
     if not rows:
         return {**dict.fromkeys(_SHARED), "kind": "plan", "moves": []}
     moves = [
@@ -68,36 +68,36 @@ def _migrated(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {**{name: rows[0][name] for name in _SHARED}, "decided_at": iso(rows[0]["at"]), "moves": moves}
 
 
-def _course(plan: dict[str, Any], batches: pa.Table, loads: pa.Table) -> dict[str, Any]:
-    """How the batches under a plan did."""
+def _measured(plan: dict[str, Any], batches: pa.Table, loads: pa.Table) -> dict[str, Any]:
+    """Sums over the batches under a plan, and their imbalance."""
     version = plan["plan_version"]
     mine = batches.filter(pc.equal(batches.column("plan_version"), version))
     measured = loads.filter(pc.equal(loads.column("plan_version"), version))
     seconds = np.bincount(
         measured.column("worker").to_numpy(), measured.column("cpu_seconds").to_numpy(), minlength=plan["workers"]
     )
-    most, least = float(seconds.max()), float(seconds.min())
+    greatest, least = float(seconds.max()), float(seconds.min())
     return {
         "batches": mine.column("batch_id").to_pylist(),
         **{name: int(pc.sum(mine.column(name)).as_py() or 0) for name in ("objects", "matches")},
-        "measured": round(most / least, 4) if least > 0 else None,
+        "measured": round(greatest / least, 4) if least > 0 else None,
     }
 
 
-def render_history(rows: list[dict[str, Any]]) -> str:
-    """The history for a person to read."""
+def render_plan_history(rows: list[dict[str, Any]]) -> str:
+    """Render the history as a table."""
     if not rows:
         return "no plans yet"
     table: list[tuple[str, ...]] = [
-        ("plan", "at", "how", "why", "moves", "subscriptions", "bytes", "expected gain", "batches", "measured")
+        ("plan", "at", "kind", "reason", "moves", "subscriptions", "bytes", "expected gain", "batches", "measured")
     ]
     for row in rows:
-        why = ", ".join(dict.fromkeys(move["reason"] for move in row["moves"])) or row["planner"]
+        reason = ", ".join(dict.fromkeys(move["reason"] for move in row["moves"])) or row["planner"]
         moved = [_text(row["subscriptions"]), _text(row["bytes"])]
         gain = "-" if row["expected_gain"] is None else f"{row['expected_gain']:.1%}"
         measured = "-" if row["measured"] is None else f"{row['measured']:.3g}"
-        course = (str(len(row["moves"])), *moved, gain, str(len(row["batches"])), measured)
-        table.append((str(row["plan_version"]), row["at"][:19], row["kind"], why, *course))
+        figures = (str(len(row["moves"])), *moved, gain, str(len(row["batches"])), measured)
+        table.append((str(row["plan_version"]), row["at"][:19], row["kind"], reason, *figures))
     return "\n".join([*text_table(table), "measured: greatest CPU time of a worker over the least, under that plan"])
 
 

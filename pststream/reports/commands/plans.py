@@ -1,4 +1,4 @@
-"""The plans of a home: a list of all, and one with its units and a map, small enough to read."""
+"""List the plans of a home, or show one plan with its units and a text map."""
 
 import json
 from typing import Any
@@ -10,6 +10,7 @@ from pststream import names
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows
 from pststream.errors import UsageError
+from pststream.format_values import counted
 from pststream.iso_times import iso
 from pststream.reports.commands.text_tables import text_table
 from pststream.reports.reading.table_reader import AnyHome, TableReader
@@ -20,15 +21,16 @@ FIGURES = (
 )  # fmt: skip
 _GRID = ("west", "south", "east", "north", "columns", "rows")
 _UNITS = ("unit", "worker", "leaf", "cell_runs", "terms", "takes_other_terms", "load", "objects", "subscriptions")
-MOST_UNITS = 200
+MAX_UNITS = 200
 MAP_COLUMNS, MAP_ROWS = 60, 20
-SIGNS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+WORKER_SIGNS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 BY_TEXT = "*"
 
 
 def list_plans(home: AnyHome) -> list[dict[str, Any]]:
-    """Figures of every plan, oldest first; `current` marks the one that new batches run under, `retiring` the one that
-    serves the older subscriptions beside it.
+    """List the figures of every plan, oldest first.
+
+    `current` marks the plan in force, `retiring` the plan that still serves the older subscriptions.
     """
     rows = TableReader(home).read(names.PLANS, FIGURES).sort_by("plan_version").to_pylist()
     current = rows[-1] if rows else {}
@@ -44,18 +46,18 @@ def list_plans(home: AnyHome) -> list[dict[str, Any]]:
 
 
 def show_plan(home: AnyHome, version: int | None = None) -> dict[str, Any]:
-    """One plan (None: the current one): figures, its most loaded units, and a map of its workers as text.
+    """Show one plan (None: the current one): figures, its most loaded units, and a map of its workers as text.
 
-    units  at most MOST_UNITS, the most loaded first; bounds in degrees of the leaf (a leaf at the edge of the raster
-           also serves what lies beyond); terms: how many it serves by name, None where it serves the leaf whole
-    map    lines from north to south; a character is the worker at the middle of a block (SIGNS, again from its
-           beginning after the last), BY_TEXT where the leaf is shared by text
+    units_shown  at most MAX_UNITS, the most loaded first; bounds of the leaf in degrees (a leaf at the edge of the
+                 raster also serves points beyond it); terms: number of terms that it serves by name, None for all
+    map          lines from north to south; a character is the worker at the middle of a block (WORKER_SIGNS, which
+                 repeats), BY_TEXT if several workers share the leaf by text
     Raises UsageError if there is no such plan.
     """
     reader = TableReader(home)
     row, plan, units = read_plan(reader, version)
     bounds = _bounds(plan)
-    order = np.argsort(-units.column("load").to_numpy(), kind="stable")[:MOST_UNITS]
+    order = np.argsort(-units.column("load").to_numpy(), kind="stable")[:MAX_UNITS]
     shown = units.select([name for name in _UNITS if name not in ("cell_runs", "terms")]).take(order).to_pylist()
     term_counts = units.column("terms").take(order).combine_chunks().value_lengths().to_pylist()
     return {
@@ -71,7 +73,7 @@ def show_plan(home: AnyHome, version: int | None = None) -> dict[str, Any]:
 
 
 def read_plan(reader: TableReader, version: int | None) -> tuple[dict[str, Any], PartitionPlan, Any]:
-    """The row of a plan, the plan, and its units ordered by number; raises UsageError if there is none."""
+    """Read the row of a plan, the plan, and its units ordered by number; raises UsageError if there is none."""
     columns = (*FIGURES, *_GRID, "index_version", "worker_loads", "options")
     wanted = pds.field("plan_version") == version if version is not None else None
     rows = reader.read(names.PLANS, columns, wanted).sort_by("plan_version").to_pylist()
@@ -80,7 +82,7 @@ def read_plan(reader: TableReader, version: int | None) -> tuple[dict[str, Any],
             raise UsageError(
                 "there is no plan yet", "run: pststream plan, or pststream match, which makes the first one"
             )
-        raise UsageError(f"there is no plan {version}", "pststream plans list names those that there are")
+        raise UsageError(f"there is no plan {version}", "pststream plans list shows the plans of the home")
     row = rows[-1]
     units = reader.read(names.PLAN_UNITS, _UNITS, pds.field("plan_version") == row["plan_version"])
     units = units.sort_by("unit").combine_chunks()
@@ -88,15 +90,15 @@ def read_plan(reader: TableReader, version: int | None) -> tuple[dict[str, Any],
 
 
 def text_map(plan: PartitionPlan) -> list[str]:
-    """The workers of a plan on a map of at most MAP_COLUMNS x MAP_ROWS characters, north first."""
+    """Draw the workers of a plan as a map of at most MAP_COLUMNS x MAP_ROWS characters, north first."""
     grid = plan.grid
-    wide, high = min(MAP_COLUMNS, grid.columns), min(MAP_ROWS, grid.rows)
-    columns = (2 * np.arange(wide) + 1) * grid.columns // (2 * wide)
-    rows = ((2 * np.arange(high) + 1) * grid.rows // (2 * high))[::-1]
+    width, height = min(MAP_COLUMNS, grid.columns), min(MAP_ROWS, grid.rows)
+    columns = (2 * np.arange(width) + 1) * grid.columns // (2 * width)
+    rows = ((2 * np.arange(height) + 1) * grid.rows // (2 * height))[::-1]
     units = plan.leaf_unit[plan.cell_leaf[rows[:, None] * grid.columns + columns]]
-    signs = np.array([*SIGNS, BY_TEXT])
-    worker = plan.unit_worker[np.maximum(units, 0)] % len(SIGNS)
-    return ["".join(line) for line in signs[np.where(units >= 0, worker, len(SIGNS))]]
+    signs = np.array([*WORKER_SIGNS, BY_TEXT])
+    worker = plan.unit_worker[np.maximum(units, 0)] % len(WORKER_SIGNS)
+    return ["".join(line) for line in signs[np.where(units >= 0, worker, len(WORKER_SIGNS))]]
 
 
 def _bounds(plan: PartitionPlan) -> list[dict[str, float]]:
@@ -116,9 +118,9 @@ def _bounds(plan: PartitionPlan) -> list[dict[str, float]]:
 
 
 def render_plans(plans: list[dict[str, Any]]) -> str:
-    """The list for a person to read."""
+    """Render the list as a table."""
     if not plans:
-        return "no plans yet; pststream plan makes one, and so does the first batch (pststream match)"
+        return "no plans yet; pststream plan makes one, and so does the first pststream match"
     rows: list[tuple[str, ...]] = [
         ("version", "planner", "workers", "units", "load", "greatest", "imbalance", "made at")
     ]
@@ -128,32 +130,33 @@ def render_plans(plans: list[dict[str, Any]]) -> str:
         rows.append(
             (version, plan["planner"], str(plan["workers"]), str(plan["units"]), *loads, plan["created_at"][:19])
         )
-    two = "; ~ still serves the subscriptions before it" if any(plan["retiring"] for plan in plans) else ""
-    return "\n".join([*text_table(rows), f"* is the current one{two}; loads are seconds of Definition 1"])
+    retiring = "; ~ still serves the older subscriptions" if any(plan["retiring"] for plan in plans) else ""
+    return "\n".join([*text_table(rows), f"* is the current plan{retiring}; loads are seconds of Definition 1"])
 
 
-def _beside(plan: dict[str, Any]) -> list[str]:
+def _render_retiring(plan: dict[str, Any]) -> list[str]:
     """A line on the plan that this one retires."""
     if plan["retiring_version"] is None:
         return []
-    return [f"beside it plan {plan['retiring_version']} serves the subscriptions up to key {plan['retiring_to']}"]
+    return [f"plan {plan['retiring_version']} still serves the subscriptions up to key {plan['retiring_to']}"]
 
 
 def render_plan(plan: dict[str, Any]) -> str:
-    """A plan for a person to read: figures, map, the first units."""
+    """Render a plan as text: figures, map, the first units."""
     grid = plan["grid"]
     lines = [
-        f"plan {plan['plan_version']}: {plan['planner']}, {plan['workers']} workers, {plan['units']} units,"
-        f" {plan['leaves']} leaves; made at {plan['created_at'][:19]} in {plan['seconds']:.1f} s",
-        f"load {plan['load_total']:.4g} s in all, greatest {plan['load_max']:.4g}, least {plan['load_min']:.4g},"
+        f"plan {plan['plan_version']}: {plan['planner']}, {counted(plan['workers'], 'worker')},"
+        f" {counted(plan['units'], 'unit')}, {counted(plan['leaves'], 'leaf', 'leaves')};"
+        f" made at {plan['created_at'][:19]} in {plan['seconds']:.1f} s",
+        f"load {plan['load_total']:.4g} s in total, greatest {plan['load_max']:.4g}, least {plan['load_min']:.4g},"
         f" imbalance {plan['imbalance']:.3g} (Definition 1, on the sample)",
-        *_beside(plan),
+        *_render_retiring(plan),
         "",
         f"north {grid['north']:.6g}, west {grid['west']:.6g}",
         *(f"  {line}" for line in plan["map"]),
-        f"south {grid['south']:.6g}, east {grid['east']:.6g}; a character is a worker"
-        + (f" modulo {len(SIGNS)}" if plan["workers"] > len(SIGNS) else "")
-        + (f", {BY_TEXT} several by text" if any(BY_TEXT in line for line in plan["map"]) else ""),
+        f"south {grid['south']:.6g}, east {grid['east']:.6g}; each character is a worker"
+        + (f" modulo {len(WORKER_SIGNS)}" if plan["workers"] > len(WORKER_SIGNS) else "")
+        + (f", {BY_TEXT} several workers, by text" if any(BY_TEXT in line for line in plan["map"]) else ""),
         "",
     ]
     rows: list[tuple[str, ...]] = [
@@ -164,5 +167,7 @@ def render_plan(plan: dict[str, Any]) -> str:
         terms = "all" if unit["terms"] is None else f"{unit['terms']}{'+' if unit['takes_other_terms'] else ''}"
         loads = (f"{unit['load']:.3g}", f"{unit['objects']:.0f}", f"{unit['subscriptions']:.0f}")
         rows.append((str(unit["unit"]), str(unit["worker"]), *bounds, terms, *loads))
-    left = plan["units"] - (len(rows) - 1)
-    return "\n".join([*lines, *text_table(rows), *([f"... and {left} units of less load"] if left else [])])
+    more = plan["units"] - (len(rows) - 1)
+    return "\n".join(
+        [*lines, *text_table(rows), *([f"... and {counted(more, 'unit')} with less load"] if more else [])]
+    )

@@ -1,4 +1,4 @@
-"""How a home stands: what waits, what lives, how even the load is, what was left unfinished."""
+"""Report the status of a home: backlog, live subscriptions, plan, balance of the workers, deliveries, last batches."""
 
 import datetime as dt
 import shlex
@@ -11,6 +11,7 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.escape_text import escape_controls
+from pststream.format_values import counted
 from pststream.iso_times import iso
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.rules import log_key, step_seconds
@@ -36,10 +37,10 @@ MEASURED_BATCHES = 10
 _TIME = pa.timestamp("us", tz="UTC")
 
 
-def status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
-    """Figures of a home as it stands: see the keys. Times are ISO 8601 texts in UTC; `now` is for tests.
+def read_status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
+    """Read the present figures of a home. Times are ISO 8601 texts in UTC; `now` is for tests.
 
-    What lags is what no batch that is done has taken: also what an unfinished batch is about to take.
+    The lag counts what no finished batch has processed, including what an unfinished batch is about to process.
     """
     now = now or dt.datetime.now(dt.UTC)
     reader = TableReader(home)
@@ -72,13 +73,13 @@ def status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
 
 
 def _settled(ledgers: LedgerHistory) -> pds.Expression:
-    """Filter of the requests of ingests that are done."""
+    """Return a filter of the requests of finished ingests."""
     last = pc.max(ledgers.files_of("requests").column("file_seq")).as_py() or 0
     return pds.field("request_key") < log_key(last + 1, 0)
 
 
 def _subscriptions(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[str, int]:
-    """Insertions of ingests that are done, and how many of them live."""
+    """Count the insertions of finished ingests, and the live ones among them."""
     inserted = settled & (pds.field("op") == "insert")
     return {
         "live": _live(reader, settled, now),
@@ -87,7 +88,7 @@ def _subscriptions(reader: TableReader, settled: pds.Expression, now: pa.Scalar)
 
 
 def _live(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> int:
-    """Subscriptions with `at` <= now < end. Holds the keys of those that were deleted: 8 bytes each."""
+    """Count the subscriptions with `at` <= now < end. Keeps the keys of deleted ones in memory, 8 bytes each."""
     begun, expires = settled & (pds.field("at") <= now), pds.field("expires_at")
     columns = ["subscription_key"]
     deletions = reader.batches(names.REQUESTS, columns, begun & (pds.field("op") == "delete"))
@@ -105,7 +106,7 @@ def _live(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> int:
 
 
 def _rows_since(ledgers: LedgerHistory, since: dt.datetime) -> dict[str, int]:
-    """Rows of the files that were taken in since then."""
+    """Sum the rows of the files that were ingested since then."""
     recent = ledgers.files.filter(pc.greater_equal(ledgers.files.column("at"), pa.scalar(since, _TIME)))
     return {name: _sum(recent, name) for name in ("accepted", "rejected")}
 
@@ -128,7 +129,7 @@ def _sum(rows: pa.Table, column: str) -> int:
 
 
 def _plan(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[str, Any] | None:
-    """The current plan, and of the one that it retires the live subscriptions left; None if there is none."""
+    """The current plan, with the live subscriptions of the plan that it retires; None if there is no plan."""
     columns = (
         "plan_version", "index_version", "retiring_version", "retiring_to", "planner", "workers", "units", "load_total",
         "load_max", "imbalance", "created_at",
@@ -148,7 +149,7 @@ def _plan(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[
 
 
 def _balance(reader: TableReader, ledgers: LedgerHistory) -> dict[str, Any] | None:
-    """CPU seconds of each worker, measured over the last batches of the plan that the last one ran under."""
+    """CPU seconds of each worker over the latest batches that ran under the same plan as the last one."""
     last = ledgers.batches.slice(max(0, ledgers.batches.num_rows - MEASURED_BATCHES))
     if not last.num_rows:
         return None
@@ -174,7 +175,7 @@ def _balance(reader: TableReader, ledgers: LedgerHistory) -> dict[str, Any] | No
 
 
 def _last_batches(ledgers: LedgerHistory) -> list[dict[str, Any]]:
-    """The last batches, oldest first; one that was left unfinished is among them."""
+    """The last batches, oldest first, including an unfinished one."""
     rows = ledgers.batches.slice(max(0, ledgers.batches.num_rows - SHOWN_BATCHES)).to_pylist()
     rows += ledgers.started_batches.to_pylist()
     kept = ("batch_id", "status", "plan_version", "objects", "discarded", "requests", "matches", "retractions")
@@ -190,20 +191,23 @@ def _last_batches(ledgers: LedgerHistory) -> list[dict[str, Any]]:
 
 
 def _unfinished(home: AnyHome, ledgers: LedgerHistory) -> list[dict[str, Any]]:
-    """What was started and not done, and the command that finishes it: a killed process, or one at work just now."""
-    found = []
+    """Ingests and batches that were started and are not done, each with the command that finishes it.
+
+    Their process was killed or is still running.
+    """
+    unfinished: list[dict[str, Any]] = []
     at_home = f"--home {shlex.quote(home.path)}"
     files = ledgers.started_files.to_pylist()
     if files:
         first = files[0]
         command = f"pststream ingest {first['kind']} {shlex.quote(first['path'])} {at_home}"
-        found.append(
+        unfinished.append(
             {
                 "what": "ingest", "id": first["ingest_id"], "since": iso(first["at"]),
                 "files": [file["path"] for file in files[:10]], "remedy": command,
             }
         )  # fmt: skip
-    found += [
+    unfinished += [
         {
             "what": "batch",
             "id": row["batch_id"],
@@ -212,12 +216,13 @@ def _unfinished(home: AnyHome, ledgers: LedgerHistory) -> list[dict[str, Any]]:
         }
         for row in ledgers.started_batches.to_pylist()
     ]
-    return found
+    return unfinished
 
 
 def _index(reader: TableReader, plan: dict[str, Any] | None) -> dict[str, Any]:
-    """Data files, bytes and rows of the current plan's worker index, as its log says; and whether rows may be among
-    them that migrations left with workers that no longer serve them.
+    """Data files, bytes and rows of the current plan's worker index, from its Delta log.
+
+    leftovers: whether it may contain rows of workers that no longer serve them, left by migrations
     """
     actions = pa.table(reader.table(names.WORKER_INDEX).get_add_actions(flatten=True))
     if plan is None or not actions.num_rows:
@@ -232,7 +237,7 @@ def _index(reader: TableReader, plan: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _leftovers(reader: TableReader, plan: dict[str, Any], files: pa.Table) -> bool:
-    """Whether rows have moved since some file was written: maintain writes all of them anew."""
+    """Whether rows have moved since a data file was written. `maintain` rewrites all files."""
     version = pds.field("plan_version")
     since = (version > plan["index_version"]) & (version <= plan["version"]) & (pds.field("subscriptions") > 0)
     moved = pc.max(reader.read(names.MIGRATIONS, ["at"], since).column(0)).as_py()
@@ -241,7 +246,7 @@ def _leftovers(reader: TableReader, plan: dict[str, Any], files: pa.Table) -> bo
 
 
 def render_status(document: dict[str, Any]) -> str:
-    """The figures for a person to read."""
+    """Render the status as text."""
     parts = [
         *_lines_of_unfinished(document["unfinished"]),
         *render_watcher(document["watcher"]),
@@ -259,69 +264,70 @@ def _lines_of_unfinished(unfinished: list[dict[str, Any]]) -> list[str]:
     lines = []
     for item in unfinished:
         lines.append(
-            f"UNFINISHED     {item['what']} {item['id']}, since {item['since']}, unless it is at work just now"
+            f"UNFINISHED     {item['what']} {item['id']}, started at {item['since']}: still running, or killed"
         )
-        lines.append(f"               to finish it: {item['remedy']}")
+        lines.append(f"               if it was killed, finish it with: {item['remedy']}")
     return lines
 
 
 def _lines_of_logs(document: dict[str, Any]) -> list[str]:
     totals, live = document["totals"], document["subscriptions"]
-    batches = "1 batch" if totals["batches"] == 1 else f"{totals['batches']:,} batches"
     return [
         f"home           {document['home']}",
         f"watermark      {document['watermark'] or '- (no objects yet)'}",
         *(_line_of_log(kind, totals, document["lag"][kind]) for kind in ("objects", "requests")),
-        f"subscriptions  {live['live']:,} live now, of {live['inserted']:,} ever inserted",
-        f"matches        {totals['matches']:,} pairs in {batches}, {totals['retractions']:,} taken back",
+        f"subscriptions  {live['live']:,} live of {live['inserted']:,} inserted",
+        f"matches        {counted(totals['matches'], 'pair')} in {counted(totals['batches'], 'batch', 'batches')},"
+        f" {totals['retractions']:,} retracted",
     ]
 
 
 def _lines_of_quarantine(files: int) -> list[str]:
-    return [f"QUARANTINE     {files:,} files are held; see: pststream quarantine list"] if files else []
+    return [f"QUARANTINE     {counted(files, 'file')}; see: pststream quarantine list"] if files else []
 
 
 def _line_of_log(kind: str, totals: dict[str, Any], lag: dict[str, Any]) -> str:
     waiting = "none pending"
     if lag["files"]:
         oldest = lag.get("oldest_ts") or lag.get("oldest_at")
-        files = "1 file" if lag["files"] == 1 else f"{lag['files']:,} files"
-        waiting = f"{lag['rows']:,} pending in {files}" + (f", the oldest of {oldest}" if oldest else "")
+        waiting = f"{lag['rows']:,} pending in {counted(lag['files'], 'file')}" + (
+            f", oldest {oldest}" if oldest else ""
+        )
     return f"{kind:14} {totals[kind]:,} accepted, {totals['rejected'][kind]:,} rejected; {waiting}"
 
 
 def _lines_of_plan(document: dict[str, Any]) -> list[str]:
     plan, balance, index = document["plan"], document["balance"], document["index"]
     if plan is None:
-        return ["plan           none yet; the first batch makes one (pststream match)"]
+        return ["plan           none yet; the first pststream match makes one"]
     lines = [
-        f"plan           version {plan['version']}, {plan['planner']}, {plan['workers']} workers,"
-        f" {plan['units']} units; imbalance {plan['imbalance']:.3g} predicted (greatest / least)"
+        f"plan           version {plan['version']}, {plan['planner']}, {counted(plan['workers'], 'worker')},"
+        f" {counted(plan['units'], 'unit')}; predicted imbalance {plan['imbalance']:.3g} (greatest / least load)"
     ]
     if retiring := plan["retiring"]:
         lines.append(
             f"retiring       version {retiring['version']}, {retiring['planner']}, still serves {retiring['live']:,} of"
-            f" {document['subscriptions']['live']:,} live subscriptions; objects go to both"
+            f" {counted(document['subscriptions']['live'], 'live subscription')}; objects go to both plans"
         )
     if balance and balance["max_over_mean"]:
         lines.append(
-            f"balance        {balance['max_over_mean']:.3g} measured (greatest / mean CPU time of a worker)"
-            f" over {len(balance['batches'])} batches under plan {balance['plan_version']}"
+            f"balance        measured imbalance {balance['max_over_mean']:.3g} (greatest / mean CPU time of a worker)"
+            f" over {counted(len(balance['batches']), 'batch', 'batches')} under plan {balance['plan_version']}"
         )
-    left = "; some rows may be left over from migrations: pststream maintain drops them" if index["leftovers"] else ""
-    size = f"{index['files']:,} files, {index['rows']:,} rows, {index['bytes'] / 1e6:,.1f} MB"
-    return [*lines, f"index          {size}{left}"]
+    leftovers = "; may contain leftovers of migrations, which pststream maintain deletes" if index["leftovers"] else ""
+    size = f"{counted(index['files'], 'file')}, {counted(index['rows'], 'row')}, {index['bytes'] / 1e6:,.1f} MB"
+    return [*lines, f"index          {size}{leftovers}"]
 
 
 def _lines_of_batches(batches: list[dict[str, Any]]) -> list[str]:
     if not batches:
         return ["batches        none yet"]
-    head = ("batch", "plan", "objects", "discarded", "requests", "matches", "taken back", "seconds", "finished")
+    head = ("batch", "plan", "objects", "discarded", "requests", "matches", "retracted", "seconds", "finished")
     rows: list[tuple[str, ...]] = [head]
     for batch in batches:
         counts = [batch[name] for name in ("objects", "discarded", "requests", "matches", "retractions")]
-        told = [f"{count:,}" if count is not None else "-" for count in counts]
+        texts = [f"{count:,}" if count is not None else "-" for count in counts]
         seconds = f"{sum(batch['seconds'].values()):.1f}" if batch["seconds"] else "-"
         finished = batch["finished_at"] or batch["status"]
-        rows.append((str(batch["batch_id"]), str(batch["plan_version"]), *told, seconds, finished[:19]))
+        rows.append((str(batch["batch_id"]), str(batch["plan_version"]), *texts, seconds, finished[:19]))
     return text_table(rows)

@@ -1,9 +1,9 @@
-"""Tables for a terminal."""
+"""Format rows as a table for a terminal."""
 
 from collections.abc import Sequence
 
 
 def text_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table whose columns end flush; the first row is its head."""
+    """Format rows as lines with right-aligned columns; the first row is the head."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     return ["  ".join(text.rjust(width) for text, width in zip(row, widths)).rstrip() for row in rows]

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pststream import names
-from pststream.reports.commands.metrics import metrics
+from pststream.reports.commands.metrics import render_metrics
 from pststream.state import deliveries, ledger_tables
 from pststream.state.deliveries import Counts, SinkProgress
 from pststream.state.heartbeat import Heart
@@ -47,7 +47,7 @@ def value(found: Values, name: str, **labels: str) -> float | None:
 
 
 def test_a_new_home(hand_home: Home) -> None:
-    found = parsed(metrics(hand_home))
+    found = parsed(render_metrics(hand_home))
     assert value(found, "batches_total") == value(found, "lag_seconds") == 0
     assert value(found, "imbalance") is value(found, "watcher_up") is None
 
@@ -69,7 +69,7 @@ def test_every_figure(hand_home: Home) -> None:
     hold = {"hold_id": 1, "kind": "objects", "path": "/p", "sha256": "x", "bytes": 1, "options": "{}", "copy": "c"}
     ledger_tables.append(hand_home, names.QUARANTINE, [hold | {"reasons": ["r"], "status": "held", "at": at(0)}])
     with Heart(hand_home):
-        found = parsed(metrics(hand_home))
+        found = parsed(render_metrics(hand_home))
     expected = {
         "batches_total": 1, "matches_total": 2, "retractions_total": 0, "quarantined_files": 1,
         "live_subscriptions": 2, "plan_version": 1, "imbalance": 2.0, "unfinished": 0, "watcher_up": 1,

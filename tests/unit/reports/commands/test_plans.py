@@ -27,7 +27,7 @@ def test_two_active_plans(hand_home: Home) -> None:
     listed = list_plans(hand_home)
     assert [(plan["current"], plan["retiring"]) for plan in listed] == [(False, True), (True, False)]
     assert "~1" in render_plans(listed) and "*2" in render_plans(listed)
-    assert "beside it plan 1 serves the subscriptions up to key 77" in render_plan(show_plan(hand_home))
+    assert "plan 1 still serves the subscriptions up to key 77" in render_plan(show_plan(hand_home))
 
 
 def test_list_and_show(hand_home: Home) -> None:
@@ -56,7 +56,7 @@ def test_list_and_show(hand_home: Home) -> None:
 
 
 def test_many_units_are_cut(hand_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans_module, "MOST_UNITS", 5)
+    monkeypatch.setattr(plans_module, "MAX_UNITS", 5)
     add_plan(hand_home, halves(64))
     shown = show_plan(hand_home)
     assert [unit["unit"] for unit in shown["units_shown"]] == [63, 62, 61, 60, 59]
@@ -71,7 +71,7 @@ def test_a_leaf_shared_by_text(hand_home: Home) -> None:
     assert set(text_map(plan)[0]) == {"0", "*"}
     terms = {unit["unit"]: unit["terms"] for unit in shown["units_shown"]}
     assert terms == {0: None, 1: 2, 2: 0}
-    assert "several by text" in render_plan(shown)
+    assert "several workers, by text" in render_plan(shown)
 
 
 def shared_by_text():  # type: ignore[no-untyped-def]

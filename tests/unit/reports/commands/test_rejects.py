@@ -1,6 +1,6 @@
 """Rejects: newest ingest first, in an ingest by file and row."""
 
-from pststream.reports.commands.rejects import rejects
+from pststream.reports.commands.rejects import list_rejects
 from pststream.state.home import Home
 from tests.unit.reports.commands.homes import add_file, reject
 
@@ -12,7 +12,7 @@ def filled(home: Home) -> None:
 
 def test_rows_in_order(hand_home: Home) -> None:
     filled(hand_home)
-    rows = rejects(hand_home, None, None)
+    rows = list_rejects(hand_home, None, None)
     assert [(row["kind"], row["row"]) for row in rows] == [
         ("requests", 1),
         ("requests", 3),
@@ -27,11 +27,11 @@ def test_rows_in_order(hand_home: Home) -> None:
 
 def test_reason_and_limit(hand_home: Home) -> None:
     filled(hand_home)
-    assert [row["row"] for row in rejects(hand_home, "late", None)] == [1, 9]
+    assert [row["row"] for row in list_rejects(hand_home, "late", None)] == [1, 9]
     for limit in (1, 2, 3, 4, 5):
-        assert rejects(hand_home, None, limit) == rejects(hand_home, None, None)[:limit]
-    assert rejects(hand_home, "no such", 10) == []
+        assert list_rejects(hand_home, None, limit) == list_rejects(hand_home, None, None)[:limit]
+    assert list_rejects(hand_home, "no such", 10) == []
 
 
 def test_none(hand_home: Home) -> None:
-    assert rejects(hand_home, None, None) == []
+    assert list_rejects(hand_home, None, None) == []

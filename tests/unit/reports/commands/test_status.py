@@ -6,7 +6,7 @@ from typing import Any
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.log_end import Ledger
 from pststream.ledgers.rules import log_key
-from pststream.reports.commands.status import TABLES, render_status, status
+from pststream.reports.commands.status import TABLES, render_status
 from pststream.reports.reading.table_reader import TableReader
 from pststream.state import tables
 from pststream.state.home import Home
@@ -27,7 +27,7 @@ from tests.unit.reports.commands.homes import (
 
 def shown(home: Home, minutes: float = 0) -> dict[str, Any]:
     """The status, which can be printed and rendered."""
-    document = status(home, at(minutes))
+    document = read_status(home, at(minutes))
     json.dumps(document)
     assert render_status(document)
     return document

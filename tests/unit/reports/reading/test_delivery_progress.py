@@ -3,8 +3,8 @@
 from typing import Any
 
 from pststream import names
-from pststream.reports.commands.metrics import metrics
-from pststream.reports.commands.status import render_status, status
+from pststream.reports.commands.metrics import render_metrics
+from pststream.reports.commands.status import read_status, render_status
 from pststream.state import ledger_tables
 from pststream.state.deliveries import (
     Counts,
@@ -37,12 +37,12 @@ def test_sinks_at_different_places(hand_home: Home) -> None:
     save_dead_letters(hand_home, [letter("slow", "x"), letter("slow", "y"), letter("slow", "x"), letter("well", "z")])
     mark_delivered(hand_home, [letter("well", "z"), letter("slow", "y")])
 
-    slow, well = status(hand_home)["deliveries"]
+    slow, well = read_status(hand_home)["deliveries"]
     assert (slow["sink"], slow["state"], slow["reason"], slow["batch_id"]) == ("slow", "down", "HTTP status 503", 3)
     assert (slow["batches_left"], well["batches_left"]) == (3, 0)
     assert [(sink["delivered"], sink["refused"], sink["failures"]) for sink in (slow, well)] == [(16, 2, 4), (11, 0, 0)]
     assert (slow["dead"], well["dead"]) == (1, 0) == (count_dead(hand_home, "slow"), count_dead(hand_home, "well"))
-    text = render_status(status(hand_home))
+    text = render_status(read_status(hand_home))
     assert "slow: down (HTTP status 503" in text and "3 batches behind, 1 dead letter" in text
     assert ledger_tables.read(hand_home, names.DEAD_LETTERS).num_rows == 6
 
@@ -58,7 +58,7 @@ def test_the_row_that_is_furthest_counts(hand_home: Home) -> None:
         save_progress(hand_home, "a", place, Counts())
     assert read_progress(hand_home, "a") == SinkProgress(2, 5, True)
     assert read_progress(hand_home, "b") == SinkProgress()
-    assert status(hand_home)["deliveries"][0]["batch_id"] == 2
+    assert read_status(hand_home)["deliveries"][0]["batch_id"] == 2
 
 
 def test_a_sink_that_the_settings_name_no_more(hand_home: Home) -> None:
@@ -68,12 +68,12 @@ def test_a_sink_that_the_settings_name_no_more(hand_home: Home) -> None:
         add_batch(hand_home)
     for sink in ("kept", "given-up"):
         save_progress(hand_home, sink, SinkProgress(1, 0, True, state="down"), Counts(3), "HTTP status 410")
-    gone, kept = status(hand_home)["deliveries"]
+    gone, kept = read_status(hand_home)["deliveries"]
     assert (gone["sink"], gone["state"], gone["batches_left"], gone["delivered"]) == ("given-up", "removed", 0, 3)
     assert (kept["state"], kept["batches_left"]) == ("down", 2)
-    text = metrics(hand_home)
+    text = render_metrics(hand_home)
     assert 'sink_up{sink="kept"} 0' in text and "given-up" not in text
 
 
 def test_no_sink(hand_home: Home) -> None:
-    assert status(hand_home)["deliveries"] == []
+    assert read_status(hand_home)["deliveries"] == []
