@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pststream.atomic_files import TEMPORARY_PREFIX
 from pststream.kernels.compile import cache_folder, node_folder
 from pststream.matching.deletions import COLUMNS as DELETION_COLUMNS
 from pststream.matching.deletions import build_deletions
@@ -101,7 +102,7 @@ class SegmentCache:
                 status = entry.stat()
             except FileNotFoundError:
                 continue
-            if entry.name.startswith(".writing-") and status.st_mtime > time.time() - 3600:
+            if entry.name.startswith(TEMPORARY_PREFIX) and status.st_mtime > time.time() - 3600:
                 continue
             entries.append((status.st_mtime, status.st_size, entry.path))
         total = sum(size for _, size, _ in entries)

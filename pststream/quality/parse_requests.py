@@ -5,7 +5,7 @@ What a request of a kind of query asks for is parsed by its kind (pststream/kind
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from math import isfinite
 from typing import Any
 
@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from pststream.kinds.contract import FieldError, QueryKind
 from pststream.kinds.registry import DEFAULT_KIND, KINDS, fields_of_other_kinds, request_columns
-from pststream.quality.parse_times import EARLIEST_US, EPOCH, LAST_US, LATEST_US, parse_time
+from pststream.quality.parse_times import EARLIEST_US, LAST_US, LATEST_US, parse_time
 from pststream.quality.raw_values import NotFinite, format_number
 from pststream.quality.reject_reasons import Reject, rejects_table
 from pststream.quality.row_chunks import RecordChunk
+from pststream.utc_times import to_micros
 
 _TIME = pa.timestamp("us", tz="UTC")
 _QUERY_COLUMNS = request_columns()
@@ -48,7 +49,7 @@ def parse_requests(
     `at` is `created_at` of an insertion. Clauses are term ids, ascending inside a clause. Rows that the reader could
     not decode are among the rejects, so that both together are all rows of the chunk.
     """
-    now = (ingested_at - EPOCH) // timedelta(microseconds=1)
+    now = to_micros(ingested_at)
     rows: list[int] = []
     accepted: list[tuple[Any, ...]] = []
     rejected = list(chunk.rejected)

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from pststream.kernels.parsing.times import NAIVE, UNREAD, ZONED, read_times
 from pststream.text.buffers import utf8_of
+from pststream.utc_times import from_micros, to_micros
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST_US = int(datetime(1900, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 """1900-01-01: earlier times are rejected as mistakes."""
 
@@ -43,9 +43,9 @@ def parse_time(value: Any, zone: str = "UTC") -> int | None:
         value = _parsed(value.strip())
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            naive = (value.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
+            naive = to_micros(value.replace(tzinfo=UTC))
             return int(_localized(np.array([naive]), zone)[0])
-        return (value - EPOCH) // timedelta(microseconds=1)
+        return to_micros(value)
     if isinstance(value, date):
         return parse_time(datetime(value.year, value.month, value.day), zone)
     if isinstance(value, float) and value.is_integer():
@@ -146,5 +146,5 @@ def _offset_of_day(day: int, zone: ZoneInfo) -> int | None:
 
 
 def _offset(local: int, zone: ZoneInfo, fold: int) -> int:
-    moment = (EPOCH + timedelta(microseconds=local)).replace(tzinfo=zone, fold=fold)
+    moment = from_micros(local).replace(tzinfo=zone, fold=fold)
     return (moment.utcoffset() or timedelta()) // timedelta(microseconds=1)

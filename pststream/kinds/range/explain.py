@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pststream.domain.region import Box, Region, contains, haversine_m
-from pststream.iso_times import iso
 from pststream.kinds.contract import FailedCondition, PostedQuery, StoredObject, Validity
 from pststream.kinds.keywords import explain_missing_words, is_expression, stored_clauses_agree, words_by_term
+from pststream.utc_times import iso
 
 REGION, KEYWORDS, CREATED_AT, END = "region", "keywords", "created_at", "end"
 CONDITIONS = (REGION, KEYWORDS, CREATED_AT, END)

@@ -5,13 +5,13 @@ from typing import Any
 from pststream import names
 from pststream.errors import UsageError
 from pststream.escape_text import escape_controls
-from pststream.iso_times import iso
 from pststream.kinds.contract import FailedCondition, StoredObject, StoredSubscription
 from pststream.kinds.registry import stored_kind
 from pststream.ledgers.history import LedgerHistory
 from pststream.reports.commands.explain_route import Postings, find_stored_fault
 from pststream.reports.commands.explain_rows import MOST, lives_of, rejected_rows, things_of, written_pairs
 from pststream.reports.reading.table_reader import AnyHome, Reader
+from pststream.utc_times import iso
 
 MATCHED, PENDING, NOT_MATCHED = "matched", "pending", "not matched"
 OBJECT_UNKNOWN, SUBSCRIPTION_UNKNOWN = "object_unknown", "subscription_unknown"

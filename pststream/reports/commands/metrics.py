@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from pststream import names
+from pststream.atomic_files import write_atomically
 from pststream.reports.commands.status import status
 from pststream.reports.reading.delivery_progress import REMOVED
 from pststream.reports.reading.table_reader import AnyHome, Reader
@@ -42,10 +43,7 @@ def metrics(home: AnyHome, now: dt.datetime | None = None) -> str:
 
 def write_metrics(text: str, out: str | os.PathLike[str]) -> None:
     """Write them whole or not at all, as node_exporter's textfile collector wants them."""
-    path = Path(out)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(text, "utf-8")
-    os.replace(part, path)
+    write_atomically(Path(out), text.encode())
 
 
 def _of_logs(document: dict[str, Any]) -> list[Metric]:

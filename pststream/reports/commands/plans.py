@@ -10,9 +10,9 @@ from pststream import names
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows
 from pststream.errors import UsageError
-from pststream.iso_times import iso
 from pststream.reports.commands.text_tables import text_table
 from pststream.reports.reading.table_reader import AnyHome, Reader
+from pststream.utc_times import iso
 
 FIGURES = (
     "plan_version", "planner", "workers", "units", "load_total", "load_max", "load_min", "imbalance", "seconds",

@@ -11,7 +11,6 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.escape_text import escape_controls
-from pststream.iso_times import iso
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.rules import log_key, step_seconds
 from pststream.reports.commands.text_tables import text_table
@@ -19,6 +18,7 @@ from pststream.reports.reading.delivery_progress import deliveries, lines_of_del
 from pststream.reports.reading.table_reader import AnyHome, Reader
 from pststream.reports.reading.waiting import held_files, objects_lag, requests_lag, waiting_seconds
 from pststream.reports.reading.watcher_status import lines_of_watcher, watcher
+from pststream.utc_times import iso
 
 TABLES = (
     names.OBJECTS, names.REQUESTS, names.REJECTS, names.FILES, names.VOCABULARY, names.PLANS, names.PLAN_UNITS,
