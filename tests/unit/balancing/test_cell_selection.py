@@ -59,10 +59,10 @@ def test_dp_is_bounded_in_memory(monkeypatch):
     rng = np.random.default_rng(1)
     loads, sizes = rng.random(60), rng.integers(900_000, 1_000_000, 60)
     exact = sizes[select_cells("dp", loads, sizes, 20.0)].sum()
-    monkeypatch.setattr(cell_selection, "MOST_BITS", 1 << 20)
+    monkeypatch.setattr(cell_selection, "MAX_BITS", 1 << 20)
     coarse = select_cells("dp", loads, sizes, 20.0)
     assert loads[coarse].sum() >= 20.0 and exact <= sizes[coarse].sum() <= 1.01 * exact
-    monkeypatch.setattr(cell_selection, "MOST_BITS", 1 << 10)
+    monkeypatch.setattr(cell_selection, "MAX_BITS", 1 << 10)
     with pytest.raises(UsageError, match="use gr"):
         select_cells("dp", loads, sizes, 20.0)
 

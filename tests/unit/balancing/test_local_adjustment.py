@@ -19,11 +19,11 @@ def test_load_that_cannot_move_makes_room_for_itself():
     sample = paper_sample("q1", 2000, 1000)
     plan = make_plan("grid", sample, 4, COST)
     alone = worker_loads(sample, plan, COST)
-    besides = np.array([0.0, 0.0, 3 * alone.max, 0.0])
-    found = adjust_locally(sample, plan, COST, "gr", 1.2, besides=besides)
-    assert np.allclose(found.before.load, alone.load + besides)
+    fixed_load = np.array([0.0, 0.0, 3 * alone.max, 0.0])
+    found = adjust_locally(sample, plan, COST, "gr", 1.2, fixed_load=fixed_load)
+    assert np.allclose(found.before.load, alone.load + fixed_load)
     assert found.moves and found.moves[0].origin == 2
-    assert np.allclose(found.after.load, worker_loads(sample, found.plan, COST).load + besides)
+    assert np.allclose(found.after.load, worker_loads(sample, found.plan, COST).load + fixed_load)
     assert found.after.load[2] < found.before.load[2]
 
 
@@ -31,7 +31,7 @@ def test_nothing_moves_where_no_subscription_is():
     sample = paper_sample("q1", 2000, 1000)
     plan = make_plan("grid", sample, 4, COST)
     empty = keep_pieces(sample, np.zeros(sample.pieces, bool))
-    found = adjust_locally(empty, plan, COST, "gr", 1.2, besides=np.array([0.0, 0.0, 1.0, 0.0]))
+    found = adjust_locally(empty, plan, COST, "gr", 1.2, fixed_load=np.array([0.0, 0.0, 1.0, 0.0]))
     assert found.moves == [] and found.after.load.tolist() == [0.0, 0.0, 1.0, 0.0]
 
 
@@ -61,7 +61,7 @@ def test_parts_of_a_cell_are_merged_where_objects_go_to_both():
     parted = moved(ONE_CELL, Move(0, 1, np.array([0]), np.array([2])))
     cost = CostModel(0.0, 1e-6, 1e-9, 0.0)
     before = worker_loads(sample, parted, cost)
-    found = adjust_locally(sample, parted, cost, "gr", 1.2, besides=np.array([2 * before.max, 0.0]))
+    found = adjust_locally(sample, parted, cost, "gr", 1.2, fixed_load=np.array([2 * before.max, 0.0]))
     assert found.reasons[0] == "merge"
     assert found.after.total < found.before.total
     check_meetings(found.plan, sample)

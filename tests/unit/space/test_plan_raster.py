@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from pststream.space.plan_raster import LEAST_WIDTH, fit_raster
+from pststream.space.plan_raster import MIN_WIDTH, fit_raster
 
 NONE = np.empty(0)
 NO_BOXES = np.empty((0, 4))
@@ -43,8 +43,8 @@ def test_nothing_to_go_by() -> None:
 @pytest.mark.parametrize("point", [(0.0, 0.0), (180.0, 90.0), (-180.0, -90.0), (13.4, 52.5)])
 def test_one_point_many_times(point: tuple[float, float]) -> None:
     grid = fit_raster(np.full(5000, point[0]), np.full(5000, point[1]), NO_BOXES)
-    assert grid.east - grid.west == pytest.approx(LEAST_WIDTH)
-    assert grid.north - grid.south == pytest.approx(LEAST_WIDTH)
+    assert grid.east - grid.west == pytest.approx(MIN_WIDTH)
+    assert grid.north - grid.south == pytest.approx(MIN_WIDTH)
     assert grid.west <= point[0] <= grid.east
     assert grid.south <= point[1] <= grid.north
 
@@ -58,5 +58,5 @@ def test_never_flat_and_in_the_world(points: np.ndarray, boxes: np.ndarray) -> N
     grid = fit_raster(points[:, 0], points[:, 1], boxes)
     assert -180.0 <= grid.west < grid.east <= 180.0
     assert -90.0 <= grid.south < grid.north <= 90.0
-    assert min(grid.east - grid.west, grid.north - grid.south) >= LEAST_WIDTH * 0.999
+    assert min(grid.east - grid.west, grid.north - grid.south) >= MIN_WIDTH * 0.999
     assert fit_raster(points[::-1, 0], points[::-1, 1], boxes[::-1]) == grid
