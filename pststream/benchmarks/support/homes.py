@@ -50,7 +50,7 @@ class BenchHome:
             size = min(CHUNK, count - done)
             last = done + size >= count
             seed = self.seed * 1000 + Ledger(self.home).next_file_seq
-            drawn = synthetic_subscriptions(size, seed, self.source, style, interval=interval, tastes=self.seed)
+            drawn = synthetic_subscriptions(size, seed, self.source, style, interval=interval, regions_seed=self.seed)
             self.add_drawn_subscriptions(drawn, delete if last else 0)
             done += size
             self.progress(f"{done} of {count} subscriptions in the log")

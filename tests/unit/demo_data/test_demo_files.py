@@ -11,7 +11,7 @@ import pytest
 from pststream.demo_data.demo_files import DemoFiles, write_demo
 from pststream.demo_data.demo_texts import demo_objects
 from pststream.demo_data.named_subscriptions import named_subscriptions
-from pststream.demo_data.sentences import THEMES, say, sentence_places
+from pststream.demo_data.sentences import THEMES, themed_places, write_sentence
 from pststream.domain.region import RegionError, contains, read_region
 from pststream.text.expression import ExpressionError, evaluate, parse_keywords
 from pststream.text.words import tokenize
@@ -76,7 +76,7 @@ def test_every_named_subscription_finds_something() -> None:
 
 def test_sentences_have_no_choices_left() -> None:
     rng = np.random.default_rng(1)
-    places = sentence_places()
-    said = [say(rng, place) for place in places for _ in range(20)]
+    places = themed_places()
+    said = [write_sentence(rng, place) for place in places for _ in range(20)]
     assert not any(character in text for text in said for character in "{}|")
     assert all(theme in THEMES for place in places for theme in place.themes)

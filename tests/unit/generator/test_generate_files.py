@@ -20,7 +20,7 @@ from pststream.generator import generated_requests
 from pststream.generator.draw_subscriptions import SubscriptionStyle, draw_subscriptions
 from pststream.generator.generate_files import write_objects, write_requests
 from pststream.generator.kind_by_region import draws_q2, region_of
-from pststream.generator.made_up_words import MOST_WORDS, made_up_word, make_vocabulary
+from pststream.generator.made_up_words import MAX_WORDS, made_up_word, make_vocabulary
 from pststream.generator.object_sample import ObjectSample, generate_sample, sample_of_file, sample_texts
 from pststream.generator.places import KM_PER_DEGREE, find_city, nearest_cities, places_of
 from pststream.text.expression import parse_keywords
@@ -174,7 +174,7 @@ def test_times_never_go_back(tmp_path: Path, sample: ObjectSample) -> None:
     assert times == sorted(times)
 
 
-def test_chunks_and_drift_change_nothing_but_tastes(tmp_path: Path, sample: ObjectSample) -> None:
+def test_chunks_and_drift_change_only_the_kind(tmp_path: Path, sample: ObjectSample) -> None:
     style = SubscriptionStyle("q3")
     write_requests(tmp_path / "steady.parquet", 2_000, 1, objects=sample, style=style)
     write_requests(tmp_path / "drift.parquet", 2_000, 1, objects=sample, style=style, drift_every=1_000)
@@ -246,7 +246,7 @@ def test_regions_ask_by_their_own_taste_and_a_tenth_switches(sample: ObjectSampl
     assert (wide[0] != wide[1]).sum() == 10
 
 
-def test_drift_switches_tastes_in_the_file(tmp_path: Path, sample: ObjectSample) -> None:
+def test_drift_switches_kinds_in_the_file(tmp_path: Path, sample: ObjectSample) -> None:
     write_requests(tmp_path / "r.jsonl", 8_000, 5, kind="q3", objects=sample, drift_every=4_000)
     rows = read_rows(tmp_path / "r.jsonl")
     boxes = np.array([row["bbox"] for row in rows])
@@ -321,8 +321,8 @@ def test_words_are_words() -> None:
     assert len(set(words)) == 20_000
     assert all(tokenize(word) == [word] for word in words)
     assert "and" not in words and "or" not in words
-    assert len({made_up_word(n) for n in range(MOST_WORDS - 1_000, MOST_WORDS)}) == 1_000
-    for size in (0, MOST_WORDS + 1):
+    assert len({made_up_word(n) for n in range(MAX_WORDS - 1_000, MAX_WORDS)}) == 1_000
+    for size in (0, MAX_WORDS + 1):
         with pytest.raises(ValueError):
             make_vocabulary(size)
 

@@ -126,11 +126,11 @@ def test_keywords_are_distinct_and_rare_ones_come_when_asked() -> None:
     assert ((alone >= 0).sum(axis=1) == 1).all()
 
 
-def test_tastes_drift_by_a_tenth() -> None:
-    tastes = [draws_q2(1, interval) for interval in range(4)]
-    assert all(np.array_equal(draws_q2(1, interval), tastes[interval]) for interval in (3, 1, 2, 0, 3))
-    assert 25 < tastes[0].sum() < 75
-    assert [(a != b).sum() for a, b in zip(tastes, tastes[1:])] == [10, 10, 10]
+def test_a_tenth_of_the_regions_drifts() -> None:
+    q2_regions = [draws_q2(1, interval) for interval in range(4)]
+    assert all(np.array_equal(draws_q2(1, interval), q2_regions[interval]) for interval in (3, 1, 2, 0, 3))
+    assert 25 < q2_regions[0].sum() < 75
+    assert [(a != b).sum() for a, b in zip(q2_regions, q2_regions[1:])] == [10, 10, 10]
     lon, lat = np.random.default_rng(1).uniform(0, 10, (2, 5_000))
     regions = region_of(lon, lat, (0.0, 0.0, 10.0, 10.0))
     assert set(regions) == set(range(REGIONS))
