@@ -56,10 +56,10 @@ def find_city(name: str, country: str) -> tuple[float, float]:
     Raises KeyError if there is none.
     """
     cities = _cities()
-    found = np.flatnonzero((cities.name == name) & (cities.country == country))
-    if not len(found):
+    matches = np.flatnonzero((cities.name == name) & (cities.country == country))
+    if not len(matches):
         raise KeyError(f"{name}, {country}")
-    city = found[cities.inhabitants[found].argmax()]
+    city = matches[cities.inhabitants[matches].argmax()]
     return float(cities.lon[city]), float(cities.lat[city])
 
 
@@ -67,13 +67,13 @@ def nearest_cities(lon: np.ndarray, lat: np.ndarray) -> list[tuple[str, float]]:
     """Return the nearest city of each point, and its distance in kilometres."""
     cities = _cities()
     city_lon, city_lat = np.radians(cities.lon), np.radians(cities.lat)
-    found = []
+    nearest = []
     for x, y in zip(np.radians(lon).tolist(), np.radians(lat).tolist()):
         half = np.sin((city_lat - y) / 2) ** 2 + np.cos(city_lat) * np.cos(y) * np.sin((city_lon - x) / 2) ** 2
-        nearest = int(half.argmin())
-        away = 2 * np.arcsin(np.sqrt(min(float(half[nearest]), 1.0)))
-        found.append((str(cities.name[nearest]), float(np.degrees(away)) * KM_PER_DEGREE))
-    return found
+        city = int(half.argmin())
+        away = 2 * np.arcsin(np.sqrt(min(float(half[city]), 1.0)))
+        nearest.append((str(cities.name[city]), float(np.degrees(away)) * KM_PER_DEGREE))
+    return nearest
 
 
 def scatter(rng: np.random.Generator, places: Places, count: int) -> tuple[np.ndarray, np.ndarray]:
