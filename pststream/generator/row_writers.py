@@ -13,6 +13,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import zstandard
 
+from pststream.atomic_files import replacing
 from pststream.errors import UsageError
 
 ENDINGS = (".csv", ".jsonl", ".ndjson", ".parquet")
@@ -28,12 +29,12 @@ class RowWriter:
     def __init__(self, path: str | os.PathLike[str], schema: pa.Schema) -> None:
         self.path = Path(path)
         self.rows = 0
-        self._temporary = self.path.with_name(f".{self.path.name}.part")
         kind, packed = _kind(self.path)
         if kind == ".csv" and any(pa.types.is_nested(field.type) for field in schema):
             raise UsageError(f"{self.path.name}: these rows do not fit CSV", "use .jsonl or .parquet")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = _open(self._temporary, packed)
+        self._replacing = replacing(self.path)
+        self._file = _open(self._replacing.__enter__(), packed)
         self._write, self._finish = _FORMATS[kind](self._file, schema)
 
     def write(self, table: pa.Table) -> None:
@@ -49,10 +50,7 @@ class RowWriter:
     ) -> None:
         self._finish()
         self._file.close()
-        if kind is None:
-            os.replace(self._temporary, self.path)
-        else:
-            self._temporary.unlink(missing_ok=True)
+        self._replacing.__exit__(kind, error, trace)
 
 
 def _kind(path: Path) -> tuple[str, str]:
