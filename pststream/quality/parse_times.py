@@ -87,9 +87,9 @@ def _of_texts(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:
     naive = kinds == NAIVE
     times[naive] = _localized(times[naive], zone)
     for row in np.flatnonzero(kinds == UNREAD):
-        found = parse_time(texts[int(row)].as_py(), zone)
-        if found is not None:
-            times[row], kinds[row] = found, ZONED
+        time = parse_time(texts[int(row)].as_py(), zone)
+        if time is not None:
+            times[row], kinds[row] = time, ZONED
     return times, kinds != UNREAD
 
 
@@ -106,9 +106,9 @@ def _in_microseconds(values: pa.Array, unit: pa.DataType) -> pa.Array:
         return pc.cast(values, options=pc.CastOptions(unit, allow_time_truncate=True)).cast(pa.int64())
     except pa.ArrowInvalid:  # days or seconds beyond the range of int64 microseconds
         seconds = pc.cast(values, pa.timestamp("s", tz=unit.tz), safe=False).cast(pa.int64())
-        most = OUT_OF_RANGE_US // 1_000_000
-        held = pc.max_element_wise(pc.min_element_wise(seconds, most, skip_nulls=False), -most, skip_nulls=False)
-        return pc.multiply(held, 1_000_000)
+        limit = OUT_OF_RANGE_US // 1_000_000
+        clipped = pc.max_element_wise(pc.min_element_wise(seconds, limit, skip_nulls=False), -limit, skip_nulls=False)
+        return pc.multiply(clipped, 1_000_000)
 
 
 def _of_milliseconds(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from pststream import lineage, names
+from pststream.format_values import counted
 from pststream.ledgers.log_end import Ledger
 from pststream.ledgers.rules import step_seconds
 from pststream.pipeline.batch.match_task import WorkerReport, match_worker
@@ -98,13 +99,8 @@ def _started_message(batch: dict[str, Any]) -> LogMessage:
 
 
 def _done_message(done: dict[str, Any], seconds: dict[str, float]) -> LogMessage:
-    counts = ", ".join(_count(done[name], name) for name in ("objects", "matches"))
+    counts = f"{counted(done['objects'], 'object')}, {counted(done['matches'], 'match', 'matches')}"
     return _message(done, f"done: {counts} in {sum(seconds.values()):.1f} s")
-
-
-def _count(number: int, plural: str) -> str:
-    singular = {"objects": "object", "matches": "match"}[plural]
-    return f"{number:,} {singular if number == 1 else plural}"
 
 
 def _message(batch: dict[str, Any], text: str) -> LogMessage:
