@@ -1,4 +1,4 @@
-"""One world with every named edge case; what matches is spelled out by hand, and the twin has to agree too."""
+"""One world with every named edge case: the matches equal a table written by hand, and the twin."""
 
 from pathlib import Path
 from typing import Any
@@ -232,7 +232,7 @@ def _assert_as_by_hand(home: Home) -> None:
     assert found_by(pairs) == expected()
 
 
-def test_a_format_of_run_is_that_of_the_objects(tmp_path: Path) -> None:
+def test_the_format_of_run_applies_to_objects(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home", planner="grid", workers=2, lateness_seconds=60)
     landing = tmp_path / "landing"
     for kind in ("objects", "requests"):
@@ -244,6 +244,6 @@ def test_a_format_of_run_is_that_of_the_objects(tmp_path: Path) -> None:
     write_rows(landing / "objects" / "left.jsonl", [row | {"object_id": "left"}])
     assert set(home.run("run", landing, "--format", "csv")["ingest"]) == {"requests"}
     write_rows(landing / "objects" / "taken.csv", [row | {"object_id": "taken"}])
-    told = home.run("run", landing, "--format", "csv")
-    assert (told["ingest"]["objects"]["files"], told["match"]["matches"]) == (1, 1)
+    document = home.run("run", landing, "--format", "csv")
+    assert (document["ingest"]["objects"]["files"], document["match"]["matches"]) == (1, 1)
     assert [one for one, *_ in home.exported()] == ["taken"]
