@@ -130,7 +130,7 @@ class _Examiner:
             return {**pair, "problem": problem}
         posting = None if find_stored_fault(thing, life) else postings.of(thing, life)
         if posting is None:
-            problem = problem or "no box of the subscription holds the object, though its circle does"
+            problem = problem or "no piece of the subscription contains the object, though its region does"
         elif found and found[0]["worker"] != posting["worker"]:
             problem = problem or f"worker {found[0]['worker']} wrote the pair, but worker {posting['worker']} serves it"
         return {**pair, "posting": posting, "problem": problem}

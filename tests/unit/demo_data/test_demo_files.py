@@ -12,7 +12,8 @@ from pststream.demo_data.demo_files import DemoFiles, write_demo
 from pststream.demo_data.demo_texts import demo_objects
 from pststream.demo_data.named_subscriptions import named_subscriptions
 from pststream.demo_data.sentences import THEMES, themed_places, write_sentence
-from pststream.domain.region import RegionError, contains, read_region
+from pststream.shapes.region import RegionError
+from pststream.shapes.registry import contains, read_region
 from pststream.text.expression import ExpressionError, evaluate, parse_keywords
 from pststream.text.words import tokenize
 
@@ -47,7 +48,7 @@ def test_requests_are_valid_but_for_the_bad_ones(demo: DemoFiles) -> None:
         name = row["subscription_id"]
         try:
             if row["op"] == "insert":
-                region = read_region(row.get("bbox"), row.get("circle"))
+                region = read_region(row)
                 wrong = not parse_keywords(row["keywords"]) or not region.boxes or name in live
                 live.add(name)
             elif row["op"] == "delete":
@@ -68,7 +69,7 @@ def test_every_named_subscription_finds_something() -> None:
     lon, lat = table["lon"].to_numpy(), table["lat"].to_numpy()
     words = [set(tokenize(text)) for text in table["text"].to_pylist()]
     for row in named_subscriptions():
-        region, clauses = read_region(row.get("bbox"), row.get("circle")), parse_keywords(row["keywords"])
+        region, clauses = read_region(row), parse_keywords(row["keywords"])
         boxes = [(lon >= w) & (lon <= e) & (lat >= s) & (lat <= n) for w, s, e, n in region.boxes]
         near = np.flatnonzero(np.logical_or.reduce(boxes)).tolist()
         assert any(evaluate(clauses, words[i]) and contains(region, lon[i], lat[i]) for i in near), row

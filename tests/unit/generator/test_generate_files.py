@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from pststream.domain.region import read_region
 from pststream.errors import InputFileError, UsageError
 from pststream.generator import generated_requests
 from pststream.generator.draw_subscriptions import SubscriptionStyle, draw_subscriptions
@@ -23,6 +22,7 @@ from pststream.generator.kind_by_region import draws_q2, region_of
 from pststream.generator.made_up_words import MAX_WORDS, made_up_word, make_vocabulary
 from pststream.generator.object_sample import ObjectSample, generate_sample, sample_of_file, sample_texts
 from pststream.generator.places import KM_PER_DEGREE, find_city, nearest_cities, places_of
+from pststream.shapes.registry import read_region
 from pststream.text.expression import parse_keywords
 from pststream.text.words import tokenize
 
@@ -118,7 +118,7 @@ def test_requests_are_valid_and_as_the_paper_says(tmp_path: Path, sample: Object
     for row in rows:
         assert row.keys() == {"op", "subscription_id", "keywords", "bbox", "created_at"} and row["op"] == "insert"
         assert datetime.fromisoformat(row["created_at"]).tzinfo is not None
-        (_, south, _, north), *_ = read_region(row["bbox"]).boxes
+        (_, south, _, north), *_ = read_region({"bbox": row["bbox"]}).boxes
         sides.append((north - south) * KM_PER_DEGREE)
         clauses = parse_keywords(row["keywords"])
         words = {word for clause in clauses for word in clause}

@@ -29,6 +29,7 @@ INSERT = {
     "created_at": "2026-01-01T00:00:00Z",
     "expires_at": None,
 }
+TRIANGLE = {"type": "Polygon", "coordinates": [[[0, 0], [4, 0], [0, 3], [0, 0]]]}
 
 
 def parse(records: list[dict[str, Any]]) -> Any:
@@ -55,6 +56,7 @@ def test_an_insertion() -> None:
         "east": [3.0],
         "north": [4.0],
         "circle": None,
+        "polygon": None,
         "payload": None,
     }
 
@@ -72,6 +74,14 @@ def test_missing_times_are_the_time_of_the_ingest() -> None:
     records = [INSERT | {"created_at": None}, {"op": "delete", "subscription_id": "s1"}, INSERT | {"created_at": ""}]
     requests, _ = parse(records)
     assert [row["at"] for row in requests] == [NOW] * 3
+
+
+def test_a_polygon() -> None:
+    ((found,), _) = parse([INSERT | {"bbox": None, "geometry": TRIANGLE}])
+    assert found["polygon"] == [[0.0, 0.0, 4.0, 0.0, 0.0, 3.0, 0.0, 0.0]]
+    assert [found[side] for side in ("west", "south", "east", "north")] == [[0.0], [0.0], [4.0], [3.0]]
+    ((as_text,), _) = parse([INSERT | {"bbox": None, "geometry": json.dumps(TRIANGLE)}])
+    assert as_text["polygon"] == found["polygon"] and as_text["payload"] is None
 
 
 def test_a_box_across_the_antimeridian_and_a_circle() -> None:
@@ -153,8 +163,10 @@ def test_the_last_moment_of_all_can_be_stored(tmp_path: Path, end: str) -> None:
             "unreadable_expression",
             "64 clauses",
         ),
-        ({"bbox": None}, "bbox", "missing", "no circle is given"),
-        ({"circle": {"lon": 0, "lat": 0, "radius_m": 1}}, "bbox", "unreadable_region", "one of the two"),
+        ({"bbox": None}, "bbox", "missing", "exactly one of bbox, circle or geometry"),
+        ({"circle": {"lon": 0, "lat": 0, "radius_m": 1}}, "bbox", "unreadable_region", "bbox and circle are given"),
+        ({"geometry": TRIANGLE}, "bbox", "unreadable_region", "bbox and geometry are given"),
+        ({"bbox": None, "geometry": TRIANGLE | {"type": "Point"}}, "geometry", "unreadable_region", "neither Polygon"),
         ({"bbox": [1, 2, 3]}, "bbox", "unreadable_region", "four numbers"),
         ({"bbox": [1, 5, 3, 4]}, "bbox", "unreadable_region", "south 5 is greater"),
         ({"bbox": [1, 2, 3, "NaN"]}, "bbox", "unreadable_region", "north is not a number"),
