@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 Ring = Sequence[Sequence[float]]
+Corner = tuple[Fraction, Fraction]
 
 
 def covers(rings: Sequence[Ring], lon: float, lat: float) -> bool:
@@ -29,18 +30,32 @@ def covers_geometry(geometry: dict[str, Any], lon: float, lat: float) -> bool:
     return any(covers(rings, lon, lat) for rings in polygons)
 
 
-def on_segment(point: tuple[Fraction, Fraction], a: tuple[Fraction, Fraction], b: tuple[Fraction, Fraction]) -> bool:
+def crosses_itself(ring: Ring) -> bool:
+    """Whether two edges of a ring meet that do not follow one another."""
+    corners = [(Fraction(x), Fraction(y)) for x, y, *_ in ring]
+    edges = list(zip(corners, corners[1:]))
+    pairs = ((i, j) for i in range(len(edges)) for j in range(i + 2, len(edges)) if (i, j) != (0, len(edges) - 1))
+    return any(_meet(*edges[i], *edges[j]) for i, j in pairs)
+
+
+def _meet(a: Corner, b: Corner, c: Corner, d: Corner) -> bool:
+    if any(on_segment(*triple) for triple in ((a, c, d), (b, c, d), (c, a, b), (d, a, b))):
+        return True
+    return turn_of(a, c, d) * turn_of(b, c, d) < 0 and turn_of(c, a, b) * turn_of(d, a, b) < 0
+
+
+def on_segment(point: Corner, a: Corner, b: Corner) -> bool:
     """Whether the point is on the straight line between two corners."""
     between = all(min(a[k], b[k]) <= point[k] <= max(a[k], b[k]) for k in (0, 1))
     return between and turn_of(point, a, b) == 0
 
 
-def turn_of(point: tuple[Fraction, Fraction], a: tuple[Fraction, Fraction], b: tuple[Fraction, Fraction]) -> Fraction:
+def turn_of(point: Corner, a: Corner, b: Corner) -> Fraction:
     """Twice the area of the triangle: positive if the point is left of the way from a to b."""
     return (b[0] - a[0]) * (point[1] - a[1]) - (point[0] - a[0]) * (b[1] - a[1])
 
 
-def winding(point: tuple[Fraction, Fraction], corners: Sequence[tuple[Fraction, Fraction]]) -> int:
+def winding(point: Corner, corners: Sequence[Corner]) -> int:
     """How often a closed ring winds around a point that is not on it."""
     turns = 0
     for a, b in zip(corners, corners[1:]):
