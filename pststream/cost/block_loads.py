@@ -11,7 +11,7 @@ from pststream.kernels.planning.block_loads import count_block_pieces, cut_into_
 from pststream.kernels.planning.cell_loads import count_cell_objects
 from pststream.kernels.routing.dispatch import PlanArrays
 from pststream.kernels.routing.pyramid import build_pyramid
-from pststream.samples.matched_terms import mark_live_terms
+from pststream.samples.live_terms import mark_live_terms
 from pststream.samples.raster_ranges import cell_ranges
 from pststream.space.hilbert import hilbert_rank
 

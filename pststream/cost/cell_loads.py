@@ -9,7 +9,7 @@ from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.planning.cell_loads import count_cell_objects, mark_leaf_pieces
 from pststream.kernels.routing.dispatch import PlanArrays
-from pststream.samples.matched_terms import mark_live_terms
+from pststream.samples.live_terms import mark_live_terms
 from pststream.samples.raster_ranges import cell_ranges
 
 

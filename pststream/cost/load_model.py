@@ -9,7 +9,7 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.planning.count_loads import count_objects, count_subscriptions
 from pststream.kernels.routing.dispatch import PlanArrays
 from pststream.kernels.routing.pyramid import build_pyramid
-from pststream.samples.matched_terms import group_pieces_by_subscription, mark_live_terms
+from pststream.samples.live_terms import group_pieces_by_subscription, mark_live_terms
 from pststream.samples.raster_ranges import cell_ranges
 from pststream.settings import Settings
 

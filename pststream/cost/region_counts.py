@@ -17,7 +17,7 @@ import numpy as np
 from pststream.cost.load_model import LoadRates
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.samples.matched_terms import mark_live_objects
+from pststream.samples.live_terms import mark_live_objects
 from pststream.samples.raster_ranges import cell_ranges
 
 Cells = int | np.ndarray

@@ -9,7 +9,7 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.matching.build_segment import count_postings, directory, fill_postings
 from pststream.kernels.matching.match_segment import point_codes
 from pststream.kernels.matching.posting_reads import count_reads
-from pststream.samples.matched_terms import find_positions
+from pststream.samples.live_terms import find_positions
 
 
 def sample_with_reads(**columns: Any) -> WorkloadSample:

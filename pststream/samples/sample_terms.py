@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.samples.matched_terms import find_posted_terms, group_pieces_by_subscription
+from pststream.samples.live_terms import find_posted_terms, group_pieces_by_subscription
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Mapping of a new plan's workers, against all permutations and against a slow count."""
+"""Mapping the partitions of a new plan to workers, against all permutations and a slow count."""
 
 from itertools import permutations
 
@@ -32,7 +32,7 @@ def test_hungarian_keeps_the_most(shared):
 
 
 @pytest.mark.parametrize("planner", ["kd_tree", "frequency"])
-def test_shared_pieces_are_those_of_both(planner):
+def test_shared_pieces_equal_a_slow_count(planner):
     sample = sample_of(300, 400, 1, SubscriptionStyle("q1"))
     cost = CostModel(5e-12, 2e-6, 2e-6, 5e-7)
     before, after = make_plan("grid", sample, 3, cost), make_plan(planner, sample, 3, cost)

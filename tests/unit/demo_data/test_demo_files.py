@@ -1,4 +1,4 @@
-"""The demo's data: readable, with faults that are counted, and matches for every named subscription."""
+"""The data of the demo: readable, with counted faults, and with matches for every named subscription."""
 
 import csv
 import json
@@ -42,7 +42,7 @@ def test_rows_are_counted(demo: DemoFiles) -> None:
         assert len(list(csv.DictReader(file))) == 200 + demo.bad_objects + demo.duplicate_objects
 
 
-def test_requests_are_valid_but_for_the_bad_ones(demo: DemoFiles) -> None:
+def test_requests_are_valid_except_the_faulty_ones(demo: DemoFiles) -> None:
     bad, live = 0, set()
     for row in (row for path in demo.requests for row in lines(path)):
         name = row["subscription_id"]

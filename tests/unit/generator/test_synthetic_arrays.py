@@ -1,4 +1,4 @@
-"""Synthetic arrays, and the parts that generator and benchmarks share."""
+"""Synthetic arrays, and the functions that generator and benchmarks share."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_connectives_and_rare_words(objects: SyntheticObjects) -> None:
 
 
 @pytest.mark.parametrize("bad", [{"kind": "q9"}, {"connective": "xor"}, {"keywords": (0, 2)}, {"keywords": (3, 2)}])
-def test_bad_styles_are_refused(bad: dict) -> None:
+def test_invalid_styles_are_errors(bad: dict) -> None:
     with pytest.raises(UsageError):
         SubscriptionStyle(**bad)
 
@@ -113,7 +113,7 @@ def test_squares_at_the_ends_of_the_earth() -> None:
     assert wrap(np.array([-180.0, 180.0, 190.0, -200.0])).tolist() == [-180.0, 180.0, -170.0, 160.0]
 
 
-def test_keywords_are_distinct_and_rare_ones_come_when_asked() -> None:
+def test_keywords_are_distinct_and_rare_if_required() -> None:
     rng = np.random.default_rng(1)
     occurrences = np.array([0, 0, 0, 0, 1, 1, 2, 3], dtype=np.int32)
     wanted = rng.integers(1, 4, 2_000)

@@ -1,4 +1,4 @@
-"""The raster's bounds: robust, never flat, inside the world."""
+"""The bounds of the raster: robust to outliers, never flat, inside the world."""
 
 import numpy as np
 import pytest
@@ -27,14 +27,14 @@ def test_large_boxes_do_not_stretch_it() -> None:
     assert grid.west > 99.9
 
 
-def test_subscriptions_help_where_objects_are_few() -> None:
+def test_subscriptions_count_if_objects_are_few() -> None:
     middles = RNG.uniform(0.0, 1.0, (5000, 2))
     grid = fit_raster(np.array([0.5]), np.array([0.5]), np.hstack([middles - 0.1, middles + 0.1]), 16, 8)
     assert [grid.west, grid.south, grid.east, grid.north] == pytest.approx([0.0, 0.0, 1.0, 1.0], abs=0.01)
     assert (grid.columns, grid.rows) == (16, 8)
 
 
-def test_nothing_to_go_by() -> None:
+def test_without_data_it_is_the_world() -> None:
     for lon in (NONE, np.array([np.nan, np.inf])):
         grid = fit_raster(lon, lon, NO_BOXES)
         assert (grid.west, grid.south, grid.east, grid.north) == (-180.0, -90.0, 180.0, 90.0)
