@@ -11,12 +11,14 @@ TEMPORARY_PREFIX = ".writing-"
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, several_writers: bool = False) -> Iterator[Path]:
     """Yield a temporary path in the same folder; when the block ends, rename it to `path`.
 
-    If the block raises, the temporary file is removed and `path` stays as it was.
+    If the block raises, the temporary file is removed and `path` stays as it was. A process that is killed leaves the
+    temporary file; the next write of `path` replaces it, unless `several_writers` may write `path` at the same time
+    and so use names of their own.
     """
-    temporary = path.with_name(TEMPORARY_PREFIX + uuid.uuid4().hex)
+    temporary = path.with_name(TEMPORARY_PREFIX + (uuid.uuid4().hex if several_writers else path.name))
     try:
         yield temporary
         os.replace(temporary, path)

@@ -30,7 +30,7 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     header = json.dumps(entries).encode()
     header += b" " * (-(16 + len(header)) % ALIGNMENT)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary, open(temporary, "wb") as file:
+    with replacing(path, several_writers=True) as temporary, open(temporary, "wb") as file:
         file.write(np.array([len(header), 16 + len(header) + offset], dtype="<i8").tobytes())
         file.write(header)
         for array in arrays.values():
