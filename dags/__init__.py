@@ -1,1 +1,1 @@
-"""One file a pipeline; each is a door to jobs/ and loads nothing heavier than `pststream.names`."""
+"""Airflow DAGs, one file each; they submit the entries of jobs/ and import nothing heavier than `pststream.names`."""

@@ -1,41 +1,40 @@
-"""DAG `adjust_load`: moves subscriptions between workers if the measured loads are out of balance."""
+"""DAG `adjust_load`: move subscriptions between workers if the measured loads are out of balance."""
 
 from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 from pststream_dags import forms
-from pststream_dags.adjusting import APPROVAL, DRY_RUN, change_plan
-from pststream_dags.common import IMBALANCE, head
+from pststream_dags.dag_defaults import IMBALANCE, dag_defaults
+from pststream_dags.plan_change import APPROVAL, DRY_RUN, change_plan
 
 DOC = """
-Moves cells from the most loaded worker to the least loaded one, when the load of the last batches is out of balance:
-every hour, and after a batch that found it so (asset `pststream://imbalance`). The next micro-batch runs under the new
-plan version; the matches do not depend on it.
+Moves raster cells from the most loaded worker to the least loaded one if the last batches were out of balance. Runs
+every hour, and after a batch that measured an imbalance (asset `pststream://imbalance`). The next micro-batch uses the
+new plan version; the matches do not depend on it.
 
-- **check** reads the measured balance; within the threshold, the run ends here, skipped.
-- **plan** decides what to move (`jobs/balance.py local`) and keeps it as a proposal. Its XCom holds what would move,
-  its cost and gain, and the loads before and after; its button *What moves* opens a page with a map.
+- **check** reads the measured balance. Within the threshold the rest of the run is skipped.
+- **plan** decides what to move (`jobs/balance.py local`) and writes it to a proposal file. Its XCom has the moves,
+  their cost and gain, and the loads before and after; its button *What moves* opens a page with a map.
 - **show** prints the moves and the loads side by side.
-- **approve** lets the proposal pass; with *Ask before applying* only after a person has approved it.
-- **apply** does what was shown, no more and no less. If the plan has changed since, it refuses.
+- **approve** approves the proposal; with *Ask before applying* it waits for a person.
+- **apply** applies exactly the proposal that was shown. It fails if the plan has changed since.
 - **publish** writes the asset event with the new `plan_version`.
 
-`pststream balance undo --apply` takes the last adjustment back; `pststream balance history` tells them all.
+`pststream balance undo --apply` reverts the last adjustment; `pststream balance history` lists all of them.
 """
 
 
-def within_sigma(found: dict) -> str | None:
-    """Why no load is to be moved."""
-    if found["violated"]:
+def why_balanced(measured: dict) -> str | None:
+    """Return the reason why no load needs to move; None if `sigma` is violated."""
+    if measured["violated"]:
         return None
-    return (
-        f"measured imbalance {found['measured_imbalance']} over {found['batches']} batches: balanced, or not for sure"
-    )
+    figures = f"measured imbalance {measured['measured_imbalance']}, batches: {measured['batches']}"
+    return f"{figures}; balanced, or too few batches to be sure"
 
 
 with DAG(
-    **head("adjust_load", "@hourly", after=IMBALANCE),
-    description="Subscriptions from the most loaded workers to the least loaded",
+    **dag_defaults("adjust_load", "@hourly", after=IMBALANCE),
+    description="Move subscriptions from the most loaded workers to the least loaded",
     doc_md=DOC,
     params={
         "home": forms.HOME,
@@ -45,7 +44,7 @@ with DAG(
             enum=["gr", "dp", "si", "ra"],
             values_display={"gr": "GR, greedy", "dp": "DP, exact", "si": "SI, largest first", "ra": "RA, random"},
             title="Method",
-            description="How the cells to move are selected.",
+            description="The algorithm that selects the raster cells to move.",
             section="Change",
         ),
         "sigma": Param(
@@ -53,7 +52,7 @@ with DAG(
             type=["null", "number"],
             exclusiveMinimum=1,
             title="Threshold",
-            description="Greatest load over the least that counts as balanced. Empty: as the home's settings say.",
+            description="The greatest load over the least that counts as balanced. Empty: the home's setting.",
             section="Change",
         ),
         "dry_run": DRY_RUN,
@@ -64,6 +63,6 @@ with DAG(
         "balance",
         ["local", forms.HOME_ARGUMENT, forms.optional("method"), forms.optional("sigma")],
         check=[forms.HOME_ARGUMENT, forms.optional("sigma")],
-        nothing_to_do=within_sigma,
+        nothing_to_do=why_balanced,
         timeout=timedelta(hours=1),
     )

@@ -1,38 +1,38 @@
-"""DAG `check_tables`: the tables against each other, once a day."""
+"""DAG `check_tables`: check that the tables are consistent, once a day."""
 
 from datetime import timedelta
 
 from airflow.sdk import DAG, Param, task
 from airflow.sdk.exceptions import AirflowFailException
 from pststream_dags import forms
-from pststream_dags.common import head
+from pststream_dags.dag_defaults import dag_defaults
 from pststream_dags.spark_job import SparkJob
 
 DOC = """
-Checks that the ledgers are complete, that each live subscription is with exactly the workers that its plan says, and
-that matches lie within what their batch took. The results are rows of the table `quality_results`.
+Checks that the ledgers are complete, that each live subscription is at exactly the workers that its plan says, and that
+matches are in the key ranges of their batch. The results are rows of the table `quality_results`.
 
-- **check** is the job (`jobs/check_tables.py`, `pststream check`). Its XCom holds the figures of each check.
-- **verdict** fails, once, if a check failed, and says what is wrong.
+- **check** is the job (`jobs/check_tables.py`, `pststream check`). Its XCom has the figures of each check.
+- **verdict** fails if a check failed, without a retry, and says what is wrong.
 """
 
 
 class ChecksFailed(AirflowFailException):
-    """A check of the tables failed: they need somebody to look at them."""
+    """A check of the tables failed; somebody needs to look at them."""
 
 
 @task
 def verdict(document: dict) -> None:
-    """Fail with a line for each figure that is off."""
+    """Fail with a line for each figure that is not zero."""
     lines = [f"{one['check']}: {sentence}" for one in document["checks"] for sentence in one["failed"]]
     if lines:
         raise ChecksFailed("\n".join([*lines, "see `pststream check` and docs/quality.md"]))
-    print(f"{len(document['checks'])} checks passed")  # noqa: T201
+    print(f"all {len(document['checks'])} checks passed")  # noqa: T201
 
 
 with DAG(
-    **head("check_tables", "@daily"),
-    description="Ledgers, worker index and matches checked against each other",
+    **dag_defaults("check_tables", "@daily"),
+    description="Check ledgers, worker index and matches against each other",
     doc_md=DOC,
     params={
         "home": forms.HOME,
@@ -40,7 +40,7 @@ with DAG(
             False,
             type="boolean",
             title="All matches",
-            description="Check the matches of all batches, not only of those since the last check that passed.",
+            description="Check the matches of all batches, not only those since the last check that passed.",
             section="Checks",
         ),
     },

@@ -1,72 +1,71 @@
-"""DAG `health`: looks whether the home is well, and fails with one clear alert for each thing that is not."""
+"""DAG `health`: check the state of a home every five minutes, with one alert for each problem."""
 
 import os
 
 from airflow.sdk import DAG, Param, task
-from pststream_dags import forms
-from pststream_dags import health as checks
-from pststream_dags.common import head
-from pststream_dags.plain_job import run_job
+from pststream_dags import forms, health_checks
+from pststream_dags.dag_defaults import dag_defaults
+from pststream_dags.local_job import run_job
 
 EVERY_FIVE_MINUTES = "*/5 * * * *"
 
 DOC = """
-Reads the ledgers and the watcher's heartbeat, without Spark, so it takes seconds. A task for each kind of trouble fails
-if it finds it, with the remedy in its alert, and at each run until it is mended.
+Reads the ledgers and the watcher's heartbeat, without Spark, in seconds. There is one task for each kind of problem. It
+fails at each run until the problem is solved, and its alert says what to do.
 
 - **watcher**: the watcher (`pststream run --watch`) has died, or should run and does not.
-- **lag**: what landed or was ingested is not matched in time.
-- **balance**: the loads of the workers are far from even.
+- **lag**: files that landed or were ingested are not matched in time.
+- **balance**: the loads of the workers are far out of balance.
 - **rejects**: too many rows of the last hour were rejected.
-- **gate**: files are held in quarantine.
-- **sinks**: a sink is down, or has refused messages for good.
+- **gate**: files are in quarantine.
+- **sinks**: a sink is down, or has too many dead letters.
 """
-KEPT = ("watcher", "last_hour", "quarantined", "deliveries")
+FIELDS = ("watcher", "last_hour", "quarantined", "deliveries")
 
 
 @task(retries=1)
-def look(*words: str) -> dict:
-    """The figures that the checks need."""
-    document = run_job("status", words)
-    figures = {name: document[name] for name in KEPT} | {"waiting_seconds": document["lag"]["seconds"]}
-    return figures | {"balance": run_job("balance", ["check", *words])}
+def read_status(*arguments: str) -> dict:
+    """Return the figures that the checks need."""
+    document = run_job("status", arguments)
+    figures = {name: document[name] for name in FIELDS} | {"waiting_seconds": document["lag"]["seconds"]}
+    return figures | {"balance": run_job("balance", ["check", *arguments])}
 
 
 @task
-def watcher(found: dict, params=None) -> str:
-    """Is it alive?"""
-    return checks.check_watcher(found["watcher"], params["expect_watcher"])
+def watcher(status: dict, params=None) -> str:
+    """Check that the watcher is alive."""
+    return health_checks.check_watcher(status["watcher"], params["expect_watcher"])
 
 
 @task
-def lag(found: dict, params=None) -> str:
-    """Are matches in time?"""
-    return checks.check_lag(found["waiting_seconds"], found["watcher"], params["max_lag_seconds"])
+def lag(status: dict, params=None) -> str:
+    """Check that files are matched in time."""
+    return health_checks.check_lag(status["waiting_seconds"], status["watcher"], params["max_lag_seconds"])
 
 
 @task
-def balance(found: dict, params=None) -> str:
-    """Are loads even?"""
-    return checks.check_imbalance(found["balance"], params["max_imbalance"])
+def balance(status: dict, params=None) -> str:
+    """Check that the loads of the workers are balanced."""
+    return health_checks.check_imbalance(status["balance"], params["max_imbalance"])
 
 
 @task
-def rejects(found: dict, params=None) -> str:
-    """Are most rows good?"""
+def rejects(status: dict, params=None) -> str:
+    """Check that few rows of the last hour were rejected."""
     share, rows = params["max_reject_share"], params["min_rows"]
-    return checks.check_reject_share(**found["last_hour"], most=share, least_rows=rows)
+    return health_checks.check_reject_share(**status["last_hour"], max_share=share, min_rows=rows)
 
 
 @task
-def gate(found: dict) -> str:
-    """Is nothing held?"""
-    return checks.check_gate(found["quarantined"])
+def gate(status: dict) -> str:
+    """Check that no file is in quarantine."""
+    return health_checks.check_quarantine(status["quarantined"])
 
 
 @task
-def sinks(found: dict, params=None) -> str:
-    """Do sinks take what they are told?"""
-    return checks.check_sinks(found["deliveries"], params["max_dead_letters"])
+def sinks(status: dict, params=None) -> str:
+    """Check that the sinks accept their messages."""
+    return health_checks.check_sinks(status["deliveries"], params["max_dead_letters"])
 
 
 def _number(default: float, title: str, description: str, **bounds: float) -> Param:
@@ -74,8 +73,8 @@ def _number(default: float, title: str, description: str, **bounds: float) -> Pa
 
 
 with DAG(
-    **head("health", EVERY_FIVE_MINUTES),
-    description="An alert for each thing that is not well",
+    **dag_defaults("health", EVERY_FIVE_MINUTES),
+    description="Alert for each problem of a home",
     doc_md=DOC,
     params={
         "home": forms.HOME,
@@ -83,18 +82,18 @@ with DAG(
             os.environ.get("PSTSTREAM_EXPECT_WATCHER", "").lower() in ("1", "true", "yes"),
             type="boolean",
             title="Expect a watcher",
-            description="Alert also where a watcher was asked to end, or never ran.",
+            description="Alert also if the watcher was stopped or has never run.",
             section="Thresholds",
         ),
-        "max_lag_seconds": _number(300, "Lag", "Seconds that what came in may wait.", exclusiveMinimum=0),
-        "max_imbalance": _number(3, "Imbalance", "Greatest load of a worker over the least.", exclusiveMinimum=1),
-        "max_reject_share": _number(0.1, "Rejects", "Part of the rows of an hour.", minimum=0, maximum=1),
+        "max_lag_seconds": _number(300, "Lag", "Seconds that a landed or ingested file may wait.", exclusiveMinimum=0),
+        "max_imbalance": _number(3, "Imbalance", "The greatest load of a worker over the least.", exclusiveMinimum=1),
+        "max_reject_share": _number(0.1, "Rejects", "The share of rejected rows in an hour.", minimum=0, maximum=1),
         "min_rows": Param(
             100,
             type="integer",
             minimum=1,
-            title="Rows that tell",
-            description="Rejects of fewer rows are not judged.",
+            title="Minimum rows",
+            description="The share of rejects is checked from this number of rows on.",
             section="Thresholds",
         ),
         "max_dead_letters": Param(
@@ -102,11 +101,11 @@ with DAG(
             type="integer",
             minimum=0,
             title="Dead letters",
-            description="Of each sink.",
+            description="Dead letters that each sink may have.",
             section="Thresholds",
         ),
     },
 ):
-    figures = look(forms.HOME_ARGUMENT)
-    for one in (watcher, lag, balance, rejects, gate, sinks):
-        one(figures)
+    figures = read_status(forms.HOME_ARGUMENT)
+    for check in (watcher, lag, balance, rejects, gate, sinks):
+        check(figures)

@@ -1,24 +1,24 @@
-"""DAG `maintain`: upkeep of the tables, once a day."""
+"""DAG `maintain`: compact the tables and delete old files, once a day."""
 
 from datetime import timedelta
 
 from airflow.sdk import DAG
 from pststream_dags import forms
-from pststream_dags.common import head
+from pststream_dags.dag_defaults import dag_defaults
 from pststream_dags.spark_job import SparkJob
 
 DOC = """
-Works deletions into the worker index and drops what ended, joins small files, and removes files that no reader may need
-any more. The matches do not depend on it, and micro-batches go on before and after.
+Applies deletions to the worker index and drops ended subscriptions, compacts small files, and deletes files that no
+reader may need any more. The matches do not depend on it, and micro-batches run before and after.
 
-- **maintain** is the job (`jobs/maintain.py`, `pststream maintain`). Its XCom holds rows dropped, files before and
-  after, files removed.
+- **maintain** is the job (`jobs/maintain.py`, `pststream maintain`). Its XCom has the rows dropped, the files before
+  and after, and the files removed.
 """
 
 
 with DAG(
-    **head("maintain", "@daily"),
-    description="Small files joined, what ended dropped, old files removed",
+    **dag_defaults("maintain", "@daily"),
+    description="Compact small files, drop ended subscriptions, delete old files",
     doc_md=DOC,
     params={"home": forms.HOME},
 ):

@@ -1,11 +1,11 @@
-"""DAG `micro_batch`: takes in what landed, matches it, and tells whoever waits for matches."""
+"""DAG `micro_batch`: ingest landed files, match them, and deliver the matches to the sinks."""
 
 from datetime import timedelta
 
 from airflow.sdk import DAG, Param, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from pststream_dags import forms
-from pststream_dags.common import IMBALANCE, MATCHES, head
+from pststream_dags.dag_defaults import IMBALANCE, MATCHES, dag_defaults
 from pststream_dags.delivery import deliver
 from pststream_dags.spark_job import SparkJob
 from pststream_dags.summaries import summarize_batches
@@ -13,50 +13,50 @@ from pststream_dags.summaries import summarize_batches
 EVERY_MINUTE = "* * * * *"
 
 DOC = """
-Drains the landing folder: every new file in `objects/` and `requests/` is ingested, a plan is made if there is none,
-and micro-batches are matched until nothing is left. One run at a time, one Spark session a run.
+Ingests every new file in `objects/` and `requests/` of the landing folder, makes a plan if there is none, and runs
+micro-batches until nothing is pending. One run at a time, one Spark session a run.
 
-- **match** is the Spark job (`jobs/micro_batch.py`). Its XCom holds the counts, the plan's version and the version of
-  the table `matches`. Usage, setting and input errors are not tried again; failures are, up to three times, and the
-  last try tells what all have done.
-- **publish** writes the asset event that wakes consumers, with the same figures as its extra. Skipped when nothing was
-  matched. An event is a wake-up only: read the work from the table's version.
-- **deliver** tells the sinks (`jobs/deliver.py`), outside Spark's pool. It fails if one needs attention; the next run
-  tells what is left.
-- **check_balance** writes the event that starts `adjust_load`, if the batches found the workers out of balance: once
-  for each plan version. What an adjustment could not mend waits for its hourly run.
-- **check_rejects** fails the run under *Strict* if a row was rejected. What was accepted has been matched all the same.
+- **match** is the Spark job (`jobs/micro_batch.py`). Its XCom has the counts, the plan version and the version of the
+  table `matches`. Usage, setting and input errors are not retried; failures are retried up to three times, and the last
+  try reports what all tries have done.
+- **publish** writes the asset event that triggers consumers, with the same figures as its extra. It is skipped if there
+  was no batch. The event is a trigger only: read the matches from the version of the table.
+- **deliver** sends the messages to the sinks (`jobs/deliver.py`), outside Spark's pool. It fails if a sink needs
+  attention; the next run sends the rest.
+- **check_balance** writes the event that starts `adjust_load` if the batches measured an imbalance, once for each plan
+  version. An imbalance that an adjustment could not correct waits for the hourly run.
+- **check_rejects** fails the run under *Strict* if a row was rejected. The accepted rows are matched all the same.
 """
 
 
 class RowsRejected(AirflowFailException):
-    """Rows were rejected, and the run is strict."""
+    """Rows were rejected in a strict run."""
 
 
 @task(outlets=[MATCHES])
 def publish(summary: dict, outlet_events=None) -> None:
-    """The asset event, if there is something new."""
+    """Write the asset event if there was a batch."""
     if not summary["batches"]:
-        raise AirflowSkipException("nothing new")
+        raise AirflowSkipException("no batch was run")
     outlet_events[MATCHES].extra = summary
 
 
 @task(inlets=[IMBALANCE], outlets=[IMBALANCE])
 def check_balance(summary: dict, inlet_events=None, outlet_events=None) -> None:
-    """The event that starts an adjustment, once for each plan version that is out of balance."""
-    found = summary["balance"]
-    if not found or not found["violated"]:
-        raise AirflowSkipException(f"no violated balance: {found}")
-    found = found | {"home": summary["home"]}
+    """Write the event that starts an adjustment, once for each plan version that is out of balance."""
+    measured = summary["balance"]
+    if not measured or not measured["violated"]:
+        raise AirflowSkipException(f"the workers are in balance: {measured}")
+    measured = measured | {"home": summary["home"]}
     last = list(inlet_events[IMBALANCE].ascending(False).limit(1))
-    if last and all(last[0].extra.get(name) == found[name] for name in ("home", "plan_version")):
-        raise AirflowSkipException(f"told before, of plan {found['plan_version']}")
-    outlet_events[IMBALANCE].extra = found
+    if last and all(last[0].extra.get(name) == measured[name] for name in ("home", "plan_version")):
+        raise AirflowSkipException(f"the event for plan {measured['plan_version']} was written before")
+    outlet_events[IMBALANCE].extra = measured
 
 
 @task
 def check_rejects(summary: dict, params=None) -> None:
-    """Fail a strict run that rejected rows; say how many in any case."""
+    """Log how many rows were rejected; fail a strict run if there are any."""
     message = f"{summary['rejected']} rows rejected: {summary['rejects_by_reason']}; see `pststream rejects`"
     if params["strict"] and summary["rejected"]:
         raise RowsRejected(message)
@@ -64,8 +64,8 @@ def check_rejects(summary: dict, params=None) -> None:
 
 
 with DAG(
-    **head("micro_batch", EVERY_MINUTE),
-    description="Ingest and match what landed, each object exactly once",
+    **dag_defaults("micro_batch", EVERY_MINUTE),
+    description="Ingest and match landed files, each object exactly once",
     doc_md=DOC,
     params={
         "home": forms.HOME,
@@ -83,14 +83,14 @@ with DAG(
             type=["null", "integer"],
             minimum=1,
             title="Objects per micro-batch",
-            description="At most; what is more makes further micro-batches. Empty: as the home's settings say.",
+            description="Maximum; further objects go into further micro-batches. Empty: the home's setting.",
             section="How",
         ),
         "strict": Param(
             False,
             type="boolean",
             title="Strict",
-            description="Fail the run if a row is rejected; the accepted rows are matched all the same.",
+            description="Fail the run if a row is rejected. The accepted rows are matched all the same.",
             section="How",
         ),
     },

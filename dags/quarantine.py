@@ -1,24 +1,24 @@
-"""DAG `quarantine`: takes in files that a landing gate holds, or gives them up; started from its form alone."""
+"""DAG `quarantine`: release or discard quarantined files; triggered by hand only."""
 
 from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 from pststream_dags import forms
-from pststream_dags.common import head
+from pststream_dags.dag_defaults import dag_defaults
 from pststream_dags.spark_job import SparkJob
 
 DOC = """
-Decides on files that a landing gate holds. `pststream quarantine list` shows their numbers and why they are held.
+Releases or discards quarantined files. `pststream quarantine list` shows their numbers, and why each is in quarantine.
 
-- **decide** is the job (`jobs/quarantine.py`, `pststream quarantine release | discard`). Its XCom holds what was
-  accepted and rejected, or what was discarded. A released file takes its place in the log now; the next micro-batch
-  matches it.
+- **decide** is the job (`jobs/quarantine.py`, `pststream quarantine release | discard`). Its XCom has the numbers of
+  accepted and rejected rows, or the discarded files. A released file is ingested at once; the next micro-batch matches
+  it.
 """
 
 
 with DAG(
-    **head("quarantine", "none"),
-    description="Held files taken in all the same, or given up",
+    **dag_defaults("quarantine", "none"),
+    description="Release or discard quarantined files",
     doc_md=DOC,
     params={
         "home": forms.HOME,
@@ -26,16 +26,16 @@ with DAG(
             "release",
             type="string",
             enum=["release", "discard"],
-            values_display={"release": "Release: take it in", "discard": "Discard: give it up"},
+            values_display={"release": "Release: ingest the files", "discard": "Discard: drop the files"},
             title="Action",
-            description="What becomes of the files.",
+            description="Ingest the files without the landing gate, or drop them.",
             section="Decision",
         ),
         "holds": Param(
             type="string",
             pattern=r"^\s*[1-9][0-9]*([\s,]+[1-9][0-9]*)*\s*$",
-            title="Holds",
-            description="Numbers of the held files, as 3 or 3, 5.",
+            title="Files",
+            description="Numbers of the quarantined files, for example 3 or 3, 5.",
             section="Decision",
         ),
     },

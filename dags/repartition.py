@@ -1,38 +1,38 @@
-"""DAG `repartition`: computes the global partitioning anew from the recent stream, and puts it in force if it pays."""
+"""DAG `repartition`: make a new global partitioning from recent objects, and apply it if it lowers the load enough."""
 
 from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 from pststream_dags import forms
-from pststream_dags.adjusting import APPROVAL, DRY_RUN, change_plan
-from pststream_dags.common import head
+from pststream_dags.dag_defaults import dag_defaults
+from pststream_dags.plan_change import APPROVAL, DRY_RUN, change_plan
 
 from pststream import names
 
 DOC = """
-Asks the planner for a new partitioning of the recent stream, and puts it in force if it lowers the greatest load of a
-worker enough. The next micro-batch runs under the new plan version; the matches do not depend on it.
+Makes a new partitioning of the recent stream with the planner, and applies it if it lowers the greatest load
+enough. The next micro-batch runs under the new plan version; the matches do not depend on it.
 
-- **check** reads the measured balance; without a plan yet, the run ends here, skipped: the first batch makes one.
-- **plan** makes the partitioning (`jobs/repartition.py`) and keeps it as a proposal. Its XCom holds what would move,
-  its cost and gain, and the loads before and after; its button *What moves* opens a page with a map.
+- **check** reads the measured balance. Without a plan the rest of the run is skipped: the first batch makes one.
+- **plan** makes the partitioning (`jobs/repartition.py`) and writes it to a proposal file. Its XCom has the moves,
+  their cost and gain, and the loads before and after; its button *What moves* opens a page with a map.
 - **show** prints the loads side by side.
-- **approve** lets the proposal pass; with *Ask before applying* only after a person has approved it.
-- **apply** does what was shown. If the plan has changed since, it refuses.
+- **approve** approves the proposal; with *Ask before applying* it waits for a person.
+- **apply** applies exactly the proposal that was shown. It fails if the plan has changed since.
 - **publish** writes the asset event with the new `plan_version`.
 
-*Workers*, *From version* or *To version* ask for more: a plan with an index of its own, whatever it gains.
+With *Workers*, *From version* or *To version* the new plan gets an index of its own and is applied in any case.
 """
 
 
-def no_plan(found: dict) -> str | None:
-    """Why there is nothing to make anew."""
-    return None if found["plan_version"] else "no plan yet: the first batch makes one"
+def why_no_plan(measured: dict) -> str | None:
+    """Return the reason why there is no plan to replace; None if there is one."""
+    return None if measured["plan_version"] else "no plan yet: the first batch makes one"
 
 
 with DAG(
-    **head("repartition", "30 3 * * *"),
-    description="A new plan from the stored streams",
+    **dag_defaults("repartition", "30 3 * * *"),
+    description="Make a new plan from the recent stream",
     doc_md=DOC,
     params={
         "home": forms.HOME,
@@ -40,9 +40,9 @@ with DAG(
             None,
             type=["null", "string"],
             enum=[None, *names.PLANNERS],
-            values_display={"None": "as the home's settings say"},
+            values_display={"None": "the home's setting"},
             title="Planner",
-            description="How space and words are divided.",
+            description="The algorithm that divides space and terms among the workers.",
             section="Change",
         ),
         "gain": Param(
@@ -51,7 +51,7 @@ with DAG(
             minimum=0,
             exclusiveMaximum=1,
             title="Threshold",
-            description="Part of the greatest load that the new plan must save. Empty: as the home's settings say.",
+            description="The share of the greatest load that the new plan must save. Empty: the home's setting.",
             section="Change",
         ),
         "dry_run": DRY_RUN,
@@ -62,24 +62,24 @@ with DAG(
             minimum=1,
             maximum=10_000,
             title="Workers",
-            description="Logical partitions; more than cores is fine. Empty: as many as now.",
-            section="Anew",
+            description="The number of logical partitions; may exceed the number of cores. Empty: as now.",
+            section="New index",
         ),
         "from_version": Param(
             None,
             type=["null", "integer"],
             minimum=0,
             title="From version",
-            description="Sample the objects written after this version of the table `objects`. Empty: recent ones.",
-            section="Anew",
+            description="Sample the objects written after this version of the table `objects`. Empty: recent objects.",
+            section="New index",
         ),
         "to_version": Param(
             None,
             type=["null", "integer"],
             minimum=0,
             title="To version",
-            description="... up to and with this version. Empty: to the newest.",
-            section="Anew",
+            description="Sample the objects up to and including this version. Empty: to the newest version.",
+            section="New index",
         ),
     },
 ):
@@ -88,6 +88,6 @@ with DAG(
         "repartition",
         [forms.HOME_ARGUMENT, *map(forms.optional, fields)],
         check=[forms.HOME_ARGUMENT],
-        nothing_to_do=no_plan,
+        nothing_to_do=why_no_plan,
         timeout=timedelta(hours=2),
     )

@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import io
 import json
-import os
 import re
 import sys
 import traceback
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from jobs.submitter_watch import end_with_submitter
+from pststream.atomic_files import write_atomically
 
 DONE, FAILED, DONE_WITH_REJECTS = 0, 1, 3
 EMPTY_ARGUMENT = re.compile(r"(--[a-z][a-z-]*=)?")
@@ -69,9 +69,7 @@ def report(path: Path | None, outcome: dict[str, Any]) -> int:
     text = json.dumps(outcome, indent=1)
     sys.stdout.write(text + "\n")
     if path is not None:
-        part = path.with_name(path.name + ".part")
-        part.write_text(text, "utf-8")
-        os.replace(part, path)
+        write_atomically(path, text.encode())
     return int(outcome["exit_code"])
 
 

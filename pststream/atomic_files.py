@@ -1,19 +1,24 @@
 """Write local files atomically: under a temporary name first, then renamed."""
 
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+TEMPORARY_PREFIX = ".writing-"
+"""How temporary names begin. They are hidden, so that readers of a folder skip them."""
+
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, several_writers: bool = False) -> Iterator[Path]:
     """Yield a temporary path in the same folder; when the block ends, rename it to `path`.
 
-    The name is hidden, so that readers of the folder skip it. If the block raises, the temporary file is removed and
-    `path` stays as it was.
+    If the block raises, the temporary file is removed and `path` stays as it was. A process that is killed leaves the
+    temporary file; the next write of `path` replaces it, unless `several_writers` may write `path` at the same time
+    and so use names of their own.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
+    temporary = path.with_name(TEMPORARY_PREFIX + (uuid.uuid4().hex if several_writers else path.name))
     try:
         yield temporary
         os.replace(temporary, path)
@@ -24,6 +29,6 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file, or replace it, so that a reader finds the old content or the new."""
+    """Create or replace a file, so that a reader finds the old content or the new."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)

@@ -55,6 +55,9 @@ class Settings:
     )
     timezone: str = declare("UTC", "zone of times that carry none (IANA name)", check=check_zone)
     max_text_bytes: int = declare(1_048_576, "longer texts are rejected", least=1)
+    max_polygon_vertices: int = declare(
+        1_000, "regions with more vertices (positions of all rings) are rejected", least=4, greatest=1_000_000
+    )
     sample_objects: int = declare(200_000, "objects in a planner's sample at most", least=1)
     sample_subscriptions: int = declare(200_000, "subscriptions in a planner's sample at most", least=1)
     cost_check: float = declare(

@@ -112,8 +112,11 @@ def quoted(word: str, rnd: random.Random) -> str:
 
 
 def some_region(rnd: random.Random) -> Row:
-    """A `bbox` or a `circle`."""
-    return {"circle": _some_circle(rnd)} if rnd.randrange(3) == 0 else {"bbox": some_box(rnd)}
+    """A `bbox`, a `circle` or a `geometry`."""
+    kind = rnd.randrange(6)
+    if kind < 2:
+        return {"circle": _some_circle(rnd)}
+    return {"geometry": some_polygon(rnd)} if kind < 4 else {"bbox": some_box(rnd)}
 
 
 def some_box(rnd: random.Random) -> list[float]:
@@ -141,6 +144,52 @@ def _city_corner(rnd: random.Random, side: int) -> tuple[float, float]:
 def _some_circle(rnd: random.Random) -> Row:
     lon, lat = some_point(rnd)
     return {"lon": lon, "lat": lat, "radius_m": rnd.choice(RADII_M)}
+
+
+def some_polygon(rnd: random.Random) -> Row:
+    """A valid Polygon or MultiPolygon: its corners are points that objects have too, its edges run through others."""
+    west, south, east, north = some_box(rnd)
+    if west > east:
+        return {"type": "MultiPolygon", "coordinates": [[_some_ring(rnd, west, south, 180.0, north)],
+                                                        [_some_ring(rnd, -180.0, south, east, north)]]}  # fmt: skip
+    if rnd.randrange(4):
+        return {"type": "Polygon", "coordinates": [_some_ring(rnd, west, south, east, north)]}
+    west, south, east, north = _with_area(west, south, east, north)
+    x, y = (west + east) / 2, (south + north) / 2
+    hole = [(x, south), ((west + x) / 2, y), (x, north), ((x + east) / 2, y)]
+    return {"type": "Polygon", "coordinates": [_rectangle(west, south, east, north), _closed(hole[1:])]}
+
+
+def _some_ring(rnd: random.Random, west: float, south: float, east: float, north: float) -> list[list[float]]:
+    """A simple ring that fills the box in part."""
+    west, south, east, north = _with_area(west, south, east, north)
+    x, y = (west + east) / 2, (south + north) / 2
+    rings = (
+        [(west, south), (east, south), (west, north)],
+        [(west, y), (x, south), (east, y), (x, north)],
+        [(west, south), (east, south), (east, y), (x, y), (x, north), (west, north)],
+        [(west, south), ((west + x) / 2, south), (east, north), ((x + east) / 2, north)],
+        [(west, south), (x, y), (east, south), (east, north), (west, north)],
+    )
+    ring = rnd.choice(rings)
+    return _closed(ring if rnd.randrange(2) else ring[::-1])
+
+
+def _with_area(west: float, south: float, east: float, north: float) -> tuple[float, float, float, float]:
+    """The box, widened where it has no area."""
+    if west == east:
+        west, east = (west - 0.5, east) if east == 180.0 else (west, east + 0.5)
+    if south == north:
+        south, north = (south - 0.5, north) if north == 90.0 else (south, north + 0.5)
+    return west, south, east, north
+
+
+def _rectangle(west: float, south: float, east: float, north: float) -> list[list[float]]:
+    return _closed([(west, south), (east, south), (east, north), (west, north)])
+
+
+def _closed(ring: Sequence[tuple[float, float]]) -> list[list[float]]:
+    return [list(position) for position in (*ring, ring[0])]
 
 
 # Logs --------------------------------------------------------------------------------------------------------
@@ -195,10 +244,23 @@ BAD_FIELDS: tuple[Row, ...] = (
     {"keywords": "(tea"},
     {"keywords": "tea OR"},
     {"keywords": ""},
-    {"bbox": [0.0, 10.0, 1.0, 9.0], "circle": None},
-    {"bbox": [0.0, 0.0, 181.0, 1.0], "circle": None},
-    {"bbox": None, "circle": None},
-    {"bbox": None, "circle": {"lon": 0.0, "lat": 0.0, "radius_m": -1.0}},
+    {"bbox": [0.0, 10.0, 1.0, 9.0], "circle": None, "geometry": None},
+    {"bbox": [0.0, 0.0, 181.0, 1.0], "circle": None, "geometry": None},
+    {"bbox": None, "circle": None, "geometry": None},
+    {"bbox": [0.0, 0.0, 1.0, 1.0], "circle": None, "geometry": {"type": "Polygon", "coordinates": []}},
+    {"bbox": None, "circle": None, "geometry": {"type": "Point", "coordinates": [0.0, 0.0]}},
+    {"bbox": None, "circle": None, "geometry": {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 1]]]}},
+    {
+        "bbox": None,
+        "circle": None,
+        "geometry": {"type": "Polygon", "coordinates": [[[0, 0], [181, 0], [0, 1], [0, 0]]]},
+    },
+    {
+        "bbox": None,
+        "circle": None,
+        "geometry": {"type": "Polygon", "coordinates": [[[0, 0], [2, 2], [2, 0], [0, 2], [0, 0]]]},
+    },
+    {"bbox": None, "circle": {"lon": 0.0, "lat": 0.0, "radius_m": -1.0}, "geometry": None},
     {"op": "upsert"},
     {"created_at": "soon"},
 )
@@ -315,7 +377,10 @@ def _arrow(rows: Rows, kind: str) -> pa.Table:
         table = pa.Table.from_pylist(rows, schema=pa.schema(texts + numbers))
         return table.append_column("ts", pa.array(times, pa.timestamp("us", tz="UTC")))
     fields = [pa.field(name, pa.string()) for name in _TEXTS]
-    return pa.Table.from_pylist(rows, schema=pa.schema([*fields, pa.field("bbox", _BOX), pa.field("circle", _CIRCLE)]))
+    regions = [pa.field("bbox", _BOX), pa.field("circle", _CIRCLE), pa.field("geometry", pa.string())]
+    # Polygons and MultiPolygons are nested to different depths, so a column has them as the text of JSON.
+    texts = [row | {"geometry": json.dumps(row["geometry"])} if row.get("geometry") else row for row in rows]
+    return pa.Table.from_pylist(texts, schema=pa.schema([*fields, *regions]))
 
 
 # Subscriptions over real data --------------------------------------------------------------------------------
@@ -349,6 +414,10 @@ def _keywords_from(rnd: random.Random, words: list[str], texts: Sequence[str]) -
 def _region_around(rnd: random.Random, lon: float, lat: float) -> Row:
     half = rnd.choice((0.0005, 0.005, 0.02, 0.05, 0.2))
     lon, lat = lon + rnd.uniform(-half, half), lat + rnd.uniform(-half, half)
-    if rnd.randrange(5) == 0:
+    kind = rnd.randrange(6)
+    if kind == 0:
         return {"circle": {"lon": round(lon, 6), "lat": round(lat, 6), "radius_m": round(half * 111_000)}}
-    return {"bbox": [round(v, 6) for v in (lon - half, lat - half, lon + half, lat + half)]}
+    west, south, east, north = (round(v, 6) for v in (lon - half, lat - half, lon + half, lat + half))
+    if kind == 1:
+        return {"geometry": {"type": "Polygon", "coordinates": [_some_ring(rnd, west, south, east, north)]}}
+    return {"bbox": [west, south, east, north]}

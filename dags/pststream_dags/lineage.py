@@ -1,4 +1,4 @@
-"""What each job reads and writes, for Airflow's own lineage; free where nobody listens to it."""
+"""Report the tables that each job reads and writes to Airflow's lineage, if a listener is configured."""
 
 import logging
 import os
@@ -22,22 +22,25 @@ READS_WRITES: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "check_tables": ((names.FILES, names.BATCHES, names.OBJECTS, names.MATCHES, *INDEX), (names.QUALITY_RESULTS,)),
     "quarantine": ((names.QUARANTINE,), (names.OBJECTS, names.REQUESTS, names.REJECTS, names.QUARANTINE)),
 }
-"""By job: tables that it reads, tables that it writes."""
+"""By job: the tables that it reads, and the tables that it writes."""
 
 
 ONLY_APPLIED = ("balance", "repartition")
-"""Jobs that write nothing unless they are told to apply what they propose."""
+"""Jobs that write nothing without `--apply`."""
 
 
-def tell(job: str, arguments: Sequence[str], teller: Any) -> None:
-    """Name the tables of a job that is done, which was given these arguments; if Airflow refuses a name, none."""
+def report_tables(job: str, arguments: Sequence[str], reporter: Any) -> None:
+    """Report the tables of a job that has run with these arguments; log a warning if Airflow refuses a name.
+
+    reporter: the operator or function in whose name Airflow's collector stores them
+    """
     try:
-        _tell(job, arguments, teller)
+        _collect_tables(job, arguments, reporter)
     except Exception as error:
         log.warning("no lineage of %s: %s", job, error)
 
 
-def _tell(job: str, arguments: Sequence[str], teller: Any) -> None:
+def _collect_tables(job: str, arguments: Sequence[str], reporter: Any) -> None:
     collector = get_hook_lineage_collector()
     reads, writes = READS_WRITES.get(job, ((), ()))
     if job in ONLY_APPLIED and "--apply" not in arguments:
@@ -45,9 +48,9 @@ def _tell(job: str, arguments: Sequence[str], teller: Any) -> None:
     homes = [argument.removeprefix("--home=") for argument in arguments if argument.startswith("--home=")]
     home = _uri(next(filter(None, homes), os.environ.get("PSTSTREAM_HOME", "./pststream-home")))
     for name in reads:
-        collector.add_input_asset(teller, uri=f"{home}/tables/{name}")
+        collector.add_input_asset(reporter, uri=f"{home}/tables/{name}")
     for name in writes:
-        collector.add_output_asset(teller, uri=f"{home}/tables/{name}")
+        collector.add_output_asset(reporter, uri=f"{home}/tables/{name}")
 
 
 def _uri(home: str) -> str:
@@ -57,8 +60,8 @@ def _uri(home: str) -> str:
     return f"file://{Path(home).absolute()}"
 
 
-def parent(task_instance: Any) -> dict[str, str]:
-    """A variable that tells the job's own events which task they belong to; none where nobody listens."""
+def parent_run_variable(task_instance: Any) -> dict[str, str]:
+    """Return the variable that makes this task the parent of the job's own lineage events; empty without listener."""
     try:
         from airflow.providers.openlineage import conf
     except ImportError:
@@ -70,5 +73,5 @@ def parent(task_instance: Any) -> dict[str, str]:
 
         return {"OPENLINEAGE_PARENT_ID": lineage_parent_id(task_instance)}
     except Exception as error:
-        log.warning("the job is told no parent: %s", error)
+        log.warning("no parent run for the lineage of the job: %s", error)
         return {}

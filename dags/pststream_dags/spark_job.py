@@ -1,4 +1,4 @@
-"""The operator that submits an entry of jobs/, reads how it ended, and knows which failures are worth another try."""
+"""Submit an entry of jobs/ to Spark, read its result, and retry the failures that a retry can solve."""
 
 import json
 import os
@@ -29,19 +29,19 @@ LOCAL = re.compile(r"://local(\[.*\])?$")
 
 DONE, REFUSED, DONE_WITH_REJECTS = 0, 2, 3
 RUNNER_BUSY = "RunnerBusy"
-"""The kind of error of a run whose work a watcher, or another run, does."""
+"""The kind of error of a run that leaves the work to a watcher or to another run."""
 
 
 class JobRefused(AirflowFailException):
-    """A usage, a setting or an input that the job cannot work with: another try would end the same way."""
+    """The job refused its arguments, settings or input; a retry would end the same way."""
 
 
 class JobFailed(AirflowException):
-    """The job said that it failed and may be run again as it is."""
+    """The job failed and may be run again as it is."""
 
 
 class JobLost(AirflowException):
-    """The job ended without a word: killed, out of memory, or never started."""
+    """The job left no result: it was killed, ran out of memory, or never started."""
 
 
 RETRY_POLICY = ExceptionRetryPolicy(
@@ -51,15 +51,15 @@ RETRY_POLICY = ExceptionRetryPolicy(
         RetryRule(JobLost, RetryAction.RETRY, timedelta(minutes=1), "the job was killed or could not start"),
     ]
 )
-"""By kind of error. Every job is idempotent, so that a retry never doubles anything."""
+"""By kind of error. Every job is idempotent, so a retry never writes anything twice."""
 
 
 class SparkJob(SparkSubmitOperator):
-    """Submits `jobs/<job>.py` with the project's connection, in its one-slot pool; returns what the job counted.
+    """Submits `jobs/<job>.py` with the project's connection, in its pool of one slot; returns the job's JSON document.
 
-    job: name of the entry.
-    arguments: its arguments, templated; `--option=` with nothing behind it counts as not given.
-    summarize: makes the XCom from {"exit_code": …, "result": the command's JSON}; default: the command's JSON.
+    job        name of the entry
+    arguments  its arguments, templated; `--option=` with an empty value counts as not given
+    summarize  makes the XCom from {"exit_code": …, "result": the command's JSON}; default: the command's JSON
     """
 
     def __init__(
@@ -97,21 +97,21 @@ class SparkJob(SparkSubmitOperator):
             else:
                 outcome, cause = read_outcome(file), None
         check_outcome(self.job, outcome, cause)
-        lineage.tell(self.job, self.application_args or [], self)
+        lineage.report_tables(self.job, self.application_args or [], self)
         return self.summarize(outcome) if self.summarize else outcome["result"]
 
     def _prepare(self, result: Path, context: Context) -> None:
-        """What only the machine that submits can know."""
+        """Set arguments, Spark configuration and environment that depend on this machine."""
         master = _master(self._conn_id)
         self.application_args = [f"--result={result}", *(self.application_args or [])]
         self.conf = spark_conf() | (self.conf or {})
         if not any(manager in master for manager in ("yarn", "k8s")):
-            more = environment() | address(master) | lineage.parent(context["ti"])
+            more = environment() | driver_address(master) | lineage.parent_run_variable(context["ti"])
             self.env_vars = more | (self.env_vars or {})
 
 
 def spark_conf() -> dict[str, str]:
-    """What must be known before the JVM starts; the job sets the rest when it makes its session."""
+    """Return the Spark configuration that the JVM needs at its start; the job sets the rest."""
     memory = os.environ.get("PSTSTREAM_SPARK_DRIVER_MEMORY") or DRIVER_MEMORY
     jars = ",".join(sorted(map(str, JARS.glob("*.jar"))))
     conf = {"spark.driver.memory": memory, "spark.log.level": "WARN"}
@@ -119,7 +119,7 @@ def spark_conf() -> dict[str, str]:
 
 
 def environment() -> dict[str, str]:
-    """Environment of a driver on this machine: this Python, its spark-submit, and whose child it is."""
+    """Return the environment of a driver on this machine: its Python, its spark-submit, its submitters' ids."""
     binaries = str(Path(sys.executable).parent)
     return {
         "PATH": os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)]),
@@ -129,13 +129,13 @@ def environment() -> dict[str, str]:
     }
 
 
-def address(master: str) -> dict[str, str]:
-    """Environment of a driver on loopback; one with a cluster is called back by the nodes, under the machine's name."""
+def driver_address(master: str) -> dict[str, str]:
+    """Return the address of a local driver, loopback; nothing on a cluster, whose nodes use the machine's name."""
     return {"SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")} if LOCAL.search(master) else {}
 
 
 def read_outcome(file: Path) -> dict[str, Any] | None:
-    """What the job left in its result file; None if it left nothing."""
+    """Return the content of the job's result file; None if there is none."""
     try:
         return json.loads(file.read_text("utf-8"))
     except (FileNotFoundError, ValueError):
@@ -143,10 +143,10 @@ def read_outcome(file: Path) -> dict[str, Any] | None:
 
 
 def check_outcome(job: str, outcome: dict[str, Any] | None, cause: Exception | None) -> None:
-    """Raise unless the job got done, with or without rejects; AirflowSkipException where a watcher does its work."""
+    """Raise unless the job is done, with or without rejects; AirflowSkipException if a watcher does its work."""
     if outcome is None:
-        last_words = str(cause or "none").rpartition("Error code is: ")[2]
-        raise JobLost(f"job {job} left no result; it was killed, or never started. Exit code: {last_words}") from None
+        exit_code = str(cause or "none").rpartition("Error code is: ")[2]
+        raise JobLost(f"job {job} left no result; it was killed, or never started. Exit code: {exit_code}") from None
     if outcome["exit_code"] in (DONE, DONE_WITH_REJECTS):
         return
     if outcome.get("kind") == RUNNER_BUSY:
@@ -156,7 +156,7 @@ def check_outcome(job: str, outcome: dict[str, Any] | None, cause: Exception | N
 
 
 def _master(connection_id: str) -> str:
-    """Spark's master; without the connection the provider would quietly take YARN."""
+    """Return the Spark master of the connection. Without the connection the provider would silently use YARN."""
     try:
         connection = BaseHook.get_connection(connection_id)
     except AirflowNotFoundException:

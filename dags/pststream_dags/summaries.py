@@ -1,13 +1,13 @@
-"""From what a job counted to what Airflow keeps: small enough for an XCom and an asset's extra."""
+"""Summarize the result of a job for an XCom and for the extra of an asset event."""
 
 from typing import Any
 
-MOST_BARS = 100
+MAX_BARS = 100
 SUMS = ("objects", "discarded", "requests", "matches", "retractions")
 
 
 def summarize_batches(outcome: dict[str, Any]) -> dict[str, Any]:
-    """Totals of a run's micro-batches and of what it ingested."""
+    """Return the totals of a run's micro-batches and ingests."""
     result = outcome["result"] or {}
     batches = (result.get("match") or {}).get("batches") or []
     ingests = list((result.get("ingest") or {}).values())
@@ -26,37 +26,43 @@ def summarize_batches(outcome: dict[str, Any]) -> dict[str, Any]:
 
 
 def summarize_balance(outcome: dict[str, Any]) -> dict[str, Any]:
-    """What a change of plan moves, what that costs and gains, and the loads of the workers before and after."""
+    """Return the moves of a plan change, their cost and gain, and the loads of the workers before and after."""
     result = outcome["result"] or {}
-    kept = ("kind", "reason", "dry_run", "plan_version_before", "measured_imbalance", "moved_subscriptions",
+    fields = ("kind", "reason", "dry_run", "plan_version_before", "measured_imbalance", "moved_subscriptions",
             "moved_bytes", "moves", "load_before", "load_after", "seconds")  # fmt: skip
-    summary = {name: result.get(name) for name in kept}
+    summary = {name: result.get(name) for name in fields}
     return summary | {"plan_version": result.get("plan_version_after"), "gain": result.get("expected_gain")}
 
 
 def moves_table(summary: dict[str, Any]) -> str:
-    """Why, a line for each move, and a line for each worker with a bar for its load before and after."""
+    """Return a text: the reason, a line for each move, and a bar for the load of each worker before and after."""
     before, after = summary["plan_version_before"], summary["plan_version"]
     if after == before:
-        return f"{summary['reason']}\nplan {before} stays"
+        return f"{summary['reason']}\nplan {before} stays in force"
     moved = summary["moved_subscriptions"], summary["moved_bytes"]
     lines = [summary["reason"], f"plan {before} to {after}"]
     if moved[0] is not None:
-        lines.append(f"{moved[0]} subscriptions move, about {moved[1]} bytes; expected gain {summary['gain']:.1%}")
+        lines.append(
+            f"{_count(moved[0], 'subscription')} to move, about {moved[1]} bytes; expected gain {summary['gain']:.1%}"
+        )
     for move in summary["moves"]:
-        terms = "" if move["terms"] is None else f"{move['terms']} terms of "
-        whence = f" from worker {move['origin']} to {move['target']}" if move["origin"] >= 0 else ""
-        lines.append(f"  {terms}{move['cells']} cells{whence}, {move['reason']}")
+        terms = "" if move["terms"] is None else f"{_count(move['terms'], 'term')} of "
+        workers = f" from worker {move['origin']} to {move['target']}" if move["origin"] >= 0 else ""
+        lines.append(f"  {terms}{_count(move['cells'], 'raster cell')}{workers}, {move['reason']}")
     return "\n".join([*lines, *_load_bars(summary["load_before"], summary["load_after"])])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _load_bars(before: list[float], after: list[float]) -> list[str]:
     most = max([*before, *after], default=0.0) or 1.0
     lines = [f"imbalance    {_imbalance(before)} before, {_imbalance(after)} after (greatest load over least)"]
     workers = max(len(before), len(after))
-    if workers > MOST_BARS:
-        lines.append(f"the first {MOST_BARS} of {workers} workers; the page shows all")
-    for worker in range(min(workers, MOST_BARS)):
+    if workers > MAX_BARS:
+        lines.append(f"the first {MAX_BARS} of {workers} workers; the page shows all of them")
+    for worker in range(min(workers, MAX_BARS)):
         for when, loads in (("before", before), ("after", after)):
             if worker < len(loads):
                 load = loads[worker]

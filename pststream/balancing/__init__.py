@@ -1,1 +1,1 @@
-"""Load adjustment: which cells move from which worker to which, and what that costs (PS2Stream section V)."""
+"""Load adjustment: choose what to move between workers, and map new partitions to workers (PS2Stream section V)."""

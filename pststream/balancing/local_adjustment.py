@@ -1,4 +1,4 @@
-"""Local load adjustment: cells of the most loaded worker go to the least loaded one (PS2Stream section V-A)."""
+"""Adjust load locally: move raster cells from the most loaded worker to the least loaded one (PS2Stream V-A)."""
 
 from dataclasses import dataclass, field, replace
 
@@ -15,31 +15,32 @@ from pststream.partitioning.rectangle_cuts import Rectangle
 from pststream.partitioning.text_split import RegionTerms
 from pststream.samples.sorted_sample import SortedSample, sort_sample
 
-MOST_LOADED = 3
-"""The paper's p: cells that phase I looks at."""
+LOADED_CELLS = 3
+"""Number of cells that phase I looks at, the p of the paper."""
 
 BLOCKS = 4
-"""About so many blocks of cells are moved in phase II: the wider they are, the fewer subscriptions lie over the edge of
-one and are copied; the more they are, the better they can be chosen.
+"""Approximate number of blocks of cells that phase II moves.
+
+The wider blocks are, the fewer subscriptions lie over an edge and are copied; the more blocks, the better the choice.
 """
 
-MOST_BLOCKS = 256
-"""Blocks that the cells of a worker are dealt into at most."""
+MAX_BLOCKS = 256
+"""Maximum number of blocks into which the cells of a worker are divided."""
 
 FINER = 4
-"""So many times as many blocks are tried if no move of the wider ones helps."""
+"""Factor by which the number of blocks grows if no move of the wider ones helps."""
 
 LOWER = 1.0 - 1e-9
-"""Less than this much lower is no improvement."""
+"""Factor below which a load must fall to count as an improvement."""
 
 
 @dataclass(frozen=True)
 class Adjustment:
-    """What an adjustment does to a plan.
+    """The moves of an adjustment, and the plan after them.
 
     moves                in the order in which they are made
-    reasons              parallel: "split", "merge" (phase I) or the method of selection (phase II)
-    before, after        loads of the sample under the plan, and under `plan`
+    reasons              parallel to moves: "split", "merge" (phase I) or the method of selection (phase II)
+    before, after        loads of the sample under the plan before the moves, and under `plan`
     """
 
     plan: PartitionPlan
@@ -50,22 +51,24 @@ class Adjustment:
 
 
 @dataclass
-class _Course:
-    """A plan on its way to balance."""
+class _DraftPlan:
+    """A plan, its loads, and the moves that were applied so far."""
 
     sample: WorkloadSample
     cost: CostModel
     plan: PartitionPlan
-    besides: np.ndarray
+    fixed_load: np.ndarray
     loads: WorkerLoads
     moves: list[Move] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
-    def tried(self, move: Move) -> tuple[PartitionPlan, WorkerLoads]:
+    def try_move(self, move: Move) -> tuple[PartitionPlan, WorkerLoads]:
+        """Return the plan after a move, and its loads."""
         plan = moved(self.plan, move)
-        return plan, _loads(self.sample, plan, self.cost, self.besides)
+        return plan, _loads(self.sample, plan, self.cost, self.fixed_load)
 
-    def take(self, move: Move, reason: str, plan: PartitionPlan, loads: WorkerLoads) -> None:
+    def apply_move(self, move: Move, reason: str, plan: PartitionPlan, loads: WorkerLoads) -> None:
+        """Replace the plan by the one after a move."""
         self.plan, self.loads = plan, loads
         self.moves.append(move)
         self.reasons.append(reason)
@@ -78,113 +81,120 @@ def adjust_locally(
     method: str,
     sigma: float,
     seed: int = 0,
-    besides: np.ndarray | None = None,
+    fixed_load: np.ndarray | None = None,
 ) -> Adjustment:
     """Move cells until the greatest load is at most `sigma` times the least, or no move helps.
 
-    sigma    at least 1; a load of 0 is taken as the smallest there is
-    besides  float64[workers], seconds: load that no move changes, that of a plan being retired; None: none
+    sigma       at least 1; a load of 0 counts as the smallest positive load
+    fixed_load  float64[workers], seconds: load that no move changes, that of a retiring plan; None: none
 
     Each round looks at the most and the least loaded worker: phase I, then phase II if they are still out of balance.
-    The paper does not say how much load to move: half of the difference, which would make the two equal. What a move
-    costs is its subscriptions, each a row of about the same size. Departures: phase II moves blocks of cells
-    (`block_loads`); a move of it that would not lower the greater load of the two is not made, and ends the adjustment;
-    rounds are repeated, up to twice the number of workers, as one pair seldom balances all.
+    The paper does not say how much load to move; here it is half of the difference, which would make the two equal. The
+    cost of a move is the number of its subscriptions, each a row of about the same size. Departures: phase II moves
+    blocks of cells (`block_loads`); a move of phase II that would not lower the greater load of the two is not made,
+    and ends the adjustment; rounds are repeated, up to twice the number of workers, as one pair seldom balances all.
     """
-    fixed = np.zeros(plan.workers) if besides is None else besides
+    fixed = np.zeros(plan.workers) if fixed_load is None else fixed_load
     before = _loads(sample, plan, cost, fixed)
-    course = _Course(sample, cost, plan, fixed, before)
-    postings = sort_sample(sample, plan.grid)
+    draft = _DraftPlan(sample, cost, plan, fixed, before)
+    sorted_sample = sort_sample(sample, plan.grid)
     for _ in range(2 * plan.workers):
-        if course.loads.imbalance <= sigma:
+        if draft.loads.imbalance <= sigma:
             break
-        _phase_one(course, postings, sigma)
-        if course.loads.imbalance > sigma and not _phase_two(course, method, seed):
+        _phase_one(draft, sorted_sample)
+        if draft.loads.imbalance > sigma and not _phase_two(draft, method, seed):
             break
-    return Adjustment(course.plan, course.moves, course.reasons, before, course.loads)
+    return Adjustment(draft.plan, draft.moves, draft.reasons, before, draft.loads)
 
 
-def _loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel, besides: np.ndarray) -> WorkerLoads:
+def _loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel, fixed_load: np.ndarray) -> WorkerLoads:
+    """Return the loads of a plan, with the fixed load of each worker added."""
     loads = worker_loads(sample, plan, cost)
-    return replace(loads, load=loads.load + besides)
+    return replace(loads, load=loads.load + fixed_load)
 
 
-def _extremes(course: _Course) -> tuple[int, int]:
-    return int(np.argmax(course.loads.load)), int(np.argmin(course.loads.load))
+def _extremes(draft: _DraftPlan) -> tuple[int, int]:
+    """Return the most and the least loaded worker."""
+    return int(np.argmax(draft.loads.load)), int(np.argmin(draft.loads.load))
 
 
-def _phase_one(course: _Course, postings: SortedSample, sigma: float) -> None:
-    """Split one of the most loaded cells by text, or give one by text to the worker that shares it, if that lowers the
-    sum of all loads.
+def _phase_one(draft: _DraftPlan, sorted_sample: SortedSample) -> None:
+    """Split one of the most loaded cells by text, or move a cell by text to a worker that shares it.
 
-    Departures from the paper: of such moves the best one is made, as the rounds come back for others; and only if it
-    lowers the greater load of the two workers.
+    The move must lower the sum of all loads. Departures from the paper: only the best of such moves is made, as later
+    rounds make others; and only if it lowers the greater load of the two workers.
     """
-    origin, target = _extremes(course)
-    cells = cell_loads(course.sample, course.plan, course.cost.rates(course.sample), origin)
+    origin, target = _extremes(draft)
+    cells = cell_loads(draft.sample, draft.plan, draft.cost.rates(draft.sample), origin)
     best: tuple[float, Move, str, PartitionPlan, WorkerLoads] | None = None
-    for place in np.argsort(-cells.loads, kind="stable")[:MOST_LOADED].tolist():
-        found = _candidate(course, postings, int(cells.cells[place]), origin, target)
-        if found is None:
+    for index in np.argsort(-cells.loads, kind="stable")[:LOADED_CELLS].tolist():
+        candidate = _candidate(draft, sorted_sample, int(cells.cells[index]), origin, target)
+        if candidate is None:
             continue
-        move, reason = found
-        plan, loads = course.tried(move)
-        helps = loads.total < course.loads.total and _greater(loads, origin, target) < course.loads.load[origin]
+        move, reason = candidate
+        plan, loads = draft.try_move(move)
+        helps = loads.total < draft.loads.total and _greater(loads, origin, target) < draft.loads.load[origin]
         if helps and (best is None or loads.total < best[0]):
             best = loads.total, move, reason, plan, loads
     if best is not None:
-        course.take(*best[1:])
+        draft.apply_move(*best[1:])
 
 
-def _candidate(course: _Course, postings: SortedSample, cell: int, origin: int, target: int) -> tuple[Move, str] | None:
-    """The move that phase I would make of a cell."""
-    plan, cells = course.plan, np.array([cell], np.int64)
+def _candidate(
+    draft: _DraftPlan, sorted_sample: SortedSample, cell: int, origin: int, target: int
+) -> tuple[Move, str] | None:
+    """Return the move that phase I would make with a cell, and its reason; None if there is none."""
+    plan, cells = draft.plan, np.array([cell], np.int64)
     leaf = int(plan.cell_leaf[cell])
+    # A cell by text goes to the target as a whole if the target has some of its terms.
     if plan.leaf_unit[leaf] < 0:
         units = plan.term_unit[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]]
         units = np.append(units, plan.spread_unit[plan.spread_offsets[leaf] : plan.spread_offsets[leaf + 1]])
         shared = (plan.unit_worker[units] == target).any()
         return (Move(origin, target, cells), "merge") if shared else None
+    # Any other cell is split: the target gets the term group with fewer subscriptions.
     y, x = divmod(cell, plan.grid.columns)
-    parts = RegionTerms(Rectangle(x, y, x, y), postings).cut(2, course.cost.rates(course.sample))
-    if len(parts) < 2:
+    groups = RegionTerms(Rectangle(x, y, x, y), sorted_sample).cut(2, draft.cost.rates(draft.sample))
+    if len(groups) < 2:
         return None
-    smaller = min(parts, key=lambda part: part.subscriptions)
-    return Move(origin, target, cells, np.sort(postings.term_ids[smaller.terms])), "split"
+    smaller = min(groups, key=lambda group: group.subscriptions)
+    return Move(origin, target, cells, np.sort(sorted_sample.term_ids[smaller.terms])), "split"
 
 
-def _phase_two(course: _Course, method: str, seed: int) -> bool:
-    """Move the blocks of cells that minimum cost migration selects; whether that helped. If wide ones do not, ever
-    smaller ones are tried.
+def _phase_two(draft: _DraftPlan, method: str, seed: int) -> bool:
+    """Move the blocks of cells that minimum cost migration selects; return whether that helped.
+
+    If no move of wide blocks helps, smaller ones are tried.
     """
-    origin, target = _extremes(course)
-    difference = float(course.loads.load[origin] - course.loads.load[target])
-    parts = max(1, int(min(BLOCKS * float(course.loads.load[origin]) / (difference / 2), MOST_BLOCKS)))
-    while not _moved_blocks(course, method, seed, origin, target, parts):
-        if parts == MOST_BLOCKS:
+    origin, target = _extremes(draft)
+    difference = float(draft.loads.load[origin] - draft.loads.load[target])
+    count = max(1, int(min(BLOCKS * float(draft.loads.load[origin]) / (difference / 2), MAX_BLOCKS)))
+    while not _move_blocks(draft, method, seed, origin, target, count):
+        if count == MAX_BLOCKS:
             return False
-        parts = min(FINER * parts, MOST_BLOCKS)
+        count = min(FINER * count, MAX_BLOCKS)
     return True
 
 
-def _moved_blocks(course: _Course, method: str, seed: int, origin: int, target: int, parts: int) -> bool:
-    """Move some of about so many blocks of the origin; whether that helped."""
-    most, least = float(course.loads.load[origin]), float(course.loads.load[target])
+def _move_blocks(draft: _DraftPlan, method: str, seed: int, origin: int, target: int, count: int) -> bool:
+    """Divide the cells of the origin into about `count` blocks, and move some; return whether that helped."""
+    most, least = float(draft.loads.load[origin]), float(draft.loads.load[target])
     difference = most - least
-    blocks = block_loads(course.sample, course.plan, course.cost.rates(course.sample), origin, parts)
-    # A block with as much load as the difference would only turn it round.
+    blocks = block_loads(draft.sample, draft.plan, draft.cost.rates(draft.sample), origin, count)
+    # A block with as much load as the difference would only reverse it.
     small = np.flatnonzero(blocks.loads < difference * LOWER)
     loads, sizes = blocks.loads[small], blocks.subscriptions[small]
     chosen = select_cells(method, loads, sizes, min(difference / 2, float(loads.sum()) * (1 - 1e-9)), seed)
     if not len(chosen):
         return False
     move = Move(origin, target, blocks.cells_of(small[chosen]))
-    plan, after = course.tried(move)
+    plan, after = draft.try_move(move)
     if _greater(after, origin, target) >= most * LOWER:
         return False
-    course.take(move, method, plan, after)
+    draft.apply_move(move, method, plan, after)
     return True
 
 
 def _greater(loads: WorkerLoads, one: int, other: int) -> float:
+    """Return the greater load of two workers."""
     return float(max(loads.load[one], loads.load[other]))

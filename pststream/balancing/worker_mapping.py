@@ -1,33 +1,28 @@
-"""Which worker takes over which part of a new plan, so that few subscriptions move.
+"""Map the partitions of a new plan to workers so that few subscriptions move.
 
-Source: PS2Stream section V-B leaves it open; SSTD maps new partitions to workers by the Hungarian method.
+Source: PS2Stream section V-B does not say how; SSTD maps new partitions to workers by the Hungarian method.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from pststream import names
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
+from pststream.errors import UsageError
 from pststream.routing.dispatch import DispatchIndex
-
-MAPPINGS = (*names.MAPPINGS, "first", "random")
-"""Ways to map: the best there is; the largest overlaps first; as the planner numbered them; by chance."""
 
 
 def count_shared_pieces(sample: WorkloadSample, before: PartitionPlan, after: PartitionPlan) -> np.ndarray:
-    """Sampled pieces that a worker stores under one plan and a worker under the other: int64[workers, workers].
-
-    Entry [i, j] is of worker i before and worker j after.
-    """
+    """Count the sampled pieces that worker i stores before and worker j after: int64[workers, workers] at [i, j]."""
     old, new = (
         DispatchIndex(plan).workers_of_pieces(sample.boxes, sample.post_offsets, sample.post_terms)
         for plan in (before, after)
     )
     olds, news = np.diff(old[0]), np.diff(new[0])
-    # Every pair of an old and a new worker of a piece: the old ones repeated, the new ones tiled.
+    # List every pair of an old and a new worker of a piece: repeat the old ones, tile the new ones.
     pairs = olds * news
     piece = np.repeat(np.arange(len(pairs)), pairs)
     within = np.arange(len(piece)) - np.repeat(np.cumsum(pairs) - pairs, pairs)
@@ -38,24 +33,25 @@ def count_shared_pieces(sample: WorkloadSample, before: PartitionPlan, after: Pa
 
 
 def map_workers(shared: np.ndarray, method: str, seed: int = 0) -> np.ndarray:
-    """The worker that each worker of the new plan becomes: int64[workers], a permutation.
+    """Return the worker that each worker of the new plan becomes: int64[workers], a permutation.
 
-    shared  int64[workers, workers]  what stays if new worker j becomes i
+    shared  int64[workers, workers]  the pieces that stay if worker j of the new plan becomes worker i
+    method  one of MAPPINGS
+    Raises UsageError for an unknown method.
     """
-    workers = len(shared)
-    if method == "hungarian":
-        old, new = linear_sum_assignment(shared, maximize=True)
-    elif method == "greedy":
-        old, new = _greedy(shared)
-    else:
-        new = np.arange(workers)
-        old = new if method == "first" else np.random.default_rng([seed, 4]).permutation(workers)
-    label = np.empty(workers, np.int64)
-    label[new] = old
-    return label
+    if method not in MAPPINGS:
+        raise UsageError(f"mapping {method!r} is unknown", "one of: " + ", ".join(MAPPINGS))
+    return MAPPINGS[method](shared, seed)
 
 
-def _greedy(shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def map_by_hungarian(shared: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Keep the most pieces in place."""
+    old, new = linear_sum_assignment(shared, maximize=True)
+    return _labels(old, new)
+
+
+def map_greedily(shared: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Map the pair of workers with the largest overlap, then the largest among the others, and so on."""
     free = shared.astype(np.float64)
     pairs = []
     for _ in range(len(shared)):
@@ -63,9 +59,36 @@ def _greedy(shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         pairs.append((i, j))
         free[i, :] = free[:, j] = -1.0
     old, new = np.array(pairs).T
-    return old, new
+    return _labels(old, new)
+
+
+def keep_numbers(shared: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Keep the numbers that the planner gave to the workers."""
+    return np.arange(len(shared))
+
+
+def map_at_random(shared: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Map the workers by a random permutation."""
+    workers = len(shared)
+    return _labels(np.random.default_rng([seed, 4]).permutation(workers), np.arange(workers))
+
+
+def _labels(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Return the old worker of each new one."""
+    label = np.empty(len(new), np.int64)
+    label[new] = old
+    return label
+
+
+MAPPINGS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
+    "hungarian": map_by_hungarian,
+    "greedy": map_greedily,
+    "first": keep_numbers,
+    "random": map_at_random,
+}
+"""The mappings by name; those of `names.MAPPINGS` can be chosen by a setting, the others serve for comparison."""
 
 
 def relabel_workers(plan: PartitionPlan, label: np.ndarray) -> PartitionPlan:
-    """The plan with worker j called `label[j]`."""
+    """Return the plan with worker j numbered `label[j]`."""
     return replace(plan, unit_worker=label[plan.unit_worker].astype(np.int32))

@@ -4,7 +4,6 @@ Keys: time (ISO 8601, UTC), level (info, warning, error), step (default: the com
 others where a step gives them (pststream/progress.py).
 """
 
-import datetime as dt
 import json
 import os
 import sys
@@ -12,6 +11,7 @@ from contextlib import suppress
 
 from pststream.escape_text import escape_controls
 from pststream.progress import LogMessage
+from pststream.utc_times import iso, utc_now
 
 
 class StderrLog:
@@ -38,6 +38,6 @@ class StderrLog:
             sys.stderr.flush()
 
     def _json_line(self, message: str) -> str:
-        time = dt.datetime.now(dt.UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+        time = iso(utc_now(), "milliseconds")
         head = {"time": time, "level": "info", "step": self._command, "process": os.getpid()}
         return json.dumps(head | getattr(message, "fields", {}) | {"message": str(message)}, default=str)

@@ -1,1 +1,1 @@
-"""The load model (PS2Stream, Definition 1): the load of workers, regions, blocks and cells."""
+"""The load model (PS2Stream, Definition 1): loads of workers, regions, blocks and raster cells."""

@@ -1,4 +1,4 @@
-"""The load of each cell of a worker: what local adjustment moves."""
+"""Estimate the load and the subscriptions of each raster cell of a worker."""
 
 from dataclasses import dataclass
 
@@ -9,17 +9,17 @@ from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.planning.cell_loads import count_cell_objects, mark_leaf_pieces
 from pststream.kernels.routing.dispatch import PlanArrays
-from pststream.samples.matched_terms import mark_live_terms
+from pststream.samples.live_terms import mark_live_terms
 from pststream.samples.raster_ranges import cell_ranges
 
 
 @dataclass(frozen=True)
 class CellLoads:
-    """Cells of one worker that objects or subscriptions touch, ascending.
+    """Raster cells of one worker that objects or subscriptions touch, ascending.
 
-    cells          int64[n]
+    cells          int64[n]    raster cells
     objects        int64[n]    sampled objects in the cell that go to the worker
-    subscriptions  int64[n]    sampled boxes over the cell that the worker stores
+    subscriptions  int64[n]    sampled boxes that overlap the cell and that the worker stores
     loads          float64[n]  seconds of the period
     """
 
@@ -30,11 +30,11 @@ class CellLoads:
 
 
 def cell_loads(sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, worker: int) -> CellLoads:
-    """The cells of a worker.
+    """Estimate the load of each raster cell of a worker.
 
-    Departure from PS2Stream's Definition 3, n_o * n_q, which is the first term of Definition 1 alone: here that says
-    least, so the load of a cell is what it costs a worker (`CostModel`). A box over several cells counts in each, as in
-    the paper.
+    Departure from Definition 3 of PS2Stream, n_o * n_q, which is the first term of Definition 1 alone: here that term
+    is the smallest, so the load of a cell is what it costs a worker (`CostModel`). A box over several cells counts in
+    each, as in the paper.
     """
     arrays = PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
     grid = plan.grid
@@ -55,12 +55,13 @@ def cell_loads(sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, wo
 def _stored(
     sample: WorkloadSample, plan: PartitionPlan, arrays: PlanArrays, worker: int, posted: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Leaves of the worker, and the pieces that it stores of those that lie in them: all that it serves whole together,
-    each that is partitioned by text by itself.
+    """Return groups of leaves of the worker, and mark the pieces that it stores in each group: bool[pieces].
+
+    The first group has all leaves that the worker serves whole; each leaf by text is a group of its own.
     """
     whole = plan.leaf_unit >= 0
     served = np.flatnonzero(whole & (plan.unit_worker[np.maximum(plan.leaf_unit, 0)] == worker))
-    found = [(served, posted)]
+    groups = [(served, posted)]
     for leaf in np.flatnonzero(~whole).tolist():
         units = [
             plan.term_unit[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]],
@@ -68,12 +69,13 @@ def _stored(
         ]
         if (plan.unit_worker[np.concatenate(units)] == worker).any():
             stored = mark_leaf_pieces(leaf, sample.post_offsets, sample.post_terms, arrays, worker)
-            found.append((np.array([leaf]), stored))
-    return found
+            groups.append((np.array([leaf]), stored))
+    return groups
 
 
 def _cover(ranges: np.ndarray, columns: int, rows: int) -> np.ndarray:
-    """How many of the ranges (int64[n, 4]) cover each cell: int64[cells]."""
+    """Count the ranges (int64[n, 4]) that cover each raster cell: int64[cells]."""
+    # Add 1 and -1 at the corners of each range; the sums along both axes are the counts.
     steps = np.zeros((rows + 1) * (columns + 1), np.int64)
     x0, y0, x1, y1 = ranges.T
     wide = columns + 1

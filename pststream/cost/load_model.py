@@ -1,4 +1,4 @@
-"""The load of workers: Definition 1 of PS2Stream, the one cost model of planners, balancers and reports."""
+"""Compute the loads of workers and units by the cost model of PS2Stream (Definition 1)."""
 
 from dataclasses import dataclass
 
@@ -9,28 +9,28 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.planning.count_loads import count_objects, count_subscriptions
 from pststream.kernels.routing.dispatch import PlanArrays
 from pststream.kernels.routing.pyramid import build_pyramid
-from pststream.samples.matched_terms import group_pieces_by_subscription, mark_live_terms
+from pststream.samples.live_terms import group_pieces_by_subscription, mark_live_terms
 from pststream.samples.raster_ranges import cell_ranges
 from pststream.settings import Settings
 
 MAX_IMBALANCE = 1e9
-"""Greatest imbalance told; that of a plan with a worker that has no load while another has."""
+"""Upper limit of the imbalance, which is also that of a plan with a worker without load."""
 
 
 @dataclass(frozen=True)
 class CostModel:
-    """Constants of Definition 1, in seconds, and one more.
+    """Constants of Definition 1, and of reading and matching postings, in seconds.
 
     check    c1: each pair of an object and a subscription of a worker
     object   c2: handle one object
     insert   c3: handle one insertion
     delete   c4: handle one deletion
-    posting  read one posting under a term of an object in its cell
-    match    find and write down one match; the sample counts it as so many postings (`match_reads`)
+    posting  read one posting under a term of an object in its index cell
+    match    find and write one match; the sample counts it as a number of postings (`match_reads`)
 
-    Departure from the paper, whose workers check an object against the subscriptions of its cell, for which all pairs
-    of a worker stand: here an object reads only the postings of its own terms, so c1 is next to nothing, and what makes
-    one object dearer than another are `posting` and `match`. With 0 for both, this is Definition 1 as it stands.
+    Departure from the paper, whose workers check an object against the subscriptions of its cell and count all pairs of
+    a worker for that: here an object reads only the postings of its own terms, so c1 is close to 0, and objects differ
+    in cost by `posting` and `match`. With 0 for both, this is exactly Definition 1.
     """
 
     check: float
@@ -42,16 +42,16 @@ class CostModel:
 
     @classmethod
     def of(cls, settings: Settings) -> "CostModel":
-        """The constants that a home is set to."""
+        """Return the constants in the settings of a home."""
         return cls(**{name: getattr(settings, f"cost_{name}") for name in cls.__dataclass_fields__})
 
     @property
     def match_reads(self) -> int:
-        """Postings that can be read in the time that one match takes."""
+        """Number of postings that can be read in the time that one match takes."""
         return round(self.match / self.posting) if self.posting else 0
 
     def rates(self, sample: WorkloadSample) -> "LoadRates":
-        """The constants for counts of the sample, which stand for the whole period."""
+        """Scale the constants so that counts of the sample give the load of the whole period."""
         deletions = sample.deletions / sample.subscriptions if sample.subscriptions else 0.0
         return LoadRates(
             pair=self.check * sample.object_scale * sample.subscription_scale,
@@ -63,11 +63,10 @@ class CostModel:
 
 @dataclass(frozen=True)
 class LoadRates:
-    """Seconds of the period for each (sampled object, sampled subscription), object, subscription of a worker, and for
-    each sampled posting that a sampled object reads.
+    """Seconds of the period for each sampled pair, object, subscription and posting read of a worker.
 
-    Departure from Definition 1: deletions are not told apart by subscription; each insertion brings its share of them,
-    if the sample tells how many there were (that of `plan` does not: `pipeline.sample`).
+    Departure from Definition 1: deletions are not counted by subscription. Each insertion includes its share of them if
+    the sample has their number (that of `plan` does not: `pipeline/planning/draw_sample.py`).
     """
 
     pair: float
@@ -76,8 +75,9 @@ class LoadRates:
     posting: float = 0.0
 
     def load(self, objects: np.ndarray, subscriptions: np.ndarray, reads: np.ndarray) -> np.ndarray:
-        """Load of workers that get so many sampled objects and subscriptions, which read so many sampled postings:
-        seconds, float64 of the same shape.
+        """Compute the load of workers from their numbers of sampled objects, subscriptions and posting reads.
+
+        Returns seconds, float64 of the same shape.
         """
         pairs = self.pair * objects * subscriptions
         return pairs + self.object * objects + self.subscription * subscriptions + self.posting * reads
@@ -85,15 +85,15 @@ class LoadRates:
 
 @dataclass(frozen=True)
 class WorkerLoads:
-    """What a plan makes of a sample; counts are scaled to the whole period.
+    """Loads of a sample under a plan; counts are scaled to the whole period.
 
     objects             float64[workers]  objects sent to each worker
     subscriptions       float64[workers]  subscriptions stored at each worker
-    reads               float64[workers]  postings that its objects read, matches counted as so many of them
+    reads               float64[workers]  postings that its objects read; a match counts as `match_reads` of them
     load                float64[workers]  seconds
     unit_objects        float64[units]    objects that probe each unit
     unit_subscriptions  float64[units]    subscriptions stored for each unit
-    unit_load           float64[units]    seconds, as if each unit had a worker of its own
+    unit_load           float64[units]    seconds, if each unit had a worker of its own
     """
 
     objects: np.ndarray
@@ -128,7 +128,7 @@ class WorkerLoads:
 
     @property
     def figures(self) -> dict[str, object]:
-        """The loads as the columns of `plans` hold them."""
+        """The loads as columns of the table `plans`."""
         return {
             "load_total": self.total,
             "load_max": self.max,
@@ -139,11 +139,11 @@ class WorkerLoads:
 
 
 def worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel) -> WorkerLoads:
-    """The load of each worker and unit of `plan` if the period were like `sample`.
+    """Compute the load of each worker and unit of `plan` for the workload of `sample`.
 
     An object counts at a worker that owns one of its live terms (terms under which the sample posts a subscription) in
-    its cell; a subscription counts once at each worker that stores a piece of it; an (object, term) reads its postings
-    at the one worker that owns it.
+    its raster cell. A subscription counts once at each worker that stores a piece of it. An (object, term) reads its
+    postings at the one worker that owns it.
 
     Source: PS2Stream, section IV-A, Definitions 1 and 2.
     """

@@ -1,4 +1,4 @@
-"""Summed-area tables of a sample: objects and subscriptions of any rectangle of the raster in constant time.
+"""Count the objects and subscriptions of a sample in any rectangle of raster cells, by summed-area tables.
 
 A box overlaps a rectangle unless it ends before it or begins after it, on either axis. With T_c[x, y] the number of
 boxes whose corner c lies in a column before x and a row before y, the boxes that overlap columns x0..x1 and rows
@@ -6,8 +6,8 @@ y0..y1 are
 
     T_sw[x1+1, y1+1] - T_se[x0, y1+1] - T_nw[x1+1, y0] + T_ne[x0, y0]
 
-as a box whose east side lies before x0 also has its west side before x1+1. Planners split nodes by such counts alone
-and never scan the sample again.
+as a box whose east side lies before x0 also has its west side before x1+1. A count takes constant time, so planners cut
+nodes by these counts without another scan of the sample.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ import numpy as np
 from pststream.cost.load_model import LoadRates
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.samples.matched_terms import mark_live_objects
+from pststream.samples.live_terms import mark_live_objects
 from pststream.samples.raster_ranges import cell_ranges
 
 Cells = int | np.ndarray
@@ -29,14 +29,14 @@ class RegionCounts:
 
     live       objects that have a live term
     corners    four tables: boxes by their south-west, south-east, north-west, north-east corner
-    covered    pairs of a live object and a box that covers the object's cell
+    covered    pairs of a live object and a box that covers the raster cell of the object
     read       postings that the objects read
 
-    All questions take rectangles by first and last column and row, inclusive, as numbers or as arrays that broadcast;
-    a rectangle whose last is before its first is empty. Answers are counts of the sample, not scaled.
+    All methods take rectangles by first and last column and row, inclusive, as numbers or as arrays that broadcast; a
+    rectangle whose last is before its first is empty. Counts are those of the sample, not scaled.
 
-    A subscription of two boxes counts twice in a rectangle that touches both: rare (only boxes across the antimeridian
-    have two), and not to be known from such tables. `workload.cost.worker_loads` counts it once.
+    A subscription with two boxes counts twice in a rectangle that touches both. This is rare (only boxes across the
+    antimeridian have two), and such tables cannot avoid it. `cost.load_model.worker_loads` counts it once.
     """
 
     live: np.ndarray
@@ -55,32 +55,32 @@ class RegionCounts:
         return self.live.shape[0] - 1
 
     def objects(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
-        """Live objects in each rectangle: int64."""
+        """Count the live objects in each rectangle: int64."""
         return _sum(self.live, x0, y0, x1, y1)
 
     def subscriptions(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
-        """Boxes that overlap each rectangle: int64."""
+        """Count the boxes that overlap each rectangle: int64."""
         return _overlapping(self.corners, x0, y0, x1, y1)
 
     def pairs(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
-        """Pairs of a live object in each rectangle and a box that covers its cell: int64.
+        """Count the pairs of a live object in each rectangle and a box that covers its raster cell: int64.
 
-        Of the objects x subscriptions pairs this is the part that no further cut in space can save.
+        These are the pairs (object, subscription) that no further cut in space can avoid.
         """
         return _sum(self.covered, x0, y0, x1, y1)
 
     def reads(self, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
-        """Postings that the objects in each rectangle read: int64."""
+        """Count the postings that the objects in each rectangle read: int64."""
         return _sum(self.read, x0, y0, x1, y1)
 
     def load(self, rates: LoadRates, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
-        """Definition 1 for a worker that serves each rectangle alone: seconds, float64."""
+        """Compute the load of a worker that serves each rectangle alone (Definition 1): seconds, float64."""
         objects, subscriptions = self.objects(x0, y0, x1, y1), self.subscriptions(x0, y0, x1, y1)
         return rates.load(objects, subscriptions, self.reads(x0, y0, x1, y1))
 
 
 def region_counts(sample: WorkloadSample, grid: DispatchGrid) -> RegionCounts:
-    """The tables of a sample over a raster; pieces without a posting term are left out."""
+    """Build the tables of a sample over a raster; pieces without a posting term are left out."""
     has_live = mark_live_objects(sample)
     cells = grid.cell(sample.lon, sample.lat)
     objects = _count(grid, cells[has_live])
@@ -94,10 +94,12 @@ def region_counts(sample: WorkloadSample, grid: DispatchGrid) -> RegionCounts:
 
 
 def _count(grid: DispatchGrid, cells: np.ndarray) -> np.ndarray:
+    """Count the occurrences of each raster cell: int64[rows, columns]."""
     return np.bincount(cells, minlength=grid.cells).reshape(grid.rows, grid.columns)
 
 
 def _table(counts: np.ndarray) -> np.ndarray:
+    """Sum counts up to a summed-area table: int64[rows+1, columns+1]."""
     table = np.zeros((counts.shape[0] + 1, counts.shape[1] + 1), dtype=np.int64)
     np.cumsum(counts, axis=0, out=table[1:, 1:])
     np.cumsum(table[1:, 1:], axis=1, out=table[1:, 1:])
@@ -105,12 +107,14 @@ def _table(counts: np.ndarray) -> np.ndarray:
 
 
 def _overlapping(corners: np.ndarray, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
+    """Count the boxes that overlap each rectangle, by the tables of their corners."""
     south_west, south_east, north_west, north_east = corners
     right, upper = np.add(x1, 1), np.add(y1, 1)
-    found = south_west[upper, right] - south_east[upper, x0] - north_west[y0, right] + north_east[y0, x0]
-    return np.where((right > x0) & (upper > y0), found, 0)
+    counts = south_west[upper, right] - south_east[upper, x0] - north_west[y0, right] + north_east[y0, x0]
+    return np.where((right > x0) & (upper > y0), counts, 0)
 
 
 def _sum(table: np.ndarray, x0: Cells, y0: Cells, x1: Cells, y1: Cells) -> np.ndarray:
+    """Sum the counts of a table in each rectangle."""
     right, upper = np.maximum(np.add(x1, 1), x0), np.maximum(np.add(y1, 1), y0)
     return np.asarray(table[upper, right] - table[y0, right] - table[upper, x0] + table[y0, x0])

@@ -1,1 +1,1 @@
-"""The data of `pststream demo`."""
+"""Data of `pststream demo`: generated and hand-written texts, and subscriptions."""

@@ -1,4 +1,4 @@
-"""The demo's data: a morning of texts around real cities, and who subscribed to what."""
+"""Write the files of the demo: a morning of texts around real cities, and subscriptions to them."""
 
 import csv
 import json
@@ -21,7 +21,7 @@ _DUPLICATES = 3
 
 @dataclass(frozen=True)
 class DemoFiles:
-    """The files of a demo, in the order in which to ingest them, and what is wrong in them on purpose.
+    """The files of a demo in the order in which they are ingested, and the number of rows with deliberate errors.
 
     bad_objects, late_objects, duplicate_objects, bad_requests   rows that the ingest must reject
     """
@@ -39,10 +39,10 @@ class DemoFiles:
 def write_demo(
     folder: str | os.PathLike[str], seed: int, *, objects: int = 60_000, subscriptions: int = 20_000
 ) -> DemoFiles:
-    """Write the demo's files below `folder`: `objects/`, an hour of texts in each, and `requests/`.
+    """Write the files of the demo below `folder`: `objects/`, with an hour of texts in each file, and `requests/`.
 
-    objects        texts, those that go wrong on purpose aside; at least 100
-    subscriptions  generated ones, besides some forty that read like a user's; at least 20
+    objects        number of texts, without those with deliberate errors; at least 100
+    subscriptions  number of generated subscriptions, besides about forty hand-written ones; at least 20
 
     The same arguments give the same bytes.
     """
@@ -73,16 +73,18 @@ def write_demo(
 
 
 def _late(number: int, ts: str) -> dict:
+    """Return an object that comes too late."""
     return {"object_id": f"late{number}", "ts": ts, "lon": 9.19, "lat": 45.46, "text": "from the day before"}
 
 
 def _write_objects(path: Path, table: pa.Table, wrong: list[dict]) -> None:
+    """Write a file of objects; a file with faulty rows is written as text, as they fit no type."""
     if not wrong:
         with RowWriter(path, SCHEMA) as writer:
             writer.write(table)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:  # values that fit no type: as text
+    with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.DictWriter(file, SCHEMA.names, lineterminator="\n")
         rows.writeheader()
         rows.writerows(table.to_pylist())
@@ -90,6 +92,7 @@ def _write_objects(path: Path, table: pa.Table, wrong: list[dict]) -> None:
 
 
 def _write_requests(path: Path, rows: list[dict]) -> int:
+    """Write a file of requests; return the number of rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
     return len(rows)

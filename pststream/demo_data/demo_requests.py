@@ -1,4 +1,4 @@
-"""The demo's requests: named subscriptions, generated ones, and some deletions."""
+"""Make the requests of the demo: named subscriptions, generated ones, and some deletions."""
 
 from datetime import datetime
 
@@ -17,7 +17,7 @@ _HOUR_MS = 3_600_000
 
 
 def first_requests(count: int, seed: int) -> list[dict]:
-    """Before the morning: the named subscriptions, then `count` generated ones of the kind Q3."""
+    """Return the insertions before the morning: named subscriptions, then `count` generated ones of the kind Q3."""
     sample = generate_sample(seed, 50_000, places=demo_places(), vocabulary=demo_vocabulary(), local_share=0.3)
     created_ms = int(datetime.fromisoformat(CREATED).timestamp() * 1000)
     chunks = request_chunks(
@@ -39,7 +39,10 @@ def first_requests(count: int, seed: int) -> list[dict]:
 
 
 def later_requests(count: int, seed: int) -> list[dict]:
-    """During the morning: one of twenty generated subscriptions and one named one end; then what goes wrong."""
+    """Return the requests of the morning.
+
+    One of twenty generated subscriptions and one named one are deleted; requests with deliberate errors follow.
+    """
     rng = np.random.default_rng([seed, 10])
     ended = np.sort(rng.choice(count, count // 20, replace=False))
     times = np.sort(START_MS + rng.random(len(ended)) * 5 * _HOUR_MS)

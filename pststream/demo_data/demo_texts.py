@@ -1,9 +1,9 @@
-"""The demo's texts: generated ones around all cities, sentences around some."""
+"""Make the objects of the demo: generated texts around all cities, hand-written sentences around some."""
 
 import numpy as np
 import pyarrow as pa
 
-from pststream.demo_data.sentences import say, sentence_places
+from pststream.demo_data.sentences import themed_places, write_sentence
 from pststream.generator.generated_objects import SCHEMA, iso_times, object_chunks
 from pststream.generator.made_up_words import ORDINARY, Vocabulary, make_vocabulary
 from pststream.generator.places import Places, city_places, scatter_around
@@ -12,22 +12,22 @@ START_MS = int(np.datetime64("2026-03-01T06:00:00", "ms").astype(np.int64))
 HOURS = 6
 _DURATION_MS = HOURS * 3_600_000
 _SENTENCE_SHARE = 0.25
-_TALKING_RADIUS_KM = 7.0
+_SENTENCE_RADIUS_KM = 7.0
 
 
 def demo_vocabulary() -> Vocabulary:
-    """Ordinary words only: texts read well, and texts and subscriptions meet."""
+    """Return a vocabulary of ordinary words only, so that texts are readable and often match."""
     return make_vocabulary(len(set(ORDINARY)), shift=30.0)
 
 
 def demo_places() -> Places:
-    """All cities; small ones get more than their inhabitants' share, so that the map fills."""
+    """Return all cities; small ones get more than the share of their inhabitants, so that the map fills."""
     cities = city_places()
     return Places(cities.lon, cities.lat, cities.weight**0.6, cities.radius_km)
 
 
 def demo_objects(count: int, seed: int) -> pa.Table:
-    """Objects of one morning, by time."""
+    """Return the objects of one morning, ordered by time."""
     spoken = round(count * _SENTENCE_SHARE)
     generated = object_chunks(
         count - spoken,
@@ -45,21 +45,22 @@ def demo_objects(count: int, seed: int) -> pa.Table:
 
 
 def _sentences(count: int, seed: int) -> pa.Table:
+    """Return objects with hand-written sentences around the places that have themes."""
     rng = np.random.default_rng([seed, 9])
-    talking = sentence_places()
+    themed = themed_places()
     places = Places(
-        np.array([place.lon for place in talking]),
-        np.array([place.lat for place in talking]),
-        np.ones(len(talking)),
-        np.full(len(talking), _TALKING_RADIUS_KM),
+        np.array([place.lon for place in themed]),
+        np.array([place.lat for place in themed]),
+        np.ones(len(themed)),
+        np.full(len(themed), _SENTENCE_RADIUS_KM),
     )
-    chosen = rng.integers(0, len(talking), count)
+    chosen = rng.integers(0, len(themed), count)
     lon, lat = scatter_around(rng, places, chosen)
     columns = [
         pa.array([f"p{number}" for number in range(count)], pa.string()),
         iso_times(START_MS + np.sort(rng.random(count)) * _DURATION_MS),
         pa.array(np.round(lon, 6)),
         pa.array(np.round(lat, 6)),
-        pa.array([say(rng, talking[place]) for place in chosen], pa.string()),
+        pa.array([write_sentence(rng, themed[place]) for place in chosen], pa.string()),
     ]
     return pa.table(columns, schema=SCHEMA)

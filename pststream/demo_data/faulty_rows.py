@@ -1,4 +1,4 @@
-"""Rows of the demo that go wrong on purpose, so that its page has rejects to show."""
+"""Rows of the demo with deliberate errors, so that its page shows rejects."""
 
 BAD_OBJECTS = (
     {"object_id": "bad-latitude", "ts": "2026-03-01T10:00:00Z", "lon": "9.1", "lat": "91.5", "text": "coffee"},
@@ -26,7 +26,7 @@ HOSTILE_OBJECTS = (
         "text": "<script>alert('text')</script> free coffee & \"cake\" in Lisbon",
     },
 )
-"""Fine as objects, hostile to a careless page."""
+"""Valid objects whose text is markup, which a page must escape."""
 
 LATE_TIMES = ("2026-02-27T08:00:00Z", "2026-02-27T09:30:00Z", "2026-02-26T23:59:59Z", "2025-12-31T12:00:00Z")
 

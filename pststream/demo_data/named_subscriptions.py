@@ -1,4 +1,4 @@
-"""The demo's named subscriptions: what a user would ask for."""
+"""Hand-written subscriptions of the demo, such as a user would make."""
 
 from pststream.generator.places import find_city
 
@@ -59,7 +59,7 @@ _BOXES = (  # id, subscriber, title, keywords, [west, south, east, north]
 
 
 def named_subscriptions() -> list[dict]:
-    """Insertions as the ingest takes them: circles around cities and boxes; other fields are kept as payload."""
+    """Return insertions as the ingest reads them: circles around cities, and boxes; other fields are payload."""
     rows = []
     for name, subscriber, title, keywords, place, radius_km in _AROUND:
         lon, lat = find_city(*place.rsplit(" ", 1))
@@ -71,4 +71,5 @@ def named_subscriptions() -> list[dict]:
 
 
 def _insertion(name: str, keywords: str, region: dict, payload: dict) -> dict:
+    """Return one insertion."""
     return {"op": "insert", "subscription_id": name, "keywords": keywords, **region, "created_at": CREATED, **payload}

@@ -1,4 +1,4 @@
-"""What people write about in the demo: sentences with choices, by theme, and the themes of each place."""
+"""Sentence templates of the demo by theme, and the themes of each place."""
 
 import re
 from dataclasses import dataclass
@@ -102,8 +102,8 @@ _LOCAL = {
 
 
 @dataclass(frozen=True)
-class SentencePlace:
-    """A place of the demo and what its people write about; a local theme counts as much as three others."""
+class ThemedPlace:
+    """A place of the demo and the themes of its texts; a local theme counts three times."""
 
     name: str
     lon: float
@@ -111,17 +111,17 @@ class SentencePlace:
     themes: tuple[str, ...]
 
 
-def sentence_places() -> list[SentencePlace]:
-    """The places of the demo whose people write in sentences."""
-    places = [SentencePlace("Taveuni", -179.98, -16.85, ("sea",))]  # across the antimeridian from the rest of Fiji
+def themed_places() -> list[ThemedPlace]:
+    """Return the places of the demo that have themes."""
+    places = [ThemedPlace("Taveuni", -179.98, -16.85, ("sea",))]  # across the antimeridian from the rest of Fiji
     for key, local in _LOCAL.items():
         name, country = key.rsplit(" ", 1)
-        places.append(SentencePlace(name, *find_city(name, country), EVERYWHERE + 3 * tuple(local.split())))
+        places.append(ThemedPlace(name, *find_city(name, country), EVERYWHERE + 3 * tuple(local.split())))
     return places
 
 
-def say(rng: np.random.Generator, place: SentencePlace) -> str:
-    """A sentence that somebody there might write."""
+def write_sentence(rng: np.random.Generator, place: ThemedPlace) -> str:
+    """Write a random sentence about one of the themes of a place."""
     sentences = THEMES[place.themes[rng.integers(len(place.themes))]]
     return _CHOICE.sub(
         lambda choice: str(rng.choice(choice.group(1).split("|"))), sentences[rng.integers(len(sentences))]

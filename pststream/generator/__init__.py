@@ -1,1 +1,1 @@
-"""The workload generator: synthetic objects and subscriptions, by seed."""
+"""Workload generator: synthetic objects and subscriptions that depend on a seed alone."""

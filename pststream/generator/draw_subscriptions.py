@@ -1,4 +1,4 @@
-"""The subscriptions of PS2Stream section VI-A, as arrays: squares around objects, 1 to 3 keywords, AND or OR.
+"""Draw the subscriptions of PS2Stream section VI-A: squares around objects, 1 to 3 keywords, AND or OR.
 
 Q1  sides of 1 to 50 km, keywords as frequent as the terms of objects
 Q2  sides of 1 to 100 km, at least one keyword outside the top 1% of terms
@@ -23,10 +23,10 @@ CONNECTIVES = tuple(_AND_SHARE)
 
 @dataclass(frozen=True)
 class SubscriptionSource:
-    """What subscriptions are drawn from.
+    """The points and terms of objects, from which subscriptions are drawn.
 
     lon, lat      float64[n]   points of objects, degrees
-    occurrences   int32[m]     their terms, an entry for each occurrence; 0 is the most frequent term
+    occurrences   int32[m]     their terms, one entry for each occurrence; 0 is the most frequent term
     vocabulary    int          number of terms
     """
 
@@ -42,9 +42,9 @@ class SubscriptionSource:
 
 
 def rank_terms(terms: np.ndarray, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
-    """Terms by how frequent they are, as `SubscriptionSource.occurrences` needs them.
+    """Replace terms by their rank in descending frequency, as `SubscriptionSource.occurrences` needs them.
 
-    terms  int32[m]   in [0, vocabulary), an entry for each occurrence
+    terms  int32[m]   in [0, vocabulary), one entry for each occurrence
     Returns ranks int32[m], and the term at each rank int32[vocabulary]; of equally frequent terms the least is first.
     """
     by_rank = np.argsort(-np.bincount(terms, minlength=vocabulary), kind="stable").astype(np.int32)
@@ -58,11 +58,11 @@ class SubscriptionStyle:
     """How subscriptions are drawn.
 
     kind            one of KINDS
-    connective      "and", "or", or "both" by turns of a coin
+    connective      "and", "or", or "both": one of them at random
     keywords        least and greatest number of keywords
-    frequent_share  share of keywords drawn as often as objects have them (1: the paper's); the others are
-                    drawn evenly from the vocabulary, so almost all are rare: steers the matches of an object
-    side_km         least and greatest side, if not that of `kind`
+    frequent_share  share of keywords drawn as often as objects have them (1 in the paper); the others are drawn
+                    evenly from the vocabulary, so almost all are rare: sets the number of matches of an object
+    side_km         least and greatest side; None: those of `kind`
     """
 
     kind: str = "q1"
@@ -82,7 +82,7 @@ class SubscriptionStyle:
 
 @dataclass(frozen=True)
 class DrawnSubscriptions:
-    """Drawn subscriptions.
+    """Subscriptions as arrays.
 
     boxes      float64[n, 4]   west, south, east, north; W > E crosses the antimeridian
     keywords   int32[n, k]     distinct terms, ascending in a row; absent ones are -1, in front
@@ -102,7 +102,7 @@ def draw_subscriptions(
     seed: int,
     interval: int = 0,
 ) -> DrawnSubscriptions:
-    """`count` subscriptions on `source`; `seed` and `interval` fix the tastes of the regions of Q3."""
+    """Draw `count` subscriptions from `source`; `seed` and `interval` determine which regions of Q3 draw Q1 or Q2."""
     centre = rng.integers(0, len(source.lon), count)
     lon, lat = source.lon[centre], source.lat[centre]
     wide = np.full(count, style.kind == "q2")

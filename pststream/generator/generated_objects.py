@@ -1,4 +1,4 @@
-"""Generated objects, chunk by chunk, as tables of the ingest's fields."""
+"""Generate objects in chunks, as tables with the fields that the ingest reads."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from pststream.generator.made_up_words import Vocabulary
 from pststream.generator.places import Places, scatter
 
 CHUNK = 50_000
-"""Rows that are made at a time."""
+"""Rows that are generated at a time."""
 
 SCHEMA = pa.schema(
     [
@@ -36,7 +36,7 @@ def object_chunks(
     ms_per_object: float,
     id_prefix: str,
 ) -> Iterator[pa.Table]:
-    """Objects `id_prefix`0, `id_prefix`1 ... in the order of their times; see `generator.write_objects`."""
+    """Yield objects `id_prefix`0, `id_prefix`1 ... in the order of their times; see `generate_files.write_objects`."""
     for first in range(0, count, CHUNK):
         number = np.arange(first, min(first + CHUNK, count))
         rng = np.random.default_rng([seed, 6, first])
@@ -55,18 +55,18 @@ def object_chunks(
 
 
 def numbered(prefix: str, number: np.ndarray) -> pa.Array:
-    """`prefix` followed by each number."""
+    """Return `prefix` followed by each number."""
     return pc.binary_join_element_wise(prefix, pa.array(number).cast(pa.string()), "")
 
 
 def iso_times(milliseconds: np.ndarray) -> pa.Array:
-    """Each time, in milliseconds since 1970 in UTC, as ISO 8601."""
+    """Format times, in milliseconds since 1970 in UTC, as ISO 8601."""
     text = np.datetime_as_string(np.asarray(milliseconds).astype("int64").astype("datetime64[ms]"))
     return pc.binary_join_element_wise(pa.array(text.astype(object), pa.string()), "Z", "")
 
 
 def join_words(words: pa.Array, index: np.ndarray, lengths: np.ndarray, separator: str | pa.Array) -> pa.Array:
-    """A text for each of `lengths`: that many of `words[index]`, joined; `separator` may differ by text."""
+    """Join words to texts: text i has the next `lengths[i]` of `words[index]`; `separator` may differ by text."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
     np.cumsum(lengths, out=offsets[1:])
     lists = pa.ListArray.from_arrays(pa.array(offsets), words.take(pa.array(index)))

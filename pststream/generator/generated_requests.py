@@ -1,4 +1,4 @@
-"""Generated requests, chunk by chunk, as tables of the ingest's fields."""
+"""Generate requests in chunks, as tables with the fields that the ingest reads."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from pststream.generator.generated_objects import iso_times, join_words, numbere
 from pststream.generator.object_sample import ObjectSample
 
 CHUNK = 100_000
-"""Insertions that are made at a time."""
+"""Insertions that are generated at a time."""
 
 SCHEMA = pa.schema(
     [
@@ -36,15 +36,15 @@ def request_chunks(
     ms_per_insertion: float,
     id_prefix: str,
 ) -> Iterator[pa.Table]:
-    """`count` insertions and the deletions that fall between them; see `generator.write_requests`."""
+    """Yield `count` insertions and the deletions that fall between them; see `generate_files.write_requests`."""
     lifetimes = _Lifetimes(seed, mean_lifetime)
     quoted = _as_keywords(objects.words)
     for first, end in _ranges(count, drift_every):
         number = np.arange(first, end)
         rng = np.random.default_rng([seed, 7, first])
         interval = first // drift_every if drift_every else 0
-        queries = draw_subscriptions(rng, len(number), objects.source, style, seed, interval)
-        inserted = _insertions(number, queries, quoted, start_ms + number * ms_per_insertion, id_prefix)
+        drawn = draw_subscriptions(rng, len(number), objects.source, style, seed, interval)
+        inserted = _insertions(number, drawn, quoted, start_ms + number * ms_per_insertion, id_prefix)
         deleted, after = lifetimes.due(first, end)
         if not len(deleted):
             yield inserted
@@ -55,7 +55,7 @@ def request_chunks(
 
 
 def _ranges(count: int, drift_every: int | None) -> Iterator[tuple[int, int]]:
-    """Chunks of the insertions; none reaches over the end of an interval of the drift."""
+    """Yield the chunks of the insertions; no chunk spans the end of an interval of the drift."""
     first = 0
     while first < count:
         end = min(first + CHUNK, count)
@@ -66,9 +66,9 @@ def _ranges(count: int, drift_every: int | None) -> Iterator[tuple[int, int]]:
 
 
 class _Lifetimes:
-    """Which insertions end after which, their lifetimes counted in insertions: N(mean, (0.2 mean)^2).
+    """Draw the lifetimes of subscriptions, counted in insertions, and return those that end: N(mean, (0.2 mean)^2).
 
-    Source: PS2Stream section VI-A. Holds the live subscriptions only, about `mean` of them.
+    Source: PS2Stream section VI-A. Keeps the live subscriptions only, about `mean` of them.
     """
 
     def __init__(self, seed: int, mean: int | None) -> None:
@@ -77,29 +77,30 @@ class _Lifetimes:
         self._end = np.empty(0, dtype=np.int64)
 
     def due(self, first: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """The insertions that end after one of [first, end), which are added: (their number, after which)."""
+        """Add the insertions [first, end); return the numbers of those that end, and after which insertion they do."""
         if self._mean is None:
             return self._number, self._end
         number = np.arange(first, end)
-        drawn = np.random.default_rng([self._seed, 8, first]).normal(self._mean, 0.2 * self._mean, len(number))
+        lifetimes = np.random.default_rng([self._seed, 8, first]).normal(self._mean, 0.2 * self._mean, len(number))
         self._number = np.concatenate([self._number, number])
-        self._end = np.concatenate([self._end, number + np.maximum(np.rint(drawn), 1).astype(np.int64)])
+        self._end = np.concatenate([self._end, number + np.maximum(np.rint(lifetimes), 1).astype(np.int64)])
         over = self._end < end
-        found = self._number[over], self._end[over]
+        ended = self._number[over], self._end[over]
         self._number, self._end = self._number[~over], self._end[~over]
-        return found
+        return ended
 
 
 def _insertions(
-    number: np.ndarray, queries: DrawnSubscriptions, words: pa.Array, times: np.ndarray, id_prefix: str
+    number: np.ndarray, drawn: DrawnSubscriptions, words: pa.Array, times: np.ndarray, id_prefix: str
 ) -> pa.Table:
-    present = queries.keywords >= 0
-    separator = pa.array(np.where(queries.is_and, " AND ", " OR ").astype(object), pa.string())
-    corners = np.round(queries.boxes, 6).ravel()
+    """Return a table of insertions."""
+    present = drawn.keywords >= 0
+    separator = pa.array(np.where(drawn.is_and, " AND ", " OR ").astype(object), pa.string())
+    corners = np.round(drawn.boxes, 6).ravel()
     columns = [
         pa.repeat(pa.scalar("insert"), len(number)),
         numbered(id_prefix, number),
-        join_words(words, queries.keywords[present], present.sum(axis=1), separator),
+        join_words(words, drawn.keywords[present], present.sum(axis=1), separator),
         pa.ListArray.from_arrays(pa.array(np.arange(len(number) + 1, dtype=np.int32) * 4), pa.array(corners)),
         iso_times(times),
         pa.nulls(len(number), pa.string()),
@@ -108,6 +109,7 @@ def _insertions(
 
 
 def _deletions(number: np.ndarray, times: np.ndarray, id_prefix: str) -> pa.Table:
+    """Return a table of deletions."""
     count = len(number)
     known = {
         "op": pa.repeat(pa.scalar("delete"), count),
@@ -118,5 +120,5 @@ def _deletions(number: np.ndarray, times: np.ndarray, id_prefix: str) -> pa.Tabl
 
 
 def _as_keywords(words: pa.Array) -> pa.Array:
-    """The words as they stand in an expression: what would read as an operator is quoted."""
+    """Return the words as they are written in an expression: words that are operators are quoted."""
     return pa.array([f'"{w}"' if w.casefold() in ("and", "or") else w for w in words.to_pylist()], pa.string())

@@ -1,4 +1,4 @@
-"""Keywords of generated subscriptions, as frequent as the terms of objects."""
+"""Draw keywords of subscriptions, as frequent as the terms of objects."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def draw_keywords(
     rare_from: np.ndarray,
     frequent_share: float = 1.0,
 ) -> np.ndarray:
-    """Distinct keywords of each subscription: int32[n, max(wanted)], ascending in a row, absent ones (-1) first.
+    """Draw distinct keywords of each subscription: int32[n, max(wanted)], ascending in a row, absent ones (-1) first.
 
     wanted          int[n]     keywords to draw; a repeat is drawn again a few times, then dropped
     occurrences     int32[m]   the terms of the objects, an entry for each occurrence; 0 is the most frequent
@@ -21,27 +21,30 @@ def draw_keywords(
     rare_from       int[n]     where above 0: at least one keyword is this term or a rarer one (PS2Stream, Q2)
     frequent_share  float      share of keywords drawn from `occurrences`; the others evenly from all terms
     """
+    # Draw all keywords, and draw repeats again a few times.
     columns = np.arange(int(wanted.max(initial=1)))
-    found = np.full((len(wanted), len(columns)), -1, dtype=np.int32)
+    keywords = np.full((len(wanted), len(columns)), -1, dtype=np.int32)
     missing = columns < wanted[:, None]
     for _ in range(_TRIES):
-        found[missing] = _draw(rng, int(missing.sum()), occurrences, vocabulary, frequent_share)
-        found.sort(axis=1)
+        keywords[missing] = _draw(rng, int(missing.sum()), occurrences, vocabulary, frequent_share)
+        keywords.sort(axis=1)
         missing = np.zeros_like(missing)
-        missing[:, 1:] = (found[:, 1:] == found[:, :-1]) & (found[:, 1:] >= 0)
+        missing[:, 1:] = (keywords[:, 1:] == keywords[:, :-1]) & (keywords[:, 1:] >= 0)
         if not missing.any():
             break
-    found[missing] = -1
-    short = np.flatnonzero((rare_from > 0) & (found.max(axis=1, initial=-1) < rare_from))
+    keywords[missing] = -1
+    # Replace one keyword of the subscriptions that need a rare one.
+    short = np.flatnonzero((rare_from > 0) & (keywords.max(axis=1, initial=-1) < rare_from))
     if len(short):
-        found[short, -1] = _draw_rare(rng, rare_from[short], occurrences, vocabulary)
-    found.sort(axis=1)
-    return found
+        keywords[short, -1] = _draw_rare(rng, rare_from[short], occurrences, vocabulary)
+    keywords.sort(axis=1)
+    return keywords
 
 
 def _draw(
     rng: np.random.Generator, count: int, occurrences: np.ndarray, vocabulary: int, frequent_share: float
 ) -> np.ndarray:
+    """Draw terms from the occurrences, and a share of them evenly from the vocabulary."""
     terms = occurrences[rng.integers(0, len(occurrences), count)]
     if frequent_share < 1.0:
         rare = rng.random(count) >= frequent_share
@@ -50,7 +53,7 @@ def _draw(
 
 
 def _draw_rare(rng: np.random.Generator, rare_from: np.ndarray, occurrences: np.ndarray, vocabulary: int) -> np.ndarray:
-    """One term at or above each bound, by frequency; evenly where none turns up in a few draws."""
+    """Draw one term at or above each bound by frequency, or evenly if a few draws find none."""
     terms = rng.integers(rare_from, np.maximum(vocabulary, rare_from + 1)).astype(np.int32)
     undone = np.ones(len(terms), dtype=bool)
     for _ in range(4 * _TRIES):

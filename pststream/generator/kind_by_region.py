@@ -1,4 +1,4 @@
-"""Tastes that differ by region and drift: in each of 100 regions subscribers ask as in Q1 or as in Q2.
+"""Decide for each of 100 regions whether its subscriptions of Q3 are drawn as Q1 or as Q2, and let this drift.
 
 Source: PS2Stream section VI-C (Q3) and VI-D: "every interval ..., the types of queries in 10% of the regions
 switch".
@@ -14,7 +14,7 @@ SWITCHED = REGIONS // 10
 
 
 def region_of(lon: np.ndarray, lat: np.ndarray, bounds: tuple[float, float, float, float]) -> np.ndarray:
-    """The region of each point, of equal size in degrees over `bounds` (west, south, east, north): int64."""
+    """Return the region of each point; regions divide `bounds` (west, south, east, north) equally in degrees: int64."""
     west, south, east, north = bounds
     column = np.floor((lon - west) * (SIDE / max(east - west, 1e-9)))
     row = np.floor((lat - south) * (SIDE / max(north - south, 1e-9)))
@@ -22,26 +22,27 @@ def region_of(lon: np.ndarray, lat: np.ndarray, bounds: tuple[float, float, floa
 
 
 def draws_q2(seed: int, interval: int = 0) -> np.ndarray:
-    """Whether each region asks as in Q2 (large squares, rarer keywords): bool[REGIONS].
+    """Mark the regions that draw Q2 (large squares, rarer keywords): bool[REGIONS].
 
-    A coin decides in interval 0; with each further interval a tenth of the regions switches.
+    They are random in interval 0; with each further interval a tenth of the regions switches.
     """
     return _drift(seed).after(interval)
 
 
 class _Drift:
-    """The regions of a seed, interval after interval: asked for in their order, each costs one switch."""
+    """The regions of a seed at the last interval; a later interval costs one switch for each one between."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._begin()
 
     def _begin(self) -> None:
+        """Draw interval 0."""
         self._rng = np.random.default_rng([self._seed, 3])
         self._interval, self._wide = 0, self._rng.random(REGIONS) < 0.5
 
     def after(self, interval: int) -> np.ndarray:
-        """As they are after so many intervals."""
+        """Return the regions after a number of intervals."""
         if interval < self._interval:
             self._begin()
         while self._interval < interval:

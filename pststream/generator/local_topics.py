@@ -1,4 +1,4 @@
-"""Local topics: in each area of the Earth some terms are more frequent than elsewhere."""
+"""Draw terms with local topics: in each area of the Earth some terms are more frequent than elsewhere."""
 
 import numpy as np
 
@@ -7,16 +7,16 @@ from pststream.generator.power_law import PowerLaw
 
 AREA_DEGREES = 1.5
 TOPICS = 24
-"""Topic terms of an area."""
+"""Number of topics of an area."""
 
 _EVERYWHERE = 50
-"""The most frequent terms, which are no topics."""
+"""Number of the most frequent terms, which are not topics."""
 
 _FAVOUR = PowerLaw(TOPICS, exponent=1.0, shift=2.0)
 
 
 def area_of(lon: np.ndarray, lat: np.ndarray) -> np.ndarray:
-    """The area of each point, a square of AREA_DEGREES: int64."""
+    """Return the area of each point, a square of AREA_DEGREES: int64."""
     across = int(360 / AREA_DEGREES)
     column = np.floor((np.asarray(lon) + 180.0) / AREA_DEGREES).astype(np.int64) % across
     row = np.floor((np.asarray(lat) + 90.0) / AREA_DEGREES).astype(np.int64)
@@ -24,11 +24,10 @@ def area_of(lon: np.ndarray, lat: np.ndarray) -> np.ndarray:
 
 
 def topic_terms(areas: np.ndarray, unit: np.ndarray, law: PowerLaw, seed: int) -> np.ndarray:
-    """A topic term of each area, picked by `unit` in [0, 1): int32 ranks of `law`.
+    """Return a topic term of each area, chosen by `unit` in [0, 1): int32 ranks of `law`.
 
-    The terms of an area are a function of the area and the seed alone. The most frequent terms are nobody's
-    topic; beyond them the ranks are spread evenly over the logarithm, so that a topic may be an everyday word
-    or a rare one.
+    The topics of an area depend on the area and the seed alone. The most frequent terms are not topics; beyond them the
+    ranks are spread evenly over the logarithm, so a topic may be a common word or a rare one.
     """
     slot = _FAVOUR.ranks(unit).astype(np.int64)
     key = mix(areas, seed).view(np.int64) + slot
@@ -38,7 +37,7 @@ def topic_terms(areas: np.ndarray, unit: np.ndarray, law: PowerLaw, seed: int) -
 
 
 def draw_terms(rng: np.random.Generator, areas: np.ndarray, law: PowerLaw, seed: int, local_share: float) -> np.ndarray:
-    """One term for each entry of `areas`: int32 ranks of `law`; a share of them are topics of the area."""
+    """Draw one term for each entry of `areas`: int32 ranks of `law`; a share of them are topics of the area."""
     terms = law.ranks(rng.random(len(areas)))
     local = np.flatnonzero(rng.random(len(areas)) < local_share)
     terms[local] = topic_terms(areas[local], rng.random(len(local)), law, seed)

@@ -1,4 +1,4 @@
-"""Words for generated texts: ordinary ones for the frequent ranks, pronounceable made-up ones for the others."""
+"""Make a vocabulary for generated texts: ordinary words for frequent ranks, pronounceable made-up words for others."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -42,16 +42,16 @@ ORDINARY = tuple(
     organic fresh sweet sour spicy hot frozen roasted grilled baked smoked homemade street corner alley avenue
     """.split()
 )
-"""Ordinary words, about from the most frequent on; repeats are dropped where a vocabulary is made."""
+"""Ordinary words, roughly in descending frequency; repeats are dropped when a vocabulary is made."""
 
 _ONSETS = "b d f g h j k l m n p r s t v z br dr kr st tr".split()
 _VOWELS = "a e i o u".split()
 _ENDINGS = "l n r s t x".split()
 _SYLLABLES = tuple(onset + vowel for onset in _ONSETS for vowel in _VOWELS)
 _LEAP = 104_729
-"""A prime that no count of made-up words shares a factor with: neighbours in rank look unlike each other."""
+"""A prime that is coprime to the number of made-up words: words of neighbouring ranks look different."""
 
-MOST_WORDS = len(_SYLLABLES) ** 3
+MAX_WORDS = len(_SYLLABLES) ** 3
 
 
 @dataclass(frozen=True)
@@ -64,20 +64,20 @@ class Vocabulary:
 
 @lru_cache(maxsize=4)
 def make_vocabulary(size: int = 50_000, exponent: float = 1.0, shift: float = 15.0) -> Vocabulary:
-    """A vocabulary of `size` words under the Zipf-Mandelbrot law.
+    """Make a vocabulary of `size` words under the Zipf-Mandelbrot law.
 
-    Raises ValueError if `size` is not from 1 to MOST_WORDS.
+    Raises ValueError if `size` is not from 1 to MAX_WORDS.
     """
-    if not 1 <= size <= MOST_WORDS:
-        raise ValueError(f"a vocabulary has 1 to {MOST_WORDS:,} words, not {size:,}")
+    if not 1 <= size <= MAX_WORDS:
+        raise ValueError(f"a vocabulary has 1 to {MAX_WORDS:,} words, not {size:,}")
     words = list(dict.fromkeys(ORDINARY))[:size]
     words += [made_up_word(number) for number in range(size - len(words))]
     return Vocabulary(pa.array(words, pa.string()), PowerLaw(size, exponent, shift))
 
 
 def made_up_word(number: int) -> str:
-    """The made-up word of a number from 0 on below MOST_WORDS: different for different numbers, never ordinary."""
-    rest = (number * _LEAP) % MOST_WORDS
+    """Return the made-up word of a number in [0, MAX_WORDS): distinct for each number, and never an ordinary word."""
+    rest = (number * _LEAP) % MAX_WORDS
     rest, first = divmod(rest, len(_SYLLABLES))
     third, second = divmod(rest, len(_SYLLABLES))
     ending = _ENDINGS[number % len(_ENDINGS)]

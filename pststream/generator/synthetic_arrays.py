@@ -1,6 +1,6 @@
-"""Objects and subscriptions as arrays, without strings: what the kernel benchmarks run on.
+"""Generate objects and subscriptions as arrays without strings, for benchmarks of kernels.
 
-Terms are ranks of a power law (0 is the most frequent); `term_ids` turns them into ids spread over 64 bits.
+Terms are ranks of a power law (0 is the most frequent); `term_ids` maps them to ids spread over 64 bits.
 """
 
 from dataclasses import dataclass, replace
@@ -24,12 +24,12 @@ DEFAULT_VOCABULARY = PowerLaw(200_000, exponent=1.0, shift=20.0)
 
 @dataclass(frozen=True)
 class SyntheticObjects:
-    """Objects.
+    """Objects as arrays.
 
     lon, lat       float64[n]    degrees
     term_offsets   int64[n+1]    slice of `terms` of each object
     terms          int32[m]      distinct terms, ascending inside an object
-    vocabulary     PowerLaw      what the terms were drawn from
+    vocabulary     PowerLaw      the law from which the terms were drawn
     """
 
     lon: np.ndarray
@@ -56,7 +56,7 @@ class SyntheticSubscriptions:
 
 
 def term_ids(terms: np.ndarray) -> np.ndarray:
-    """The 64-bit id of each term: int64, fixed for all time, different for different terms."""
+    """Return the 64-bit id of each term: int64, never changes, distinct for each term."""
     return mix(terms).view(np.int64)
 
 
@@ -69,17 +69,17 @@ def synthetic_objects(
     local_share: float = 0.2,
     places: Places | None = None,
 ) -> SyntheticObjects:
-    """`count` objects around the cities of the USA, or around `places`.
+    """Generate `count` objects around the cities of the USA, or around `places`.
 
     terms_per_object  mean number of words drawn; repeats inside an object are dropped
-    local_share       share of the words that are topics of the object's area
+    local_share       share of the words that are topics of the area of the object
     """
     rng = np.random.default_rng([seed, 1])
     if places is None:
         places = city_places("US", USA_BOUNDS)
     lon, lat = scatter(rng, places, count)
-    drawn = 1 + rng.poisson(max(terms_per_object - 1.0, 0.0), count)
-    owner = np.repeat(np.arange(count, dtype=np.int64), drawn)
+    words = 1 + rng.poisson(max(terms_per_object - 1.0, 0.0), count)
+    owner = np.repeat(np.arange(count, dtype=np.int64), words)
     terms = draw_terms(rng, area_of(lon, lat)[owner], vocabulary, seed, local_share)
     keys = np.sort(owner * vocabulary.size + terms)
     keys = keys[np.flatnonzero(np.diff(keys, prepend=-1))]
@@ -94,33 +94,34 @@ def synthetic_subscriptions(
     style: SubscriptionStyle | None = None,
     *,
     interval: int = 0,
-    tastes: int | None = None,
+    regions_seed: int | None = None,
 ) -> SyntheticSubscriptions:
-    """`count` subscriptions on `objects`, of PS2Stream's Q1 if no `style` is given.
+    """Generate `count` subscriptions on `objects`, those of Q1 of PS2Stream if no `style` is given.
 
-    Of Q3, the regions' tastes are those of an `interval` of the seed `tastes` (None: `seed`).
+    interval      of Q3: interval of the drift
+    regions_seed  of Q3: seed of the regions that draw Q1 or Q2; None: `seed`
 
-    With the defaults, 1,000,000 of them give an object about 33 matches (AND alone: 10); a `frequent_share`
-    of 0.3 gives 10, one of 0 less than one. Matches grow in proportion to `count`.
+    With the defaults, 1,000,000 subscriptions give an object about 33 matches (AND alone: 10); a `frequent_share` of
+    0.3 gives 10, one of 0 less than one. Matches grow in proportion to `count`.
     """
     rng = np.random.default_rng([seed, 2])
     occurrences, by_rank = rank_terms(objects.terms, objects.vocabulary.size)
     source = SubscriptionSource(objects.lon, objects.lat, occurrences, len(by_rank))
-    queries = draw_subscriptions(
-        rng, count, source, style or SubscriptionStyle(), seed if tastes is None else tastes, interval
+    drawn = draw_subscriptions(
+        rng, count, source, style or SubscriptionStyle(), seed if regions_seed is None else regions_seed, interval
     )
-    keywords = np.sort(np.where(queries.keywords >= 0, by_rank[queries.keywords], -1), axis=1)
-    return _clauses(replace(queries, keywords=keywords))
+    keywords = np.sort(np.where(drawn.keywords >= 0, by_rank[drawn.keywords], -1), axis=1)
+    return _clauses(replace(drawn, keywords=keywords))
 
 
-def _clauses(queries: DrawnSubscriptions) -> SyntheticSubscriptions:
-    """Conjunctive normal form: AND has a clause for each keyword, OR one for all."""
-    present = queries.keywords >= 0
+def _clauses(drawn: DrawnSubscriptions) -> SyntheticSubscriptions:
+    """Return the conjunctive normal form: AND has a clause for each keyword, OR one for all."""
+    present = drawn.keywords >= 0
     number = present.sum(axis=1)
     clause_offsets = np.zeros(len(number) + 1, dtype=np.int64)
-    np.cumsum(np.where(queries.is_and, number, 1), out=clause_offsets[1:])
+    np.cumsum(np.where(drawn.is_and, number, 1), out=clause_offsets[1:])
     length = np.ones(clause_offsets[-1], dtype=np.int64)
-    length[clause_offsets[:-1][~queries.is_and]] = number[~queries.is_and]
+    length[clause_offsets[:-1][~drawn.is_and]] = number[~drawn.is_and]
     term_offsets = np.zeros(len(length) + 1, dtype=np.int64)
     np.cumsum(length, out=term_offsets[1:])
-    return SyntheticSubscriptions(queries.boxes, clause_offsets, term_offsets, queries.keywords[present])
+    return SyntheticSubscriptions(drawn.boxes, clause_offsets, term_offsets, drawn.keywords[present])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from pststream.domain.region import Box, Region
+from pststream.shapes.region import Box, Region, RegionLimits
 
 
 class FieldError(Exception):
@@ -149,7 +149,7 @@ class QueryKind:
     piece_columns   those of them that `make_pieces` reads
     brief_columns   those of them that `brief` and `message_part` read
     conditions      names of the conditions of a match, in the order in which `first_failure` checks them
-    parse_request   the columns of a request from its fields; raises FieldError
+    parse_request   the columns of a request from its fields, within limits; raises FieldError
     make_pieces     the index pieces of insertions (rows of `requests`)
     read_query      the query that the columns of a stored row hold
     facts           the query that `describe` gave, as text by label: for a terminal or a page
@@ -163,7 +163,7 @@ class QueryKind:
     piece_columns: tuple[str, ...]
     brief_columns: tuple[str, ...]
     conditions: tuple[str, ...]
-    parse_request: Callable[[Mapping[str, Any]], dict[str, Any]] = field(repr=False)
+    parse_request: Callable[[Mapping[str, Any], RegionLimits], dict[str, Any]] = field(repr=False)
     make_pieces: Callable[[pa.RecordBatch], IndexPieces] = field(repr=False)
     read_query: Callable[[Mapping[str, Any]], StoredQuery] = field(repr=False)
     facts: Callable[[Mapping[str, Any]], dict[str, str]] = field(repr=False)

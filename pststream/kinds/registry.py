@@ -28,11 +28,11 @@ def stored_kind(name: str | None) -> QueryKind:
 
 def fields_of_other_kinds(kind: QueryKind) -> dict[str, list[str]]:
     """The request fields that `kind` does not read, each with the kinds that do."""
-    found: dict[str, list[str]] = {}
+    kinds_by_field: dict[str, list[str]] = {}
     for other in KINDS.values():
         for name in sorted(other.fields - kind.fields):
-            found.setdefault(name, []).append(other.name)
-    return found
+            kinds_by_field.setdefault(name, []).append(other.name)
+    return kinds_by_field
 
 
 def request_columns() -> list[RequestColumn]:

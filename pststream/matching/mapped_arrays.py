@@ -7,10 +7,11 @@ that a reader sees a whole file or none; the recorded length betrays a file that
 
 import json
 import os
-import tempfile
 from pathlib import Path
 
 import numpy as np
+
+from pststream.atomic_files import replacing
 
 ALIGNMENT = 64
 
@@ -29,18 +30,12 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     header = json.dumps(entries).encode()
     header += b" " * (-(16 + len(header)) % ALIGNMENT)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(np.array([len(header), 16 + len(header) + offset], dtype="<i8").tobytes())
-            file.write(header)
-            for array in arrays.values():
-                np.ascontiguousarray(array).tofile(file)
-                file.write(b"\0" * (-array.nbytes % ALIGNMENT))
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path, several_writers=True) as temporary, open(temporary, "wb") as file:
+        file.write(np.array([len(header), 16 + len(header) + offset], dtype="<i8").tobytes())
+        file.write(header)
+        for array in arrays.values():
+            np.ascontiguousarray(array).tofile(file)
+            file.write(b"\0" * (-array.nbytes % ALIGNMENT))
 
 
 def map_arrays(path: Path) -> dict[str, np.ndarray]:

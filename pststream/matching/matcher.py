@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.kernels.matching.match_segment import LocalObjects, Tally, localize, match_segment, place_pairs
+from pststream.kernels.matching.match_segment import LocalObjects, MatchCounts, localize, match_segment, place_pairs
 from pststream.kernels.matching.verify import Deleted
 from pststream.matching.deletions import NO_DELETIONS, Deletions, deleted_pieces
 from pststream.matching.object_batch import ObjectBatch
@@ -59,7 +59,7 @@ def match_objects(batch: ObjectBatch, probes: Sequence[Probe], units: int) -> Fo
     Raises TooManyPairs if several objects have more than MOST_PAIRS together.
     """
     most, pairs = MOST_PAIRS if batch.objects > 1 else sys.maxsize, 0
-    tally = Tally(np.zeros(units, np.int64), np.zeros(units, np.int64), np.zeros(batch.objects, np.int64))
+    counts = MatchCounts(np.zeros(units, np.int64), np.zeros(units, np.int64), np.zeros(batch.objects, np.int64))
     parts = []
     for segment, deleted, room in probes:
         terms = localize(
@@ -67,16 +67,16 @@ def match_objects(batch: ObjectBatch, probes: Sequence[Probe], units: int) -> Fo
             segment.slots, segment.places, segment.bits, segment.levels_of_term,
         )  # fmt: skip
         objects = LocalObjects(batch.codes, batch.lon, batch.lat, batch.ts, *terms)
-        parts.append(match_segment(objects, segment, deleted, tally, room, most - pairs))
+        parts.append(match_segment(objects, segment, deleted, counts, room, most - pairs))
         pairs += len(parts[-1][0])
         if pairs > most:
             raise TooManyPairs
-    offsets = np.concatenate([[0], np.cumsum(tally.counts)]).astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(counts.pairs)]).astype(np.int64)
     keys = np.empty(offsets[-1], np.int64)
     following = offsets[:-1].copy()
     for found_object, found_key in parts:
         place_pairs(found_object, found_key, following, keys)
-    return Found(offsets, keys, tally.candidates, tally.matches)
+    return Found(offsets, keys, counts.candidates, counts.matches)
 
 
 def pairs_of(found: Sequence[Found]) -> tuple[np.ndarray, np.ndarray]:

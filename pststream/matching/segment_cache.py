@@ -14,16 +14,17 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from pststream.atomic_files import TEMPORARY_PREFIX
 from pststream.kernels.compile import cache_folder, node_folder
 from pststream.matching.deletions import COLUMNS as DELETION_COLUMNS
 from pststream.matching.deletions import build_deletions
 from pststream.matching.mapped_arrays import TornFileError, map_arrays, write_arrays
 from pststream.matching.segments import COLUMNS, Segment, build_segment
-from pststream.storage.registry import storage_of
+from pststream.shapes.registry import PIECE_COLUMNS
+from pststream.storage.parquet_files import open_parquet
 
-LAYOUT = 3
+LAYOUT = 4
 """Part of each entry's name: a change of the arrays makes old entries unreachable."""
 
 LOOK_SHARE = 0.01
@@ -31,6 +32,8 @@ LOOK_SHARE = 0.01
 
 KEPT_IN_PROCESS = 512
 """Entries that a process keeps mapped; the disk space of one that was removed is free once nobody maps it."""
+
+PIECE_TYPES = {column.name: column.type for column in PIECE_COLUMNS}
 
 Paths = tuple[str, ...]
 """The data files that an entry is built from, in the order of its rows."""
@@ -101,7 +104,7 @@ class SegmentCache:
                 status = entry.stat()
             except FileNotFoundError:
                 continue
-            if entry.name.startswith(".writing-") and status.st_mtime > time.time() - 3600:
+            if entry.name.startswith(TEMPORARY_PREFIX) and status.st_mtime > time.time() - 3600:
                 continue
             entries.append((status.st_mtime, status.st_size, entry.path))
         total = sum(size for _, size, _ in entries)
@@ -114,8 +117,13 @@ class SegmentCache:
 
 
 def _read(paths: Paths, columns: tuple[str, ...]) -> pa.Table:
+    """The columns of data files; files of homes of older formats lack columns of later shapes, which are null there."""
+
     def read(path: str) -> pa.Table:
-        system, place = storage_of(path).file_system(path)
-        return pq.read_table(place, columns=list(columns), partitioning=None, filesystem=system)
+        with open_parquet(path) as file:
+            stored = set(file.schema_arrow.names)
+            table = file.read([name for name in columns if name in stored])
+        nulls = {name: pa.nulls(table.num_rows, PIECE_TYPES[name]) for name in columns if name not in stored}
+        return pa.table({name: nulls[name] if name in nulls else table.column(name) for name in columns})
 
     return pa.concat_tables(map(read, paths))

@@ -18,9 +18,10 @@ Arrays of a segment (S pieces, P postings, K keys, C cells, T terms):
         a bit for each key, so that most misses cost one look, and the first key, so that a hit costs few more
     fine_boxes int32[P,4], posting_piece int32[P], posting_rank int16[P] (-1: the box is all there is to check)
     boxes float64[S,4]: looked at only where the 9 mm of `fine_boxes` do not decide
-    records int64[S,4]: subscription key, created_at, end_at, row of `circles` or -1
+    records int64[S,4]: subscription key, created_at, end_at, number of the exact test or -1: the box decides
     literal_offsets int32[S+1], literals int32[]: clauses as the kernel reads them
-    circles float64[R,3]
+    shape_codes int64[R], shape_offsets int64[R+1], shape_numbers float64[]: exact tests, each with the code of its
+        shape and the numbers that its kernel reads (kernels/matching/shapes)
     sorted_keys int64[S], key_order int32[S]: subscription keys, ascending, and the piece of each
     longest int64[1]: length of the longest posting list
 """
@@ -43,10 +44,9 @@ from pststream.kernels.matching.build_segment import (
     term_levels,
 )
 from pststream.kernels.matching.index_cells import MAX_LEVEL
+from pststream.shapes.registry import PIECE_COLUMNS, SHAPES
 
-COLUMNS = (
-    "subscription_key", "west", "south", "east", "north", "circle", "clauses", "created_at", "end_at",
-)  # fmt: skip
+COLUMNS = ("subscription_key", *(column.name for column in PIECE_COLUMNS), "clauses", "created_at", "end_at")
 
 
 MOST_POSTINGS = (1 << 31) - 1
@@ -74,7 +74,9 @@ class Segment(NamedTuple):
     records: np.ndarray
     literal_offsets: np.ndarray
     literals: np.ndarray
-    circles: np.ndarray
+    shape_codes: np.ndarray
+    shape_offsets: np.ndarray
+    shape_numbers: np.ndarray
     sorted_keys: np.ndarray
     key_order: np.ndarray
     longest: np.ndarray
@@ -122,7 +124,8 @@ def build_segment(rows: pa.Table) -> Segment:
     levels, level_cells = _levels(cells)
     starts, buckets = cell_buckets(cell_keys)
     slots, places = hash_table(terms, max(3, (2 * len(terms)).bit_length()))
-    records, circles = _records(rows)
+    exact_test, shape_codes, shape_offsets, shape_numbers = _exact_tests(rows)
+    records = _records(rows, exact_test)
     key_order = np.argsort(records[:, 0], kind="stable")
     segment = Segment(
         terms=terms,
@@ -144,7 +147,9 @@ def build_segment(rows: pa.Table) -> Segment:
         records=records,
         literal_offsets=literal_offsets.astype(np.int32),
         literals=literals,
-        circles=circles,
+        shape_codes=shape_codes,
+        shape_offsets=shape_offsets,
+        shape_numbers=shape_numbers,
         sorted_keys=records[key_order, 0],
         key_order=key_order.astype(np.int32),
         longest=np.diff(key_postings).max(initial=0, keepdims=True).astype(np.int64),
@@ -172,14 +177,16 @@ def _floats(rows: pa.Table, name: str) -> np.ndarray:
 
 def _nested(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Offsets of the clauses of each piece, of the terms of each clause, and the terms, all from 0."""
-    clauses = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(clauses, pa.ChunkedArray):
-        clauses = pa.concat_arrays(clauses.chunks) if clauses.num_chunks else pa.array([], clauses.type)
+    clauses = _one_chunk(column)
     outer = clauses.offsets.to_numpy().astype(np.int64)
     inner_list = clauses.values
     inner = inner_list.offsets.to_numpy().astype(np.int64)[outer[0] : outer[-1] + 1]
     terms = inner_list.values.to_numpy(zero_copy_only=False)[inner[0] : inner[-1]]
     return outer - outer[0], inner - inner[0], terms.astype(np.int64, copy=False)
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def _literals(outer: np.ndarray, inner: np.ndarray, local: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -198,13 +205,34 @@ def _levels(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return used.astype(np.int64), np.append(borders[used], len(cells)).astype(np.int64)
 
 
-def _records(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+def _records(rows: pa.Table, exact_test: np.ndarray) -> np.ndarray:
     records = np.empty((rows.num_rows, 4), np.int64)
     for place, name in enumerate(("subscription_key", "created_at", "end_at")):
         records[:, place] = rows.column(name).to_numpy()
-    circle = rows.column("circle")
-    has = circle.is_valid().to_numpy()
-    records[:, 3] = np.where(has, np.cumsum(has) - 1, -1)
-    kept = circle.drop_null()
-    circles = np.array(kept.to_pylist(), dtype=np.float64).reshape(-1, 3)
-    return records, circles
+    records[:, 3] = exact_test
+    return records
+
+
+def _exact_tests(rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The number of each piece's exact test or -1, and of the tests their codes, offsets of numbers, and numbers."""
+    codes, lengths = np.zeros(rows.num_rows, np.int64), np.zeros(rows.num_rows, np.int64)
+    found = []
+    for shape in SHAPES:
+        if shape.PIECE_COLUMN is None:
+            continue
+        column = _one_chunk(rows.column(shape.PIECE_COLUMN.name))
+        has = column.is_valid().to_numpy(zero_copy_only=False)
+        if has.any():
+            kept = column.drop_null()
+            codes[has], lengths[has] = shape.CODE, kept.value_lengths().to_numpy()
+            found.append((np.flatnonzero(has), kept.flatten().to_numpy()))
+    tested = np.flatnonzero(codes)
+    exact_test = np.full(rows.num_rows, -1, np.int64)
+    exact_test[tested] = np.arange(len(tested))
+    offsets = np.concatenate([[0], np.cumsum(lengths[tested])]).astype(np.int64)
+    numbers = np.empty(offsets[-1], np.float64)
+    for pieces, values in found:
+        widths = lengths[pieces]
+        source = np.cumsum(widths) - widths
+        numbers[np.repeat(offsets[exact_test[pieces]] - source, widths) + np.arange(len(values))] = values
+    return exact_test, codes[tested], offsets, numbers

@@ -86,9 +86,9 @@ class _Records:
         """Yield the records after the header."""
         scan = _Scan(MAX_CHUNK_ROWS, header, names)
         while True:
-            found = self._scan(scan)
-            if found:
-                yield self._chunk(scan, found)
+            count = self._scan(scan)
+            if count:
+                yield self._chunk(scan, count)
             elif self._start < len(self._data) and (self._last or self._unread_bytes() > MAX_ROW_BYTES):
                 yield self._reject_unclosed_quote(scan)
             elif self._last:
@@ -100,7 +100,7 @@ class _Records:
         return len(self._data) - self._start
 
     def _scan(self, scan: "_Scan") -> int:
-        found, self._start, scan.unclosed = scan_records(
+        count, self._start, scan.unclosed = scan_records(
             np.frombuffer(self._data, np.uint8),
             self._start,
             self._last,
@@ -110,7 +110,7 @@ class _Records:
             scan.starts,
             scan.ends,
         )
-        return int(found)
+        return int(count)
 
     def _read_more(self) -> None:
         # Double what is buffered, so that a long record is not scanned once for each block.
@@ -119,17 +119,17 @@ class _Records:
         self._data = self._data[self._start :] + more
         self._start = 0
 
-    def _chunk(self, scan: "_Scan", found: int) -> ColumnChunk:
-        numbers = np.arange(self._row + 1, self._row + found + 1, dtype=np.int64)
-        self._row += found
-        whole = scan.fields[:found] == scan.columns
+    def _chunk(self, scan: "_Scan", count: int) -> ColumnChunk:
+        numbers = np.arange(self._row + 1, self._row + count + 1, dtype=np.int64)
+        self._row += count
+        whole = scan.fields[:count] == scan.columns
         rejected = []
         for i in np.flatnonzero(~whole):
             raw = to_display_text(self._data[scan.records[i, 0] : scan.records[i, 1]])
             detail = f"the row has {scan.fields[i]} fields, the header {scan.columns}"
             rejected.append(Reject(int(numbers[i]), "", "wrong_field_count", raw, detail))
         data = np.frombuffer(self._data, np.uint8)
-        arrays = [_column(data, scan.starts[:found][whole, k], scan.ends[:found][whole, k]) for k in scan.each]
+        arrays = [_column(data, scan.starts[:count][whole, k], scan.ends[:count][whole, k]) for k in scan.each]
         table = pa.RecordBatch.from_arrays(arrays, names=scan.names)
         chunk = ColumnChunk(self._path, numbers[whole], table, rejected)
         return chunk if is_utf8(self._data[scan.records[0, 0] : self._start]) else reject_invalid_utf8(chunk)
@@ -144,8 +144,8 @@ class _Records:
         if self._unclosed_quotes > _MAX_UNCLOSED_QUOTES:
             reason = f"row {self._row}: a quote opens and is never closed, as in {_MAX_UNCLOSED_QUOTES} rows before it"
             raise InputFileError(self._path, reason, 'a quote inside a quoted field is written twice: ""')
-        found = (self._data.find(end, self._start) for end in (b"\n", b"\r"))
-        end = min((at for at in found if at >= 0), default=len(self._data))
+        ends = (self._data.find(end, self._start) for end in (b"\n", b"\r"))
+        end = min((at for at in ends if at >= 0), default=len(self._data))
         reject = Reject(self._row, "", "unclosed_quote", to_display_text(self._data[self._start : end]))
         after = end + (2 if self._data[end : end + 2] == b"\r\n" else 1)
         self._start = min(after, len(self._data))

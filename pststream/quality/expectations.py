@@ -55,10 +55,10 @@ def check_thresholds(figures: list[dict[str, Any]], suite: Callable[[], "Expecta
     """
     if not any(value is not None for row in figures for value in row.values()):
         return [ThresholdResults(()) for _ in figures]
-    found = _validate(_frame(figures), suite)
+    results = _validate(_frame(figures), suite)
     return [
         ThresholdResults(
-            tuple(_result(one, name, place, row[name]) for name, one in found.items() if row[name] is not None)
+            tuple(_result(one, name, place, row[name]) for name, one in results.items() if row[name] is not None)
         )
         for place, row in enumerate(figures)
     ]
@@ -80,11 +80,11 @@ def _validate(frame: "pd.DataFrame", suite: Callable[[], "ExpectationSuite"]) ->
     made = suite()
     made.expectations = [expectation for expectation in made.expectations if expectation.column in frame]
     results = batch.validate(made, result_format="COMPLETE").results
-    found = {result.expectation_config.kwargs["column"]: result for result in results}
-    for name, result in found.items():
+    results = {result.expectation_config.kwargs["column"]: result for result in results}
+    for name, result in results.items():
         if "element_count" not in result.result:
             raise RuntimeError(f"the expectation of {name} could not be checked: {result.exception_info}")
-    return found
+    return results
 
 
 def _context() -> Any:
@@ -100,7 +100,7 @@ def _context() -> Any:
     return gx.get_context(mode="ephemeral", project_config=config)
 
 
-def _result(found: Any, name: str, place: int, value: Any) -> ThresholdResult:
+def _result(validated: Any, name: str, place: int, value: Any) -> ThresholdResult:
     shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-    success = place not in (found.result.get("unexpected_index_list") or ())
-    return ThresholdResult(name, value, success, found.expectation_config.meta[SENTENCE].format(value=shown))
+    success = place not in (validated.result.get("unexpected_index_list") or ())
+    return ThresholdResult(name, value, success, validated.expectation_config.meta[SENTENCE].format(value=shown))

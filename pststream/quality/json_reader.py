@@ -58,12 +58,12 @@ def decode_lines(path: str, rows: list[int], lines: list[bytes]) -> RecordChunk:
     """Decode lines into JSON objects; other lines become rejects."""
     chunk = RecordChunk(path, [], [], [])
     for row, line in zip(rows, lines):
-        found = _decode(row, line)
-        if isinstance(found, Reject):
-            chunk.rejected.append(found)
+        value = _decode(row, line)
+        if isinstance(value, Reject):
+            chunk.rejected.append(value)
         else:
             chunk.rows.append(row)
-            chunk.records.append(found)
+            chunk.records.append(value)
     return chunk
 
 
@@ -137,22 +137,22 @@ def _decode(row: int, line: bytes) -> dict[str, Any] | Reject:
         detail = f"byte {error.start + 1} of the line is not UTF-8"
         return Reject(row, "", "invalid_utf8", to_display_text(line), detail)
     try:
-        found = _DECODER.decode(text)
-        half = "\\u" in text and not _is_unicode(found)
+        value = _DECODER.decode(text)
+        half = "\\u" in text and not _is_unicode(value)
     except json.JSONDecodeError as error:
         return Reject(row, "", "not_json", to_display_text(line), f"at character {error.pos + 1}: {error.msg}")
     except (ValueError, RecursionError) as error:
         return Reject(row, "", "not_json", to_display_text(line), f"not readable: {error}")
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         return Reject(row, "", "not_an_object", to_display_text(line))
     if half:
         return Reject(row, "", "invalid_utf8", to_display_text(line), "an escape is half a character (a surrogate)")
-    return found
+    return value
 
 
-def _is_unicode(found: Any) -> bool:
+def _is_unicode(value: Any) -> bool:
     try:
-        json.dumps(found, ensure_ascii=False).encode("utf-8")
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
         return False
     return True

@@ -59,19 +59,19 @@ def fields_of(kind: str) -> tuple[str, ...]:
 
 def compute_figures(kind: str, landed: LandedFile, past: LandingHistory, settings: Settings) -> Figures:
     """Compute the figures that `make_landing_suite` has thresholds for; None where there is too little data."""
-    found: Figures = {"schema": landed.problem, "unreadable": None, "volume": None, "ahead": None, "stale": None}
-    found |= {f"{how}_{field}": None for field in fields_of(kind) for how in ("missing", "invalid")}
+    figures: Figures = {"schema": landed.problem, "unreadable": None, "volume": None, "ahead": None, "stale": None}
+    figures |= {f"{how}_{field}": None for field in fields_of(kind) for how in ("missing", "invalid")}
     if landed.problem is not None:
-        return found
+        return figures
     if landed.rows >= settings.gate_min_rows:
-        found |= _shares(kind, landed)
+        figures |= _shares(kind, landed)
     if len(past.rows) >= settings.gate_history:
-        found["volume"] = _volume(landed.rows, past, settings)
+        figures["volume"] = _volume(landed.rows, past, settings)
     if kind == "objects" and landed.greatest is not None:
-        found["stale"] = (past.now - landed.greatest) / 1e6 if settings.gate_stale_seconds else None
+        figures["stale"] = (past.now - landed.greatest) / 1e6 if settings.gate_stale_seconds else None
         if len(past.rows) >= settings.gate_history and settings.gate_ahead_seconds:
-            found["ahead"] = (landed.greatest - max(past.now, past.watermark or past.now)) / 1e6
-    return found
+            figures["ahead"] = (landed.greatest - max(past.now, past.watermark or past.now)) / 1e6
+    return figures
 
 
 def _shares(kind: str, landed: LandedFile) -> Figures:

@@ -84,14 +84,14 @@ def _records(chunk: ColumnChunk) -> RecordChunk:
         pass
     except LookupError as error:  # an unknown zone, of a whole column
         raise InputFileError(chunk.file, f"a value cannot be read: {error}") from None
-    found = RecordChunk(chunk.file, [], [], list(chunk.rejected))
+    parsed = RecordChunk(chunk.file, [], [], list(chunk.rejected))
     for place, row in enumerate(chunk.rows.tolist()):
         try:
-            found.records.extend(_objects(table.slice(place, 1)))
-            found.rows.append(row)
+            parsed.records.extend(_objects(table.slice(place, 1)))
+            parsed.rows.append(row)
         except (ValueError, OverflowError) as error:
-            found.rejected.append(_reject_row(table, place, row, str(error)))
-    return found
+            parsed.rejected.append(_reject_row(table, place, row, str(error)))
+    return parsed
 
 
 def _objects(table: pa.RecordBatch) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ What a request of a kind of query asks for is parsed by its kind (pststream/kind
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from math import isfinite
 from typing import Any
 
@@ -13,10 +13,12 @@ import pyarrow as pa
 
 from pststream.kinds.contract import FieldError, QueryKind
 from pststream.kinds.registry import DEFAULT_KIND, KINDS, fields_of_other_kinds, request_columns
-from pststream.quality.parse_times import EARLIEST_US, EPOCH, LAST_US, LATEST_US, parse_time
+from pststream.quality.parse_times import EARLIEST_US, LAST_US, LATEST_US, parse_time
 from pststream.quality.raw_values import NotFinite, format_number
 from pststream.quality.reject_reasons import Reject, rejects_table
 from pststream.quality.row_chunks import RecordChunk
+from pststream.shapes.region import DEFAULT_LIMITS, RegionLimits
+from pststream.utc_times import to_micros
 
 _TIME = pa.timestamp("us", tz="UTC")
 _QUERY_COLUMNS = request_columns()
@@ -40,21 +42,21 @@ _INSERT_FIELDS = frozenset({"op", "subscription_id", "kind", "created_at", "expi
 
 
 def parse_requests(
-    chunk: RecordChunk, ingested_at: datetime, timezone: str = "UTC"
+    chunk: RecordChunk, ingested_at: datetime, timezone: str = "UTC", limits: RegionLimits = DEFAULT_LIMITS
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Return the accepted requests of a chunk (REQUESTS) and the rejects (REJECTED), both in the order of rows.
 
     `ingested_at` (with its zone) is the time of requests without one; `timezone` is the zone of times without one.
-    `at` is `created_at` of an insertion. Clauses are term ids, ascending inside a clause. Rows that the reader could
-    not decode are among the rejects, so that both together are all rows of the chunk.
+    `limits` bounds regions. `at` is `created_at` of an insertion. Clauses are term ids, ascending inside a clause. Rows
+    that the reader could not decode are among the rejects, so that both together are all rows of the chunk.
     """
-    now = (ingested_at - EPOCH) // timedelta(microseconds=1)
+    now = to_micros(ingested_at)
     rows: list[int] = []
     accepted: list[tuple[Any, ...]] = []
     rejected = list(chunk.rejected)
     for row, record in zip(chunk.rows, chunk.records):
         try:
-            accepted.append(_parse_request(record, now, timezone))
+            accepted.append(_parse_request(record, now, timezone, limits))
             rows.append(row)
         except FieldError as error:
             rejected.append(Reject(row, error.field, error.reason, _raw_text(error.raw), error.detail))
@@ -63,7 +65,7 @@ def parse_requests(
     return pa.RecordBatch.from_arrays(arrays, schema=REQUESTS), rejects_table(rejected)
 
 
-def _parse_request(record: Mapping[str, Any], now: int, timezone: str) -> tuple[Any, ...]:
+def _parse_request(record: Mapping[str, Any], now: int, timezone: str, limits: RegionLimits) -> tuple[Any, ...]:
     """The columns of REQUESTS after the row; times in microseconds."""
     op = record.get("op")
     if op is None:
@@ -84,7 +86,7 @@ def _parse_request(record: Mapping[str, Any], now: int, timezone: str) -> tuple[
             raise FieldError("expires_at", "empty_validity", record["expires_at"])
         # Bounds of files are in whole milliseconds: the next one after it must be in the year 9999 too.
         expires_at = min(expires_at, LAST_US // 1000 * 1000)
-    query = kind.parse_request(record)
+    query = kind.parse_request(record, limits)
     values = (query.get(column.name) for column in _QUERY_COLUMNS)
     payload = _payload(record, _INSERT_FIELDS | kind.fields)
     return (op, subscription_id, kind.name, created_at, expires_at, *values, payload)

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from pststream.kernels.parsing.times import NAIVE, UNREAD, ZONED, read_times
 from pststream.text.buffers import utf8_of
+from pststream.utc_times import from_micros, to_micros
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST_US = int(datetime(1900, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 """1900-01-01: earlier times are rejected as mistakes."""
 
@@ -43,9 +43,9 @@ def parse_time(value: Any, zone: str = "UTC") -> int | None:
         value = _parsed(value.strip())
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            naive = (value.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
+            naive = to_micros(value.replace(tzinfo=UTC))
             return int(_localized(np.array([naive]), zone)[0])
-        return (value - EPOCH) // timedelta(microseconds=1)
+        return to_micros(value)
     if isinstance(value, date):
         return parse_time(datetime(value.year, value.month, value.day), zone)
     if isinstance(value, float) and value.is_integer():
@@ -87,9 +87,9 @@ def _of_texts(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:
     naive = kinds == NAIVE
     times[naive] = _localized(times[naive], zone)
     for row in np.flatnonzero(kinds == UNREAD):
-        found = parse_time(texts[int(row)].as_py(), zone)
-        if found is not None:
-            times[row], kinds[row] = found, ZONED
+        time = parse_time(texts[int(row)].as_py(), zone)
+        if time is not None:
+            times[row], kinds[row] = time, ZONED
     return times, kinds != UNREAD
 
 
@@ -106,9 +106,9 @@ def _in_microseconds(values: pa.Array, unit: pa.DataType) -> pa.Array:
         return pc.cast(values, options=pc.CastOptions(unit, allow_time_truncate=True)).cast(pa.int64())
     except pa.ArrowInvalid:  # days or seconds beyond the range of int64 microseconds
         seconds = pc.cast(values, pa.timestamp("s", tz=unit.tz), safe=False).cast(pa.int64())
-        most = OUT_OF_RANGE_US // 1_000_000
-        held = pc.max_element_wise(pc.min_element_wise(seconds, most, skip_nulls=False), -most, skip_nulls=False)
-        return pc.multiply(held, 1_000_000)
+        limit = OUT_OF_RANGE_US // 1_000_000
+        clipped = pc.max_element_wise(pc.min_element_wise(seconds, limit, skip_nulls=False), -limit, skip_nulls=False)
+        return pc.multiply(clipped, 1_000_000)
 
 
 def _of_milliseconds(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -146,5 +146,5 @@ def _offset_of_day(day: int, zone: ZoneInfo) -> int | None:
 
 
 def _offset(local: int, zone: ZoneInfo, fold: int) -> int:
-    moment = (EPOCH + timedelta(microseconds=local)).replace(tzinfo=zone, fold=fold)
+    moment = from_micros(local).replace(tzinfo=zone, fold=fold)
     return (moment.utcoffset() or timedelta()) // timedelta(microseconds=1)

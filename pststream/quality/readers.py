@@ -27,9 +27,9 @@ def read_chunks(path: str, format: str | None, sources: ColumnSources) -> Iterat
 
 def read_records(path: str, format: str | None) -> Iterator[RecordChunk]:
     """Yield the rows of a request file as objects; otherwise as `read_chunks`."""
-    found = format_of(path, format)
-    if found == "jsonl":
+    file_format = format_of(path, format)
+    if file_format == "jsonl":
         return read_json_records(path)
-    if found == "parquet":
+    if file_format == "parquet":
         return read_parquet_records(path, _REQUIRED_OF_REQUESTS)
     raise InputFileError(path, "requests are read from JSON Lines or Parquet, not from CSV")

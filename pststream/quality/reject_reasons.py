@@ -25,7 +25,7 @@ REASONS: dict[str, str] = {
     "unknown_kind": "the kind of query is unknown",
     "field_of_another_kind": "the field belongs to another kind of query",
     "unreadable_expression": "the keyword expression cannot be read",
-    "unreadable_region": "the bbox or circle cannot be read",
+    "unreadable_region": "the region cannot be read",
     "unreadable_payload": "the other fields cannot be stored as JSON",
     "empty_validity": "the validity ends before it begins",
     # Rules of the logs, which compare rows.

@@ -49,14 +49,14 @@ def column_names(sources: ColumnSources) -> list[str]:
     return list(dict.fromkeys(name for names in sources.values() for name in names))
 
 
-def check_columns(path: str, sources: ColumnSources, found: Sequence[str], hint: str = "") -> None:
-    """Raise InputFileError, with the columns found and a remedy, unless each wanted column occurs exactly once."""
-    absent = {name: wanting for wanting, names in sources.items() for name in names if name not in found}
+def check_columns(path: str, sources: ColumnSources, present: Sequence[str], hint: str = "") -> None:
+    """Raise InputFileError, with the file's columns and a remedy, unless each wanted column occurs exactly once."""
+    absent = {name: wanting for wanting, names in sources.items() for name in names if name not in present}
     if absent:
         wanted = ", ".join(_for_field(name, wanting) for name, wanting in absent.items())
-        reason = f"no column {wanted}; it has: {_listed(found)}"
+        reason = f"no column {wanted}; it has: {_listed(present)}"
         raise InputFileError(path, reason, hint or _remedy(absent.values()))
-    twice = [name for name in column_names(sources) if list(found).count(name) > 1]
+    twice = [name for name in column_names(sources) if list(present).count(name) > 1]
     if twice:
         raise InputFileError(path, f"column {_listed(twice)} occurs more than once", "rename one of them in the file")
 

@@ -1,4 +1,4 @@
-"""The dispatch index: a plan made ready to route objects and subscriptions (grid-t of PS2Stream, section IV-C)."""
+"""Dispatch index: look up the workers and units of objects and subscriptions under a plan (PS2Stream, grid-t)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,10 +20,11 @@ from pststream.samples.raster_ranges import cell_ranges
 
 @dataclass(frozen=True)
 class DispatchIndex:
-    """Answers who serves what under a plan. Pickles as the plan; the rest is derived on first use.
+    """Look-ups under one plan. Pickles as the plan alone; the other arrays are derived on first use.
 
-    Departure from the paper: H1 (term to worker, per cell) is one function of the plan's arrays, shared by all cells of
-    a leaf, so that its size does not grow with the raster; H2 (live terms) is a filter that the caller applies first.
+    Source: grid-t of PS2Stream, section IV-C. Departure from the paper: H1 (term to worker, per cell) is one function
+    of the arrays of the plan, shared by all raster cells of a leaf, so its size does not grow with the raster; H2 (live
+    terms) is a filter that the caller applies first.
     """
 
     plan: PartitionPlan
@@ -33,7 +34,7 @@ class DispatchIndex:
 
     @cached_property
     def arrays(self) -> PlanArrays:
-        """The plan's arrays as kernels take them."""
+        """The arrays of the plan as kernels take them."""
         return PlanArrays(
             cell_leaf=_array(self.plan.cell_leaf, np.int32),
             leaf_unit=_array(self.plan.leaf_unit, np.int32),
@@ -47,20 +48,20 @@ class DispatchIndex:
 
     @cached_property
     def codes(self) -> Pyramid:
-        """Which workers, and which leaves partitioned by text, occur in any rectangle of the raster."""
+        """A pyramid to find the workers, and the leaves partitioned by text, in any rectangle of the raster."""
         grid, workers = self.plan.grid, self.plan.workers
         raster = make_serving_codes(self.arrays, workers)
         return build_pyramid(raster, grid.columns, grid.rows, workers + self.plan.leaves)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays, what is derived included."""
+        """Bytes of all arrays, including the derived ones."""
         return sum(array.nbytes for array in (*self.arrays, *self.codes) if isinstance(array, np.ndarray))
 
     def workers_of_pieces(
         self, boxes: np.ndarray, post_offsets: np.ndarray, post_terms: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The workers that store each piece: the owners of all its cells and posting terms.
+        """Return the workers that store each piece: the owners of all its raster cells and posting terms.
 
         boxes                     float64[n, 4]        west, south, east, north, degrees; west <= east
         post_offsets, post_terms  int64[n+1], int64[m] terms of the clause that the piece is posted under
@@ -78,12 +79,12 @@ class DispatchIndex:
     def route_objects(
         self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, live: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The workers that each object goes to: the owners of its live terms in its cell.
+        """Return the workers that each object goes to: the owners of its live terms in its raster cell.
 
         lon, lat             float64[n]            degrees
         term_offsets, terms  int64[n+1], int64[m]  distinct terms of each object
         live                 bool[m]               whether some subscription is posted under that term
-        Returns object int32[k], ascending, and worker int32[k], ascending inside an object: a row for each pair. An
+        Returns object int32[k], ascending, and worker int32[k], ascending inside an object, one entry for each pair. An
         object without a live term has none.
         """
         return route(
@@ -98,15 +99,15 @@ class DispatchIndex:
     def units_of_objects(
         self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray
     ) -> np.ndarray:
-        """The unit that serves each (object, term): int32, parallel to `terms` (CSR by object)."""
+        """Return the unit that serves each (object, term): int32, parallel to `terms` (CSR by object)."""
         cells = self.plan.grid.cell(lon, lat)
         return find_owner_units(cells, _array(term_offsets, np.int64), _array(terms, np.int64), self.arrays)
 
     def unit_of(self, lon: np.ndarray, lat: np.ndarray, terms: np.ndarray) -> np.ndarray:
-        """The unit that serves each (point, term): arrays of equal length in, int32 out."""
+        """Return the unit that serves each (point, term): int32; the three arrays have one entry for each."""
         return self.units_of_objects(lon, lat, np.arange(len(terms) + 1), terms)
 
 
 def _array(values: np.ndarray, dtype: type) -> np.ndarray:
-    """Contiguous and of this type; copied only where it is not so already."""
+    """Return a contiguous array of this type, without a copy if it is one already."""
     return np.ascontiguousarray(values, dtype=dtype)

@@ -1,1 +1,1 @@
-"""Samples of both streams as planners and the load model use them."""
+"""Samples of objects and subscriptions in the forms that planners and the load model use."""

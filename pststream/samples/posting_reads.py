@@ -1,4 +1,4 @@
-"""Samples that tell what matching reads."""
+"""Estimate how many postings the matching of a sample reads, and add the counts to the sample."""
 
 from dataclasses import fields
 from typing import Any
@@ -9,17 +9,18 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.matching.build_segment import count_postings, directory, fill_postings
 from pststream.kernels.matching.match_segment import point_codes
 from pststream.kernels.matching.posting_reads import count_reads
-from pststream.samples.matched_terms import find_positions
+from pststream.samples.live_terms import find_positions
 
 
 def sample_with_reads(**columns: Any) -> WorkloadSample:
-    """The sample of all columns but `reads`, which it counts: the sampled postings that each (object, term) would read,
-    and `match_reads` more for each whose box holds the object.
+    """Make a sample of all columns but `reads`, and compute that one.
 
-    The postings are those of an index segment of the sampled pieces (cells of the level of the box, terms of the clause
-    that it is posted under), so they are what a match of the sample calls candidates. A sample does not have the other
-    clauses, so all whose box holds the object are taken for matches.
+    The reads of an (object, term) are the sampled postings that it would read, and `match_reads` more for each posting
+    whose box holds the object. The postings are those of an index segment of the sampled pieces: index cells of the
+    level of the box, terms of the clause that it is posted under. So they are the candidates of a match. A sample does
+    not have the other clauses, so each posting whose box holds the object counts as a match.
     """
+    # Write the postings of the sampled pieces, sorted as in a segment.
     post_offsets, post_terms = columns["post_offsets"], columns["post_terms"]
     posted = np.unique(post_terms)
     boxes, sizes = columns["boxes"], np.diff(post_offsets)
@@ -28,17 +29,20 @@ def sample_with_reads(**columns: Any) -> WorkloadSample:
     keys, piece, rank = np.empty(count, np.int64), np.empty(count, np.int32), np.empty(count, np.int16)
     fill_postings(boxes, post_offsets[:-1], sizes, literals, keys, piece, rank)
     sorted_by_key = np.argsort(keys, kind="stable")
+    # Read them with the objects, in the order of their points.
     codes = point_codes(columns["lon"], columns["lat"])
     order = np.argsort(codes, kind="stable")
-    places = find_positions(posted, columns["terms"])
-    held = directory(keys[sorted_by_key]), piece[sorted_by_key]
+    positions = find_positions(posted, columns["terms"])
+    key_directory, pieces = directory(keys[sorted_by_key]), piece[sorted_by_key]
     points, weight = np.column_stack([columns["lon"], columns["lat"]]), columns.get("match_reads", 0)
-    reads = count_reads(order, codes[order], columns["term_offsets"], places, *held[0], held[1], boxes, points, weight)
+    reads = count_reads(
+        order, codes[order], columns["term_offsets"], positions, *key_directory, pieces, boxes, points, weight
+    )
     return WorkloadSample(**columns, reads=np.asarray(reads))
 
 
 def keep_pieces(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSample:
-    """The same objects, and of the pieces those that `kept` (bool[pieces]) marks."""
+    """Return a sample with the same objects and the pieces that `kept` (bool[pieces]) marks."""
     lengths = np.diff(sample.post_offsets)
     columns = {field.name: getattr(sample, field.name) for field in fields(sample) if field.name != "reads"}
     chosen = {

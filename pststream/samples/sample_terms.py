@@ -1,18 +1,18 @@
-"""Which of a sample's objects and subscriptions have which terms: what text partitioning goes by."""
+"""List the live terms of each object and subscription of a sample, for planners that partition by text."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.samples.matched_terms import find_posted_terms, group_pieces_by_subscription
+from pststream.samples.live_terms import find_posted_terms, group_pieces_by_subscription
 
 
 @dataclass(frozen=True)
 class TermUse:
-    """The terms that the sample posts subscriptions under, and who has them; no other term costs a worker anything.
+    """The live terms of a sample, and the objects and subscriptions that have them; other terms cost a worker nothing.
 
-    ids                   int64[T]                term ids, ascending; elsewhere a term is its place here
+    ids                   int64[T]                term ids, ascending; the other arrays number terms by position here
     object_offsets        int64[objects+1]        slice of `object_terms` of each object
     object_terms          int32[n]                distinct terms of each object
     reads                 int64[T]                sampled postings that the objects read under each term
@@ -29,23 +29,25 @@ class TermUse:
 
     @property
     def objects(self) -> np.ndarray:
-        """Objects that have each term: int64[T]."""
+        """Number of objects that have each term: int64[T]."""
         return np.bincount(self.object_terms, minlength=len(self.ids))
 
     @property
     def subscriptions(self) -> np.ndarray:
-        """Subscriptions that are posted under each term: int64[T]."""
+        """Number of subscriptions that are posted under each term: int64[T]."""
         return np.bincount(self.subscription_terms, minlength=len(self.ids))
 
 
 def collect_term_use(sample: WorkloadSample) -> TermUse:
-    """The use of terms in a sample; a subscription of two boxes is one."""
-    ids, places = find_posted_terms(sample)
-    before = np.concatenate([[0], np.cumsum(places >= 0)])
+    """List the live terms of objects and subscriptions; a subscription with two boxes counts once."""
+    # Find the live terms, and number the subscriptions.
+    ids, positions = find_posted_terms(sample)
+    before = np.concatenate([[0], np.cumsum(positions >= 0)])
     order, groups = group_pieces_by_subscription(sample)
     subscription = np.empty(len(order), dtype=np.int64)
     subscription[order] = groups
     count = int(groups[-1]) + 1 if len(groups) else 0
+    # Make the pairs (subscription, term) distinct.
     terms = max(len(ids), 1)
     posts = np.unique(
         np.repeat(subscription, np.diff(sample.post_offsets)) * terms + np.searchsorted(ids, sample.post_terms)
@@ -53,8 +55,8 @@ def collect_term_use(sample: WorkloadSample) -> TermUse:
     return TermUse(
         ids=ids,
         object_offsets=before[sample.term_offsets],
-        object_terms=places[places >= 0],
-        reads=np.bincount(places[places >= 0], sample.reads[places >= 0], len(ids)).astype(np.int64),
+        object_terms=positions[positions >= 0],
+        reads=np.bincount(positions[positions >= 0], sample.reads[positions >= 0], len(ids)).astype(np.int64),
         subscription_offsets=np.searchsorted(posts, np.arange(count + 1) * terms),
         subscription_terms=(posts % terms).astype(np.int32),
     )

@@ -1,4 +1,4 @@
-"""A sample sorted once, by cell and by term: what planners that look at terms work on."""
+"""Sort a sample by raster cell and number its live terms, for planners that use terms."""
 
 from dataclasses import dataclass
 
@@ -16,15 +16,17 @@ Csr = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class SortedSample:
-    """Live terms are numbered from 0 in the order of their ids; all others are left out.
+    """The objects, boxes and live terms of a sample, objects sorted by raster cell.
+
+    Live terms are numbered from 0 in the order of their ids; all other terms are left out.
 
     grid          the raster
     term_ids      int64[terms]        ids, ascending
-    cell_start    int64[cells+1]      slice of the objects of each cell; objects lie cell by cell
-    column, row   int32[objects]      cell of each object
+    cell_start    int64[cells+1]      slice of the objects of each raster cell
+    column, row   int32[objects]      raster cell of each object
     object_terms  int64[objects+1], int32[n]    terms of each object
     reads         int32[n]            sampled postings that each of these terms reads
-    ranges        int32[pieces, 4]    first column, first row, last column, last row of each box
+    ranges        int32[pieces, 4]    first column, first row, last column, last row of each box, in raster cells
     piece_terms   int64[pieces+1], int32[m]     posting terms of each box
     """
 
@@ -44,7 +46,7 @@ class SortedSample:
         return len(self.term_ids)
 
     def by_term(self) -> tuple[Csr, Csr]:
-        """The objects that have each term, and the boxes posted under it: int64[terms+1], int32[n] twice."""
+        """Return the objects that have each term, and the boxes posted under it: int64[terms+1], int32[n] twice."""
         rank = np.arange(self.terms, dtype=np.int32)
         sides = []
         for start, terms in (self.object_terms, self.piece_terms):
@@ -53,7 +55,7 @@ class SortedSample:
 
 
 def sort_sample(sample: WorkloadSample, grid: DispatchGrid) -> SortedSample:
-    """The postings of a sample over a raster; takes about as much memory as the sample."""
+    """Sort a sample over a raster; the result takes about as much memory as the sample."""
     term_ids = np.unique(sample.post_terms)
     bits = max(3, (2 * len(term_ids)).bit_length())
     slots, places = hash_table(term_ids, bits)

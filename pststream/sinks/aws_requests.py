@@ -8,7 +8,6 @@ boto3 is imported when the first request is sent, as importing it takes about 0.
 """
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -22,19 +21,14 @@ MAX_REQUEST_BYTES = 262_144
 _ATTRIBUTE_BYTES = 256
 
 
-def aws_session() -> Any:
-    """Open a boto3 session, since the default one is not thread-safe; boto3 itself does not read AWS_REGION."""
-    import boto3
-
-    return boto3.session.Session(region_name=os.environ.get("AWS_REGION") or None)
-
-
 def find_aws_fault(settings: SinkSettings) -> str:
     """Return what prevents requests: missing credentials or region; or ""."""
     from botocore.exceptions import BotoCoreError
 
+    from pststream.storage.aws import new_session
+
     try:
-        session = aws_session()
+        session = new_session()
         if session.get_credentials() is None:
             return "no credentials in AWS's standard chain"
     except BotoCoreError as error:
@@ -102,10 +96,12 @@ class AwsRequestSink:
         if self._client is None:
             from botocore.config import Config
 
+            from pststream.storage.aws import new_session
+
             config = Config(
                 connect_timeout=self._timeout, read_timeout=self._timeout, retries={"total_max_attempts": 1}
             )
-            self._client = aws_session().client(self.service, config=config)
+            self._client = new_session().client(self.service, config=config)
         return self._client
 
     def body_of(self, body: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ A repeated batch overwrites its file, so each message is in the folder once, wha
 import os
 from pathlib import Path
 
+from pststream.atomic_files import replacing
 from pststream.sinks.contract import MessageBatch, Refusal, SinkDown, SinkKind
 from pststream.sinks.sink_settings import SinkSettings
 
@@ -23,14 +24,12 @@ class FileSink:
     def deliver(self, batch: MessageBatch) -> list[Refusal]:
         """Write a batch; no message is ever refused."""
         file = self._folder / f"{batch.id}.jsonl"
-        writing = file.with_suffix(".writing")
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with open(writing, "wb") as out:
+            with replacing(file) as temporary, open(temporary, "wb") as out:
                 out.writelines(message.body + b"\n" for message in batch.messages)
                 out.flush()
                 os.fsync(out.fileno())
-            os.replace(writing, file)
         except OSError as error:
             raise SinkDown(f"cannot write to the folder: {error.strerror}", permanent=True) from None
         return []

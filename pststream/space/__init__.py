@@ -1,1 +1,1 @@
-"""Grids laid over the earth and over the data."""
+"""The raster of a plan, and the Hilbert curve over a raster."""

@@ -1,13 +1,13 @@
-"""The Hilbert curve: a walk through all blocks of a raster in which neighbours on the walk are neighbours in space."""
+"""Order the blocks of a raster along a Hilbert curve, so that neighbours on the curve are neighbours in space."""
 
 import numpy as np
 
 
 def hilbert_walk(columns: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Column and row of each block in the order of the curve: int64[columns * rows] each.
+    """Return column and row of each block in the order of the curve: int64[columns * rows] each.
 
-    On a raster that is not a square of a power of two, the curve of the next larger one is walked and the blocks that
-    are not there are left out.
+    For a raster that is not a square of a power of two, the curve of the next larger square is used, without the blocks
+    outside the raster.
 
     Source: the usual bit-by-bit construction; see J. K. Lawder, "Calculation of mappings between one and n-dimensional
     values using the Hilbert space-filling curve", 2000.
@@ -18,7 +18,10 @@ def hilbert_walk(columns: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def hilbert_rank(x: np.ndarray, y: np.ndarray, side: int) -> np.ndarray:
-    """Place on the curve of each block (x, y) of a square of the least power of two that is at least `side`: int64."""
+    """Return the position on the curve of each block (x, y): int64.
+
+    The curve fills a square whose side is the least power of two that is at least `side`.
+    """
     x, y = x.astype(np.int64), y.astype(np.int64)
     rank = np.zeros_like(x)
     half = 1 << (max(side - 1, 1).bit_length() - 1)

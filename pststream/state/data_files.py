@@ -9,7 +9,7 @@ import json
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from pststream.state.home import Home
 from pststream.state.tables import TABLES, has_bounds, select_columns
 from pststream.storage.parquet_files import delete_files, file_sizes
 from pststream.storage.registry import storage_of
+from pststream.utc_times import from_micros, iso, to_micros, utc_now
 
 ROW_GROUP = 131_072
 """Rows of a row group: the least that a task can read."""
@@ -32,8 +33,6 @@ HELD_BYTES = 64 * 1024 * 1024
 """A row group is closed early when its rows take more memory than this."""
 
 SHARED = "keep home and landing folder on a file system that all nodes share, under one path (docs/cluster.md)"
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ def _whole(value: Any, down: bool) -> int:
     """An integer bound as it is; a time as microseconds, rounded to milliseconds."""
     if isinstance(value, int):
         return value
-    micros = (value - EPOCH) // timedelta(microseconds=1)
+    micros = to_micros(value)
     return micros // 1000 * 1000 if down else -(-micros // 1000) * 1000
 
 
@@ -204,7 +203,7 @@ def commit(
         if size != file.bytes:
             raise RetryableError(f"{address}: a task wrote this file, but not where the driver sees it", SHARED)
     declared = TABLES[name]
-    now = int(datetime.now(UTC).timestamp() * 1000)
+    now = to_micros(utc_now()) // 1000
     actions: list[AddAction | RemoveAction] = [
         AddAction(f.path, f.bytes, _texts(f.partition), now, rows_change, _stats(f, declared.schema)) for f in added
     ]
@@ -237,4 +236,4 @@ def _stats(file: DataFile, schema: pa.Schema) -> str:
 
 
 def _moment(micros: int) -> str:
-    return (EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    return str(iso(from_micros(micros), "milliseconds"))

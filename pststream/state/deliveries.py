@@ -12,6 +12,7 @@ from pststream import names
 from pststream.delta_tables import open_dataset, open_table
 from pststream.state import ledger_tables
 from pststream.state.home import Home
+from pststream.utc_times import utc_now
 
 OK, BEHIND, DOWN = "ok", "behind", "down"
 DEAD, DELIVERED = "dead", "delivered"
@@ -65,7 +66,7 @@ def read_progress(home: Home, sink: str) -> SinkProgress:
 
 def save_progress(home: Home, sink: str, progress: SinkProgress, counts: Counts, reason: str | None = None) -> None:
     """Append a sink's delivery position to the table."""
-    row = {"sink": sink, **vars(progress), **vars(counts), "reason": reason, "at": ledger_tables.now()}
+    row = {"sink": sink, **vars(progress), **vars(counts), "reason": reason, "at": utc_now()}
     ledger_tables.append(home, names.DELIVERIES, [row])
 
 
@@ -78,13 +79,13 @@ def compact_progress(home: Home) -> None:
 
 def save_dead_letters(home: Home, letters: Sequence[dict[str, Any]]) -> None:
     """Append messages that a sink refused: rows of `dead_letters` without `status` and `at`."""
-    now = ledger_tables.now()
+    now = utc_now()
     ledger_tables.append(home, names.DEAD_LETTERS, [{**row, "status": DEAD, "at": now} for row in letters])
 
 
 def mark_delivered(home: Home, letters: Sequence[dict[str, Any]]) -> None:
     """Append rows that say that these dead letters were delivered by a replay."""
-    changes = {"status": DELIVERED, "message": None, "reason": None, "at": ledger_tables.now()}
+    changes = {"status": DELIVERED, "message": None, "reason": None, "at": utc_now()}
     ledger_tables.append(home, names.DEAD_LETTERS, [row | changes for row in letters])
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pststream.atomic_files import write_atomically
 from pststream.ledgers.log_end import Ledger
 from pststream.state.home import Home
 from pststream.storage.registry import storage_of
@@ -69,6 +70,4 @@ def write_learnt(home: Home, learnt: Learnt) -> None:
     """Keep what was learnt, whole or not at all."""
     path = home.work / FOLDER / _LEARNT
     path.parent.mkdir(parents=True, exist_ok=True)
-    writing = path.with_suffix(".writing")
-    writing.write_text(json.dumps(learnt), "utf-8")
-    os.replace(writing, path)
+    write_atomically(path, json.dumps(learnt).encode())

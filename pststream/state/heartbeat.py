@@ -9,8 +9,8 @@ from typing import Any
 
 from pststream.errors import PstError
 from pststream.names import HEARTBEAT
-from pststream.state import ledger_tables
 from pststream.state.home import Home
+from pststream.utc_times import iso, utc_now
 
 
 class Heart:
@@ -73,4 +73,4 @@ class Heart:
 
 
 def _now() -> str:
-    return ledger_tables.now().replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    return str(iso(utc_now(), "milliseconds"))

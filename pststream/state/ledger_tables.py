@@ -1,6 +1,5 @@
 """Control tables: small ledgers that the driver reads and appends through delta-rs, without a JVM."""
 
-import datetime as dt
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -74,16 +73,6 @@ def last_transaction(home: Home, name: str, application: str) -> int:
     """The greatest transaction id that `application` has committed to the table, or -1."""
     found = open_table(home.table(name)).transaction_version(application)
     return -1 if found is None else int(found)
-
-
-def now() -> dt.datetime:
-    """The present, with zone."""
-    return dt.datetime.now(dt.UTC)
-
-
-def micros_of(moment: dt.datetime) -> int:
-    """Microseconds since 1970 of a time with zone."""
-    return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
 
 
 def compact(home: Home, name: str, most_bytes: int = JOINED_BYTES) -> None:

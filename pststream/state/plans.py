@@ -13,6 +13,7 @@ from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows, unit_rows
 from pststream.state import ledger_tables
 from pststream.state.home import Home
+from pststream.utc_times import utc_now
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def save_plan(
                 "retiring_to": retiring.to if retiring else None,
                 "planner": plan.planner, "workers": plan.workers, "units": plan.units,
                 "west": grid.west, "south": grid.south, "east": grid.east, "north": grid.north,
-                "columns": grid.columns, "rows": grid.rows, "created_at": ledger_tables.now(),
+                "columns": grid.columns, "rows": grid.rows, "created_at": utc_now(),
                 **figures, "options": json.dumps({**plan.options, **figures["options"]}, sort_keys=True),
             }
         ],

@@ -18,6 +18,7 @@ from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.fetched_files import local_path
 from pststream.state.home import Home
+from pststream.utc_times import utc_now
 
 FOLDER = "quarantine"
 HELD, RELEASED, DISCARDED = "held", "released", "discarded"
@@ -65,7 +66,7 @@ def hold(home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], first: i
             continue
         kept = {name: file[name] for name in ("kind", "path", "sha256", "bytes", "options")}
         rows.append(
-            kept | {"hold_id": number, "copy": copy, "reasons": reasons, "status": HELD, "at": ledger_tables.now()}
+            kept | {"hold_id": number, "copy": copy, "reasons": reasons, "status": HELD, "at": utc_now()}
         )
     crash_point("quarantine.copied")
     if rows:
@@ -96,7 +97,7 @@ def discard(home: Home, numbers: Sequence[int]) -> list[dict[str, Any]]:
     """Give held files up: their copies go, their holds stay known; returns the holds."""
     home.check()
     with home.locked():
-        rows = [row | {"status": DISCARDED, "at": ledger_tables.now()} for row in held(home, numbers, DISCARDED)]
+        rows = [row | {"status": DISCARDED, "at": utc_now()} for row in held(home, numbers, DISCARDED)]
         if rows:
             ledger_tables.append(home, names.QUARANTINE, rows)
         crash_point("quarantine.discarded")

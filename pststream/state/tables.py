@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.kinds.registry import request_columns
+from pststream.shapes.registry import PIECE_COLUMNS
 
 TIME = pa.timestamp("us", tz="UTC")
 IDS = pa.list_(pa.int64())
@@ -207,17 +208,13 @@ _TABLES = (
             Column("index_version", pa.int64(), "of the plans that are served from it, see plans"),
             Column("worker", pa.int64(), "the worker; -1 holds deletions, which every worker reads"),
             Column("subscription_key", pa.int64(), "see requests"),
-            Column("west", pa.float64(), "the box, degrees; null in a deletion", True),
-            Column("south", pa.float64(), "", True),
-            Column("east", pa.float64(), "", True),
-            Column("north", pa.float64(), "", True),
-            Column("circle", pa.list_(pa.float64()), "lon, lat, radius in metres; null for a box", True),
+            *(Column(c.name, c.type, c.meaning, True, c.since) for c in PIECE_COLUMNS),
             Column("clauses", pa.list_(IDS), "CNF; the first clause is the one it is posted under", True),
             Column("created_at", pa.int64(), "start of validity, microseconds", True),
             Column("end_at", pa.int64(), "end of validity (exclusive), microseconds; 2^63-1 is never"),
             Column("batch_id", pa.int64(), "the batch that wrote it; 0 is the building of a plan's index"),
         ),
-        ("index_version", "worker", "subscription_key", "west"),
+        ("index_version", "worker", "subscription_key", "west", "south"),
         partitions=("index_version", "worker"),
     ),
     Table(

@@ -99,5 +99,5 @@ def _words(text: str, at: int) -> list[str]:
 
 def _position(expression: str, token: int) -> int:
     """The position of a token's first character, from 1; after the last token, one beyond the end."""
-    found = next(islice(_TOKEN.finditer(expression), token, None), None)
-    return found.start() + 1 if found else len(expression) + 1
+    match = next(islice(_TOKEN.finditer(expression), token, None), None)
+    return match.start() + 1 if match else len(expression) + 1

@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from pststream.domain.region import Region
 from pststream.kinds.contract import (
     FailedCondition,
     FieldError,
@@ -29,12 +28,13 @@ from pststream.kinds.keywords import (
     words_by_term,
     words_of_keywords,
 )
+from pststream.shapes.region import Region, RegionLimits
 
 WIDEST = 10.0
 SIDES = ("west", "south", "east", "north")
 
 
-def parse_request(record: Mapping[str, Any]) -> dict[str, Any]:
+def parse_request(record: Mapping[str, Any], limits: RegionLimits) -> dict[str, Any]:
     """The columns of a request with `keywords`, `centre` [lon, lat] and `width` in degrees."""
     keywords, clauses = parse_keyword_field(record)
     for field in ("centre", "width"):

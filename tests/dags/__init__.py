@@ -1,1 +1,1 @@
-"""The DAGs and what they submit."""
+"""Tests of the DAGs and of the jobs that they submit."""

@@ -1,4 +1,4 @@
-"""An Airflow of the tests' own: its home is a temporary folder, its settings come from here alone."""
+"""Fixtures: an Airflow in a temporary folder with settings of its own, and the DAG folder as Airflow reads it."""
 
 import copy
 import json
@@ -33,7 +33,7 @@ OURS = (
 
 @pytest.fixture(scope="session")
 def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Airflow's home with its tables made. Nothing may import Airflow before."""
+    """Airflow's home with its tables. Nothing may import Airflow before this."""
     home = tmp_path_factory.mktemp("airflow")
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith(("AIRFLOW", *OURS))]:
@@ -52,7 +52,7 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def dagbag(airflow_home: Path) -> Any:
-    """The DAG folder as Airflow reads it. Its forms are copies: a value once given would stay in those of all tests."""
+    """The DAG folder as Airflow reads it, with copies of the forms, so that no test sees the values of another."""
     from airflow.dag_processing.dagbag import DagBag
 
     bag = DagBag(dag_folder=str(DAGS))

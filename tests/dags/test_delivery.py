@@ -1,4 +1,4 @@
-"""The task `deliver`: secrets come from the connection and show in no log, a dead sink fails it and nothing else."""
+"""The task `deliver` takes secrets from the connection, logs none of them, and fails if a sink is down."""
 
 import json
 import logging
@@ -52,14 +52,14 @@ def test_the_connection_has_the_secrets(
     caplog.set_level(logging.DEBUG)
     with receiving() as receiver:
         connect(monkeypatch, receiver.url)
-        told = task(f"--home={home.path}")
+        sinks = task(f"--home={home.path}")
         assert receiver.taken == expected_messages(home)
-    assert (told["hook"]["state"], told["hook"]["delivered"]) == ("ok", len(receiver.taken))
+    assert (sinks["hook"]["state"], sinks["hook"]["delivered"]) == ("ok", len(receiver.taken))
     add_matched_batch(home, [1 << 32 | 1], 40, seed=2)
     with pytest.raises(JobFailed, match="hook: down") as caught:
         task(f"--home={home.path}")
-    said = capfd.readouterr()
-    shown = said.out + said.err + caplog.text + json.dumps(told) + str(caught.value)
+    output = capfd.readouterr()
+    shown = output.out + output.err + caplog.text + json.dumps(sinks) + str(caught.value)
     assert "sink hook" in shown
     assert SECRET not in shown and TOKEN not in shown
 

@@ -1,4 +1,4 @@
-"""The entries of jobs/: what they pass on, what they leave behind, and that none outlives its submitter."""
+"""The entries of jobs/ pass arguments to commands, write a result file, and end with their submitter."""
 
 import json
 import os
@@ -16,14 +16,14 @@ from pststream.state.home import RUNNER, Home
 
 
 class Commands:
-    """Stands for `pststream`: remembers what was asked, answers as told."""
+    """Replaces `pststream`: records the arguments, and prints a given answer."""
 
     def __init__(self, code: int = 0, document: Any = None, error: str = "") -> None:
-        self.asked: list[list[str]] = []
+        self.calls: list[list[str]] = []
         self.code, self.document, self.error = code, document or {}, error
 
     def __call__(self, arguments: list[str]) -> int:
-        self.asked.append(arguments)
+        self.calls.append(arguments)
         print(json.dumps(self.document))
         sys.stderr.write(self.error)
         return self.code
@@ -40,7 +40,7 @@ def test_fields_left_empty_are_not_passed_on(monkeypatch: pytest.MonkeyPatch, tm
     result = tmp_path / "result.json"
     code = entry.main("match", None, [f"--result={result}", "--home=h", "--max-objects=", "", "--one"])
     assert code == 0
-    assert commands.asked == [["match", "--json", "--home=h", "--one"]]
+    assert commands.calls == [["match", "--json", "--home=h", "--one"]]
     assert json.loads(result.read_text()) == {
         "command": "match", "exit_code": 0, "error": None, "result": {"batches": []},
     }  # fmt: skip
@@ -103,13 +103,13 @@ def test_micro_batch_runs_the_landing_folder(monkeypatch: pytest.MonkeyPatch) ->
     commands = stand_in(monkeypatch, document={"match": {"batches": [{"batch_id": 1}]}})
     monkeypatch.setattr(micro_batch, "version", lambda home, table: 7)
     assert micro_batch.main(["--home=h", "--landing=-l", "--max-objects=5", "--strict"]) == 0
-    assert commands.asked == [
+    assert commands.calls == [
         ["run", "--json", "--home=h", "--max-objects=5", "--strict", "--", "-l"],
         ["balance", "--json", "check", "--home=h"],
     ]
     commands = stand_in(monkeypatch, document={"match": {"batches": []}})
     assert micro_batch.main(["--home=h", "--landing=-l"]) == 0
-    assert [asked[0] for asked in commands.asked] == ["run"], "nothing new: nothing to look at"
+    assert [call[0] for call in commands.calls] == ["run"], "nothing new: nothing to look at"
 
 
 def test_micro_batch_finds_the_landing_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,14 +118,14 @@ def test_micro_batch_finds_the_landing_folder(monkeypatch: pytest.MonkeyPatch) -
     assert micro_batch.main(["--home=h", "--landing="]) == 1
     monkeypatch.setenv("PSTSTREAM_LANDING", "l")
     assert micro_batch.main(["--home="]) == 1
-    assert [asked[-1] for asked in commands.asked] == [str(Path("h/landing").absolute()), "l"]
+    assert [call[-1] for call in commands.calls] == [str(Path("h/landing").absolute()), "l"]
 
 
 def test_repartition_is_a_balance_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     commands = stand_in(monkeypatch)
     assert repartition.main(["--home=h", "--planner=grid", "--gain=0.2", "--workers=", "--proposal=p", "--page=q"]) == 0
     assert repartition.main(["--home=", "--proposal=p", "--apply"]) == 0
-    assert commands.asked == [
+    assert commands.calls == [
         [
             "balance",
             "--json",
@@ -141,14 +141,14 @@ def test_repartition_is_a_balance_of_everything(monkeypatch: pytest.MonkeyPatch)
     ]
 
 
-def test_repartition_over_other_workers_is_a_plan_told_as_a_balance(
+def test_repartition_over_other_workers_is_a_plan_in_the_form_of_a_balance(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     figures = {"plan_version": 3, "planner": "grid", "workers": 4, "units": 9, "worker_loads": [1.0, 2.0], "seconds": 1}
     commands = stand_in(monkeypatch, document=figures)
     arguments = ["--home=h", "--planner=grid", "--workers=4", "--gain=0.2", "--proposal=p", "--page=q"]
     assert repartition.main([f"--result={tmp_path}/r", *arguments]) == 0
-    assert commands.asked == [
+    assert commands.calls == [
         ["plans", "--json", "show", "--home=h"],
         ["plan", "--json", "--home=h", "--workers=4", "--planner=grid", "--dry-run"],
     ]
@@ -156,13 +156,13 @@ def test_repartition_over_other_workers_is_a_plan_told_as_a_balance(
     assert (result["kind"], result["dry_run"], result["plan_version_after"]) == ("plan", True, 3)
     assert (result["load_after"], result["moves"], result["moved_bytes"]) == ([1.0, 2.0], [], None)
     assert repartition.main([*arguments, "--apply"]) == 0
-    assert commands.asked[-1] == ["plan", "--json", "--home=h", "--workers=4", "--planner=grid"]
+    assert commands.calls[-1] == ["plan", "--json", "--home=h", "--workers=4", "--planner=grid"]
 
 
 def test_quarantine_passes_the_numbers_on(monkeypatch: pytest.MonkeyPatch) -> None:
     commands = stand_in(monkeypatch)
     assert quarantine.main(["--home=h", "--action=discard", "--holds= 3, 14 5 "]) == 0
-    assert commands.asked == [["quarantine", "--json", "discard", "3", "14", "5", "--home=h"]]
+    assert commands.calls == [["quarantine", "--json", "discard", "3", "14", "5", "--home=h"]]
 
 
 def test_a_check_that_fails_is_a_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

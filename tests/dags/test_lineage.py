@@ -1,4 +1,4 @@
-"""What a job tells of itself, and what a task tells Airflow of its job."""
+"""Lineage: events of a job for each ingest and batch, and the tables that a task reports to Airflow."""
 
 import json
 import os
@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from tests.dags.landing import PAIRS, fill
+from tests.dags.landing_folder import PAIRS, fill_landing
 
 ROOT = Path(__file__).parents[2]
 TASK = ("default/micro_batch.match/01900000-0000-7000-8000-000000000001", "01900000-0000-7000-8000-000000000001")
 
 
 @pytest.mark.spark
-def test_a_job_tells_each_ingest_and_each_batch_below_its_task(tmp_path: Path) -> None:
-    home, landing, file = tmp_path / "home", fill(tmp_path / "landing"), tmp_path / "lineage.jsonl"
+def test_a_job_sends_events_of_each_ingest_and_batch_with_its_task_as_parent(tmp_path: Path) -> None:
+    home, landing, file = tmp_path / "home", fill_landing(tmp_path / "landing"), tmp_path / "lineage.jsonl"
     variables = {
         "OPENLINEAGE__TRANSPORT__TYPE": "file",
         "OPENLINEAGE__TRANSPORT__LOG_FILE_PATH": str(file),
@@ -54,7 +54,7 @@ def test_a_job_tells_each_ingest_and_each_batch_below_its_task(tmp_path: Path) -
         ("balance", ["local", "--home=/h", "--apply"], {"migrations", "plans", "plan_units", "worker_index"}),
     ],
 )
-def test_a_task_names_its_tables(
+def test_a_task_reports_its_tables(
     airflow_home: Path, monkeypatch: pytest.MonkeyPatch, job: str, words: list[str], writes: set[str]
 ) -> None:
     from airflow.sdk.lineage import HookLineageCollector
@@ -62,8 +62,8 @@ def test_a_task_names_its_tables(
 
     collector = HookLineageCollector()
     monkeypatch.setattr(lineage, "get_hook_lineage_collector", lambda: collector)
-    teller: Any = object()
-    lineage.tell(job, words, teller)
+    reporter: Any = object()
+    lineage.report_tables(job, words, reporter)
     collected = collector.collected_assets
     assert {one.asset.uri for one in collected.outputs} == {f"file:///h/tables/{name}" for name in writes}
     assert collected.inputs
@@ -77,4 +77,4 @@ def test_a_name_that_airflow_refuses_fails_no_task(airflow_home: Path, monkeypat
         raise ValueError("not ASCII")
 
     monkeypatch.setattr(lineage, "get_hook_lineage_collector", refuses)
-    lineage.tell("micro_batch", ["--home=/h"], object())
+    lineage.report_tables("micro_batch", ["--home=/h"], object())

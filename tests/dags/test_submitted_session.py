@@ -1,6 +1,6 @@
-"""Under spark-submit the session takes what was submitted: master, name and memory are not the settings' any more.
+"""Under spark-submit the session has the submitted master, name and memory, not those of the settings.
 
-Killing that Spark ends the JVM that was submitted, and leaves this process to its end.
+Killing that Spark ends the submitted JVM and lets this process end by itself.
 """
 
 import json

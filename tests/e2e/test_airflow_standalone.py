@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from pststream import names
 from tests.commands import Home
-from tests.dags.landing import ACCEPTED, PAIRS, REJECTED, fill
+from tests.dags.landing_folder import ACCEPTED, PAIRS, REJECTED, fill_landing
 from tests.e2e.airflow_api import Airflow, standalone
 
 CHROMIUM = shutil.which("chromium")
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.spark, pytest.m
 @pytest.fixture(scope="module")
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     folder = tmp_path_factory.mktemp("standalone")
-    fill(folder / "landing")
+    fill_landing(folder / "landing")
     with standalone(folder, {"PSTSTREAM_WORKERS": "2", **SECRETS}) as here:
         yield here
 
@@ -109,15 +109,15 @@ def test_a_person_logs_in_looks_and_looks_up(airflow: Airflow) -> None:
         page = browser.new_page()
         page.set_default_timeout(60_000)
         page.goto(airflow.url)
-        page.locator("[name=username]").fill(user)
-        page.locator("[name=password]").fill(password)
+        page.locator("[name=username]").fill_landing(user)
+        page.locator("[name=password]").fill_landing(password)
         page.keyboard.press("Enter")
         page.wait_for_url(lambda url: "login" not in url)
         page.goto(f"{airflow.url}/plugin/pststream")
         frame = page.frame_locator("iframe[title=PSTStream]")
         expect(frame.get_by_role("heading", name="Balance of the workers")).to_be_visible(timeout=60_000)
-        frame.get_by_label("Object id").fill("o1")
-        frame.get_by_label("Why it matched this subscription").fill("s2")
+        frame.get_by_label("Object id").fill_landing("o1")
+        frame.get_by_label("Why it matched this subscription").fill_landing("s2")
         page.keyboard.press("Enter")
         expect(frame.get_by_text("the object lies outside the region")).to_be_visible(timeout=60_000)
         for scheme in ("light", "dark"):

@@ -65,7 +65,7 @@ def run_deliver(home: Home, environment: dict[str, str], *arguments: str) -> Res
 def written(home: Home) -> list[dict[str, Any]]:
     """Read the messages in the folder of the file sink, in the order of the files."""
     files = sorted((Path(home.path).parent / "delivered").iterdir())
-    assert all(file.suffix == ".jsonl" for file in files)
+    assert all(file.suffix == ".jsonl" for file in files), files
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 

@@ -1,4 +1,4 @@
-"""Run the watcher as a process: it matches landed files, refuses other runners, allows upkeep, survives faults, ends."""
+"""Run the watcher as a process: it matches landed files, refuses other runners, allows upkeep and survives faults."""
 
 import contextlib
 import json

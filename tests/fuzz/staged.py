@@ -74,6 +74,7 @@ def _check_request(row: dict[str, Any]) -> None:
     if row["op"] == "insert":
         assert row["clauses"] and all(clause for clause in row["clauses"])
         edges = [value for name in ("west", "south", "east", "north", "circle") for value in row[name] or ()]
-        assert len(row["west"]) in (1, 2) and all(math.isfinite(value) for value in edges)
+        edges += [value for ring in row["polygon"] or () for value in ring]
+        assert (len(row["west"]) in (1, 2) or row["polygon"]) and all(math.isfinite(value) for value in edges)
     if row["payload"] is not None:
         assert isinstance(json.loads(row["payload"]), dict)

@@ -98,7 +98,9 @@ def _content(path: Path) -> bytes:
 
 FIELDS = {
     "objects": worlds.OBJECT_FIELDS,
-    "requests": ("op", "subscription_id", "keywords", "bbox", "circle", "created_at", "expires_at", "at", "owner"),
+    "requests": (
+        *("op", "subscription_id", "keywords", "bbox", "circle", "geometry", "created_at", "expires_at", "at", "owner"),
+    ),
 }
 
 
@@ -145,7 +147,7 @@ def _column(rnd: random.Random, name: str, rows: int) -> pa.Array:
         return any_column(rnd, rows)
     if name in ("lon", "lat"):
         return pa.array([rnd.uniform(-90, 90) for _ in range(rows)])
-    if name in ("bbox", "circle"):
+    if name in ("bbox", "circle", "geometry"):
         return pa.array([[0.0, 0.0, 1.0, 1.0] if name == "bbox" else None] * rows, pa.list_(pa.float64()))
     texts = {"op": "insert", "ts": "2026-01-01", "created_at": None, "expires_at": None, "at": None, "keywords": "tea"}
     return pa.array([texts.get(name, f"{name}{n}") for n in range(rows)], pa.string())

@@ -46,8 +46,9 @@ def any_value(rnd: random.Random, depth: int = 2) -> Any:
         return rnd.choice((None, None, True, False))
     if kind < 8:
         return [any_value(rnd, depth - 1) for _ in range(rnd.choice((0, 1, 2, 4, 4, 5)))]
-    names = ("lon", "lat", "radius_m", "", "x", "\x00")
-    return {rnd.choice(names): any_value(rnd, depth - 1) for _ in range(rnd.randrange(5))}
+    names = ("lon", "lat", "radius_m", "coordinates", "", "x", "\x00")
+    found = {rnd.choice(names): any_value(rnd, depth - 1) for _ in range(rnd.randrange(5))}
+    return found | {"type": rnd.choice(("Polygon", "MultiPolygon"))} if rnd.randrange(3) == 0 else found
 
 
 TYPES = (

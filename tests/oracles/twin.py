@@ -43,6 +43,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import zstandard
 
+from tests.oracles.polygon import covers_geometry, crosses_itself
+
 EARTH_RADIUS_M = 6_371_008.8
 DAY_SECONDS = 86_400
 MAX_TEXT_BYTES = 1_048_576
@@ -85,6 +87,7 @@ class Incarnation:
     tree: Tree
     bbox: tuple[float, float, float, float] | None
     circle: tuple[float, float, float] | None
+    geometry: dict[str, Any] | None
     created_at: int
     end: int | None
 
@@ -234,6 +237,10 @@ def in_region(thing: PublishedObject, subscription: Incarnation) -> bool:
     """Whether the object's point lies in the subscription's region."""
     if subscription.bbox is not None:
         return in_box(thing.lon, thing.lat, *subscription.bbox)
+    if subscription.geometry is not None:
+        west, south, east, north = bounds_of(subscription.geometry)
+        near = in_box(thing.lon, thing.lat, west, south, east, north)
+        return near and covers_geometry(subscription.geometry, thing.lon, thing.lat)
     assert subscription.circle is not None
     lon, lat, radius = subscription.circle
     return distance_m(lon, lat, thing.lon, thing.lat) <= radius
@@ -458,15 +465,16 @@ def read_insertion(row: dict[str, Any], now_us: int) -> Incarnation:
     keywords = row.get("keywords")
     if not isinstance(keywords, str):
         raise BadRow("no keywords")
-    bbox, circle = row.get("bbox"), row.get("circle")
-    if (bbox is None) == (circle is None):
-        raise BadRow("one of bbox and circle is needed")
+    bbox, circle, geometry = row.get("bbox"), row.get("circle"), row.get("geometry")
+    if [bbox, circle, geometry].count(None) != 2:
+        raise BadRow("exactly one of bbox, circle and geometry is needed")
     created, expires = row.get("created_at"), row.get("expires_at")
     return Incarnation(
         identifier(row.get("subscription_id")),
         parse(keywords),
         None if bbox is None else read_box(bbox),
         None if circle is None else read_circle(circle),
+        None if geometry is None else read_geometry(geometry),
         now_us if created is None else time_us(created),
         None if expires is None else time_us(expires),
     )
@@ -489,6 +497,31 @@ def read_circle(value: Any) -> tuple[float, float, float]:
         raise BadRow("a circle has lon, lat and radius_m")
     radius = number(value.get("radius_m"), 0, 1e300)
     return number(value.get("lon"), -180, 180), number(value.get("lat"), -90, 90), radius
+
+
+def read_geometry(value: Any) -> dict[str, Any]:
+    """A Polygon or a MultiPolygon, of an object or its text; of the invalid ones, rings that cross themselves."""
+    value = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(value, dict) or value.get("type") not in ("Polygon", "MultiPolygon") or not value["coordinates"]:
+        raise BadRow("neither a Polygon nor a MultiPolygon")
+    for rings in polygons_of(value):
+        for ring in rings:
+            for lon, lat in ring:
+                number(lon, -180, 180), number(lat, -90, 90)
+            if len(ring) < 4 or ring[0] != ring[-1] or crosses_itself(ring):
+                raise BadRow("a ring is open, or crosses itself")
+    return value
+
+
+def polygons_of(geometry: dict[str, Any]) -> list[Any]:
+    """The polygons, each a list of rings."""
+    return [geometry["coordinates"]] if geometry["type"] == "Polygon" else geometry["coordinates"]
+
+
+def bounds_of(geometry: dict[str, Any]) -> tuple[float, float, float, float]:
+    """West, south, east, north of all rings."""
+    lons, lats = zip(*(position for rings in polygons_of(geometry) for ring in rings for position in ring))
+    return min(lons), min(lats), max(lons), max(lats)
 
 
 def outcome_of(

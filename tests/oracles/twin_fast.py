@@ -100,13 +100,20 @@ def square_of(lon: float, lat: float) -> Square:
 
 def squares_of(subscription: Incarnation) -> list[Square]:
     """Return the squares that the region touches, or EVERYWHERE if they are many."""
-    west, south, east, north = subscription.bbox or box_around(*subscription.circle)
+    west, south, east, north = bounding_box(subscription)
     if west > east:
         return [EVERYWHERE]
     (x0, y0), (x1, y1) = square_of(west, south), square_of(east, north)
     if (x1 - x0 + 1) * (y1 - y0 + 1) > MOST_SQUARES:
         return [EVERYWHERE]
     return [(x, y) for x in range(x0, x1 + 1) for y in range(y0, y1 + 1)]
+
+
+def bounding_box(subscription: Incarnation) -> tuple[float, float, float, float]:
+    """Return a box that contains the region."""
+    if subscription.geometry is not None:
+        return twin.bounds_of(subscription.geometry)
+    return subscription.bbox or box_around(*subscription.circle)
 
 
 def box_around(lon: float, lat: float, radius_m: float) -> tuple[float, float, float, float]:

@@ -1,4 +1,4 @@
-"""Two active plans change no answer: older subscriptions under one, newer ones under the other, objects under both."""
+"""Two active plans give the same matches: one serves older subscriptions, the other newer ones."""
 
 from collections import Counter
 from pathlib import Path
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.spark
 Plans = tuple[int, int | None]
 
 
-def took_in(home: Home, world: WrittenWorld, *numbers: int) -> None:
-    """Some files of the world's objects and requests, matched as one batch."""
+def ingest_and_match(home: Home, world: WrittenWorld, *numbers: int) -> None:
+    """Ingest some files of the world, and match them as one batch."""
     home.ingest("objects", [world.objects[number] for number in numbers])
     home.ingest("requests", [world.requests[number] for number in numbers])
     home.match()
@@ -54,12 +54,12 @@ def assert_loads_add_up(home: Home, batch: int, plans: set[int]) -> None:
             (units if row["unit"] >= 0 else whole)[row["worker"]] += row[name]
         assert +whole == +units
     found = sum(row["matches"] for row in rows if row["unit"] == -1)
-    (told,) = [b for b in home.run("status")["batches"] if b["batch_id"] == batch]
-    assert told["matches"] == found > 0
+    (batch_row,) = [b for b in home.run("status")["batches"] if b["batch_id"] == batch]
+    assert batch_row["matches"] == found > 0
 
 
 def assert_explained(home: Home, after: int) -> None:
-    """Subscriptions up to a number are told to be plan 1's, later ones plan 2's, by the worker that found them."""
+    """`explain` gives subscriptions up to a key to plan 1, later ones to plan 2, with the worker that matched them."""
     pairs = [(thing, name) for thing, _, name in home.exported() if thing >= "o200"]
     older = [pair for pair in pairs if int(pair[1][1:]) < after]
     newer = [pair for pair in pairs if int(pair[1][1:]) >= after]
@@ -89,23 +89,23 @@ def assert_all_that_comes_late(home: Home, after: int) -> None:
     assert any(row["object_key"] >> 32 > after and row["ts"] < newest for row in things)
 
 
-def test_both_active_adjusted_retired_and_taken_back(tmp_path: Path) -> None:
+def test_adjust_retire_and_undo_with_two_active_plans(tmp_path: Path) -> None:
     world = written(tmp_path / "files", 51)
     home = home_for(tmp_path / "home", world, "grid")
-    took_in(home, world, 0)
-    took_in(home, world, 1)
+    ingest_and_match(home, world, 0)
+    ingest_and_match(home, world, 1)
     assert active(home) == (1, None)
     shown = home.run("balance", "global", "--planner", "hybrid")
     done = home.run("balance", "global", "--planner", "hybrid", "--apply")
     assert shown["load_after"] == done["load_after"] and done["moves"] and done["moved_subscriptions"] == 0
     assert active(home) == (2, 1)
-    took_in(home, world, 2)
+    ingest_and_match(home, world, 2)
     assert_all_that_comes_late(home, after=4)
     assert_loads_add_up(home, 3, {1, 2})
     assert_explained(home, 160)
     home.set(merge_files=1)
     home.run("balance", "local", "--apply")
-    took_in(home, world, 3)
+    ingest_and_match(home, world, 3)
     home.run("maintain")
     newest, old = active(home)
     assert old == 1
@@ -119,42 +119,42 @@ def test_both_active_adjusted_retired_and_taken_back(tmp_path: Path) -> None:
     assert shown["moved_subscriptions"] == done["moved_subscriptions"] > 0
     assert active(home) == (newest + 1, None)
     assert home.run("status")["index"]["leftovers"]
-    took_in(home, world, 4)
+    ingest_and_match(home, world, 4)
     home.run("maintain")
     assert not home.run("status")["index"]["leftovers"]
     home.run("balance", "undo", "--apply")
     assert active(home) == (newest + 2, None)
-    took_in(home, world, 5)
+    ingest_and_match(home, world, 5)
     assert_as_the_twin(home, world)
 
 
-def test_taken_back_while_both_are_active_and_begun_again(tmp_path: Path) -> None:
+def test_undo_with_two_active_plans_and_repartition_again(tmp_path: Path) -> None:
     world = written(tmp_path / "files", 53)
     home = home_for(tmp_path / "home", world, "frequency")
-    took_in(home, world, 0)
+    ingest_and_match(home, world, 0)
     assert "retires no older plan" in home.run("balance", "retire", "--apply", code=2)["error"]
     home.run(*repartitioned(home))
-    took_in(home, world, 1)
+    ingest_and_match(home, world, 1)
     home.run("balance", "undo", "--apply")
     assert active(home) == (3, None)
-    took_in(home, world, 2)
+    ingest_and_match(home, world, 2)
     home.run(*repartitioned(home))
     assert active(home) == (4, 3)
-    took_in(home, world, 3)
+    ingest_and_match(home, world, 3)
     home.run("plan", "--planner", "frequency", "--workers", "3")
     assert active(home) == (5, None)
     home.run(*repartitioned(home))
     home.run("balance", "retire", "--apply")
-    took_in(home, world, 4, 5)
+    ingest_and_match(home, world, 4, 5)
     assert_as_the_twin(home, world)
 
 
 @pytest.mark.slow
-def test_killed_at_each_step_of_it_and_run_again(tmp_path: Path) -> None:
+def test_killed_at_each_step_and_run_again(tmp_path: Path) -> None:
     """After each kill a batch runs under what is then in force, with all that the killed one has left lying about."""
     world = written(tmp_path / "files", 54)
     home = home_for(tmp_path / "home", world, "grid")
-    took_in(home, world, 0)
+    ingest_and_match(home, world, 0)
     steps: list[tuple[str, tuple[str, ...], Plans, Plans]] = [
         ("units_written", ("balance", "global", "--planner", "hybrid", "--apply"), (1, None), (2, 1)),
         ("indexed", ("balance", "undo", "--apply"), (2, 1), (3, None)),

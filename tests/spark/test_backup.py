@@ -58,12 +58,12 @@ def test_half_a_backup_is_no_home(tmp_path: Path) -> None:
     Home(out).run("status", code=2)
     home.run("backup", "--out", out, code=2)
     shutil.rmtree(out)
-    told = home.run("backup", "--out", out)
-    assert told["tables"] == home.run("status")["versions"] == Home(out).run("status")["versions"]
+    document = home.run("backup", "--out", out)
+    assert document["tables"] == home.run("status")["versions"] == Home(out).run("status")["versions"]
     assert Home(out).exported() == home.exported()
 
 
-def test_a_copy_made_while_a_held_file_is_taken_in_goes_on(tmp_path: Path) -> None:
+def test_a_backup_during_a_release_from_quarantine_goes_on(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home", planner="grid", workers=1, gate_min_rows=1, gate_bad_share=0.01)
     good = {"object_id": "o", "ts": worlds.moment(1), "lon": 1.0, "lat": 2.0, "text": "tea"}
     bad = worlds.write_rows(tmp_path / "bad.jsonl", [good, {"object_id": "p"}])

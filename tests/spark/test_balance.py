@@ -1,4 +1,4 @@
-"""Load adjustment changes no answer: moves, moves taken back, by every method, with what comes late in between."""
+"""Load adjustment changes no match: moves and undone moves, by every method, with late rows in between."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize(("planner", "seed"), [("grid", 41), ("hybrid", 42), ("frequency", 43)])
-def test_adjusted_between_batches_and_taken_back(tmp_path: Path, planner: str, seed: int) -> None:
+def test_adjusted_between_batches_and_undone(tmp_path: Path, planner: str, seed: int) -> None:
     world = written(tmp_path / "files", seed)
     home = home_for(tmp_path / "home", world, planner)
     moved, methods = 0, iter(("gr", "dp", "si", "ra", "gr"))
@@ -44,7 +44,7 @@ def test_adjusted_between_batches_and_taken_back(tmp_path: Path, planner: str, s
     assert_as_the_twin(home, world)
 
 
-def test_what_is_balanced_is_left_alone(tmp_path: Path) -> None:
+def test_balanced_workers_are_left_alone(tmp_path: Path) -> None:
     world = written(tmp_path / "files", 44)
     home = home_for(tmp_path / "home", world, "grid")
     assert home.run("balance", "local", code=2)["kind"] == "UsageError"

@@ -1,4 +1,4 @@
-"""The checks of the tables: they pass whatever a home went through, and fail on each thing that is broken by hand."""
+"""The checks of the tables pass after every operation on a home, and fail on each fault that is made by hand."""
 
 import shutil
 from pathlib import Path
@@ -18,11 +18,11 @@ pytestmark = [pytest.mark.spark]
 
 
 def checked(home: Home, *options: str) -> dict[str, dict[str, Any]]:
-    """Each check by its name; the exit code says what they say."""
-    told = run_here("check", *options, "--home", home.path, "--json")
-    assert told.code in (0, 1), told.err
-    assert told.json["success"] is (told.code == 0)
-    return {one["check"]: one for one in told.json["checks"]}
+    """Run the checks; return them by name. The exit code agrees with them."""
+    result = run_here("check", *options, "--home", home.path, "--json")
+    assert result.code in (0, 1), result.err
+    assert result.json["success"] is (result.code == 0)
+    return {one["check"]: one for one in result.json["checks"]}
 
 
 def off(home: Home, *options: str) -> set[str]:
@@ -88,14 +88,14 @@ def test_passes_through_all_that_is_done_to_a_home(home: Home) -> None:
     assert off(home) == set()
     write_uneven_loads(home)
     home.run("balance", "local", "--sigma", "1.01", "--apply")
-    told = checked(home, "--all")
-    assert all(one["success"] for one in told.values())
+    checks = checked(home, "--all")
+    assert all(one["success"] for one in checks.values())
     home.run("maintain")
     assert off(home) == set()
 
 
 @pytest.mark.slow
-def test_an_unfinished_batch_is_told_and_nothing_else(home: Home) -> None:
+def test_an_unfinished_batch_is_the_only_fault(home: Home) -> None:
     for step in ("match.indexed", "match.matched"):
         assert home.crash(step, "match", "--max-objects", "5").code == KILLED
         assert off(home) == {"unfinished_batches"}
@@ -106,7 +106,7 @@ def test_an_unfinished_batch_is_told_and_nothing_else(home: Home) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_planner_leaves_nothing_to_tell_and_a_killed_migration_what_maintain_drops(home: Home) -> None:
+def test_a_killed_planner_leaves_no_fault_and_a_killed_migration_what_maintain_drops(home: Home) -> None:
     home.match()
     assert home.crash("plan.indexed", "plan", "--workers", "4").code == KILLED
     assert off(home) == set()
@@ -145,7 +145,7 @@ REMOVED: dict[str, tuple[str, str, set[str]]] = {
 
 
 @pytest.mark.parametrize("what", list(REMOVED))
-def test_what_is_removed_is_missed(home: Home, what: str) -> None:
+def test_removed_rows_are_found_missing(home: Home, what: str) -> None:
     table, predicate, wanted = REMOVED[what]
     ledger_tables.delete(Tables(home.path), table, predicate.format(first=first_object(home)))
     # What follows from it may show elsewhere too: rows of the index without the requests of a file, and so on.
@@ -206,7 +206,7 @@ def test_index_that_is_broken(home: Home) -> None:
     assert off(home) == {"orphans"}, "a deletion that nobody asked for"
 
 
-def test_a_deletion_that_the_index_forgot(home: Home) -> None:
+def test_a_deletion_that_the_index_lacks(home: Home) -> None:
     assert [row for row in rows(home, "worker_index") if row["worker"] == names.EVERY_WORKER]
     ledger_tables.delete(Tables(home.path), "worker_index", f"worker = {names.EVERY_WORKER}")
     assert off(home) == {"lost_deletions"}

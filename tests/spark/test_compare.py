@@ -1,4 +1,4 @@
-"""Planners compared on a home's own data: measured by the real job, and nothing in the home changes."""
+"""The comparison of planners measures the real job on the data of a home, and changes nothing in it."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def test_every_planner_finds_the_same_and_the_home_stays(tmp_path: Path) -> None
     assert "Planners compared" in page and "kd_tree" in page
 
 
-def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
+def test_an_empty_home_or_an_unknown_planner_is_refused(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home", planner="grid", workers=2, lateness_seconds=60)
     empty = home.run("plans", "compare", code=2)
     assert "ingest some first" in empty["error"]

@@ -1,4 +1,4 @@
-"""Delivery behind the real job: what sinks were told, less what was taken back, is what export says."""
+"""Delivery after the real job: the messages of matches less those of retractions equal the export."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ from tests.oracles.delivery import expected_messages
 pytestmark = pytest.mark.spark
 
 
-def told(folder: Path) -> list[dict[str, Any]]:
+def messages_in(folder: Path) -> list[dict[str, Any]]:
     """The messages of a file sink, in their order."""
     return [json.loads(line) for file in sorted(folder.iterdir()) for line in file.read_text().splitlines()]
 
@@ -28,10 +28,10 @@ def pair(message: dict[str, Any]) -> tuple[str, str]:
 
 
 def test_a_stream_is_delivered_as_it_is_matched(tmp_path: Path) -> None:
-    """Most objects come before the requests that end subscriptions, so that pairs are taken back."""
+    """Most objects come before the requests that end subscriptions, so that pairs are retracted."""
     world = written(tmp_path / "files", seed=7, files=4)
     home: Home = home_for(tmp_path / "home", world)
-    home.add_sink("all", kind="file", target=str(tmp_path / "told"), messages=7)
+    home.add_sink("all", kind="file", target=str(tmp_path / "all"), messages=7)
     home.add_sink("few", kind="file", target=str(tmp_path / "few"), limit=1, limit_seconds=1_000_000_000)
     landing = tmp_path / "landing"
     for kind in ("objects", "requests"):
@@ -43,7 +43,7 @@ def test_a_stream_is_delivered_as_it_is_matched(tmp_path: Path) -> None:
         sinks = home.run("run", landing)["deliver"]["sinks"]
         assert [sink["state"] for sink in sinks.values()] == ["ok", "ok"]
 
-    tables, messages = Tables(home.path), told(tmp_path / "told")
+    tables, messages = Tables(home.path), messages_in(tmp_path / "all")
     shown = ("id", "kind", "batch_id", "object", "subscription")
     expected = expected_messages(tables)
     assert [{k: m[k] for k in shown} for m in messages] == [{k: m[k] for k in shown} for m in expected]
@@ -57,13 +57,13 @@ def test_a_stream_is_delivered_as_it_is_matched(tmp_path: Path) -> None:
         assert words <= text
         assert all(words & set(clause) for clause in parse_keywords(message["subscription"]["keywords"]))
 
-    few = told(tmp_path / "few")
+    few = messages_in(tmp_path / "few")
     assert [m["id"] for m in few] == [m["id"] for m in expected_messages(tables, 1, 1_000_000_000)]
     assert Counter(m["kind"] for m in few)["digest"]
 
 
-def test_run_leaves_delivery_to_others_when_it_is_told_to(home: Home, tmp_path: Path) -> None:
-    home.add_sink("all", kind="file", target=str(tmp_path / "told"))
+def test_run_without_delivery(home: Home, tmp_path: Path) -> None:
+    home.add_sink("all", kind="file", target=str(tmp_path / "all"))
     (tmp_path / "landing").mkdir()
     assert home.run("run", tmp_path / "landing", "--no-deliver")["deliver"] == {"sinks": {}}
     assert list(home.run("run", tmp_path / "landing")["deliver"]["sinks"]) == ["all"]

@@ -1,4 +1,4 @@
-"""One world with every named edge case; what matches is spelled out by hand, and the twin has to agree too."""
+"""One world with every named edge case: the matches equal a table written by hand, and the twin."""
 
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,19 @@ EVERY_POINT = set(POINTS)
 NORTH = {"north_pole", "north_pole_too", "near_north_pole"}
 ANTIMERIDIAN = {"east_180", "west_180"}
 
-REGIONS: dict[str, tuple[list[float] | dict[str, float], set[str]]] = {
+UNIT = {"origin", "on_edge", "on_corner"}
+ACROSS = ANTIMERIDIAN | {"west_170", "east_170"}
+
+
+def _polygon(*rings: list[tuple[float, float]]) -> dict[str, Any]:
+    return {"type": "Polygon", "coordinates": [[list(place) for place in [*ring, ring[0]]] for ring in rings]}
+
+
+def _polygons(*exteriors: list[tuple[float, float]]) -> dict[str, Any]:
+    return {"type": "MultiPolygon", "coordinates": [_polygon(ring)["coordinates"] for ring in exteriors]}
+
+
+REGIONS: dict[str, tuple[list[float] | dict[str, Any], set[str]]] = {
     "unit_box": ([0, 0, 1, 1], {"origin", "on_edge", "on_corner"}),
     "corner_to_corner": ([1, 1, 2, 2], {"on_corner"}),
     "zero_size": ([1, 1, 1, 1], {"on_corner"}),
@@ -64,6 +76,11 @@ REGIONS: dict[str, tuple[list[float] | dict[str, float], set[str]]] = {
     "circle_at_pole": ({"lon": 77, "lat": 90, "radius_m": 1}, {"north_pole", "north_pole_too"}),
     "circle_at_south_pole": ({"lon": 10, "lat": -90, "radius_m": 5_000}, {"south_pole"}),
     "circle_world": ({"lon": 12, "lat": 34, "radius_m": 20_100_000}, EVERY_POINT),
+    "triangle": (_polygon([(0, 0), (1, 0), (1, 1)]), {"origin", "on_edge", "on_corner"}),
+    "triangle_beside": (_polygon([(-1, -1), (0, -1), (-1e-9, 1)]), set()),
+    "holed": (_polygon([(0, 0), (1, 0), (1, 1), (0, 1)], [(0.9, 0.4), (1, 0.5), (0.9, 0.6)]), UNIT),
+    "polygons_across": (_polygons([(170, -5), (180, -5), (180, 5)], [(-180, -5), (-170, 5), (-180, 5)]), ACROSS),
+    "polygon_world": (_polygon([(-180, -90), (180, -90), (180, 90), (-180, 90)]), EVERY_POINT),
 }
 
 TEXTS: dict[str, str] = {
@@ -149,7 +166,7 @@ def _insertion(subscription_id: str, keywords: str, region: Any, life: Times) ->
         "op": "insert",
         "subscription_id": subscription_id,
         "keywords": keywords,
-        "bbox" if isinstance(region, list) else "circle": region,
+        "bbox" if isinstance(region, list) else "geometry" if "type" in region else "circle": region,
         "created_at": NOON + life["from"],
         "expires_at": None if until is None else NOON + until,
     }
@@ -232,7 +249,7 @@ def _assert_as_by_hand(home: Home) -> None:
     assert found_by(pairs) == expected()
 
 
-def test_a_format_of_run_is_that_of_the_objects(tmp_path: Path) -> None:
+def test_the_format_of_run_applies_to_objects(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home", planner="grid", workers=2, lateness_seconds=60)
     landing = tmp_path / "landing"
     for kind in ("objects", "requests"):
@@ -244,6 +261,6 @@ def test_a_format_of_run_is_that_of_the_objects(tmp_path: Path) -> None:
     write_rows(landing / "objects" / "left.jsonl", [row | {"object_id": "left"}])
     assert set(home.run("run", landing, "--format", "csv")["ingest"]) == {"requests"}
     write_rows(landing / "objects" / "taken.csv", [row | {"object_id": "taken"}])
-    told = home.run("run", landing, "--format", "csv")
-    assert (told["ingest"]["objects"]["files"], told["match"]["matches"]) == (1, 1)
+    document = home.run("run", landing, "--format", "csv")
+    assert (document["ingest"]["objects"]["files"], document["match"]["matches"]) == (1, 1)
     assert [one for one, *_ in home.exported()] == ["taken"]

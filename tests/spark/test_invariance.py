@@ -76,7 +76,7 @@ def run_cut_by_objects(home: Home, world: WrittenWorld, schedule: Schedule) -> N
 
 
 def run_in_between(home: Home, world: WrittenWorld, schedule: Schedule) -> None:
-    """Ingests the files of both kinds by turns in `cuts` steps, and matches after each; plans anew as told."""
+    """Ingest the files of both kinds by turns in `cuts` steps, and match after each; make the plans of `replans`."""
     first, second = ("objects", "requests") if schedule.objects_first else ("requests", "objects")
     files = {"objects": world.objects, "requests": world.requests}
     for step in range(schedule.cuts):

@@ -1,4 +1,4 @@
-"""Upkeep: deletions go into the index, what ended goes, and what is live matches as before."""
+"""`maintain` drops ended subscriptions and compacts files without changing a match."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.commands import Home, new_home
 pytestmark = pytest.mark.spark
 
 
-def test_what_ended_goes_and_what_is_live_still_matches(tmp_path: Path) -> None:
+def test_ended_subscriptions_are_dropped_and_live_ones_match(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home", planner="grid", workers=1, lateness_seconds=60)
     asked = [
         {
@@ -54,8 +54,8 @@ def files_of(home: Home, name: str) -> int:
     return len(DeltaTable(home.path / "tables" / name).file_uris())
 
 
-def test_small_files_of_large_tables_are_joined_and_tell_the_same(tmp_path: Path) -> None:
-    """A late subscription finds an object whose time lies within the last millisecond of a joined file."""
+def test_compaction_of_large_tables_changes_no_row(tmp_path: Path) -> None:
+    """A late subscription finds an object whose time is in the last millisecond of a compacted file."""
     home = new_home(tmp_path / "home", planner="grid", workers=2)
     ask = {"op": "insert", "keywords": "tea", "bbox": [0, 0, 10, 10]}
     early = {**ask, "subscription_id": "early", "created_at": worlds.moment(0)}
@@ -82,7 +82,7 @@ def test_small_files_of_large_tables_are_joined_and_tell_the_same(tmp_path: Path
     assert "not any more; the newest is" in home.run("plan", "--from-version", "99999", "--dry-run", code=2)["error"]
 
 
-def test_what_is_a_duplicate_does_not_depend_on_how_files_are_joined(tmp_path: Path) -> None:
+def test_duplicates_do_not_depend_on_compaction(tmp_path: Path) -> None:
     """An id that was accepted again, beyond the lateness, and comes a third time within it."""
     home = new_home(tmp_path / "home", planner="grid", workers=1, lateness_seconds=60)
     rejected = []

@@ -1,4 +1,4 @@
-"""The view of pairs and the export say the same of the same home, and docs/tables.md shows how to read both."""
+"""The view `pairs` equals the export, and the queries of docs/tables.md run."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
 
 @pytest.fixture
 def filled_home(tmp_path: Path) -> Home:
-    """A home with pairs, some taken back, and a batch that was left unfinished."""
+    """A home with pairs, some of them retracted, and an unfinished batch."""
     made = Home(tmp_path / "pststream-home")
     made.init()
     filled(made)
@@ -37,7 +37,7 @@ def test_the_view_equals_the_export(filled_home: Home, tmp_path: Path) -> None:
     assert sorted(map(str, found)) == sorted(map(str, wanted))
 
 
-def test_what_the_page_shows_runs(
+def test_the_queries_of_the_page_run(
     filled_home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(Path(filled_home.path).parent)

@@ -22,7 +22,7 @@ def test_planners_are_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "hybrid over kd_tree" in page
 
 
-def test_throughput_is_told_by_the_number_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_throughput_is_measured_by_the_number_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(planners.SIZES, "small", (2_000, 2_000))
     monkeypatch.setattr(scalability, "NUMBERS", (2, 3))
     figures = run_benchmark("scalability", "small", 1, Settings(), lambda _: None)["figures"]
@@ -44,7 +44,7 @@ def test_more_subscriptions_are_measured_alike(monkeypatch: pytest.MonkeyPatch) 
         assert f"### {workload}: " in render([document])
 
 
-def test_plans_are_made_in_time_and_memory_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_and_memory_of_planning_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(planning.SIZES, "small", (500, 500, 100))
     figures = run_benchmark("planning", "small", 1, Settings(), lambda _: None)["figures"]
     assert {f"{name}_seconds" for name in PLANNERS} < set(figures)

@@ -1,4 +1,4 @@
-"""What was shown is what is applied: a dry run kept in a file, carried out after more batches, killed, stale."""
+"""A proposal is applied exactly as it was shown: after more batches, after a kill; a stale one is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ def world(tmp_path: Path) -> WrittenWorld:
     return written(tmp_path / "files", 47)
 
 
-def take_in(home: Home, world: WrittenWorld, files: slice) -> None:
+def ingest_files(home: Home, world: WrittenWorld, files: slice) -> None:
     home.ingest("objects", world.objects[files])
     home.ingest("requests", world.requests[files])
     home.match()
@@ -29,36 +29,36 @@ def decided(document: dict[str, Any]) -> dict[str, Any]:
     return {name: document[name] for name in DECIDED}
 
 
-def test_what_was_shown_is_applied_after_further_batches(tmp_path: Path, world: WrittenWorld) -> None:
+def test_a_proposal_is_applied_after_further_batches(tmp_path: Path, world: WrittenWorld) -> None:
     home = home_for(tmp_path / "home", world, "grid")
     for number, (kind, *options) in enumerate([("global", "--planner", "hybrid"), ("local",)]):
-        take_in(home, world, slice(3 * number, 3 * number + 2))
+        ingest_files(home, world, slice(3 * number, 3 * number + 2))
         file, page = tmp_path / "pages" / f"{kind}.npz", tmp_path / "pages" / f"{kind}.html"
         shown = home.run("balance", kind, *options, "--dry-run", "--proposal", file, "--page", page)
         assert shown["moves"], kind
         text = page.read_text("utf-8")
         assert "proposed, nothing changed yet" in text and f"{shown['moved_subscriptions']:,}" in text
-        take_in(home, world, slice(3 * number + 2, 3 * number + 3))
+        ingest_files(home, world, slice(3 * number + 2, 3 * number + 3))
         done = home.run("balance", kind, "--apply", "--proposal", file, "--page", page)
         assert decided(done) == decided(shown)
         assert "applied" in page.read_text("utf-8")
         again = home.run("balance", kind, "--apply", "--proposal", file)
         assert {**again, "seconds": 0} == {**done, "seconds": 0}, "done already: said again, not done again"
         assert home.run("status")["plan"]["version"] == done["plan_version_after"]
-    told = home.run("balance", "history")["plans"]
-    assert [row["kind"] for row in told] == ["plan", "global", "local"]
-    assert [row["batches"] for row in told] == [[1, 2], [3, 4], []]
+    history = home.run("balance", "history")["plans"]
+    assert [row["kind"] for row in history] == ["plan", "global", "local"]
+    assert [row["batches"] for row in history] == [[1, 2], [3, 4], []]
     assert_as_the_twin(home, world)
 
 
 def test_a_stale_proposal_is_refused(tmp_path: Path, world: WrittenWorld) -> None:
     home = home_for(tmp_path / "home", world, "grid")
-    take_in(home, world, slice(0, 3))
+    ingest_files(home, world, slice(0, 3))
     file = tmp_path / "local.npz"
     home.run("balance", "local", "--dry-run", "--proposal", file)
     assert "kind local" in home.run("balance", "global", "--apply", "--proposal", file, code=2)["error"]
     other = home_for(tmp_path / "other", world, "kd_tree")
-    take_in(other, world, slice(0, 1))
+    ingest_files(other, world, slice(0, 1))
     assert "of another home" in other.run("balance", "local", "--apply", "--proposal", file, code=2)["error"]
     home.run("plan")
     refused = home.run("balance", "local", "--apply", "--proposal", file, code=2)
@@ -66,7 +66,7 @@ def test_a_stale_proposal_is_refused(tmp_path: Path, world: WrittenWorld) -> Non
     home.set(sigma=100_000.0)
     assert home.run("balance", "local", "--dry-run", "--proposal", file)["moves"] == []
     assert "is not there" in home.run("balance", "local", "--apply", "--proposal", file, code=2)["error"]
-    take_in(home, world, slice(3, 6))
+    ingest_files(home, world, slice(3, 6))
     assert_as_the_twin(home, world)
 
 
@@ -74,24 +74,24 @@ def test_a_stale_proposal_is_refused(tmp_path: Path, world: WrittenWorld) -> Non
 @pytest.mark.parametrize("step", ["indexed", "units_written", "done"])
 def test_killed_while_it_is_applied_and_run_again(tmp_path: Path, world: WrittenWorld, step: str) -> None:
     home = home_for(tmp_path / "home", world, "grid")
-    take_in(home, world, slice(0, 3))
+    ingest_files(home, world, slice(0, 3))
     apply = ("balance", "local", "--apply", "--proposal", tmp_path / "local.npz")
     shown = home.run("balance", "local", "--dry-run", "--proposal", tmp_path / "local.npz")
     killed = home.crash(f"balance.{step}", *apply)
     assert killed.code == KILLED, killed.err[-2000:]
     assert decided(home.run(*apply)) == decided(shown)
     assert home.run("status")["plan"]["version"] == 2
-    take_in(home, world, slice(3, 6))
+    ingest_files(home, world, slice(3, 6))
     assert_as_the_twin(home, world)
 
 
-def test_the_balance_is_told_without_a_change(tmp_path: Path, world: WrittenWorld) -> None:
+def test_the_balance_check_changes_nothing(tmp_path: Path, world: WrittenWorld) -> None:
     home = home_for(tmp_path / "home", world, "grid")
     assert home.run("balance", "check") == {
         "plan_version": 0, "batches": 0, "measured_imbalance": 1.0, "sigma": 1.0001, "violated": False,
     }  # fmt: skip
     assert home.run("balance", "history") == {"plans": []}
-    take_in(home, world, slice(0, 6))
+    ingest_files(home, world, slice(0, 6))
     found = home.run("balance", "check")
     assert found["violated"] and found["plan_version"] == 1 and found["batches"] == 1
     assert found["measured_imbalance"] == home.run("balance", "local")["measured_imbalance"]

@@ -73,13 +73,13 @@ def test_killed_between_step_and_mark(tmp_path: Path) -> None:
     assert home.run("status")["totals"]["objects"] > 0
 
 
-def test_what_cannot_be_upgraded_is_told(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_upgraded_is_refused(tmp_path: Path) -> None:
     home = unpacked(OLDEST, tmp_path)
     mark = home.path / "home.json"
     content = json.loads(mark.read_text("utf-8"))
     for changed, said in (({"format": 1}, "into a new home"), ({"format": FORMAT + 1}, "newer version")):
         mark.write_text(json.dumps(content | changed), "utf-8")
-        told = run_here("upgrade", "--home", home.path)
-        assert told.code == 2 and said in told.err
+        result = run_here("upgrade", "--home", home.path)
+        assert result.code == 2 and said in result.err
     shutil.rmtree(home.path)
     assert run_here("upgrade", "--home", home.path).code == 2

@@ -1,4 +1,4 @@
-"""What is deployed, read without Docker or Kubernetes: pinned, closed to strangers, unprivileged, nothing missing."""
+"""The deployment files, read without Docker or Kubernetes: pinned, unprivileged, not exposed, complete."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def test_the_image_ends_unprivileged_with_a_health_check_and_without_build_tools
     assert "apt-get" not in last and "USER root" not in last
 
 
-def test_what_the_image_copies_is_there_and_the_context_lets_it_through() -> None:
+def test_what_the_image_copies_exists_and_is_in_the_build_context() -> None:
     kept = [line[1:] for line in text_of(".dockerignore").splitlines() if line.startswith("!")]
     copied = [file for line in re.findall(r"^COPY (?!--)(.+) \S+$", DOCKERFILE, re.M) for file in line.split()]
     for name in [*kept, *copied]:
@@ -75,7 +75,7 @@ def test_no_step_of_a_script_is_misspelt() -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_service_is_pinned_unprivileged_checked_and_comes_back(name: str) -> None:
+def test_a_service_is_pinned_unprivileged_checked_and_restarts(name: str) -> None:
     service = SERVICES[name]
     assert DIGEST.fullmatch(service["image"]) or service["image"] == OUR_IMAGE
     assert service["user"].split(":")[0] not in ("", "0", "root")
@@ -159,7 +159,7 @@ def test_a_pod_is_unprivileged_bounded_and_probed(name: str, pod: dict[str, Any]
         assert {container[probe]["httpGet"]["port"] for probe in ("readinessProbe", "livenessProbe")} <= ports
 
 
-def test_claims_and_services_that_pods_name_are_there() -> None:
+def test_claims_and_services_of_pods_exist() -> None:
     there = {(one["kind"], one["metadata"]["name"]) for one in MANIFESTS}
     claims = re.findall(
         r"(?:claimName|existingClaim): ([\w-]+)", text_of("infra/kubernetes/spark.yaml") + yaml.dump(VALUES)
@@ -174,7 +174,7 @@ def test_claims_and_services_that_pods_name_are_there() -> None:
             )
 
 
-def test_what_only_tests_need_is_told_from_the_rest() -> None:
+def test_test_requirements_are_separate() -> None:
     prune = runpy.run_path(str(INFRA / "image" / "prune.py"))
     kept = prune["needed"]([prune["Requirement"](name) for name in ("apache-airflow", "boto3")])
     assert {"psutil", "sqlalchemy", "botocore"} <= kept, "what Airflow itself needs stays, though tests need it too"

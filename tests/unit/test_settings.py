@@ -1,4 +1,4 @@
-"""Settings: where they come from, and what is refused."""
+"""Settings: their sources, and refused values."""
 
 import pytest
 
@@ -15,8 +15,8 @@ def test_argument_over_environment_over_file(tmp_path, monkeypatch):
     (tmp_path / FILE).write_text("workers = 3\nlateness_seconds = 5\nplanner = 'grid'\n")
     monkeypatch.setenv("PSTSTREAM_WORKERS", "4")
     monkeypatch.setenv("PSTSTREAM_LATENESS_SECONDS", "6")
-    found = load_settings(tmp_path, workers=5, planner=None)
-    assert (found.workers, found.lateness_seconds, found.planner) == (5, 6, "grid")
+    settings = load_settings(tmp_path, workers=5, planner=None)
+    assert (settings.workers, settings.lateness_seconds, settings.planner) == (5, 6, "grid")
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.deliveries import read_progress
 from pststream.state.tables import TABLES
+from pststream.utc_times import to_micros
 
 SIZES = {"small": (5_000, 1_000), "full": (200_000, 525_600)}
 """Subscriptions, and past batches, each of one file of objects."""
@@ -94,7 +95,7 @@ def _write_past(bench: BenchHome, batches: int, progress: Progress) -> None:
     workers = Settings().workers
     for first in range(1, batches + 1, CHUNK):
         number = np.arange(first, min(first + CHUNK, batches + 1))
-        at = ledger_tables.micros_of(START) + (number - batches - 1) * 60_000_000
+        at = to_micros(START) + (number - batches - 1) * 60_000_000
         for name, columns in (
             (names.FILES, _files(number, at)),
             (names.BATCHES, _batches(number, at)),

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pststream.generator.synthetic_arrays import SyntheticObjects, SyntheticSubscriptions, term_ids
 from pststream.matching.object_batch import ObjectBatch, sort_objects
 from pststream.names import NEVER_US
+from pststream.shapes.registry import PIECE_COLUMNS, SIDES
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,12 @@ def clause_lists(subscriptions: SyntheticSubscriptions) -> pa.ListArray:
 def index_table(subscriptions: SyntheticSubscriptions, clauses: pa.ListArray) -> pa.Table:
     """Return the rows of `worker_index` of one worker for subscriptions that are always valid."""
     count = len(subscriptions.boxes)
-    sides = {side: subscriptions.boxes[:, place] for place, side in enumerate(("west", "south", "east", "north"))}
+    sides = {side: subscriptions.boxes[:, place] for place, side in enumerate(SIDES)}
     return pa.table(
         {
             "subscription_key": np.arange(count),
+            **{column.name: pa.nulls(count, column.type) for column in PIECE_COLUMNS},
             **sides,
-            "circle": pa.nulls(count, pa.list_(pa.float64())),
             "clauses": clauses,
             "created_at": np.full(count, -NEVER_US),
             "end_at": np.full(count, NEVER_US),

@@ -24,6 +24,7 @@ from pststream.state import ledger_tables
 from pststream.state.data_files import ROW_GROUP, FileWriter, commit
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
+from pststream.utc_times import to_micros
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 CHUNK = 500_000
@@ -49,7 +50,7 @@ class BenchHome:
             size = min(CHUNK, count - done)
             last = done + size >= count
             seed = self.seed * 1000 + Ledger(self.home).next_file_seq
-            drawn = synthetic_subscriptions(size, seed, self.source, style, interval=interval, tastes=self.seed)
+            drawn = synthetic_subscriptions(size, seed, self.source, style, interval=interval, regions_seed=self.seed)
             self.add_drawn_subscriptions(drawn, delete if last else 0)
             done += size
             self.progress(f"{done} of {count} subscriptions in the log")
@@ -113,7 +114,7 @@ class BenchHome:
     def _object_rows(self, drawn: SyntheticObjects, seq: int, offset: int) -> pa.Table:
         count = len(drawn.lon)
         numbers = np.arange(offset + 1, offset + count + 1)
-        times = ledger_tables.micros_of(self.clock) + numbers * 1000
+        times = to_micros(self.clock) + numbers * 1000
         terms = pa.ListArray.from_arrays(pa.array(drawn.term_offsets.astype(np.int32)), pa.array(term_ids(drawn.terms)))
         return pa.table(
             {

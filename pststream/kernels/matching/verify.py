@@ -1,21 +1,19 @@
-"""The exact test of the postings that a walk through a segment found near: arrays in, pairs out."""
+"""Test exactly the postings that a walk through a segment found near: arrays in, pairs out."""
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from pststream.kernels.compile import inlined, kernel
 from pststream.kernels.matching.index_cells import fine_x, fine_y
+from pststream.kernels.matching.shapes.contains_point import contains_point
 from pststream.kernels.search import find
-
-EARTH_RADIUS_M = 6_371_008.8
 
 
 class Hits(NamedTuple):
-    """Postings whose box holds an object's point, but for 9 mm; the hits of an object stand together.
+    """Postings whose box contains an object's point, but for 9 mm; the hits of an object stand together.
 
-    object, unit int32[room]; posting int64[room].
+    object, unit int32[hits]; posting int64[hits].
     """
 
     object: np.ndarray
@@ -45,35 +43,25 @@ def mark_bits(pieces, count):
 
 
 @kernel
-def _in_circle(circle, lon, lat):
-    """Great-circle distance by the haversine formula, edge included."""
-    lon1, lat1 = math.radians(circle[0]), math.radians(circle[1])
-    lon2, lat2 = math.radians(lon), math.radians(lat)
-    a = math.sin((lat2 - lat1) / 2.0) ** 2
-    a += math.cos(lat1) * math.cos(lat2) * math.sin((lon2 - lon1) / 2.0) ** 2
-    return 2.0 * EARTH_RADIUS_M * math.asin(min(1.0, math.sqrt(a))) <= circle[2]
-
-
-@kernel
-def _clauses_hold(literals, start, stop, rank, stamp, at):
+def _clauses_hold(literals, start, stop, rank, last_object, i):
     """Whether the posting's term is the first of its clause that the object has, and every other clause has a term.
 
-    Literals of a piece: size of the first clause, its terms, size of the next, its terms ... A stamp equal to `at`
-    marks the terms of the object.
+    Literals of a piece: size of the first clause, its terms, size of the next, its terms ... A term whose entry in
+    `last_object` is `i` is one of object i.
     """
     first = start + 1
-    for term_at in range(first, first + rank):
-        if stamp[literals[term_at]] == at:
+    for literal in range(first, first + rank):
+        if last_object[literals[literal]] == i:
             return False
     clause = first + literals[start]
     while clause < stop:
         size = literals[clause]
-        held = False
-        for term_at in range(clause + 1, clause + 1 + size):
-            if stamp[literals[term_at]] == at:
-                held = True
+        satisfied = False
+        for literal in range(clause + 1, clause + 1 + size):
+            if last_object[literals[literal]] == i:
+                satisfied = True
                 break
-        if not held:
+        if not satisfied:
             return False
         clause += 1 + size
     return True
@@ -90,58 +78,64 @@ def _in_box(posting, piece, x, y, lon, lat, fine_boxes, boxes):
 
 
 @kernel
-def _satisfied(hits, waiting, objects, segment, stamp):
+def _satisfied(hits, waiting, objects, segment, last_object):
     """Keep the hits whose box and clauses hold, with the piece in place of the posting; returns how many."""
     hit_object, hit_unit, hit_posting = hits
-    _, lon, lat, _, offsets, local, _, _, _ = objects
+    _, lon, lat, _, offsets, term, _, _, _ = objects
     fine_boxes, boxes = segment.fine_boxes, segment.boxes
     posting_piece, posting_rank = segment.posting_piece, segment.posting_rank
     literal_offsets, literals = segment.literal_offsets, segment.literals
-    kept, last = 0, -1
+    kept, current = 0, -1
     for h in range(waiting):
-        at, posting = hit_object[h], hit_posting[h]
-        if at != last:
-            last = at
-            x, y = fine_x(lon[at]), fine_y(lat[at])
-            for s in range(offsets[at], offsets[at + 1]):
-                stamp[local[s]] = at
+        i, posting = hit_object[h], hit_posting[h]
+        if i != current:
+            # Mark the terms of the next object.
+            current = i
+            x, y = fine_x(lon[i]), fine_y(lat[i])
+            for j in range(offsets[i], offsets[i + 1]):
+                last_object[term[j]] = i
         piece, rank = posting_piece[posting], posting_rank[posting]
         if rank >= 0 and not _clauses_hold(
-            literals, literal_offsets[piece], literal_offsets[piece + 1], rank, stamp, at
+            literals, literal_offsets[piece], literal_offsets[piece + 1], rank, last_object, i
         ):
             continue
-        if not _in_box(posting, piece, x, y, lon[at], lat[at], fine_boxes, boxes):
+        if not _in_box(posting, piece, x, y, lon[i], lat[i], fine_boxes, boxes):
             continue
-        hit_object[kept], hit_unit[kept], hit_posting[kept] = at, hit_unit[h], piece
+        hit_object[kept], hit_unit[kept], hit_posting[kept] = i, hit_unit[h], piece
         kept += 1
     return kept
 
 
 @kernel
-def verify(hits, waiting, objects, segment, deleted, tally, stamp, found_object, found_key):
-    """Put the pairs among the first `waiting` hits into found_object int32[] and found_key int64[]; returns how many.
+def verify(hits, waiting, objects, segment, deleted, counts, last_object, pair_object, pair_key):
+    """Write the pairs among the first `waiting` hits to pair_object int32[] and pair_key int64[]; returns how many.
 
-    `stamp` int32[terms of the segment] holds, of each term, the last object verified that has it; -1 before the first.
-    The validity is looked up in a loop of its own, so that the processor fetches many records at a time: each is far
-    from the one before.
+    `last_object` int32[terms of the segment] is, for each term, the last verified object that has it; -1 before.
     """
-    waiting = _satisfied(hits, waiting, objects, segment, stamp)
+    # Boxes and clauses first: cheap, and most hits end there.
+    waiting = _satisfied(hits, waiting, objects, segment, last_object)
+    # Validity in a loop of its own, so that the processor fetches many records at a time: they are far apart.
     hit_object, hit_unit, hit_piece = hits
     lon, lat, ts = objects.lon, objects.lat, objects.ts
-    records, circles = segment.records, segment.circles
+    records, codes = segment.records, segment.shape_codes
+    shape_offsets, shape_numbers = segment.shape_offsets, segment.shape_numbers
     marks, pieces, ends, after_key = deleted
-    _, matches, counts = tally
-    found = 0
+    _, matches, object_pairs = counts
+    pairs = 0
     for h in range(waiting):
-        at, piece = hit_object[h], hit_piece[h]
-        key, created, end, circle = records[piece, 0], records[piece, 1], records[piece, 2], records[piece, 3]
+        i, piece = hit_object[h], hit_piece[h]
+        key, created, end, test = records[piece, 0], records[piece, 1], records[piece, 2], records[piece, 3]
         if (marks[piece >> 6] >> np.uint64(piece & 63)) & np.uint64(1):
             end = min(end, ends[find(pieces, 0, len(pieces), piece)])
-        held = (created <= ts[at]) & (ts[at] < end) & (key > after_key)
-        if circle >= 0:
-            held = held and _in_circle(circles[circle], lon[at], lat[at])
-        found_object[found], found_key[found] = at, key
-        found += held
-        matches[hit_unit[h]] += held
-        counts[at] += held
-    return found
+        ok = (created <= ts[i]) & (ts[i] < end) & (key > after_key)
+        # The exact test of the shape, where the box does not decide.
+        if test >= 0 and ok:
+            ok = contains_point(
+                codes[test], shape_numbers, shape_offsets[test], shape_offsets[test + 1], lon[i], lat[i]
+            )
+        # Written always and kept by advancing, without a branch to mispredict.
+        pair_object[pairs], pair_key[pairs] = i, key
+        pairs += ok
+        matches[hit_unit[h]] += ok
+        object_pairs[i] += ok
+    return pairs

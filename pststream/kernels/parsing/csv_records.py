@@ -11,37 +11,37 @@ _RETURN = np.uint8(ord("\r"))
 
 
 @kernel
-def _field_end(data: np.ndarray, at: int, stop: int) -> int:
-    """Return the position after the field at `at`: that of a comma or line end, `stop`, or -1 inside open quotes."""
+def _field_end(data: np.ndarray, position: int, stop: int) -> int:
+    """Return the position after the field at `position`: a comma, a line end, `stop`, or -1 inside open quotes."""
     # Skip the quoted part, in which a doubled quote is a quote.
-    if at < stop and data[at] == _QUOTE:
-        at += 1
+    if position < stop and data[position] == _QUOTE:
+        position += 1
         while True:
-            while at < stop and data[at] != _QUOTE:
-                at += 1
-            if at >= stop:
+            while position < stop and data[position] != _QUOTE:
+                position += 1
+            if position >= stop:
                 return -1
-            if at + 1 < stop and data[at + 1] == _QUOTE:
-                at += 2
+            if position + 1 < stop and data[position + 1] == _QUOTE:
+                position += 2
                 continue
-            at += 1
+            position += 1
             break
     # The rest of the field ends at a comma or line end.
-    while at < stop and data[at] != _COMMA and data[at] != _LINE_FEED and data[at] != _RETURN:
-        at += 1
-    return at
+    while position < stop and data[position] != _COMMA and data[position] != _LINE_FEED and data[position] != _RETURN:
+        position += 1
+    return position
 
 
 @kernel
-def _line_end_size(data: np.ndarray, at: int, stop: int, last: bool) -> int:
-    """Return the size of the line end at `at`: \\n, \\r\\n or \\r; 0 at the end of all data; -1 if more is needed."""
-    if at >= stop:
+def _line_end_size(data: np.ndarray, position: int, stop: int, last: bool) -> int:
+    """Return the size of the line end (\\n, \\r\\n, \\r); 0 at the end of the data, -1 if more is needed."""
+    if position >= stop:
         return 0 if last else -1
-    if data[at] == _LINE_FEED:
+    if data[position] == _LINE_FEED:
         return 1
-    if at + 1 >= stop:
+    if position + 1 >= stop:
         return 1 if last else -1
-    return 2 if data[at + 1] == _LINE_FEED else 1
+    return 2 if data[position + 1] == _LINE_FEED else 1
 
 
 @kernel
@@ -67,38 +67,38 @@ def scan_records(
     Returns the number of records, the byte where the next one begins, and whether that one lacks a closing quote.
     """
     stop = len(data)
-    found = 0
-    while found < len(records) and start < stop:
+    complete = 0
+    while complete < len(records) and start < stop:
         # Walk the fields of one record, and write down the wanted ones.
-        at = start
+        position = start
         count = 0
         while True:
-            end = _field_end(data, at, stop)
+            end = _field_end(data, position, stop)
             if end < 0:
-                return found, start, True
+                return complete, start, True
             if count < len(slots) and slots[count] >= 0:
-                starts[found, slots[count]] = at
-                ends[found, slots[count]] = end
+                starts[complete, slots[count]] = position
+                ends[complete, slots[count]] = end
             count += 1
             if end >= stop or data[end] != _COMMA:
                 break
-            at = end + 1
+            position = end + 1
         # The record is complete if its line end is.
         size = _line_end_size(data, end, stop, last)
         if size < 0:
-            return found, start, False
+            return complete, start, False
         # A blank line is no record.
         if end > start:
-            records[found, 0] = start
-            records[found, 1] = end
-            fields[found] = count
-            found += 1
+            records[complete, 0] = start
+            records[complete, 1] = end
+            fields[complete] = count
+            complete += 1
         start = end + size
-    return found, start, False
+    return complete, start, False
 
 
 @kernel
-def _copy_quoted(data: np.ndarray, start: int, end: int, out: np.ndarray, at: int) -> int:
+def _copy_quoted(data: np.ndarray, start: int, end: int, out: np.ndarray, position: int) -> int:
     """Write a field that begins with a quote, without its quotes; return the position after it in `out`."""
     i = start + 1
     inside = True
@@ -111,9 +111,9 @@ def _copy_quoted(data: np.ndarray, start: int, end: int, out: np.ndarray, at: in
             else:
                 inside = False
                 continue
-        out[at] = byte
-        at += 1
-    return at
+        out[position] = byte
+        position += 1
+    return position
 
 
 @kernel
@@ -127,14 +127,14 @@ def gather_fields(data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tup
         total += ends[i] - starts[i]
     out = np.empty(total, np.uint8)
     offsets = np.empty(len(starts) + 1, np.int32)
-    at = 0
+    position = 0
     for i in range(len(starts)):
-        offsets[i] = at
+        offsets[i] = position
         if starts[i] < ends[i] and data[starts[i]] == _QUOTE:
-            at = _copy_quoted(data, starts[i], ends[i], out, at)
+            position = _copy_quoted(data, starts[i], ends[i], out, position)
         else:
             for j in range(starts[i], ends[i]):
-                out[at] = data[j]
-                at += 1
-    offsets[len(starts)] = at
-    return offsets, out[:at]
+                out[position] = data[j]
+                position += 1
+    offsets[len(starts)] = position
+    return offsets, out[:position]

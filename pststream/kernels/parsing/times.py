@@ -16,12 +16,12 @@ _MOST_DIGITS = 15
 
 
 @kernel
-def _digits(data: np.ndarray, at: int, stop: int, count: int) -> int:
-    """Return the number of exactly `count` digits at `at`, or -1."""
-    if at + count > stop:
+def _digits(data: np.ndarray, position: int, stop: int, count: int) -> int:
+    """Return the number of exactly `count` digits at `position`, or -1."""
+    if position + count > stop:
         return -1
     number = 0
-    for i in range(at, at + count):
+    for i in range(position, position + count):
         digit: Any = np.int64(data[i]) - 48
         if digit < 0 or digit > 9:
             return -1
@@ -45,14 +45,14 @@ def _days(year: int, month: int, day: int) -> int:
 
 
 @kernel
-def _date(data: np.ndarray, at: int, stop: int) -> int:
-    """Return the midnight of the YYYY-MM-DD at `at` in microseconds, or -1 (which is no midnight)."""
-    year = _digits(data, at, stop, 4)
-    month = _digits(data, at + 5, stop, 2)
-    day = _digits(data, at + 8, stop, 2)
+def _date(data: np.ndarray, position: int, stop: int) -> int:
+    """Return the midnight of the YYYY-MM-DD at `position` in microseconds, or -1 (which is no midnight)."""
+    year = _digits(data, position, stop, 4)
+    month = _digits(data, position + 5, stop, 2)
+    day = _digits(data, position + 8, stop, 2)
     if year < 0 or month < 1 or month > 12 or day < 1 or day > _DAYS_IN_MONTH[month]:
         return -1
-    if data[at + 4] != 45 or data[at + 7] != 45:
+    if data[position + 4] != 45 or data[position + 7] != 45:
         return -1
     if month == 2 and day == 29 and (year % 4 != 0 or (year % 100 == 0 and year % 400 != 0)):
         return -1
@@ -60,93 +60,95 @@ def _date(data: np.ndarray, at: int, stop: int) -> int:
 
 
 @kernel
-def _fraction(data: np.ndarray, at: int, stop: int) -> tuple[int, int]:
-    """Return the microseconds of the fraction digits at `at`, without the seventh and later, and the position after."""
+def _fraction(data: np.ndarray, position: int, stop: int) -> tuple[int, int]:
+    """Return the microseconds of the digits of a fraction, cut after the sixth, and the position after them."""
     number = 0
     digits = 0
-    while at < stop and data[at] >= 48 and data[at] <= 57:
+    while position < stop and data[position] >= 48 and data[position] <= 57:
         if digits < 6:
-            number = number * 10 + _digits(data, at, stop, 1)
+            number = number * 10 + _digits(data, position, stop, 1)
         digits += 1
-        at += 1
+        position += 1
     for _ in range(digits, 6):
         number *= 10
-    return (number, at) if digits > 0 else (-1, at)
+    return (number, position) if digits > 0 else (-1, position)
 
 
 @kernel
-def _clock(data: np.ndarray, at: int, stop: int) -> tuple[int, int]:
-    """Return the microseconds of the HH:MM[:SS[.f]] at `at`, -1 if there is none, and the position after it."""
-    hour = _digits(data, at, stop, 2)
-    minute = _digits(data, at + 3, stop, 2)
-    if hour < 0 or hour > 23 or minute < 0 or minute > 59 or data[at + 2] != 58:
-        return -1, at
-    at += 5
+def _clock(data: np.ndarray, position: int, stop: int) -> tuple[int, int]:
+    """Return the microseconds of the HH:MM[:SS[.f]] at `position`, -1 if there is none, and the position after it."""
+    hour = _digits(data, position, stop, 2)
+    minute = _digits(data, position + 3, stop, 2)
+    if hour < 0 or hour > 23 or minute < 0 or minute > 59 or data[position + 2] != 58:
+        return -1, position
+    position += 5
     total = (hour * 60 + minute) * 60_000_000
-    if at >= stop or data[at] != 58:
-        return total, at
-    second = _digits(data, at + 1, stop, 2)
+    if position >= stop or data[position] != 58:
+        return total, position
+    second = _digits(data, position + 1, stop, 2)
     if second < 0 or second > 59:
-        return -1, at
-    at += 3
+        return -1, position
+    position += 3
     total += second * 1_000_000
-    if at >= stop or (data[at] != 46 and data[at] != 44):
-        return total, at
-    part, at = _fraction(data, at + 1, stop)
-    return (total + part, at) if part >= 0 else (-1, at)
+    if position >= stop or (data[position] != 46 and data[position] != 44):
+        return total, position
+    part, position = _fraction(data, position + 1, stop)
+    return (total + part, position) if part >= 0 else (-1, position)
 
 
 @kernel
-def _zone(data: np.ndarray, at: int, stop: int) -> int:
+def _zone(data: np.ndarray, position: int, stop: int) -> int:
     """Return the offset from UTC in microseconds of the rest of the text: Z, +HH, +HHMM, +HH:MM; -1 if it is none."""
-    if at + 1 == stop and (data[at] == 90 or data[at] == 122):
+    if position + 1 == stop and (data[position] == 90 or data[position] == 122):
         return 0
-    if data[at] != 43 and data[at] != 45:
+    if data[position] != 43 and data[position] != 45:
         return -1
-    sign = 1 if data[at] == 43 else -1
-    hour = _digits(data, at + 1, stop, 2)
-    colon = 1 if at + 3 < stop and data[at + 3] == 58 else 0
-    minute = 0 if at + 3 == stop else _digits(data, at + 3 + colon, stop, 2)
-    ends = at + 3 if at + 3 == stop else at + 5 + colon
+    sign = 1 if data[position] == 43 else -1
+    hour = _digits(data, position + 1, stop, 2)
+    colon = 1 if position + 3 < stop and data[position + 3] == 58 else 0
+    minute = 0 if position + 3 == stop else _digits(data, position + 3 + colon, stop, 2)
+    ends = position + 3 if position + 3 == stop else position + 5 + colon
     if hour < 0 or hour > 23 or minute < 0 or minute > 59 or ends != stop:
         return -1
     return sign * (hour * 60 + minute) * 60_000_000
 
 
 @kernel
-def _milliseconds(data: np.ndarray, at: int, stop: int) -> tuple[int, int]:
+def _milliseconds(data: np.ndarray, position: int, stop: int) -> tuple[int, int]:
     """Return microseconds and ZONED if all of data[at:stop] is a whole number of milliseconds, else UNREAD."""
-    negative = data[at] == 45
+    negative = data[position] == 45
     if negative:
-        at += 1
-    number = _digits(data, at, stop, stop - at) if at < stop and stop - at <= _MOST_DIGITS else -1
+        position += 1
+    number = (
+        _digits(data, position, stop, stop - position) if position < stop and stop - position <= _MOST_DIGITS else -1
+    )
     if number < 0:
         return 0, UNREAD
     return (-number * 1000 if negative else number * 1000), ZONED
 
 
 @kernel
-def _time(data: np.ndarray, at: int, stop: int) -> tuple[int, int]:
+def _time(data: np.ndarray, position: int, stop: int) -> tuple[int, int]:
     """Return the microseconds of data[at:stop], and ZONED (UTC), NAIVE (local) or UNREAD."""
     # What does not begin with a date may be epoch milliseconds.
-    if at >= stop:
+    if position >= stop:
         return 0, UNREAD
-    date = _date(data, at, stop)
+    date = _date(data, position, stop)
     if date == -1:
-        return _milliseconds(data, at, stop)
+        return _milliseconds(data, position, stop)
     # A date alone is its midnight.
-    at += 10
-    if at == stop:
+    position += 10
+    if position == stop:
         return date, NAIVE
-    if data[at] != 84 and data[at] != 32 and data[at] != 116:
+    if data[position] != 84 and data[position] != 32 and data[position] != 116:
         return 0, UNREAD
     # The time of day follows, then perhaps an offset from UTC.
-    clock, at = _clock(data, at + 1, stop)
+    clock, position = _clock(data, position + 1, stop)
     if clock < 0:
         return 0, UNREAD
-    if at == stop:
+    if position == stop:
         return date + clock, NAIVE
-    east = _zone(data, at, stop)
+    east = _zone(data, position, stop)
     return (0, UNREAD) if east == -1 else (date + clock - east, ZONED)
 
 
@@ -169,11 +171,11 @@ def read_times(data: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.nd
     times = np.zeros(rows, np.int64)
     kinds = np.zeros(rows, np.uint8)
     for row in range(rows):
-        at = offsets[row]
+        position = offsets[row]
         stop = offsets[row + 1]
-        while at < stop and _is_blank(data[at]):
-            at += 1
-        while stop > at and _is_blank(data[stop - 1]):
+        while position < stop and _is_blank(data[position]):
+            position += 1
+        while stop > position and _is_blank(data[stop - 1]):
             stop -= 1
-        times[row], kinds[row] = _time(data, at, stop)
+        times[row], kinds[row] = _time(data, position, stop)
     return times, kinds

@@ -77,8 +77,8 @@ def _distinct(ids: np.ndarray) -> int:
 
 
 @kernel
-def _ids_of_words(data: np.ndarray, start: int, stop: int, folded: np.ndarray, ids: np.ndarray, at: int) -> int:
-    """Write the id of each word of data[start:stop] to ids[at:]; return the position after the last."""
+def _ids_of_words(data: np.ndarray, start: int, stop: int, folded: np.ndarray, ids: np.ndarray, position: int) -> int:
+    """Write the id of each word of data[start:stop] to ids[position:]; return the position after the last."""
     hashed = _FNV_OFFSET
     inside = False
     for i in range(start, stop):
@@ -88,15 +88,15 @@ def _ids_of_words(data: np.ndarray, start: int, stop: int, folded: np.ndarray, i
             hashed = (hashed ^ np.uint64(byte)) * _FNV_PRIME
             inside = True
         elif inside:
-            ids[at] = _mixed(hashed)
-            at += 1
+            ids[position] = _mixed(hashed)
+            position += 1
             hashed = _FNV_OFFSET
             inside = False
     # The end of the text ends the last word.
     if inside:
-        ids[at] = _mixed(hashed)
-        at += 1
-    return at
+        ids[position] = _mixed(hashed)
+        position += 1
+    return position
 
 
 @kernel
@@ -113,11 +113,11 @@ def distinct_terms(data: np.ndarray, offsets: np.ndarray, folded: np.ndarray) ->
     # A text of n bytes has (n + 1) / 2 words at most.
     ids = np.empty((offsets[rows] - offsets[0] + rows) // 2 + 1, np.int64)
     term_offsets = np.empty(rows + 1, np.int32)
-    at = 0
+    position = 0
     for row in range(rows):
         # Hash the words of the text, then keep each id once.
-        term_offsets[row] = at
-        end = _ids_of_words(data, offsets[row], offsets[row + 1], folded, ids, at)
-        at += _distinct(ids[at:end])
-    term_offsets[rows] = at
-    return term_offsets, ids[:at].copy()
+        term_offsets[row] = position
+        end = _ids_of_words(data, offsets[row], offsets[row + 1], folded, ids, position)
+        position += _distinct(ids[position:end])
+    term_offsets[rows] = position
+    return term_offsets, ids[:position].copy()

@@ -14,10 +14,10 @@ def find_term_positions(terms: np.ndarray, slots: np.ndarray, places: np.ndarray
 
     slots, places, bits  as `kernels.matching.build_segment.hash_table` returns them, and its number of bits
     """
-    found = np.empty(len(terms), np.int32)
+    positions = np.empty(len(terms), np.int32)
     for t in range(len(terms)):
-        found[t] = look_up(terms[t], slots, places, bits)
-    return found
+        positions[t] = look_up(terms[t], slots, places, bits)
+    return positions
 
 
 @kernel
@@ -31,18 +31,18 @@ def find_live_terms(
     Returns start int64[r+1], positions int32[k] in the terms of the hash table, origins int64[k] in `terms`.
     """
     start = np.zeros(len(rows) + 1, np.int64)
-    found = np.empty(len(terms), np.int32)
+    positions = np.empty(len(terms), np.int32)
     origin = np.empty(len(terms), np.int64)
     size = 0
     for i in range(len(rows)):
         for t in range(offsets[rows[i]], offsets[rows[i] + 1]):
-            place = look_up(terms[t], slots, places, bits)
-            if place >= 0:
-                found[size] = place
+            position = look_up(terms[t], slots, places, bits)
+            if position >= 0:
+                positions[size] = position
                 origin[size] = t
                 size += 1
         start[i + 1] = size
-    return start, found[:size].copy(), origin[:size].copy()
+    return start, positions[:size].copy(), origin[:size].copy()
 
 
 @kernel

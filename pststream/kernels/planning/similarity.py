@@ -22,21 +22,21 @@ def find_nodes_of_pieces(ranges: np.ndarray, nodes: Pyramid, no_node: int) -> tu
     no_node code of the raster cells that belong to no node, left out of the result
     """
     start = np.zeros(len(ranges) + 1, np.int64)
-    found = np.empty(len(ranges) + nodes.kinds, np.int32)
+    piece_nodes = np.empty(len(ranges) + nodes.kinds, np.int32)
     search = make_search(nodes)
     codes = search.codes
     size = 0
     for piece in range(len(ranges)):
-        if size + nodes.kinds > len(found):
+        if size + nodes.kinds > len(piece_nodes):
             longer = np.empty(2 * (size + nodes.kinds), np.int32)
-            longer[:size] = found[:size]
-            found = longer
+            longer[:size] = piece_nodes[:size]
+            piece_nodes = longer
         for i in range(find_distinct_codes(ranges[piece], nodes, search, piece)):
             if codes[i] != no_node:
-                found[size] = codes[i]
+                piece_nodes[size] = codes[i]
                 size += 1
         start[piece + 1] = size
-    return start, found[:size].copy()
+    return start, piece_nodes[:size].copy()
 
 
 @kernel

@@ -146,8 +146,8 @@ def find_piece_workers(
         if start < stop:
             # Find the workers and the leaves by text that the box of the piece covers.
             out = reserve(out, size + workers)
-            found = find_distinct_codes(ranges[piece], codes, search, piece)
-            for i in range(found):
+            code_count = find_distinct_codes(ranges[piece], codes, search, piece)
+            for i in range(code_count):
                 code = search.codes[i]
                 if code < workers:
                     size = _append_once(code, piece, seen, out, size)

@@ -1,14 +1,16 @@
 """Explain whether an object matches a stored range query, without the kernels: region, keywords, validity."""
 
 import datetime as dt
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pststream.domain.region import Box, Region, contains, haversine_m
-from pststream.iso_times import iso
 from pststream.kinds.contract import FailedCondition, PostedQuery, StoredObject, Validity
 from pststream.kinds.keywords import explain_missing_words, is_expression, stored_clauses_agree, words_by_term
+from pststream.shapes.region import Region, RegionLimits
+from pststream.shapes.registry import contains, describe, from_columns, outside, pieces_of, read_region, to_json
+from pststream.utc_times import iso
 
 REGION, KEYWORDS, CREATED_AT, END = "region", "keywords", "created_at", "end"
 CONDITIONS = (REGION, KEYWORDS, CREATED_AT, END)
@@ -36,7 +38,7 @@ class RangeQuery:
     def first_failure(self, stored: StoredObject, validity: Validity) -> FailedCondition | None:
         """Test the point, the words and the time of an object, in the order of CONDITIONS."""
         if not contains(self.region, stored.lon, stored.lat):
-            away = _distance_text(self.region, stored)
+            away = outside(self.region, stored.lon, stored.lat)
             return FailedCondition(REGION, f"the object lies outside the region: {away}")
         missing = explain_missing_words(self.keywords, stored.text)
         if missing:
@@ -56,69 +58,23 @@ class RangeQuery:
         return None
 
     def as_posted(self) -> PostedQuery:
-        """The boxes of the region, and the clauses with their words."""
-        return PostedQuery(self.region.boxes, self.clauses, words_by_term(self.keywords))
+        """The boxes of the region's pieces, and the clauses with their words."""
+        return PostedQuery(tuple(pieces_of(self.region)), self.clauses, words_by_term(self.keywords))
 
     def describe(self) -> dict[str, Any]:
-        """The fields `keywords` and, below `region`, `bbox` or `circle`."""
-        return {"keywords": self.keywords, "region": _region_fields(self.region)}
+        """The fields `keywords` and, below `region`, the field that gives the region."""
+        return {"keywords": self.keywords, "region": to_json(self.region)}
 
 
 def read_query(row: Mapping[str, Any]) -> RangeQuery:
     """The query that the columns of a stored row hold."""
-    boxes = tuple(zip(row["west"], row["south"], row["east"], row["north"]))
-    region = Region(boxes, tuple(row["circle"]) if row["circle"] else None)
-    return RangeQuery(row["keywords"], tuple(tuple(clause) for clause in row["clauses"]), region)
+    return RangeQuery(row["keywords"], tuple(tuple(clause) for clause in row["clauses"]), from_columns(row))
 
 
 def facts(description: Mapping[str, Any]) -> dict[str, str]:
     """Keywords and region of a description, as text by label."""
-    region = description["region"]
-    if "bbox" in region:
-        text = f"bbox {region['bbox']}"
-    else:
-        circle = region["circle"]
-        text = f"circle of {circle['radius_m']:.9g} m around {circle['lon']:.9g}, {circle['lat']:.9g}"
-    return {"Keywords": description["keywords"], "Region": text}
-
-
-def _region_fields(region: Region) -> dict[str, Any]:
-    if region.circle is not None:
-        return {"circle": dict(zip(("lon", "lat", "radius_m"), region.circle))}
-    west, south, _, north = region.boxes[0]
-    return {"bbox": [west, south, region.boxes[-1][2], north]}
-
-
-def _distance_text(region: Region, stored: StoredObject) -> str:
-    if region.circle is not None:
-        lon, lat, radius = region.circle
-        away = haversine_m(lon, lat, stored.lon, stored.lat)
-        too_far = f"{_metres(away - radius)} too far"
-        return f"{_metres(away)} from the centre of a circle of {_metres(radius)}, {too_far}"
-    return min((_distance_to_box(box, stored) for box in region.boxes), key=lambda found: found[0])[1]
-
-
-def _distance_to_box(box: Box, stored: StoredObject) -> tuple[float, str]:
-    """About how far the point is from the box, in metres, and on which side."""
-    west, south, east, north = box
-    sides = []
-    lat = min(max(stored.lat, south), north)
-    if stored.lat > north:
-        sides.append(f"{stored.lat - north:.6g} degrees north of its north edge {north:.9g}")
-    if stored.lat < south:
-        sides.append(f"{south - stored.lat:.6g} degrees south of its south edge {south:.9g}")
-    lon = stored.lon
-    if not west <= lon <= east:
-        to_west, to_east = (west - lon) % 360.0, (lon - east) % 360.0
-        lon = west if to_west < to_east else east
-        side = f"west of its west edge {west:.9g}" if to_west < to_east else f"east of its east edge {east:.9g}"
-        sides.append(f"{min(to_west, to_east):.6g} degrees {side}")
-    away = haversine_m(stored.lon, stored.lat, lon, lat)
-    return away, f"{' and '.join(sides)}, about {_metres(away)} away"
-
-
-def _metres(value: float) -> str:
-    return f"{value / 1000:,.4g} km" if value >= 1000 else f"{value:.4g} m"
+    region = read_region(description["region"], RegionLimits(sys.maxsize))
+    return {"Keywords": description["keywords"], "Region": describe(region)}
 
 
 def _span_text(span: dt.timedelta) -> str:

@@ -23,7 +23,7 @@ from pststream.domain.plan_moves import changed_cells
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, dispatch_index
-from pststream.pipeline.index.build_index import PIECES, SIDES, write_rows
+from pststream.pipeline.index.build_index import PIECES, SIDES, write_index_rows
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -134,4 +134,4 @@ def _write_missing(
     wanted, *present = number_pieces(rows.select(IDENTITY), *stored)
     missing = rows.filter(pa.array(~np.isin(wanted, np.concatenate([wanted[:0], *present]))))
     parts = (missing.slice(start, BATCH_ROWS) for start in range(0, missing.num_rows, BATCH_ROWS))
-    return MigratedRows(rows.num_rows, write_rows(root, context.index_version, worker, parts))
+    return MigratedRows(rows.num_rows, write_index_rows(root, context.index_version, worker, parts))

@@ -5,7 +5,6 @@ it changes and to the content of that plan: another home may have another plan o
 """
 
 import json
-import os
 import struct
 import zipfile
 import zlib
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from pststream.atomic_files import replacing
 from pststream.balancing.local_adjustment import Adjustment
 from pststream.cost.load_model import WorkerLoads
 from pststream.domain.plan import DispatchGrid, PartitionPlan
@@ -80,10 +80,8 @@ def write_proposal(path: Path, proposal: Proposal) -> None:
     arrays |= _arrays("before", adjustment.before) | _arrays("after", adjustment.after)
     for number, move in enumerate(adjustment.moves):
         arrays |= _arrays(f"move{number}", move)
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
+    with replacing(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
-    os.replace(part, path)
 
 
 def read_proposal(path: Path) -> Proposal:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from pststream import lineage, names
+from pststream.format_values import counted
 from pststream.ledgers.log_end import Ledger
 from pststream.ledgers.rules import step_seconds
 from pststream.pipeline.batch.match_task import WorkerReport, match_worker
@@ -20,8 +21,8 @@ from pststream.pipeline.batch.route_task import NEW_OBJECTS, STORED_OBJECTS, Obj
 from pststream.pipeline.batch.unit_loads import save_unit_loads
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, make_task_context
-from pststream.pipeline.index.build_index import apply_requests
-from pststream.pipeline.index.compact_index import merge_small_files
+from pststream.pipeline.index.build_index import index_requests
+from pststream.pipeline.index.compact_index import compact_small_files
 from pststream.pipeline.planning.plan import new_plan
 from pststream.progress import LogMessage, Progress, no_progress
 from pststream.settings import Settings
@@ -32,6 +33,7 @@ from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.plans import current_version
 from pststream.state.slices import KeyRange, tasks_of
+from pststream.utc_times import to_micros, utc_now
 
 COMPACT_EVERY = 8
 """Batches after which the small files of the ledgers are compacted."""
@@ -97,13 +99,8 @@ def _started_message(batch: dict[str, Any]) -> LogMessage:
 
 
 def _done_message(done: dict[str, Any], seconds: dict[str, float]) -> LogMessage:
-    counts = ", ".join(_count(done[name], name) for name in ("objects", "matches"))
+    counts = f"{counted(done['objects'], 'object')}, {counted(done['matches'], 'match', 'matches')}"
     return _message(done, f"done: {counts} in {sum(seconds.values()):.1f} s")
-
-
-def _count(number: int, plural: str) -> str:
-    singular = {"objects": "object", "matches": "match"}[plural]
-    return f"{number:,} {singular if number == 1 else plural}"
 
 
 def _message(batch: dict[str, Any], text: str) -> LogMessage:
@@ -142,7 +139,7 @@ def _next_batch(home: Home, settings: Settings, max_objects: int) -> tuple[dict[
         "requests_to": pending.requests_to,
         "objects_version": ledger_tables.version(home, names.OBJECTS),
         "requests_version": ledger_tables.version(home, names.REQUESTS),
-        "started_at": ledger_tables.now(),
+        "started_at": utc_now(),
     }
     ledger_tables.append(home, names.BATCHES, [batch])
     crash_point("match.started")
@@ -161,8 +158,8 @@ def run_batch(home: Home, settings: Settings, batch: dict[str, Any], ledger: Led
     # Apply the requests of the batch to the index.
     context = make_task_context(home, settings, batch["plan_version"], batch["batch_id"])
     if batch["requests_to"] > batch["requests_after"]:
-        apply_requests(home, context, batch["requests_after"], batch["requests_to"], settings)
-        merge_small_files(home, settings, context.plan_version, batch["batch_id"])
+        index_requests(home, context, batch["requests_after"], batch["requests_to"], settings)
+        compact_small_files(home, settings, context.plan_version, batch["batch_id"])
     timer.end_step("index")
     crash_point("match.indexed")
 
@@ -208,7 +205,7 @@ def _done_row(
         "retractions": retractions,
         "status": "done",
         "seconds": json.dumps(timer.seconds),
-        "finished_at": ledger_tables.now(),
+        "finished_at": utc_now(),
     }
 
 
@@ -222,7 +219,7 @@ def _object_scans(home: Home, batch: dict[str, Any], ledger: Ledger) -> list[Obj
     last = ledger.max_matched_ts(batch["objects_after"])
     if first is None or last is None or first > last:
         return scans
-    since = ledger_tables.micros_of(first)
+    since = to_micros(first)
     stored = KeyRange("object_key", -1, batch["objects_after"])
     late_files = [file for file in stored.files(files) if file.may_hold("ts", since, names.NEVER_US)]
     tasks = tasks_of(located(home, names.OBJECTS, late_files))

@@ -20,10 +20,10 @@ from pststream.pipeline.engine.contract import ReceivedRows, SentRows
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext
 from pststream.settings import Settings
-from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, FileWriter, data_files, located
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
+from pststream.utc_times import to_micros
 
 PART_PAIRS = 2_000_000
 """Pairs that a part of the shuffle has at most, about."""
@@ -55,7 +55,7 @@ def write_retractions(
         if file.partition == {"index_version": context.index_version, "worker": names.EVERY_WORKER}
     ]
     first_end = min((file.low["end_at"] for file in deletions), default=names.NEVER_US)
-    if max_matched_ts is None or first_end > ledger_tables.micros_of(max_matched_ts):
+    if max_matched_ts is None or first_end > to_micros(max_matched_ts):
         return Retractions([], 0)
     earlier = KeyRange("batch_id", -1, context.batch_id - 1)
     files = [f for f in earlier.files(data_files(home, names.MATCHES)) if f.may_hold("ts", first_end, names.NEVER_US)]

@@ -34,7 +34,6 @@ from pststream.delivery.messages import (
 )
 from pststream.delivery.rate_limit import MessageLimiter
 from pststream.errors import PstError
-from pststream.iso_times import iso
 from pststream.kinds.registry import brief_columns
 from pststream.pipeline.delivery.external_sort import SortedRows
 from pststream.reports.reading.pairs import flatten_lists
@@ -42,6 +41,7 @@ from pststream.reports.reading.table_reader import TableReader
 from pststream.settings import LONGEST_SECONDS
 from pststream.sinks.contract import Message
 from pststream.state.home import Home
+from pststream.utc_times import iso
 
 WINDOW = 65_536
 DIGEST_WINDOW = 256

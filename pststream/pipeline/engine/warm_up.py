@@ -13,6 +13,7 @@ from pststream.matching.matcher import match_objects, probe_of
 from pststream.matching.object_batch import sort_objects
 from pststream.matching.segments import build_segment
 from pststream.routing.dispatch import DispatchIndex
+from pststream.shapes.registry import PIECE_COLUMNS, SIDES
 
 
 @lru_cache(maxsize=1)
@@ -39,7 +40,8 @@ def _row(box: np.ndarray) -> pa.Table:
     return pa.table(
         {
             "subscription_key": pa.array([1]),
-            **{side: pa.array(box[:, place]) for place, side in enumerate(("west", "south", "east", "north"))},
+            **{column.name: pa.nulls(1, column.type) for column in PIECE_COLUMNS},
+            **{side: pa.array(box[:, place]) for place, side in enumerate(SIDES)},
             "circle": pa.array([[18.0, 59.0, 1000.0]]),
             "clauses": pa.array([[[7]]]),
             "created_at": pa.array([0]),

@@ -1,4 +1,4 @@
-"""Requests into rows of the worker index: each subscription to the workers whose units it touches."""
+"""Build the worker index: write each subscription to the workers that own units of its region and terms."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -30,89 +30,97 @@ from pststream.state.tables import TABLES
 SCHEMA = TABLES[names.WORKER_INDEX].schema
 SIDES = ("west", "south", "east", "north")
 PIECES = pa.schema([field for field in SCHEMA if field.name not in ("index_version", "worker", "batch_id")])
-"""A piece: one box of a subscription, its clauses and its validity."""
+"""Columns of a piece: one box of a subscription, its clauses and its validity."""
 
 REQUEST_COLUMNS = ["subscription_key", "op", "at", "expires_at", *piece_columns()]
 SEGMENT_ROWS = 1_000_000
-"""A file of the index, which becomes one segment, holds no more rows than this."""
+"""Greatest number of rows of an index file, which becomes one segment."""
 
 
 @dataclass(frozen=True)
-class Assignment:
-    """A plan, and the ranking of terms that goes with it."""
+class RankedPlan:
+    """A plan and the ranking of terms of its sample."""
 
     plan: PartitionPlan
     ranking: Ranking
 
 
-def apply_requests(home: Home, work: TaskContext, after: int, to: int, settings: Settings) -> None:
-    """Append the index rows of the requests with keys in (after, to], in one commit of the batch."""
-    requests = KeyRange("request_key", after, to)
+def index_requests(home: Home, context: TaskContext, after: int, up_to: int, settings: Settings) -> None:
+    """Append the index rows of the requests with keys in (after, up_to], in one commit of the batch."""
+    requests = KeyRange("request_key", after, up_to)
     tasks = tasks_of(located(home, names.REQUESTS, requests.files(data_files(home, names.REQUESTS))))
+    # Tasks read slices of the request log with `_send_requests`; each worker's rows are written by one `_write_part`.
     written = get_engine(settings).run_shuffled(
         tasks,
-        partial(_send_requests, work, requests),
-        work.workers + 1,
-        partial(_write_part, home.table(names.WORKER_INDEX), work),
+        partial(_send_requests, context, requests),
+        context.workers + 1,
+        partial(_write_part, home.table(names.WORKER_INDEX), context),
     )
     files = [file for part in written for file in part]
-    commit(home, names.WORKER_INDEX, files, application=f"index-{work.index_version}", transaction=work.batch_id)
+    commit(home, names.WORKER_INDEX, files, application=f"index-{context.index_version}", transaction=context.batch_id)
 
 
-def rebuild(home: Home, old: TaskContext, new: TaskContext, assignment: Assignment, settings: Settings) -> None:
-    """Append the index rows of a new plan for all that the old plan's index holds, deletions worked in."""
-    held = tuple(index_files(home, old.plan_version))
-    tasks = tasks_of((file.path, file.rows) for file in held if file.worker != names.EVERY_WORKER)
+def rebuild_index(home: Home, old: TaskContext, new: TaskContext, ranked_plan: RankedPlan, settings: Settings) -> None:
+    """Build the index of a new plan from the index of the old plan, with deletions applied."""
+    indexed = tuple(index_files(home, old.plan_version))
+    tasks = tasks_of((file.path, file.rows) for file in indexed if file.worker != names.EVERY_WORKER)
+    # Tasks read slices of the old index with `_send_pieces`; each worker's rows are written by one `_write_part`.
     written = get_engine(settings).run_shuffled(
         tasks,
-        partial(_send_stored, old, held, new, assignment),
+        partial(_send_pieces, old, indexed, new, ranked_plan),
         new.workers + 1,
         partial(_write_part, home.table(names.WORKER_INDEX), new),
     )
     files = [file for part in written for file in part]
-    # A planner that was killed may have built an index of this version, which the caller has removed: each try counts.
+    # A killed planner may have built an index of this version, which the caller has deleted, so each try has a number.
     last = ledger_tables.last_transaction(home, names.WORKER_INDEX, "rebuild")
     commit(home, names.WORKER_INDEX, files, application="rebuild", transaction=last + 1)
 
 
-def _send_requests(work: TaskContext, requests: KeyRange, slices: tuple[Slice, ...]) -> Iterator[SentRows]:
-    dispatch, rank = dispatch_index(work.home, work.plan_version), ranking(work.home, work.plan_version)
+def _send_requests(context: TaskContext, requests: KeyRange, slices: tuple[Slice, ...]) -> Iterator[SentRows]:
+    dispatch, rank = dispatch_index(context.home, context.plan_version), ranking(context.home, context.plan_version)
     for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], requests):
-        yield work.workers, 0, deletions_in(rows, work.batch_id)
-        yield from _parcels(assign(pieces_in(rows), dispatch.workers_of_pieces, rank.frequency), work)
+        yield context.workers, 0, select_deletions(rows, context.batch_id)
+        assigned = assign_to_workers(make_pieces(rows), dispatch.workers_of_pieces, rank.frequency)
+        yield from _rows_by_worker(*assigned, context)
 
 
-def _send_stored(
-    old: TaskContext, held: tuple[IndexFile, ...], new: TaskContext, assignment: Assignment, slices: tuple[Slice, ...]
+def _send_pieces(
+    old: TaskContext,
+    indexed: tuple[IndexFile, ...],
+    new: TaskContext,
+    ranked_plan: RankedPlan,
+    slices: tuple[Slice, ...],
 ) -> Iterator[SentRows]:
-    dispatch = DispatchIndex(assignment.plan)
-    for pieces in stored_pieces(old, held, slices):
-        yield from _parcels(assign(pieces, dispatch.workers_of_pieces, assignment.ranking.frequency), new)
+    dispatch = DispatchIndex(ranked_plan.plan)
+    for pieces in read_pieces(old, indexed, slices):
+        assigned = assign_to_workers(pieces, dispatch.workers_of_pieces, ranked_plan.ranking.frequency)
+        yield from _rows_by_worker(*assigned, new)
 
 
-def stored_pieces(
-    work: TaskContext, held: tuple[IndexFile, ...], slices: tuple[Slice, ...]
+def read_pieces(
+    context: TaskContext, indexed: tuple[IndexFile, ...], slices: tuple[Slice, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """Pieces of an index, deletions worked in; one that several workers hold comes from the first of them alone."""
-    deleted = deletions_of(held, work.cache_dir, work.cache_bytes)
-    for part in slices:
-        worker, version = next((file.worker, file.plan_version) for file in held if file.path == part.path)
-        dispatch = dispatch_index(work.home, version)
-        for rows in read_slices([part], PIECES.names):
+    """Yield the pieces of an index with deletions applied; a piece of several workers comes from the first of them."""
+    deleted = deletions_of(indexed, context.cache_dir, context.cache_bytes)
+    for file_slice in slices:
+        worker, version = next((file.worker, file.plan_version) for file in indexed if file.path == file_slice.path)
+        dispatch = dispatch_index(context.home, version)
+        for rows in read_slices([file_slice], PIECES.names):
             offsets, workers = dispatch.workers_of_pieces(_boxes(rows), *first_clauses(rows.column("clauses")))
             mine = rows.filter(pa.array(workers[offsets[:-1]] == worker))
-            yield with_ends(mine, deleted)
+            yield apply_deletions(mine, deleted)
 
 
-def served_by(pieces: pa.RecordBatch, dispatch: DispatchIndex, worker: int) -> np.ndarray:
-    """Whether the worker is to hold each piece: bool[pieces]."""
+def is_served_by(pieces: pa.RecordBatch, dispatch: DispatchIndex, worker: int) -> np.ndarray:
+    """Return whether the worker serves each piece: bool[pieces]."""
     offsets, workers = dispatch.workers_of_pieces(_boxes(pieces), *first_clauses(pieces.column("clauses")))
     owner = np.repeat(np.arange(pieces.num_rows), np.diff(offsets))
     return np.bincount(owner[workers == worker], minlength=pieces.num_rows) > 0
 
 
-def with_ends(pieces: pa.RecordBatch, deleted: Deletions) -> pa.RecordBatch:
-    """The pieces, each ended by its deletion if that comes before the end it has."""
+def apply_deletions(pieces: pa.RecordBatch, deleted: Deletions) -> pa.RecordBatch:
+    """Set the end of each deleted piece to its deletion, if that is before the end it has."""
     keys, ends = deleted
     own = pieces.column("subscription_key").to_numpy()
     place = np.minimum(np.searchsorted(keys, own), max(len(keys) - 1, 0))
@@ -122,8 +130,8 @@ def with_ends(pieces: pa.RecordBatch, deleted: Deletions) -> pa.RecordBatch:
     return pieces.set_column(PIECES.get_field_index("end_at"), "end_at", pa.array(until))
 
 
-def pieces_in(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The pieces of the insertions among rows of `requests`."""
+def make_pieces(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Make the pieces of the insertions among rows of `requests`."""
     inserted = rows.filter(pc.equal(rows.column("op"), "insert"))
     return pa.concat_batches([_pieces_of_kind(kind, of_kind) for kind, of_kind in split_by_kind(inserted)])
 
@@ -142,8 +150,8 @@ def _pieces_of_kind(kind: QueryKind, inserted: pa.RecordBatch) -> pa.RecordBatch
     return pa.RecordBatch.from_pydict(values | nulls, schema=PIECES)
 
 
-def deletions_in(rows: pa.RecordBatch, batch_id: int) -> pa.RecordBatch:
-    """The deletions among rows of `requests`: subscription_key, end_at, batch_id."""
+def select_deletions(rows: pa.RecordBatch, batch_id: int) -> pa.RecordBatch:
+    """Select the deletions among rows of `requests`: subscription_key, end_at, batch_id."""
     deleted = rows.filter(pc.equal(rows.column("op"), "delete"))
     return pa.RecordBatch.from_pydict(
         {
@@ -154,12 +162,12 @@ def deletions_in(rows: pa.RecordBatch, batch_id: int) -> pa.RecordBatch:
     )
 
 
-def assign(
+def assign_to_workers(
     pieces: pa.RecordBatch,
     workers_of_pieces: Callable[..., tuple[np.ndarray, np.ndarray]],
     frequency: Callable[[np.ndarray], np.ndarray],
 ) -> tuple[pa.RecordBatch, np.ndarray, np.ndarray]:
-    """Pieces with the rarest clause first; and for each that is to be stored somewhere, its place and its worker."""
+    """Put the rarest clause of each piece first; return the pieces, and (row, worker) for each worker of a piece."""
     clauses, post_offsets, post_terms = rarest_clause_first(pieces.column("clauses"), frequency)
     offsets, workers = workers_of_pieces(_boxes(pieces), post_offsets, post_terms)
     place = PIECES.get_field_index("clauses")
@@ -167,25 +175,26 @@ def assign(
     return ranked, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), workers
 
 
-def _parcels(assigned: tuple[pa.RecordBatch, np.ndarray, np.ndarray], work: TaskContext) -> Iterator[SentRows]:
-    pieces, place, workers = assigned
+def _rows_by_worker(
+    pieces: pa.RecordBatch, row: np.ndarray, workers: np.ndarray, context: TaskContext
+) -> Iterator[SentRows]:
     order = np.argsort(workers, kind="stable")
-    borders = np.searchsorted(workers[order], np.arange(work.workers + 1))
-    for worker in range(work.workers):
+    borders = np.searchsorted(workers[order], np.arange(context.workers + 1))
+    for worker in range(context.workers):
         mine = order[borders[worker] : borders[worker + 1]]
         if len(mine):
-            rows = pieces.take(pa.array(place[mine]))
-            yield worker, 0, rows.append_column("batch_id", pa.array(np.full(len(mine), work.batch_id)))
+            rows = pieces.take(pa.array(row[mine]))
+            yield worker, 0, rows.append_column("batch_id", pa.array(np.full(len(mine), context.batch_id)))
 
 
-def _write_part(root: str, work: TaskContext, part: int, received: ReceivedRows) -> list[DataFile]:
+def _write_part(root: str, context: TaskContext, part: int, received: ReceivedRows) -> list[DataFile]:
     """Write the rows of a worker, or the deletions (part `workers`)."""
-    worker = names.EVERY_WORKER if part == work.workers else part
-    return write_rows(root, work.index_version, worker, (rows for _, rows in received))
+    worker = names.EVERY_WORKER if part == context.workers else part
+    return write_index_rows(root, context.index_version, worker, (rows for _, rows in received))
 
 
-def write_rows(root: str, index_version: int, worker: int, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
-    """Write rows of a worker as data files of the index."""
+def write_index_rows(root: str, index_version: int, worker: int, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
+    """Write rows of a worker as data files of the index, of at most SEGMENT_ROWS rows each."""
     partition = {"index_version": index_version, "worker": worker}
     written: list[DataFile | None] = []
     writer, rows_in = FileWriter(root, SCHEMA, partition), 0
@@ -193,16 +202,16 @@ def write_rows(root: str, index_version: int, worker: int, batches: Iterable[pa.
         if rows_in and rows_in + rows.num_rows > SEGMENT_ROWS:
             written.append(writer.close())
             writer, rows_in = FileWriter(root, SCHEMA, partition), 0
-        writer.write(_completed(rows))
+        writer.write(_add_missing_columns(rows))
         rows_in += rows.num_rows
     return [file for file in [*written, writer.close()] if file is not None]
 
 
-def _completed(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows with the index's other columns, null (deletions have few)."""
-    found = set(rows.schema.names)
+def _add_missing_columns(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Add the missing columns of the index as nulls; deletions have few columns."""
+    present = set(rows.schema.names)
     return pa.RecordBatch.from_pydict(
-        {f.name: rows.column(f.name) if f.name in found else pa.nulls(rows.num_rows, f.type) for f in SCHEMA}
+        {f.name: rows.column(f.name) if f.name in present else pa.nulls(rows.num_rows, f.type) for f in SCHEMA}
     )
 
 

@@ -1,4 +1,4 @@
-"""Upkeep of the worker index: small files merged, ended subscriptions dropped."""
+"""Compact the worker index: join small files, apply deletions, drop ended subscriptions."""
 
 import datetime as dt
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from pststream.ledgers.log_end import Ledger
 from pststream.matching.deletions import Deletions, merge_deletions
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import deletions_of, dispatch_index
-from pststream.pipeline.index.build_index import PIECES, served_by, with_ends, write_rows
+from pststream.pipeline.index.build_index import PIECES, apply_deletions, is_served_by, write_index_rows
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, commit
@@ -20,16 +20,17 @@ from pststream.state.home import Home
 from pststream.state.index_files import SMALL_BYTES, ServedFile, index_files, served_files
 from pststream.state.plans import index_version
 from pststream.state.slices import Slice, read_slices
+from pststream.utc_times import to_micros
 
-NOTHING = -(2**63)
+NO_BOUND = -(2**63)
 
 
 @dataclass(frozen=True)
-class Merge:
-    """Files of a worker (paths) to be written as few; all of them served under one plan.
+class Compaction:
+    """Files of a worker (paths) to rewrite as few files; one plan serves all of them.
 
-    Rows that end at `bound` (microseconds) or before are dropped, and, under a `plan` (home, version), those that the
-    worker does not serve.
+    Rows that end at `bound` (microseconds) or before are dropped. With a `plan` (home, version), rows that the worker
+    does not serve are dropped too.
     """
 
     root: str
@@ -37,80 +38,87 @@ class Merge:
     worker: int
     paths: tuple[str, ...]
     deletions: Deletions
-    bound: int = NOTHING
+    bound: int = NO_BOUND
     plan: tuple[str, int] | None = None
 
 
-def merge_small_files(home: Home, settings: Settings, plan_version: int, batch_id: int) -> bool:
-    """Merge small files of the index, if a worker has more than `settings.merge_files` under a plan; whether it did."""
-    small = _grouped(file for file in served_files(home, plan_version) if file.data.bytes < SMALL_BYTES)
+def compact_small_files(home: Home, settings: Settings, plan_version: int, batch_id: int) -> bool:
+    """Compact small files if a worker has more than `settings.merge_files` under a plan; return whether it did."""
+    small = _group_files(file for file in served_files(home, plan_version) if file.data.bytes < SMALL_BYTES)
     if max((len(files) for files in small.values()), default=0) <= settings.merge_files:
         return False
     root, index, none = home.table(names.WORKER_INDEX), index_version(home, plan_version), merge_deletions([])
-    merges = [
-        Merge(root, index, worker, _paths(root, files), none) for (worker, _), files in small.items() if len(files) > 1
+    compactions = [
+        Compaction(root, index, worker, _paths(root, files), none)
+        for (worker, _), files in small.items()
+        if len(files) > 1
     ]
     removed = [file for files in small.values() if len(files) > 1 for file in files]
-    _replace(home, settings, merges, removed, f"merge-{index}", batch_id)
+    _replace(home, settings, compactions, removed, f"merge-{index}", batch_id)
     return True
 
 
-def upkeep(home: Home, settings: Settings, plan_version: int) -> int:
-    """Write a plan's index anew: deletions worked in; left out what ended before any object still to come, and what
-    migrations have left with workers that no longer serve it.
+def compact_index(home: Home, settings: Settings, plan_version: int) -> int:
+    """Rewrite a plan's index: apply deletions, drop rows that ended before any object still to come, and drop rows that
+    migrations have left at workers that no longer serve them.
 
-    Returns the rows dropped, deletions among them. Nothing must be unfinished: a batch's late subscriptions are still
-    to meet stored objects, and its deletions to take pairs back.
+    Returns the number of rows dropped, deletions included. No batch must be unfinished: its late subscriptions must
+    still meet stored objects, and its deletions must still retract matches.
     """
     horizon = Ledger(home).horizon(dt.timedelta(seconds=settings.lateness_seconds))
     index = index_version(home, plan_version)
-    groups = _grouped(served_files(home, plan_version))
+    groups = _group_files(served_files(home, plan_version))
     root = home.table(names.WORKER_INDEX)
-    before = sum(file.rows for held in groups.values() for file in held)
+    before = sum(file.rows for files in groups.values() for file in files)
     deletions = deletions_of(index_files(home, plan_version), settings.cache_dir, settings.cache_bytes)
-    bound = NOTHING if horizon is None else ledger_tables.micros_of(horizon)
-    merges = {
-        (worker, plan): Merge(root, index, worker, _paths(root, held), deletions, bound, (home.path, plan))
-        for (worker, plan), held in groups.items()
+    bound = NO_BOUND if horizon is None else to_micros(horizon)
+    compactions = {
+        (worker, plan): Compaction(root, index, worker, _paths(root, files), deletions, bound, (home.path, plan))
+        for (worker, plan), files in groups.items()
         if worker != names.EVERY_WORKER
-        and (len(held) > 1 or len(deletions[0]) or held[0].low["end_at"] <= bound or index != plan_version)
+        and (len(files) > 1 or len(deletions[0]) or files[0].low["end_at"] <= bound or index != plan_version)
     }
-    gone = [key for key in groups if key in merges or key[0] == names.EVERY_WORKER]
-    removed = [file for key in gone for file in groups[key]]
+    replaced = [key for key in groups if key in compactions or key[0] == names.EVERY_WORKER]
+    removed = [file for key in replaced for file in groups[key]]
     kept = before - sum(file.rows for file in removed)
     last = ledger_tables.last_transaction(home, names.WORKER_INDEX, "upkeep")
-    added = _replace(home, settings, list(merges.values()), removed, "upkeep", last + 1) if removed else []
+    added = _replace(home, settings, list(compactions.values()), removed, "upkeep", last + 1) if removed else []
     return before - kept - sum(file.rows for file in added)
 
 
 def _replace(
-    home: Home, settings: Settings, merges: list[Merge], removed: list[DataFile], application: str, transaction: int
+    home: Home,
+    settings: Settings,
+    compactions: list[Compaction],
+    removed: list[DataFile],
+    application: str,
+    transaction: int,
 ) -> list[DataFile]:
-    added = [file for part in get_engine(settings).run_tasks(merges, _merge) for file in part]
+    added = [file for part in get_engine(settings).run_tasks(compactions, _compact_files) for file in part]
     commit(home, names.WORKER_INDEX, added, removed, application=application, transaction=transaction)
     return added
 
 
-def _merge(merge: Merge) -> list[DataFile]:
-    return write_rows(merge.root, merge.index_version, merge.worker, _kept(merge))
+def _compact_files(compaction: Compaction) -> list[DataFile]:
+    return write_index_rows(compaction.root, compaction.index_version, compaction.worker, _kept_rows(compaction))
 
 
-def _kept(merge: Merge) -> Iterator[pa.RecordBatch]:
+def _kept_rows(compaction: Compaction) -> Iterator[pa.RecordBatch]:
     columns = [*PIECES.names, "batch_id"]
-    for rows in read_slices([Slice(path, 0, 2**62) for path in merge.paths], columns):
-        pieces = with_ends(rows, merge.deletions)
-        kept = pieces.column("end_at").to_numpy() > np.int64(merge.bound)
-        if merge.plan:
-            kept &= served_by(pieces, dispatch_index(*merge.plan), merge.worker)
+    for rows in read_slices([Slice(path, 0, 2**62) for path in compaction.paths], columns):
+        pieces = apply_deletions(rows, compaction.deletions)
+        kept = pieces.column("end_at").to_numpy() > np.int64(compaction.bound)
+        if compaction.plan:
+            kept &= is_served_by(pieces, dispatch_index(*compaction.plan), compaction.worker)
         yield pieces.filter(pa.array(kept))
 
 
-def _grouped(files: Iterable[ServedFile]) -> dict[tuple[int, int], list[DataFile]]:
-    """By worker and plan: what the two plans of an index serve stays in files of its own."""
-    found: dict[tuple[int, int], list[DataFile]] = {}
+def _group_files(files: Iterable[ServedFile]) -> dict[tuple[int, int], list[DataFile]]:
+    """Group files by worker and plan: the files of the two plans of an index stay apart."""
+    groups: dict[tuple[int, int], list[DataFile]] = {}
     for file in files:
-        found.setdefault((file.worker, file.plan_version), []).append(file.data)
-    return found
+        groups.setdefault((file.worker, file.plan_version), []).append(file.data)
+    return groups
 
 
 def _paths(root: str, files: list[DataFile]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
 from pststream.storage.contract import ObjectChanged, StoredObject
 from pststream.storage.registry import local_path, storage_of
+from pststream.utc_times import utc_now
 
 PART_BYTES = 4 << 30
 """Of the objects that are copied before they are taken in; a larger one comes alone."""
@@ -103,7 +104,7 @@ class Source:
 
     def pending(self, seconds: int) -> list[dict[str, Any]]:
         """What could not be copied, and what has waited for longer than `seconds`, the oldest first."""
-        late = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=seconds)
+        late = utc_now() - dt.timedelta(seconds=seconds)
         found = [*self._unread, *(one for one in self._waiting if one.since < late)]
         return [
             {"path": self._store.address(one.key), "reason": one.reason, "since": one.since.isoformat()}

@@ -166,7 +166,8 @@ class _Intake:
         for one in offered:
             if one.sha256 not in known:
                 known.add(one.sha256)
-                options = json.dumps(self._options.__dict__, sort_keys=True)
+                bounds = {"max_polygon_vertices": self._settings.max_polygon_vertices}
+                options = json.dumps(self._options.__dict__ | bounds, sort_keys=True)
                 files.append({"kind": self._kind, **asdict(one), "options": options})
         self.skipped += len(offered) - len(files)
         return number_files(ledger, files)

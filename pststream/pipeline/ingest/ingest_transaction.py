@@ -28,11 +28,12 @@ from pststream.state import fetched_files, ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import SHARED, commit
 from pststream.state.home import Home
+from pststream.utc_times import from_micros, to_micros, utc_now
 
 
 def number_files(ledger: Ledger, files: list[File]) -> list[File]:
     """Return the files as `started` ledger rows of the next ingest."""
-    row = {"ingest_id": ledger.next_ingest_id, "status": "started", "at": ledger_tables.now()}
+    row = {"ingest_id": ledger.next_ingest_id, "status": "started", "at": utc_now()}
     return [file | row | {"file_seq": seq} for seq, file in enumerate(files, ledger.next_file_seq)]
 
 
@@ -157,7 +158,7 @@ def _watermarks(ledger: Ledger, files: list[File], staged: list[StagedFile]) -> 
     if files[0]["kind"] != "objects":
         return {file["file_seq"]: None for file in files}
     before = ledger.watermark()
-    greatest = None if before is None else ledger_tables.micros_of(before)
+    greatest = None if before is None else to_micros(before)
     max_times = {one.file_seq: one.max_time for one in staged}
     watermarks: dict[int, int | None] = {}
     for file in files:
@@ -195,4 +196,4 @@ def _done_rows(
 
 
 def _to_datetime(micros: int | None) -> dt.datetime | None:
-    return None if micros is None else dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=micros)
+    return None if micros is None else from_micros(micros)

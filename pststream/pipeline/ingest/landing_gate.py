@@ -20,6 +20,7 @@ from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
+from pststream.utc_times import to_micros, utc_now
 
 File = dict[str, Any]
 """A row of the ledger of files."""
@@ -66,8 +67,8 @@ def _check(
     kind = files[0]["kind"]
     past = LandingHistory(
         recent_row_counts(home, kind, max(RECENT_FILES, settings.gate_history)),
-        ledger_tables.micros_of(ledger_tables.now()),
-        None if watermark is None else ledger_tables.micros_of(watermark),
+        to_micros(utc_now()),
+        None if watermark is None else to_micros(watermark),
     )
     landed = [
         LandedFile(one.rows, one.faults, one.max_time, ": ".join(one.problem[1:2]) if one.problem else None)
@@ -80,7 +81,7 @@ def _check(
 def _result_row(file: File, judgement: ThresholdResults) -> dict[str, Any]:
     """Return the row of `quality_results` for a file."""
     return {
-        "at": ledger_tables.now(),
+        "at": utc_now(),
         "suite": file["kind"],
         "subject": file["path"],
         "success": judgement.success,

@@ -17,6 +17,7 @@ from pststream.pipeline.engine.arrow_columns import micros
 from pststream.quality.parse_objects import ObjectOptions, parse_objects
 from pststream.quality.parse_requests import REQUESTS, parse_requests
 from pststream.quality.readers import read_chunks, read_records
+from pststream.shapes.region import DEFAULT_LIMITS, RegionLimits
 from pststream.state.data_files import FileWriter
 from pststream.state.slices import Slice
 from pststream.state.tables import IDS, TIME
@@ -114,8 +115,9 @@ def _faults(rows: pa.RecordBatch) -> Counter[tuple[str, str]]:
 def _parse(kind: str, file: dict[str, Any], at: dt.datetime) -> Iterator[pa.RecordBatch]:
     options = json.loads(file["options"])
     if kind == "requests":
+        limits = RegionLimits(options.get("max_polygon_vertices", DEFAULT_LIMITS.max_polygon_vertices))
         for records in read_records(file["path"], options["format"]):
-            yield from parse_requests(records, at, options["timezone"])
+            yield from parse_requests(records, at, options["timezone"], limits)
         return
     parsing = object_options(options)
     for chunk in read_chunks(file["path"], options["format"], parsing.sources):

@@ -25,6 +25,7 @@ from pststream.state import ledger_tables
 from pststream.state.heartbeat import Heart
 from pststream.state.home import RUNNER, Home
 from pststream.storage.registry import local_path
+from pststream.utc_times import iso, utc_now
 
 FATAL = (UsageError, SettingError, HomeError)
 """Errors that every further round would meet again."""
@@ -187,7 +188,7 @@ class _Watcher:
             return
         self.totals |= {"batches": self.totals["batches"] + 1}
         self.totals |= {name: self.totals[name] + done[name] for name in ("objects", "matches")}
-        batch_at = ledger_tables.now().replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+        batch_at = iso(utc_now(), "milliseconds")
         last = {"batch_id": done["batches"][-1]["batch_id"], "batch_at": batch_at}
         self._report("working", batches=self.totals["batches"], **last)
 

@@ -22,16 +22,16 @@ from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.engine.arrow_columns import csr, whole
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, make_task_context
-from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, SIDES, pieces_in, stored_pieces
+from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, SIDES, make_pieces, read_pieces
 from pststream.samples.posting_reads import sample_with_reads
 from pststream.settings import Settings
-from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, data_files, located
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
 from pststream.state.plans import Ranking, current_version
 from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
 from pststream.state.tables import TABLES
+from pststream.utc_times import to_micros
 
 SEED = 7
 OBJECT_COLUMNS = ["object_key", "lon", "lat", "terms"]
@@ -130,7 +130,7 @@ def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
         context = make_task_context(home, settings, version)
         tasks = tasks_of((file.path, file.rows) for file in indexed if file.worker != names.EVERY_WORKER)
         horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
-        bound = ledger_tables.micros_of(horizon) if horizon else -1
+        bound = to_micros(horizon) if horizon else -1
         drawn += engine.run_tasks(tasks, partial(choose, partial(_live_pieces, context, indexed, bound)))
     return _merge_rows(drawn, PIECES)
 
@@ -149,13 +149,13 @@ def _stored_objects(recent: KeyRange, slices: tuple[Slice, ...]) -> Iterator[pa.
 
 def _waiting_pieces(waiting: KeyRange, slices: tuple[Slice, ...]) -> Iterator[pa.RecordBatch]:
     for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], waiting):
-        yield pieces_in(rows)
+        yield make_pieces(rows)
 
 
 def _live_pieces(
     context: TaskContext, indexed: tuple[IndexFile, ...], bound: int, slices: tuple[Slice, ...]
 ) -> Iterator[pa.RecordBatch]:
-    for rows in stored_pieces(context, indexed, slices):
+    for rows in read_pieces(context, indexed, slices):
         yield rows.filter(pc.greater(rows.column("end_at"), bound))
 
 

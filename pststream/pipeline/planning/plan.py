@@ -15,7 +15,7 @@ from pststream.errors import RetryableError
 from pststream.ledgers.log_end import Ledger
 from pststream.partitioning.registry import make_plan
 from pststream.pipeline.engine.task_context import make_task_context
-from pststream.pipeline.index.build_index import Assignment, rebuild
+from pststream.pipeline.index.build_index import RankedPlan, rebuild_index
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan_vocabulary import add_words
 from pststream.progress import Progress, no_progress
@@ -77,7 +77,7 @@ def new_plan(
         )
         save_vocabulary(home, version, add_words(home, vocabulary) if len(new.terms) else vocabulary)
         crash_point("plan.units_written")
-        _build_index(home, settings, Assignment(new, ranking_of(vocabulary)), before)
+        _build_index(home, settings, RankedPlan(new, ranking_of(vocabulary)), before)
         crash_point("plan.indexed")
         options = {
             **{f"cost_{name}": value for name, value in asdict(cost).items()},
@@ -99,7 +99,7 @@ def _delete_rows_of_killed_planner(home: Home, version: int) -> None:
         ledger_tables.delete(home, name, f"plan_version >= {version}")
 
 
-def _build_index(home: Home, settings: Settings, new: Assignment, before: int) -> None:
+def _build_index(home: Home, settings: Settings, new: RankedPlan, before: int) -> None:
     """Build the index of the plan for the requests that batches have applied; later requests come with their batch."""
     ledger_tables.delete(home, names.WORKER_INDEX, f"index_version > {before}")
     if before == 0:
@@ -107,4 +107,4 @@ def _build_index(home: Home, settings: Settings, new: Assignment, before: int) -
     old_context, version = make_task_context(home, settings, before), before + 1
     workers = new.plan.workers
     context = replace(old_context, plan_version=version, plans=(version,), index_version=version, workers=workers)
-    rebuild(home, old_context, context, new, settings)
+    rebuild_index(home, old_context, context, new, settings)

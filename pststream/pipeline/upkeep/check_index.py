@@ -20,7 +20,7 @@ from pststream.matching.deletions import merge_deletions
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import dispatch_index
-from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, SIDES, pieces_in
+from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, SIDES, make_pieces
 from pststream.quality.table_expectations import FIGURES
 from pststream.settings import Settings
 from pststream.state.data_files import data_files, located
@@ -145,7 +145,7 @@ def _send_rows(check: IndexCheck, round_: KeyRound, task: tuple[int, tuple[Slice
 def _read_requests(check: IndexCheck, slices: tuple[Slice, ...]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the pieces and the deletions that the requests ask for."""
     for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], KeyRange("request_key", 0, check.requests_to)):
-        pieces = pieces_in(rows)
+        pieces = make_pieces(rows)
         terms, _ = _sums(pieces.column("clauses"))
         yield REQUESTED, pieces.append_column("terms", pa.array(terms)).select(COLUMNS[REQUESTED].names)
         deleted = rows.filter(pc.equal(rows.column("op"), "delete"))

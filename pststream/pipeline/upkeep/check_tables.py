@@ -21,6 +21,7 @@ from pststream.quality.table_expectations import make_table_suite
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home
+from pststream.utc_times import to_micros, utc_now
 
 SUITE = "tables"
 NOTHING = -(2**63)
@@ -39,7 +40,7 @@ def check_tables(home: Home, settings: Settings, *, everything: bool = False, pr
         last = _last_done(home, ledger)
         after = 0 if everything else _passed(home, "matches")
         horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
-        bound = NOTHING if horizon is None else ledger_tables.micros_of(horizon)
+        bound = NOTHING if horizon is None else to_micros(horizon)
         counters: dict[str, Callable[[], tuple[dict[str, Any], dict[str, list[int]]]]] = {
             "ledger": lambda: (count_ledger_faults(home), {}),
             "placement": lambda: count_placement_faults(home, settings, last["requests_to"], last["batch_id"], bound),
@@ -96,7 +97,7 @@ def _document(
 def _row(one: dict[str, Any]) -> dict[str, Any]:
     """Return the row of `quality_results`."""
     return {
-        "at": ledger_tables.now(),
+        "at": utc_now(),
         "suite": SUITE,
         "subject": one["check"],
         "success": one["success"],

@@ -3,7 +3,7 @@
 from typing import Any
 
 from pststream.ledgers.log_end import Ledger
-from pststream.pipeline.index.compact_index import upkeep
+from pststream.pipeline.index.compact_index import compact_index
 from pststream.pipeline.upkeep.compact_tables import compact_tables
 from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
@@ -31,7 +31,7 @@ def maintain(home: Home, settings: Settings) -> dict[str, Any]:
         idle = Ledger(home).unfinished_batch() is None
         if idle:
             forget_older(home, index_version(home, version))
-        dropped = upkeep(home, settings, version) if before and idle else 0
+        dropped = compact_index(home, settings, version) if before and idle else 0
         compacted = compact_tables(home, settings)
         for table in TABLES.values():
             if table.writer == "control":

@@ -5,7 +5,6 @@ from typing import Any
 from pststream import names
 from pststream.errors import UsageError
 from pststream.escape_text import escape_controls
-from pststream.iso_times import iso
 from pststream.kinds.contract import FailedCondition, StoredObject, StoredSubscription
 from pststream.kinds.registry import stored_kind
 from pststream.ledgers.history import LedgerHistory
@@ -18,6 +17,7 @@ from pststream.reports.commands.explain_rows import (
     read_written_pairs,
 )
 from pststream.reports.reading.table_reader import AnyHome, TableReader
+from pststream.utc_times import iso
 
 MATCHED, PENDING, NOT_MATCHED = "matched", "pending", "not matched"
 OBJECT_UNKNOWN, SUBSCRIPTION_UNKNOWN = "object_unknown", "subscription_unknown"
@@ -141,7 +141,7 @@ class _PairExplainer:
             return {**pair, "problem": problem}
         posting = None if fault else finder.find(stored, subscription)
         if posting is None:
-            problem = problem or "no bounding box of the subscription contains the object, though its region does"
+            problem = problem or "no piece of the subscription contains the object, though its region does"
         elif written and written[0]["worker"] != posting["worker"]:
             problem = problem or (
                 f"worker {written[0]['worker']} wrote the pair, but worker {posting['worker']} serves it"

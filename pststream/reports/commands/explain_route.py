@@ -13,11 +13,11 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.domain.plan import PartitionPlan
-from pststream.domain.region import Box
 from pststream.kernels.matching import index_cells
 from pststream.kinds.contract import StoredObject, StoredSubscription
 from pststream.reports.commands.plans import read_plan
 from pststream.reports.reading.table_reader import TableReader
+from pststream.shapes.region import Box
 from pststream.text.tokenizer import term_id
 from pststream.text.words import tokenize
 

@@ -1,12 +1,12 @@
 """Export the matches of a home to one CSV, JSON Lines or Parquet file."""
 
 import datetime as dt
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pststream import names
+from pststream.atomic_files import replacing
 from pststream.errors import UsageError
 from pststream.reports.commands.pair_files import CsvFile, JsonLinesFile, PairFile, ParquetFile
 from pststream.reports.reading.pairs import InsertedSubscriptions, read_inserted_subscriptions, stream_pairs
@@ -34,18 +34,16 @@ def export_matches(home: AnyHome, out: str, since: dt.datetime | None = None) ->
         raise UsageError(f"--out {out}: unknown format", f"end the name with {', '.join(FORMATS)}")
     if path.is_dir():
         raise UsageError(f"--out {out}: is a folder", "give the name of a file")
-    beside = path.with_name(f".{path.name}.{os.getpid()}.writing")
-    try:
-        file = open(beside, "wb")  # noqa: SIM115
-    except OSError as error:
-        raise UsageError(f"--out {out}: cannot be written: {error.strerror}", "give a folder that is there") from None
-    try:
-        with file:
-            rows = _write(home, file, make, since)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with replacing(path) as temporary, _open(temporary, out) as file:
+        rows = _write(home, file, make, since)
     return {"out": out, "rows": rows}
+
+
+def _open(path: Path, out: str) -> BinaryIO:
+    try:
+        return open(path, "wb")
+    except OSError as error:
+        raise UsageError(f"--out {out}: cannot be written: {error.strerror}", "give a folder that exists") from None
 
 
 def _write(

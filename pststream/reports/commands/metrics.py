@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from pststream import names
+from pststream.atomic_files import write_atomically
 from pststream.reports.commands.status import read_status
 from pststream.reports.reading.delivery_progress import REMOVED
 from pststream.reports.reading.table_reader import AnyHome, TableReader
@@ -42,10 +43,7 @@ def render_metrics(home: AnyHome, now: dt.datetime | None = None) -> str:
 
 def write_metrics(text: str, out: str | os.PathLike[str]) -> None:
     """Write the metrics atomically, as the textfile collector of node_exporter requires."""
-    path = Path(out)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(text, "utf-8")
-    os.replace(part, path)
+    write_atomically(Path(out), text.encode())
 
 
 def _of_logs(document: dict[str, Any]) -> list[Metric]:
@@ -99,7 +97,7 @@ def _of_batches(document: dict[str, Any]) -> list[Metric]:
         ("retractions_total", COUNTER, "Retracted pairs", [({}, totals["retractions"])]),
         ("unfinished", GAUGE, "Ingests and batches that are running or were killed",
             [({}, len(document["unfinished"]))]),
-        ("last_batch_finished_seconds", GAUGE, "Time of the end of the last batch", [({}, _epoch(last["finished_at"]))]),
+        ("last_batch_finished_seconds", GAUGE, "End of the last batch", [({}, _epoch(last["finished_at"]))]),
         ("last_batch_seconds", GAUGE, "Seconds of each step of the last batch",
             [({"step": step}, seconds) for step, seconds in last["seconds"].items()]),
     ]  # fmt: skip

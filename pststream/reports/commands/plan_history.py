@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.iso_times import iso
 from pststream.ledgers.history import LedgerHistory
 from pststream.reports.commands.text_tables import text_table
 from pststream.reports.reading.table_reader import AnyHome, TableReader
+from pststream.utc_times import iso
 
 _MIGRATION = (
     "plan_version", "plan_version_before", "kind", "reason", "move", "origin", "target", "cells", "terms",

@@ -11,9 +11,9 @@ from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows
 from pststream.errors import UsageError
 from pststream.format_values import counted
-from pststream.iso_times import iso
 from pststream.reports.commands.text_tables import text_table
 from pststream.reports.reading.table_reader import AnyHome, TableReader
+from pststream.utc_times import iso
 
 FIGURES = (
     "plan_version", "planner", "workers", "units", "load_total", "load_max", "load_min", "imbalance", "seconds",

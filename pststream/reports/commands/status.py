@@ -12,7 +12,6 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.escape_text import escape_controls
 from pststream.format_values import counted
-from pststream.iso_times import iso
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.rules import log_key, step_seconds
 from pststream.reports.commands.text_tables import text_table
@@ -25,6 +24,7 @@ from pststream.reports.reading.backlog import (
 from pststream.reports.reading.delivery_progress import read_deliveries, render_deliveries
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.reports.reading.watcher_status import read_watcher, render_watcher
+from pststream.utc_times import iso
 
 TABLES = (
     names.OBJECTS, names.REQUESTS, names.REJECTS, names.FILES, names.VOCABULARY, names.PLANS, names.PLAN_UNITS,

@@ -1,11 +1,11 @@
 """Render the Airflow pages of one subscription, of one object with the explanation of a pair, and of an error."""
 
 import datetime as dt
+import sys
 from typing import Any
 
 import numpy as np
 
-from pststream.domain.region import Region
 from pststream.format_values import moment
 from pststream.kinds.contract import QueryKind, StoredObject, StoredSubscription
 from pststream.kinds.registry import stored_kind
@@ -13,6 +13,8 @@ from pststream.reports.commands.lookups import MAX_SUBSCRIPTIONS_SHOWN, ObjectLo
 from pststream.reports.pages.render_page import render_page
 from pststream.reports.plots.plan_map import draw_region
 from pststream.reports.reading.plan_view import PlanView
+from pststream.shapes.region import Region, RegionLimits
+from pststream.shapes.registry import read_region
 
 Facts = list[tuple[str, str]]
 """Names and values, in order."""
@@ -61,7 +63,7 @@ def render_object(
         query=_describe_query(stored_kind(subscription["kind"]), subscription) if subscription else {},
         facts=_pair_facts(pair) if pair else [],
         objects=[(_shorten(stored.text), _object_facts(stored, found.objects_matched)) for stored in found.objects],
-        map=draw_region(view, _region_of(explained) or _around(found.objects[0]), points),
+        map=draw_region(view, _region_of(explained), points),
     )
 
 
@@ -119,25 +121,4 @@ def _region_of(explained: dict[str, Any] | None) -> Region | None:
     if not explained or not explained["pairs"]:
         return None
     region = explained["pairs"][0]["subscription"].get("region")
-    if region is None:
-        return None
-    if "circle" in region:
-        circle = region["circle"]
-        lon, lat, radius = circle["lon"], circle["lat"], circle["radius_m"]
-        away = min(radius / 111_195, 80.0)
-        return Region(((lon - away, max(lat - away, -90.0), lon + away, min(lat + away, 90.0)),), (lon, lat, radius))
-    west, south, east, north = region["bbox"]
-    if west > east:
-        return Region(((west, south, 180.0, north), (-180.0, south, east, north)))
-    return Region(((west, south, east, north),))
-
-
-def _around(stored: StoredObject) -> Region:
-    """Some degrees around an object, as the bounds of its map; a circle of radius 0 draws nothing."""
-    box = (
-        max(stored.lon - 8, -180.0),
-        max(stored.lat - 5, -90.0),
-        min(stored.lon + 8, 180.0),
-        min(stored.lat + 5, 90.0),
-    )
-    return Region((box,), (stored.lon, stored.lat, 0.0))
+    return read_region(region, RegionLimits(sys.maxsize)) if region else None

@@ -54,7 +54,7 @@ def _row(match: MatchView, city: str, km: float, projection: Projection) -> Matc
         title=title if isinstance(title, str) and title.strip() else None,
         payload=[f"{name}: {value}"[:_MAX_PAYLOAD_TEXT] for name, value in list(payload.items())[:_MAX_PAYLOAD_FIELDS]],
         place=city if km < _NEAR_KM else f"{km:,.0f} km from {city}",
-        region=region_path(match, projection),
+        region=region_path(match.region, projection),
         x=round(float(projection.x(match.lon)), 2),
         y=round(float(projection.y(match.lat)), 2),
     )

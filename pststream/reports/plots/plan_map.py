@@ -1,6 +1,5 @@
 """Lay out maps: the leaves of a plan by worker, objects and matches as dots, the region of a subscription."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,13 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.domain.plan import DispatchGrid
-from pststream.domain.region import Region
 from pststream.format_values import counted, percent, short
 from pststream.reports.plots.base_map import BaseMap, MapLabel, draw_base_map, point_path
 from pststream.reports.plots.leaf_rectangles import Rectangles, rectangles
 from pststream.reports.plots.projection import Projection, fit_view
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView
 from pststream.reports.reading.samples import MatchView
+from pststream.shapes.region import Region
+from pststream.shapes.registry import outline
 
 COLOURS = 10
 _MAX_LEAVES = 6_000
@@ -86,9 +86,12 @@ def draw_plan_map(
     )
 
 
-def draw_region(view: PlanView | None, region: Region, points: np.ndarray) -> RegionMap:
-    """Lay out a map of a region on the plan, with points float64[n, 2] of longitude and latitude."""
-    sides = np.array(region.boxes)
+def draw_region(view: PlanView | None, region: Region | None, points: np.ndarray) -> RegionMap:
+    """Lay out a map of a region on the plan, with points float64[n, 2] of longitude and latitude; None: of the points
+    and some degrees around them.
+    """
+    around = [(lon - 8.0, max(lat - 5.0, -90.0), lon + 8.0, min(lat + 5.0, 90.0)) for lon, lat in points]
+    sides = np.array(region.boxes if region else around)
     corners = [np.concatenate([sides[:, i], sides[:, i + 2], points[:, i]]) for i in (0, 1)]
     # The map shows as much again on each side of the region.
     lon, lat = (np.array([2 * x.min() - x.max(), 2 * x.max() - x.min()]) for x in corners)
@@ -96,33 +99,19 @@ def draw_region(view: PlanView | None, region: Region, points: np.ndarray) -> Re
     return RegionMap(
         draw_base_map(projection),
         _draw_leaves(view, None, projection) if view is not None else None,
-        region_path(region, projection),
+        region_path(region, projection) if region else "",
         point_path(projection, points[:, 0], points[:, 1]),
     )
 
 
-def region_path(match: MatchView | Region, projection: Projection) -> str:
-    """A region as path data: its boxes, or its circle where that crosses neither pole nor edge."""
-    if match.circle is not None:
-        lon, lat = _circle(*match.circle)
-        if np.abs(lon).max() < 180 and abs(match.circle[1]) + match.circle[2] / 111_195 < 90:
-            steps = zip(projection.x(lon).tolist(), projection.y(lat).tolist())
-            return "M" + "L".join(f"{x:.2f} {y:.2f}" for x, y in steps) + "Z"
-    parts = []
-    for west, south, east, north in match.boxes:
-        left, right = projection.x(west), projection.x(east)
-        top, bottom = projection.y(north), projection.y(south)
-        parts.append(f"M{left:.2f} {top:.2f}H{right:.2f}V{bottom:.2f}H{left:.2f}Z")
-    return "".join(parts)
+def region_path(region: Region, projection: Projection) -> str:
+    """The outline of a region as path data, holes among its rings."""
+    return "".join(_ring_path(ring, projection) for ring in outline(region))
 
 
-def _circle(lon: float, lat: float, radius: float) -> tuple[np.ndarray, np.ndarray]:
-    """Points on a circle on the sphere, degrees; longitudes are not wrapped."""
-    turn = np.linspace(0, 2 * math.pi, 48, endpoint=False)
-    away, y = min(radius / 6_371_008.8, math.pi / 2), math.radians(lat)
-    north = np.arcsin(np.clip(math.sin(y) * math.cos(away) + math.cos(y) * math.sin(away) * np.cos(turn), -1, 1))
-    east = np.arctan2(np.sin(turn) * math.sin(away) * math.cos(y), math.cos(away) - math.sin(y) * np.sin(north))
-    return lon + np.degrees(east), np.degrees(north)
+def _ring_path(ring: np.ndarray, projection: Projection) -> str:
+    steps = zip(projection.x(ring[:-1, 0]).tolist(), projection.y(ring[:-1, 1]).tolist())
+    return "M" + "L".join(f"{x:.2f} {y:.2f}" for x, y in steps) + "Z"
 
 
 def _draw_leaves(view: PlanView, loads: MeasuredLoads | None, projection: Projection) -> MapLayer:

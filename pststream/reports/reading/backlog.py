@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.iso_times import iso
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.rules import log_key
 from pststream.reports.reading.table_reader import TableReader
+from pststream.utc_times import iso
 
 _QUARANTINE = ("hold_id", "kind", "path", "sha256", "bytes", "reasons", "status", "at")
 

@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.format_values import counted
-from pststream.iso_times import iso
 from pststream.ledgers.history import LedgerHistory
 from pststream.reports.reading.table_reader import TableReader
 from pststream.settings import load_settings
+from pststream.utc_times import iso
 
 REMOVED = "removed"
 _ROW = ("sink", "batch_id", "position", "complete", "state", "reason", "at", "delivered", "refused", "failures")

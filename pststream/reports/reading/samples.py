@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.reports.reading.tolerant_reader import TolerantReader
+from pststream.shapes.region import Region
+from pststream.shapes.registry import REQUEST_COLUMNS, from_columns
 
 POINTS = 4_000
 PAIRS = 160
@@ -30,11 +32,7 @@ _MAX_TEXT = 400
 
 @dataclass(frozen=True)
 class MatchView:
-    """A matched pair, with the fields of its object and of its subscription that a page shows.
-
-    boxes   west, south, east, north of the one or two boxes of the region
-    circle  lon, lat, radius in metres, or None
-    """
+    """A matched pair, with the fields of its object and of its subscription that a page shows."""
 
     object_id: str
     subscription_id: str
@@ -44,8 +42,7 @@ class MatchView:
     text: str
     keywords: str
     payload: dict[str, Any]
-    boxes: list[tuple[float, float, float, float]]
-    circle: tuple[float, float, float] | None
+    region: Region
     worker: int
 
 
@@ -81,7 +78,7 @@ def sample_matches(tables: TolerantReader, seed: int = 0) -> list[MatchView]:
     pairs = _pairs(tables, seed)
     objects = _by_key(tables, names.OBJECTS, "object_key", {p[0] for p in pairs}, ("ts", "lon", "lat", "text"))
     keys = {p[1] for p in pairs}
-    columns = ("op", "subscription_id", "keywords", "west", "south", "east", "north", "circle", "payload")
+    columns = ("op", "subscription_id", "keywords", *(column.name for column in REQUEST_COLUMNS), "payload")
     subscriptions = _by_key(tables, names.REQUESTS, "request_key", keys, columns)
     matches = [
         _match(object_id, worker, objects[key], subscriptions[subscription])
@@ -178,8 +175,6 @@ def _by_key(
 
 
 def _match(object_id: str, worker: int, thing: dict[str, Any], subscription: dict[str, Any]) -> MatchView:
-    sides = [subscription[side] or [] for side in ("west", "south", "east", "north")]
-    circle = subscription["circle"]
     return MatchView(
         object_id=object_id,
         subscription_id=subscription["subscription_id"] or "",
@@ -189,8 +184,7 @@ def _match(object_id: str, worker: int, thing: dict[str, Any], subscription: dic
         text=(thing["text"] or "")[:_MAX_TEXT],
         keywords=(subscription["keywords"] or "")[:_MAX_TEXT],
         payload=_payload(subscription["payload"]),
-        boxes=list(zip(*sides)),
-        circle=tuple(circle) if circle and len(circle) == 3 else None,
+        region=from_columns(subscription),
         worker=worker,
     )
 

@@ -3,7 +3,6 @@
 Those of a home in a bucket: lease.py.
 """
 
-import datetime as dt
 import fcntl
 import json
 import os
@@ -14,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
+
+from pststream.utc_times import iso, utc_now
 
 POLL_SECONDS = 0.05
 """How often a lock that is taken is tried again."""
@@ -62,7 +63,7 @@ def _try(file: TextIO) -> bool:
 def this_process() -> dict[str, object]:
     """Who holds a lock. Program and command, without arguments: these may hold what is nobody's business."""
     words = [Path(sys.argv[0]).name, *[word for word in sys.argv[1:2] if not word.startswith("-")]]
-    since = dt.datetime.now(dt.UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
+    since = iso(utc_now(), "seconds")
     return {"process": os.getpid(), "host": platform.node(), "command": " ".join(words), "since": since}
 
 

@@ -15,7 +15,7 @@ CELLS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, ma
 
 
 def least_cost(loads: np.ndarray, sizes: np.ndarray, wanted: float) -> int:
-    """By trying every subset."""
+    """Try every subset."""
     places = range(len(loads))
     subsets = chain.from_iterable(combinations(places, k) for k in range(len(loads) + 1))
     return min(int(sizes[list(s)].sum()) for s in subsets if loads[list(s)].sum() >= wanted)
@@ -23,7 +23,7 @@ def least_cost(loads: np.ndarray, sizes: np.ndarray, wanted: float) -> int:
 
 @settings(max_examples=300, deadline=None)
 @given(CELLS, st.floats(0.01, 1.0))
-def test_every_answer_moves_enough_and_dp_moves_least(cells, share):
+def test_every_method_moves_enough_and_dp_moves_least(cells, share):
     loads, sizes = (np.array(column) for column in zip(*cells))
     wanted = share * loads.sum()
     if wanted == 0.0:
@@ -40,12 +40,12 @@ def test_every_answer_moves_enough_and_dp_moves_least(cells, share):
             assert cost <= 2 * least
 
 
-def test_what_greedy_took_on_the_way_is_dropped_when_the_last_cell_is_enough():
+def test_greedy_drops_cells_if_the_last_one_is_enough():
     loads, sizes = np.array([99.0, 100.0]), np.array([98, 100])
     assert select_cells("gr", loads, sizes, 100.0).tolist() == [1]
 
 
-def test_what_cannot_be_moved_is_refused():
+def test_more_load_than_the_cells_have_is_an_error():
     loads, sizes = np.array([1.0, 2.0]), np.array([5, 5])
     with pytest.raises(UsageError, match="take more cells"):
         select_cells("gr", loads, sizes, 3.5)
@@ -55,19 +55,19 @@ def test_what_cannot_be_moved_is_refused():
 
 
 def test_dp_is_bounded_in_memory(monkeypatch):
-    """Coarser steps where the table would be too large, and a refusal where these would say too little."""
+    """Coarser steps if the table would be too large, and an error if these would be too inexact."""
     rng = np.random.default_rng(1)
     loads, sizes = rng.random(60), rng.integers(900_000, 1_000_000, 60)
     exact = sizes[select_cells("dp", loads, sizes, 20.0)].sum()
-    monkeypatch.setattr(cell_selection, "MOST_BITS", 1 << 20)
+    monkeypatch.setattr(cell_selection, "MAX_BITS", 1 << 20)
     coarse = select_cells("dp", loads, sizes, 20.0)
     assert loads[coarse].sum() >= 20.0 and exact <= sizes[coarse].sum() <= 1.01 * exact
-    monkeypatch.setattr(cell_selection, "MOST_BITS", 1 << 10)
+    monkeypatch.setattr(cell_selection, "MAX_BITS", 1 << 10)
     with pytest.raises(UsageError, match="use gr"):
         select_cells("dp", loads, sizes, 20.0)
 
 
-def test_the_random_choice_is_fixed_by_its_seed():
+def test_the_seed_determines_the_random_choice():
     rng = np.random.default_rng(2)
     loads, sizes = rng.random(100), rng.integers(1, 100, 100)
     one, two, other = (select_cells("ra", loads, sizes, 20.0, seed) for seed in (1, 1, 2))

@@ -1,4 +1,4 @@
-"""Local adjustment moves load away from the most loaded worker, whatever loads it."""
+"""Local adjustment moves load away from the most loaded worker, whatever causes the load."""
 
 import numpy as np
 
@@ -15,24 +15,24 @@ from tests.workloads import paper_sample
 COST = CostModel(5e-8, 2e-6, 2e-6, 5e-7)
 
 
-def test_load_that_cannot_move_makes_room_for_itself():
+def test_a_worker_with_fixed_load_gives_cells_away():
     sample = paper_sample("q1", 2000, 1000)
     plan = make_plan("grid", sample, 4, COST)
     alone = worker_loads(sample, plan, COST)
-    besides = np.array([0.0, 0.0, 3 * alone.max, 0.0])
-    found = adjust_locally(sample, plan, COST, "gr", 1.2, besides=besides)
-    assert np.allclose(found.before.load, alone.load + besides)
-    assert found.moves and found.moves[0].origin == 2
-    assert np.allclose(found.after.load, worker_loads(sample, found.plan, COST).load + besides)
-    assert found.after.load[2] < found.before.load[2]
+    fixed_load = np.array([0.0, 0.0, 3 * alone.max, 0.0])
+    adjustment = adjust_locally(sample, plan, COST, "gr", 1.2, fixed_load=fixed_load)
+    assert np.allclose(adjustment.before.load, alone.load + fixed_load)
+    assert adjustment.moves and adjustment.moves[0].origin == 2
+    assert np.allclose(adjustment.after.load, worker_loads(sample, adjustment.plan, COST).load + fixed_load)
+    assert adjustment.after.load[2] < adjustment.before.load[2]
 
 
-def test_nothing_moves_where_no_subscription_is():
+def test_nothing_moves_without_subscriptions():
     sample = paper_sample("q1", 2000, 1000)
     plan = make_plan("grid", sample, 4, COST)
     empty = keep_pieces(sample, np.zeros(sample.pieces, bool))
-    found = adjust_locally(empty, plan, COST, "gr", 1.2, besides=np.array([0.0, 0.0, 1.0, 0.0]))
-    assert found.moves == [] and found.after.load.tolist() == [0.0, 0.0, 1.0, 0.0]
+    adjustment = adjust_locally(empty, plan, COST, "gr", 1.2, fixed_load=np.array([0.0, 0.0, 1.0, 0.0]))
+    assert adjustment.moves == [] and adjustment.after.load.tolist() == [0.0, 0.0, 1.0, 0.0]
 
 
 ONE_CELL = space_plan("grid", DispatchGrid(0, 0, 1, 1, 1, 1), np.zeros(1, np.int64), np.zeros(1, np.int64), 2)
@@ -41,27 +41,27 @@ COUNT = 600
 
 
 def in_one_cell(objects: list[list[int]]):
-    """Objects with these words, and COUNT subscriptions for each of two words, all in one place."""
+    """Objects with these words, and COUNT subscriptions for each of two words, all in one raster cell."""
     boxes = [(0.4, 0.4, 0.6, 0.6)] * (2 * COUNT)
     return make_sample([(0.5, 0.5)] * len(objects), objects, boxes, [[1]] * COUNT + [[2]] * COUNT)
 
 
 def test_a_cell_of_two_topics_is_split_by_text():
-    """No block of cells could be moved: there is but one cell. Pairs are what costs, and half of them are spared."""
+    """No block of cells can be moved, as there is one cell. The load is in the pairs, and half of them are saved."""
     sample = in_one_cell([[1]] * COUNT + [[2]] * COUNT)
-    found = adjust_locally(sample, ONE_CELL, CostModel(1e-6, 1e-9, 1e-9, 0.0), "gr", 1.2)
-    assert found.reasons == ["split"]
-    assert found.after.total < 0.6 * found.before.total and found.after.imbalance <= 1.2
-    check_meetings(found.plan, sample)
+    adjustment = adjust_locally(sample, ONE_CELL, CostModel(1e-6, 1e-9, 1e-9, 0.0), "gr", 1.2)
+    assert adjustment.reasons == ["split"]
+    assert adjustment.after.total < 0.6 * adjustment.before.total and adjustment.after.imbalance <= 1.2
+    check_meetings(adjustment.plan, sample)
 
 
-def test_parts_of_a_cell_are_merged_where_objects_go_to_both():
+def test_a_cell_by_text_is_merged_if_objects_go_to_both_workers():
     """Every object has both words, so it goes to both workers until one of them has the whole cell."""
     sample = in_one_cell([[1, 2]] * (2 * COUNT))
-    parted = moved(ONE_CELL, Move(0, 1, np.array([0]), np.array([2])))
+    split = moved(ONE_CELL, Move(0, 1, np.array([0]), np.array([2])))
     cost = CostModel(0.0, 1e-6, 1e-9, 0.0)
-    before = worker_loads(sample, parted, cost)
-    found = adjust_locally(sample, parted, cost, "gr", 1.2, besides=np.array([2 * before.max, 0.0]))
-    assert found.reasons[0] == "merge"
-    assert found.after.total < found.before.total
-    check_meetings(found.plan, sample)
+    before = worker_loads(sample, split, cost)
+    adjustment = adjust_locally(sample, split, cost, "gr", 1.2, fixed_load=np.array([2 * before.max, 0.0]))
+    assert adjustment.reasons[0] == "merge"
+    assert adjustment.after.total < adjustment.before.total
+    check_meetings(adjustment.plan, sample)

@@ -1,4 +1,4 @@
-"""Mapping of a new plan's workers, against all permutations and against a slow count."""
+"""Mapping the partitions of a new plan to workers, against all permutations and a slow count."""
 
 from itertools import permutations
 
@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from pststream import names
 from pststream.balancing.worker_mapping import MAPPINGS, count_shared_pieces, map_workers, relabel_workers
 from pststream.benchmarks.scenarios.balance import sample_of
 from pststream.cost.load_model import CostModel
+from pststream.errors import UsageError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.partitioning.registry import make_plan
 from pststream.routing.dispatch import DispatchIndex
@@ -30,7 +32,7 @@ def test_hungarian_keeps_the_most(shared):
 
 
 @pytest.mark.parametrize("planner", ["kd_tree", "frequency"])
-def test_shared_pieces_are_those_of_both(planner):
+def test_shared_pieces_equal_a_slow_count(planner):
     sample = sample_of(300, 400, 1, SubscriptionStyle("q1"))
     cost = CostModel(5e-12, 2e-6, 2e-6, 5e-7)
     before, after = make_plan("grid", sample, 3, cost), make_plan(planner, sample, 3, cost)
@@ -44,3 +46,12 @@ def test_shared_pieces_are_those_of_both(planner):
     label = map_workers(shared, "hungarian")
     again = count_shared_pieces(sample, before, relabel_workers(after, label))
     assert np.trace(again) == shared[label, np.arange(3)].sum() >= np.trace(shared)
+
+
+def test_the_setting_offers_mappings_that_exist():
+    assert set(names.MAPPINGS) <= set(MAPPINGS)
+
+
+def test_an_unknown_mapping_is_an_error():
+    with pytest.raises(UsageError, match="hungarian, greedy, first, random"):
+        map_workers(np.eye(3, dtype=np.int64), "nearest")

@@ -1,4 +1,4 @@
-"""The doctor finds what is wrong and says the remedy."""
+"""`pststream doctor` finds each fault and prints its remedy."""
 
 import hashlib
 import importlib.metadata
@@ -33,7 +33,7 @@ def java_that_says(folder: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("JAVA_HOME", str(folder))
 
 
-def test_this_installation_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_this_installation_has_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in doctor.ENDPOINTS:
         monkeypatch.delenv(name, raising=False)
     checks = doctor.diagnose(str(tmp_path / "home"))
@@ -74,7 +74,7 @@ def test_java_release(line: str, ok: bool, tmp_path: Path, monkeypatch: pytest.M
     assert ok or "Java 17" in check.remedy
 
 
-def test_java_home_that_holds_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     assert not doctor.check_java().ok
 
@@ -131,7 +131,7 @@ def test_no_jars(jars: Path) -> None:
     assert not doctor.check_jars().ok
 
 
-def test_kernels_that_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_that_cannot_be_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("PSTSTREAM_CACHE_DIR", str(tmp_path / "file"))
     check = doctor.check_kernels()

@@ -1,4 +1,4 @@
-"""What is given and would do nothing is refused, before anything is done; what is bad is told as JSON too."""
+"""Options without effect and invalid arguments are refused before any work, with the error as JSON too."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.commands import new_home, run_here
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "error"),
     [
         ("dead-letters replay --limit 10", "--limit does not apply to dead-letters replay"),
         ("plans list --out x.html", "--out does not apply to plans list"),
@@ -31,23 +31,25 @@ from tests.commands import new_home, run_here
         ("plan --timezone", "unrecognized arguments"),
     ],
 )
-def test_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, told: str) -> None:
+def test_the_error_is_printed_and_nothing_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, error: str
+) -> None:
     new_home(tmp_path / "home")
     (tmp_path / "landing").mkdir()
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     result = run_here(*command.split(), "--home", "home", "--json")
     assert result.code == 2
-    assert told in json.loads(result.out)["error"]
+    assert error in json.loads(result.out)["error"]
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_landing_folder_that_is_not_there_makes_no_home(tmp_path: Path) -> None:
+def test_a_missing_landing_folder_creates_no_home(tmp_path: Path) -> None:
     assert run_here("run", tmp_path / "typo", "--home", tmp_path / "home").code == 2
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_demo_takes_no_home_for_its_own(tmp_path: Path) -> None:
+def test_a_demo_does_not_overwrite_a_home(tmp_path: Path) -> None:
     new_home(tmp_path / "home")
     (tmp_path / "landing").mkdir()
     before = sorted(tmp_path.rglob("*"))
@@ -56,7 +58,7 @@ def test_a_demo_takes_no_home_for_its_own(tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_doctor_tells_of_settings_that_stop_every_other_command(tmp_path: Path) -> None:
+def test_doctor_reports_settings_that_stop_every_other_command(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home")
     for content, key in (("workers = 0", "workers"), ('timezone = "Nope"', "timezone"), ('sigma = "two"', "sigma")):
         (home.path / "pststream.toml").write_text(content + "\n")
@@ -75,7 +77,7 @@ def test_a_dry_run_replaces_no_other_file(tmp_path: Path) -> None:
     assert (tmp_path / "posts.csv").read_text() == "object_id"
 
 
-def test_cpu_seconds_are_no_step() -> None:
-    told = json.dumps({"match": 1.5, "save": 0.5, "dispatch_cpu": 7.0, "index_cpu": 1.0, "odd": None})
-    assert step_seconds(told) == {"match": 1.5, "save": 0.5}
+def test_cpu_seconds_are_not_a_step() -> None:
+    error = json.dumps({"match": 1.5, "save": 0.5, "dispatch_cpu": 7.0, "index_cpu": 1.0, "odd": None})
+    assert step_seconds(error) == {"match": 1.5, "save": 0.5}
     assert step_seconds(None) == step_seconds("[1") == step_seconds("[1]") == {}

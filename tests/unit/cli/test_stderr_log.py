@@ -1,4 +1,4 @@
-"""Progress and errors as JSON lines: each line stands for itself, and says which step of which batch it is of."""
+"""Progress and errors as text, and as JSON log with their step and batch."""
 
 import io
 import json
@@ -16,24 +16,24 @@ from pststream.state.home import Home
 from tests.commands import run_here
 
 
-def said(capsys: Any) -> list[str]:
+def logged(capsys: Any) -> list[str]:
     return capsys.readouterr().err.splitlines()
 
 
-def test_a_note_is_a_text(capsys: Any) -> None:
+def test_plain_text(capsys: Any) -> None:
     StderrLog("match", False).log_progress(LogMessage("batch 3: done", step="match", batch_id=3))
-    StderrLog("match", True).log_progress("not said")
+    StderrLog("match", True).log_progress("not logged")
     StderrLog("match", True).log_error("no such home")
-    assert said(capsys) == ["batch 3: done", "pststream: no such home"]
+    assert logged(capsys) == ["batch 3: done", "pststream: no such home"]
 
 
 def test_json_lines(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PSTSTREAM_LOG", "json")
-    lines = StderrLog("run", False)
-    lines.log_progress("two\nlines, ü")
-    lines.log_progress(LogMessage("batch 3: done", step="match", batch_id=3))
-    lines.log_error("broken")
-    plain, of_batch, error = map(json.loads, said(capsys))
+    log = StderrLog("run", False)
+    log.log_progress("two\nlines, ü")
+    log.log_progress(LogMessage("batch 3: done", step="match", batch_id=3))
+    log.log_error("broken")
+    plain, of_batch, error = map(json.loads, logged(capsys))
     assert (plain["level"], plain["step"], plain["message"]) == ("info", "run", "two\nlines, ü")
     assert (of_batch["step"], of_batch["batch_id"]) == ("match", 3)
     assert (error["level"], error["message"]) == ("error", "broken")
@@ -47,19 +47,19 @@ def test_an_error_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert done.code == 2 and (line["level"], line["step"]) == ("error", "status") and "init" in line["message"]
 
 
-def test_what_sinks_do_is_of_the_step_deliver(hand_home: Home) -> None:
+def test_messages_of_sinks_have_the_step_deliver(hand_home: Home) -> None:
     from pststream.pipeline.delivery.sink_threads import SinkThreads
     from pststream.sinks.sink_settings import SinkSettings
 
-    told: list[str] = []
-    sink = SinkSettings(name="files", kind="file", target=f"{hand_home.path}/told")
-    loops = SinkThreads(hand_home, Settings(sinks=(sink,)), told.append)
-    loops.start()
+    messages: list[str] = []
+    sink = SinkSettings(name="files", kind="file", target=f"{hand_home.path}/delivered")
+    threads = SinkThreads(hand_home, Settings(sinks=(sink,)), messages.append)
+    threads.start()
     until = time.monotonic() + 30
-    while not told and time.monotonic() < until:
+    while not messages and time.monotonic() < until:
         time.sleep(0.01)
-    loops.stop()
-    assert [note.fields for note in told if isinstance(note, LogMessage)] == [{"step": "deliver"}]
+    threads.stop()
+    assert [message.fields for message in messages if isinstance(message, LogMessage)] == [{"step": "deliver"}]
 
 
 class Full(io.StringIO):
@@ -67,8 +67,8 @@ class Full(io.StringIO):
         raise OSError(28, "No space left on device")
 
 
-def test_what_cannot_be_said_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_stops_only_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Full())
-    lines = StderrLog("run", quiet=False)
-    lines.log_progress("a batch is done")
-    lines.log_error("it is not")
+    log = StderrLog("run", quiet=False)
+    log.log_progress("a batch is done")
+    log.log_error("it is not")

@@ -1,4 +1,4 @@
-"""Blocks of cells against their slow twin, and what blocks are for."""
+"""Blocks of cells against their slow twin, and how well a sample predicts their load."""
 
 import numpy as np
 import pytest
@@ -18,19 +18,19 @@ from tests.workloads import paper_sample
 RATES = LoadRates(pair=0.25, object=3.0, subscription=5.0, posting=2.0)
 
 
-def blocks_of(found: BlockLoads) -> list[list[int]]:
-    return unpack(found.offsets, found.cells)
+def blocks_of(blocks: BlockLoads) -> list[list[int]]:
+    return unpack(blocks.offsets, blocks.cells)
 
 
 @settings(max_examples=150, deadline=None)
 @given(samples(), plans(), st.integers(0, 4), st.sampled_from([1, 3, 64]))
 def test_equals_the_slow_twin(sample: WorkloadSample, plan: PartitionPlan, worker: int, parts: int) -> None:
-    found = block_loads(sample, plan, RATES, worker, parts)
+    blocks = block_loads(sample, plan, RATES, worker, parts)
     units = {cell: units_of(plan, cell) for cell in range(plan.grid.cells)}
-    assert sorted(found.cells.tolist()) == [c for c in units if worker in {int(plan.unit_worker[u]) for u in units[c]}]
+    assert sorted(blocks.cells.tolist()) == [c for c in units if worker in {int(plan.unit_worker[u]) for u in units[c]}]
     posts = unpack(sample.post_offsets, sample.post_terms)
     live = {term for terms in posts for term in terms}
-    for block, cells in enumerate(blocks_of(found)):
+    for block, cells in enumerate(blocks_of(blocks)):
         objects = reads = 0
         for i, terms in enumerate(unpack(sample.term_offsets, sample.terms)):
             cell = slow.cell_of(plan.grid, float(sample.lon[i]), float(sample.lat[i]))
@@ -47,10 +47,10 @@ def test_equals_the_slow_twin(sample: WorkloadSample, plan: PartitionPlan, worke
             )
             for box, terms in zip(sample.boxes.tolist(), posts)
         )
-        assert (found.objects[block], found.subscriptions[block]) == (objects, stored)
-        assert found.loads[block] == pytest.approx(0.25 * objects * stored + 3 * objects + 5 * stored + 2 * reads)
-    if len(found.loads) > 1 and found.objects.any():
-        assert found.objects.min() >= max(1, found.objects.sum() // parts)
+        assert (blocks.objects[block], blocks.subscriptions[block]) == (objects, stored)
+        assert blocks.loads[block] == pytest.approx(0.25 * objects * stored + 3 * objects + 5 * stored + 2 * reads)
+    if len(blocks.loads) > 1 and blocks.objects.any():
+        assert blocks.objects.min() >= max(1, blocks.objects.sum() // parts)
 
 
 def units_of(plan: PartitionPlan, cell: int) -> list[int]:
@@ -66,41 +66,41 @@ def test_blocks_are_runs_of_the_curve_and_leave_no_cell_out() -> None:
     plan = space_plan("half", grid, np.arange(16) // 8, np.arange(2), 2)
     points = [(0.5, 0.5)] * 3 + [(3.5, 0.5)] * 2 + [(2.5, 1.5)]
     sample = make_sample(points, [[1]] * 6, [(0, 0, 4, 4)], [[1]])
-    found = block_loads(sample, plan, RATES, 0, 2)
+    blocks = block_loads(sample, plan, RATES, 0, 2)
     # Along the curve the row below goes 0 1 | 5 4, then 6 7 3 2 or its like: three objects each.
-    assert found.objects.tolist() == [3, 3] and found.subscriptions.tolist() == [1, 1]
-    assert sorted(found.cells.tolist()) == list(range(8))
+    assert blocks.objects.tolist() == [3, 3] and blocks.subscriptions.tolist() == [1, 1]
+    assert sorted(blocks.cells.tolist()) == list(range(8))
 
 
-def test_a_worker_of_nothing_has_no_blocks() -> None:
+def test_a_worker_without_units_has_no_blocks() -> None:
     sample = make_sample([(1, 1)], [[1]], [(0, 0, 2, 2)], [[1]])
     grid = DispatchGrid(0.0, 0.0, 4.0, 4.0, 4, 4)
-    found = block_loads(sample, space_plan("all", grid, np.zeros(16, np.int64), np.zeros(1, np.int64), 2), RATES, 1, 8)
-    assert blocks_of(found) == [] and len(found.loads) == 0
+    blocks = block_loads(sample, space_plan("all", grid, np.zeros(16, np.int64), np.zeros(1, np.int64), 2), RATES, 1, 8)
+    assert blocks_of(blocks) == [] and len(blocks.loads) == 0
 
 
-def test_what_a_block_moves_of_the_next_batch_is_what_the_sample_told() -> None:
-    """Single cells, chosen by the objects of a sample, are not where the next objects are; blocks are."""
+def test_blocks_move_as_much_of_the_next_batch_as_the_sample_predicts() -> None:
+    """The next objects are in the same blocks as those of a sample, though not in the same cells."""
     cost = CostModel(2e-12, 2e-6, 2e-6, 5e-7, 2e-8)
     sample, following = paper_sample("q1", 20_000, 5_000), paper_sample("q1", 20_000, 5_000, seed=2)
     plan = make_plan("kd_tree", sample, 4, cost)
     blocks = block_loads(sample, plan, cost.rates(sample), 0, 64)
     chosen = np.argsort(blocks.subscriptions / blocks.loads)[: len(blocks.loads) // 3]
     after = moved(plan, Move(0, 1, blocks.cells_of(np.sort(chosen))))
-    told, came = (
+    expected, actual = (
         1 - worker_loads(one, after, cost).objects[0] / worker_loads(one, plan, cost).objects[0]
         for one in (sample, following)
     )
-    assert told > 0.2
-    assert came == pytest.approx(told, abs=0.05)
+    assert expected > 0.2
+    assert actual == pytest.approx(expected, abs=0.05)
 
 
-def test_where_no_object_is_cells_are_dealt_evenly() -> None:
-    """Subscriptions alone can load a worker: it must have blocks to give away."""
+def test_without_objects_cells_are_divided_evenly() -> None:
+    """Subscriptions alone can load a worker, so it must have blocks to move."""
     grid = DispatchGrid(0.0, 0.0, 16.0, 16.0, 16, 16)
     sample = make_sample([], [], [(0, 0, 16, 16), (1, 1, 1, 1)], [[1], [2]])
-    found = block_loads(
+    blocks = block_loads(
         sample, space_plan("all", grid, np.zeros(256, np.int64), np.zeros(1, np.int64), 1), RATES, 0, 32
     )
-    assert np.diff(found.offsets).tolist() == [8] * 32
-    assert found.subscriptions.sum() == 32 + 1
+    assert np.diff(blocks.offsets).tolist() == [8] * 32
+    assert blocks.subscriptions.sum() == 32 + 1

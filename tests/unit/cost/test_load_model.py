@@ -30,7 +30,7 @@ def test_equals_the_slow_twin(sample: WorkloadSample, plan: PartitionPlan) -> No
     assert (loads.max, loads.min) == pytest.approx((max(load), min(load)))
 
 
-def test_worked_by_hand() -> None:
+def test_equals_a_calculation_by_hand() -> None:
     """Two objects and two subscriptions of three boxes; scales of 10 and 100; worker 3 stores `s0` once."""
     sample = make_sample(
         points=[(1, 1), (5, 5), (5, 5)],

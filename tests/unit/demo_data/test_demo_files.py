@@ -1,4 +1,4 @@
-"""The demo's data: readable, with faults that are counted, and matches for every named subscription."""
+"""The data of the demo: readable, with counted faults, and with matches for every named subscription."""
 
 import csv
 import json
@@ -11,8 +11,9 @@ import pytest
 from pststream.demo_data.demo_files import DemoFiles, write_demo
 from pststream.demo_data.demo_texts import demo_objects
 from pststream.demo_data.named_subscriptions import named_subscriptions
-from pststream.demo_data.sentences import THEMES, say, sentence_places
-from pststream.domain.region import RegionError, contains, read_region
+from pststream.demo_data.sentences import THEMES, themed_places, write_sentence
+from pststream.shapes.region import RegionError
+from pststream.shapes.registry import contains, read_region
 from pststream.text.expression import ExpressionError, evaluate, parse_keywords
 from pststream.text.words import tokenize
 
@@ -41,13 +42,13 @@ def test_rows_are_counted(demo: DemoFiles) -> None:
         assert len(list(csv.DictReader(file))) == 200 + demo.bad_objects + demo.duplicate_objects
 
 
-def test_requests_are_valid_but_for_the_bad_ones(demo: DemoFiles) -> None:
+def test_requests_are_valid_except_the_faulty_ones(demo: DemoFiles) -> None:
     bad, live = 0, set()
     for row in (row for path in demo.requests for row in lines(path)):
         name = row["subscription_id"]
         try:
             if row["op"] == "insert":
-                region = read_region(row.get("bbox"), row.get("circle"))
+                region = read_region(row)
                 wrong = not parse_keywords(row["keywords"]) or not region.boxes or name in live
                 live.add(name)
             elif row["op"] == "delete":
@@ -68,7 +69,7 @@ def test_every_named_subscription_finds_something() -> None:
     lon, lat = table["lon"].to_numpy(), table["lat"].to_numpy()
     words = [set(tokenize(text)) for text in table["text"].to_pylist()]
     for row in named_subscriptions():
-        region, clauses = read_region(row.get("bbox"), row.get("circle")), parse_keywords(row["keywords"])
+        region, clauses = read_region(row), parse_keywords(row["keywords"])
         boxes = [(lon >= w) & (lon <= e) & (lat >= s) & (lat <= n) for w, s, e, n in region.boxes]
         near = np.flatnonzero(np.logical_or.reduce(boxes)).tolist()
         assert any(evaluate(clauses, words[i]) and contains(region, lon[i], lat[i]) for i in near), row
@@ -76,7 +77,7 @@ def test_every_named_subscription_finds_something() -> None:
 
 def test_sentences_have_no_choices_left() -> None:
     rng = np.random.default_rng(1)
-    places = sentence_places()
-    said = [say(rng, place) for place in places for _ in range(20)]
+    places = themed_places()
+    said = [write_sentence(rng, place) for place in places for _ in range(20)]
     assert not any(character in text for text in said for character in "{}|")
     assert all(theme in THEMES for place in places for theme in place.themes)

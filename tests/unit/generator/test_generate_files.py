@@ -1,4 +1,4 @@
-"""Generated files: valid, repeatable, as the paper says, at constant memory."""
+"""Generated files: valid, repeatable, as in the paper, in constant memory."""
 
 import csv
 import gzip
@@ -14,15 +14,15 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from pststream.domain.region import read_region
 from pststream.errors import InputFileError, UsageError
 from pststream.generator import generated_requests
 from pststream.generator.draw_subscriptions import SubscriptionStyle, draw_subscriptions
 from pststream.generator.generate_files import write_objects, write_requests
 from pststream.generator.kind_by_region import draws_q2, region_of
-from pststream.generator.made_up_words import MOST_WORDS, made_up_word, make_vocabulary
+from pststream.generator.made_up_words import MAX_WORDS, made_up_word, make_vocabulary
 from pststream.generator.object_sample import ObjectSample, generate_sample, sample_of_file, sample_texts
 from pststream.generator.places import KM_PER_DEGREE, find_city, nearest_cities, places_of
+from pststream.shapes.registry import read_region
 from pststream.text.expression import parse_keywords
 from pststream.text.words import tokenize
 
@@ -82,7 +82,7 @@ def test_objects_are_valid_and_in_order(tmp_path: Path) -> None:
     assert min(words) >= 1 and 8.7 < np.mean(words) < 9.3
 
 
-def test_words_follow_the_power_law_and_the_place(tmp_path: Path) -> None:
+def test_words_follow_the_power_law_and_the_area(tmp_path: Path) -> None:
     here = places_of(np.array([10.5]), np.array([50.5]), np.array([1.0]))
     there = places_of(np.array([-70.5]), np.array([-20.5]), np.array([1.0]))
     counts = []
@@ -107,7 +107,7 @@ def test_points_lie_around_the_places(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["q1", "q2", "q3"])
-def test_requests_are_valid_and_as_the_paper_says(tmp_path: Path, sample: ObjectSample, kind: str) -> None:
+def test_requests_are_valid_and_as_in_the_paper(tmp_path: Path, sample: ObjectSample, kind: str) -> None:
     path = tmp_path / "r.jsonl"
     assert write_requests(path, 3_000, 1, kind=kind, objects=sample).rows == 3_000
     rows = read_rows(path)
@@ -118,7 +118,7 @@ def test_requests_are_valid_and_as_the_paper_says(tmp_path: Path, sample: Object
     for row in rows:
         assert row.keys() == {"op", "subscription_id", "keywords", "bbox", "created_at"} and row["op"] == "insert"
         assert datetime.fromisoformat(row["created_at"]).tzinfo is not None
-        (_, south, _, north), *_ = read_region(row["bbox"]).boxes
+        (_, south, _, north), *_ = read_region({"bbox": row["bbox"]}).boxes
         sides.append((north - south) * KM_PER_DEGREE)
         clauses = parse_keywords(row["keywords"])
         words = {word for clause in clauses for word in clause}
@@ -136,13 +136,13 @@ def test_requests_are_valid_and_as_the_paper_says(tmp_path: Path, sample: Object
 
 def test_keywords_are_as_frequent_as_terms(tmp_path: Path, sample: ObjectSample) -> None:
     write_requests(tmp_path / "r.jsonl", 6_000, 1, objects=sample)
-    asked = Counter(
+    counts = Counter(
         word for row in read_rows(tmp_path / "r.jsonl") for clause in parse_keywords(row["keywords"]) for word in clause
     )
     term, count = np.unique(sample.source.occurrences, return_counts=True)
     share = dict(zip(term.tolist(), (count / count.sum()).tolist()))
     for rank in (0, 3, 10, 30):
-        assert asked[sample.words[rank].as_py()] / asked.total() == pytest.approx(share[rank], rel=0.35)
+        assert counts[sample.words[rank].as_py()] / counts.total() == pytest.approx(share[rank], rel=0.35)
 
 
 def test_deletions_follow_their_insertions(tmp_path: Path, sample: ObjectSample) -> None:
@@ -174,7 +174,7 @@ def test_times_never_go_back(tmp_path: Path, sample: ObjectSample) -> None:
     assert times == sorted(times)
 
 
-def test_chunks_and_drift_change_nothing_but_tastes(tmp_path: Path, sample: ObjectSample) -> None:
+def test_chunks_and_drift_change_only_the_kind(tmp_path: Path, sample: ObjectSample) -> None:
     style = SubscriptionStyle("q3")
     write_requests(tmp_path / "steady.parquet", 2_000, 1, objects=sample, style=style)
     write_requests(tmp_path / "drift.parquet", 2_000, 1, objects=sample, style=style, drift_every=1_000)
@@ -216,7 +216,7 @@ def test_sides_are_spread_evenly(sample: ObjectSample, kind: str) -> None:
 
 
 def test_rare_keywords_are_rare_in_the_objects(sample: ObjectSample) -> None:
-    """Outside the top 1% of terms means: of the objects' own terms, local topics included."""
+    """The top 1% are those of the terms of objects, local topics included."""
     count = np.bincount(sample.source.occurrences, minlength=sample.source.vocabulary)
     assert (np.diff(count) <= 0).all()
     queries = draw_subscriptions(np.random.default_rng(1), 5_000, sample.source, SubscriptionStyle("q2"), 1)
@@ -226,8 +226,8 @@ def test_rare_keywords_are_rare_in_the_objects(sample: ObjectSample) -> None:
     assert in_top == pytest.approx(count[: sample.source.vocabulary // 100].sum() / count.sum(), abs=0.03)
 
 
-def test_regions_ask_by_their_own_taste_and_a_tenth_switches(sample: ObjectSample) -> None:
-    """Over 50 km only where the region asks as in Q2; after an interval ten regions of a hundred ask otherwise."""
+def test_regions_draw_one_kind_and_a_tenth_switches(sample: ObjectSample) -> None:
+    """Only regions of Q2 have sides over 50 km; after an interval, ten regions of a hundred have switched."""
     wide = []
     for interval in (0, 1):
         rng = np.random.default_rng(interval)
@@ -236,9 +236,9 @@ def test_regions_ask_by_their_own_taste_and_a_tenth_switches(sample: ObjectSampl
         boxes = queries.boxes[ordinary & (np.abs(queries.boxes[:, 1::2]) < 85).all(axis=1)]
         region = region_of(boxes[:, 0::2].mean(axis=1), boxes[:, 1::2].mean(axis=1), sample.source.bounds)
         large = (boxes[:, 3] - boxes[:, 1]) * KM_PER_DEGREE > 50.01
-        number, asked = np.bincount(region, minlength=100), np.bincount(region, large, minlength=100)
+        number, counts = np.bincount(region, minlength=100), np.bincount(region, large, minlength=100)
         known = number > 50
-        share = asked[known] / number[known]
+        share = counts[known] / number[known]
         taste = draws_q2(5, interval)
         assert ((share > 0.25) == taste[known]).all()
         assert share[~taste[known]].max() < 0.02
@@ -246,7 +246,7 @@ def test_regions_ask_by_their_own_taste_and_a_tenth_switches(sample: ObjectSampl
     assert (wide[0] != wide[1]).sum() == 10
 
 
-def test_drift_switches_tastes_in_the_file(tmp_path: Path, sample: ObjectSample) -> None:
+def test_drift_switches_kinds_in_the_file(tmp_path: Path, sample: ObjectSample) -> None:
     write_requests(tmp_path / "r.jsonl", 8_000, 5, kind="q3", objects=sample, drift_every=4_000)
     rows = read_rows(tmp_path / "r.jsonl")
     boxes = np.array([row["bbox"] for row in rows])
@@ -310,7 +310,7 @@ def test_bad_arguments_write_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_is_a_file_too(tmp_path: Path, sample: ObjectSample) -> None:
+def test_an_empty_file_is_written(tmp_path: Path, sample: ObjectSample) -> None:
     for ending in ("csv", "jsonl", "parquet"):
         assert write_objects(tmp_path / f"o.{ending}", 0, 1).rows == 0
     assert write_requests(tmp_path / "r.jsonl", 0, 1, objects=sample).rows == 0
@@ -321,8 +321,8 @@ def test_words_are_words() -> None:
     assert len(set(words)) == 20_000
     assert all(tokenize(word) == [word] for word in words)
     assert "and" not in words and "or" not in words
-    assert len({made_up_word(n) for n in range(MOST_WORDS - 1_000, MOST_WORDS)}) == 1_000
-    for size in (0, MOST_WORDS + 1):
+    assert len({made_up_word(n) for n in range(MAX_WORDS - 1_000, MAX_WORDS)}) == 1_000
+    for size in (0, MAX_WORDS + 1):
         with pytest.raises(ValueError):
             make_vocabulary(size)
 

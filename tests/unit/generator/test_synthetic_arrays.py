@@ -1,4 +1,4 @@
-"""Synthetic arrays, and the parts that generator and benchmarks share."""
+"""Synthetic arrays, and the functions that generator and benchmarks share."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_connectives_and_rare_words(objects: SyntheticObjects) -> None:
 
 
 @pytest.mark.parametrize("bad", [{"kind": "q9"}, {"connective": "xor"}, {"keywords": (0, 2)}, {"keywords": (3, 2)}])
-def test_bad_styles_are_refused(bad: dict) -> None:
+def test_invalid_styles_are_errors(bad: dict) -> None:
     with pytest.raises(UsageError):
         SubscriptionStyle(**bad)
 
@@ -113,7 +113,7 @@ def test_squares_at_the_ends_of_the_earth() -> None:
     assert wrap(np.array([-180.0, 180.0, 190.0, -200.0])).tolist() == [-180.0, 180.0, -170.0, 160.0]
 
 
-def test_keywords_are_distinct_and_rare_ones_come_when_asked() -> None:
+def test_keywords_are_distinct_and_rare_if_required() -> None:
     rng = np.random.default_rng(1)
     occurrences = np.array([0, 0, 0, 0, 1, 1, 2, 3], dtype=np.int32)
     wanted = rng.integers(1, 4, 2_000)
@@ -126,11 +126,11 @@ def test_keywords_are_distinct_and_rare_ones_come_when_asked() -> None:
     assert ((alone >= 0).sum(axis=1) == 1).all()
 
 
-def test_tastes_drift_by_a_tenth() -> None:
-    tastes = [draws_q2(1, interval) for interval in range(4)]
-    assert all(np.array_equal(draws_q2(1, interval), tastes[interval]) for interval in (3, 1, 2, 0, 3))
-    assert 25 < tastes[0].sum() < 75
-    assert [(a != b).sum() for a, b in zip(tastes, tastes[1:])] == [10, 10, 10]
+def test_a_tenth_of_the_regions_drifts() -> None:
+    q2_regions = [draws_q2(1, interval) for interval in range(4)]
+    assert all(np.array_equal(draws_q2(1, interval), q2_regions[interval]) for interval in (3, 1, 2, 0, 3))
+    assert 25 < q2_regions[0].sum() < 75
+    assert [(a != b).sum() for a, b in zip(q2_regions, q2_regions[1:])] == [10, 10, 10]
     lon, lat = np.random.default_rng(1).uniform(0, 10, (2, 5_000))
     regions = region_of(lon, lat, (0.0, 0.0, 10.0, 10.0))
     assert set(regions) == set(range(REGIONS))

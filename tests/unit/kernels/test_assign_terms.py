@@ -60,5 +60,5 @@ def test_by_frequency() -> None:
 @given(st.lists(st.sets(st.integers(0, 9)), max_size=20))
 def test_transpose(rows: list[set[int]]) -> None:
     offsets, columns = pack([sorted(row) for row in rows])
-    found = unpack(*transpose(offsets, columns.astype(np.int32), 10))
-    assert found == [[i for i, row in enumerate(rows) if column in row] for column in range(10)]
+    rows_of_columns = unpack(*transpose(offsets, columns.astype(np.int32), 10))
+    assert rows_of_columns == [[i for i, row in enumerate(rows) if column in row] for column in range(10)]

@@ -16,7 +16,7 @@ PAIR, OBJECT, SUBSCRIPTION = 0.5, 2.0, 3.0
 def make_walk(
     columns: int, rows: int, objects: np.ndarray, ranges: np.ndarray, reads: np.ndarray
 ) -> tuple[Walk, list[set[int]]]:
-    """The walk through a small raster, and the boxes that touch each of its places."""
+    """The walk through a small raster, and the boxes that touch each of its positions."""
     x, y = hilbert_walk(columns, rows)
     place = np.empty((rows, columns), dtype=np.int32)
     place[y, x] = np.arange(len(x))
@@ -39,8 +39,8 @@ def make_walk(
 
 
 @st.composite
-def walks(draw: st.DrawFn, most: int = 8) -> tuple[Walk, list[set[int]]]:
-    columns, rows = draw(st.integers(1, most)), draw(st.integers(1, most))
+def walks(draw: st.DrawFn, max_side: int = 8) -> tuple[Walk, list[set[int]]]:
+    columns, rows = draw(st.integers(1, max_side)), draw(st.integers(1, max_side))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     boxes = draw(st.integers(0, 12))
     across = np.sort(rng.integers(0, columns, (boxes, 2)), axis=1)
@@ -64,7 +64,7 @@ def test_load_of_a_run(made: tuple[Walk, list[set[int]]], data: st.DataObject) -
 
 
 @settings(max_examples=60, deadline=None)
-@given(walks(most=3), st.integers(1, 5))
+@given(walks(max_side=3), st.integers(1, 5))
 def test_greatest_load_is_minimal(made: tuple[Walk, list[set[int]]], runs: int) -> None:
     walk, touching = made
     places = len(touching)

@@ -1,4 +1,4 @@
-"""The judging of ids in the order of the log, against the rules in plain Python."""
+"""The rules of the logs against the same rules in plain Python."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -10,12 +10,12 @@ BITS = 32
 
 
 def slow_duplicates(rows):
-    taken, marks = [], []
+    accepted, marks = [], []
     for file, ts, horizon in rows:
-        repeat = any(f == file or t >= horizon for f, t in taken)
+        repeat = any(f == file or t >= horizon for f, t in accepted)
         marks.append(repeat)
         if not repeat:
-            taken.append((file, ts))
+            accepted.append((file, ts))
     return marks
 
 
@@ -27,14 +27,14 @@ def test_duplicates(rows):
     known = [(file, ts, horizons[file]) for file, _, ts in rows]
     keys = np.array([(file << BITS) + number for file, number, _ in rows], np.int64)
     ts, horizon = (np.array(values, np.int64) for values in zip(*[(t, h) for _, t, h in known], strict=True))
-    found = duplicate_objects(np.array([0, len(rows)], np.int64), keys, ts, horizon, BITS)
-    assert found.tolist() == slow_duplicates(known)
+    duplicates = duplicate_objects(np.array([0, len(rows)], np.int64), keys, ts, horizon, BITS)
+    assert duplicates.tolist() == slow_duplicates(known)
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_objects_of_earlier_ingests_stay_accepted(data):
-    """Whichever of them are read, as long as all are that are not before the horizon of a new file."""
+    """Any of them may be left out if they are before the horizon of each new file."""
     rows = data.draw(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9), st.integers(0, 9)), max_size=9))
     stored = data.draw(st.integers(1, 3))
     horizons = {file: horizon for file, _, horizon in rows}
@@ -50,8 +50,8 @@ def test_objects_of_earlier_ingests_stay_accepted(data):
     given_rows = [*read, *(row for row, _ in new)]
     keys = np.array([(file << BITS) + at for at, (file, _, _) in enumerate(given_rows)], np.int64)
     ts, horizon = (np.array([row[at] for row in given_rows], np.int64) for at in (1, 2))
-    found = duplicate_objects(np.array([0, len(given_rows)], np.int64), keys, ts, horizon, BITS)
-    assert found.tolist() == [False] * len(read) + [verdict for _, verdict in new]
+    duplicates = duplicate_objects(np.array([0, len(given_rows)], np.int64), keys, ts, horizon, BITS)
+    assert duplicates.tolist() == [False] * len(read) + [verdict for _, verdict in new]
 
 
 def slow_operations(rows):

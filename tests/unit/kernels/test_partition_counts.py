@@ -13,15 +13,15 @@ from pststream.kernels.planning.partition_counts import choose_partition_counts
 @given(st.integers(1, 4), st.integers(0, 4), st.integers(0, 2**32 - 1))
 def test_no_other_choice_is_better(nodes: int, spare: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    most = rng.integers(1, spare + 2, nodes)
-    start = np.concatenate([[0], np.cumsum(most)])
+    max_counts = rng.integers(1, spare + 2, nodes)
+    start = np.concatenate([[0], np.cumsum(max_counts)])
     loads = rng.integers(0, 50, start[-1]).astype(np.float64)
     counts = choose_partition_counts(start, loads, nodes + spare)
-    ways = [way for way in product(*(range(1, k + 1) for k in most)) if sum(way) <= nodes + spare]
+    ways = [way for way in product(*(range(1, k + 1) for k in max_counts)) if sum(way) <= nodes + spare]
     sums = [sum(loads[start[i] + k - 1] for i, k in enumerate(way)) for way in ways]
     assert tuple(counts) in ways
     assert sum(loads[start[i] + k - 1] for i, k in enumerate(counts)) == min(sums)
 
 
-def test_all_parts_are_counts_where_that_is_as_good() -> None:
+def test_all_partitions_are_used_among_equal_sums() -> None:
     assert choose_partition_counts(np.array([0, 3, 6]), np.zeros(6), 4).sum() == 4

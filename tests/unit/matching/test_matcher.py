@@ -12,8 +12,9 @@ from pststream.matching.deletions import build_deletions, merge_deletions
 from pststream.matching.live_filter import LiveFilter
 from pststream.matching.matcher import match_objects, probe_of
 from pststream.matching.object_batch import sort_objects
-from pststream.matching.segments import build_segment
+from pststream.matching.segments import COLUMNS, build_segment
 from pststream.names import NEVER_US
+from pststream.shapes.registry import PIECE_COLUMNS
 from tests.oracles.matching import matches_of
 
 LONS = st.sampled_from([-180.0, -179.99, -90.0, -0.1, 0.0, 0.05, 0.1, 12.3, 90.0, 179.99, 180.0])
@@ -32,13 +33,16 @@ def pieces(draw):
     west, east = sorted([draw(LONS), draw(LONS)])
     south, north = sorted([draw(LATS), draw(LATS)])
     clauses = draw(st.lists(st.sets(st.integers(-4, 4), min_size=1, max_size=3), min_size=1, max_size=3))
-    circle = draw(st.none() | st.tuples(LONS, LATS, st.sampled_from([0.0, 5_000.0, 20_015_115.0])))
+    shape = draw(st.sampled_from(["box", "circle", "polygon"]))
+    circle = draw(st.tuples(LONS, LATS, st.sampled_from([0.0, 5_000.0, 20_015_115.0]))) if shape == "circle" else None
+    corners = draw(st.lists(st.tuples(LONS, LATS), min_size=3, max_size=3)) if shape == "polygon" else []
     return {
         "west": west,
         "south": south,
         "east": east,
         "north": north,
         "circle": None if circle is None else list(circle),
+        "polygon": [[*corners, corners[0]]] if corners else None,
         "clauses": [sorted(clause) for clause in clauses],
         "created_at": draw(TIMES),
         "end_at": draw(st.sampled_from([3, 5, NEVER_US])),
@@ -46,10 +50,13 @@ def pieces(draw):
 
 
 def rows_of(made: list[dict]) -> pa.Table:
-    numbers = pa.list_(pa.float64())
-    types = {"circle": numbers, "clauses": pa.list_(pa.list_(pa.int64()))}
-    names = ("subscription_key", "west", "south", "east", "north", "circle", "clauses", "created_at", "end_at")
-    return pa.table({name: pa.array([row[name] for row in made], types.get(name)) for name in names})
+    types = {column.name: column.type for column in PIECE_COLUMNS} | {"clauses": pa.list_(pa.list_(pa.int64()))}
+    rows = [{**row, "polygon_edges": edges_of(row["polygon"])} for row in made]
+    return pa.table({name: pa.array([row[name] for row in rows], types.get(name)) for name in COLUMNS})
+
+
+def edges_of(rings: list[list[tuple[float, float]]] | None) -> list[float] | None:
+    return None if rings is None else [x for ring in rings for a, b in zip(ring, ring[1:]) for x in (*a, *b)]
 
 
 def arrays_of(made: list[dict]) -> tuple:
@@ -113,7 +120,7 @@ def test_edges_that_differ_by_less_than_a_step():
     edges = np.array([-180.0, -0.1, 0.0, 12.3, 180.0])
     lons = np.clip(np.concatenate([edges, np.nextafter(edges, 999.0), np.nextafter(edges, -999.0)]), -180.0, 180.0)
     made = [{"lon": lon, "lat": lat, "ts": 1, "terms": [1]} for lon in lons.tolist() for lat in (lons / 2).tolist()]
-    box = {"circle": None, "clauses": [[1]], "created_at": 0, "end_at": NEVER_US}
+    box = {"circle": None, "polygon": None, "clauses": [[1]], "created_at": 0, "end_at": NEVER_US}
     world = [
         {**box, "subscription_key": 100 * i + j, "west": w, "east": e, "south": w / 2, "north": e / 2}
         for i, w in enumerate(lons.tolist())
@@ -127,7 +134,16 @@ def test_hits_are_verified_in_parts(monkeypatch):
     """More hits than wait at a time, of objects with many and with no terms."""
     monkeypatch.setattr(matcher, "HITS", 4)
     made = [{"lon": 1.0, "lat": 1.0, "ts": 1, "terms": list(range(n % 7))} for n in range(40)]
-    box = {"west": 0.0, "south": 0.0, "east": 2.0, "north": 2.0, "circle": None, "created_at": 0, "end_at": NEVER_US}
+    box = {
+        "west": 0.0,
+        "south": 0.0,
+        "east": 2.0,
+        "north": 2.0,
+        "circle": None,
+        "polygon": None,
+        "created_at": 0,
+        "end_at": NEVER_US,
+    }
     world = [{**box, "subscription_key": key, "clauses": [[key % 5, 5], [key % 3]]} for key in range(60)]
     deletions = [(key, key % 3) for key in range(0, 60, 7)]
     assert fast(made, [world], deletions) == sorted(matches_of(made, world, deletions))
@@ -141,7 +157,14 @@ def test_levels_suit_the_region():
 
 
 def test_no_region_blows_the_index_up():
-    box = {"circle": None, "clauses": [[1]], "created_at": 0, "end_at": NEVER_US, "subscription_key": 1}
+    box = {
+        "circle": None,
+        "polygon": None,
+        "clauses": [[1]],
+        "created_at": 0,
+        "end_at": NEVER_US,
+        "subscription_key": 1,
+    }
     for half in (0.0, 0.0004, 0.01, 0.3, 4.0, 60.0, 90.0):
         row = {**box, "west": 5.0 - half, "east": 5.0 + half, "south": -half, "north": half}
         assert len(build_segment(rows_of([row])).posting_piece) <= 4
@@ -150,6 +173,15 @@ def test_no_region_blows_the_index_up():
 @pytest.mark.parametrize("terms", [1, 1000])
 def test_many_terms_and_clauses(terms):
     made = [{"lon": 1.0, "lat": 1.0, "ts": 1, "terms": list(range(terms))}]
-    piece = {"west": 0.0, "south": 0.0, "east": 2.0, "north": 2.0, "circle": None, "created_at": 0, "end_at": NEVER_US}
+    piece = {
+        "west": 0.0,
+        "south": 0.0,
+        "east": 2.0,
+        "north": 2.0,
+        "circle": None,
+        "polygon": None,
+        "created_at": 0,
+        "end_at": NEVER_US,
+    }
     world = [{**piece, "subscription_key": 7, "clauses": [[i, i + 1000] for i in range(50)]}]
     assert fast(made, [world], []) == ([(0, 7)] if terms == 1000 else [])

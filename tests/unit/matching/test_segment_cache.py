@@ -21,7 +21,7 @@ def deletions(path: Path, count: int) -> str:
 
 
 def piece(key: int) -> dict:
-    box = {"west": 0.0, "south": 0.0, "east": 1.0, "north": 1.0, "circle": None}
+    box = {"west": 0.0, "south": 0.0, "east": 1.0, "north": 1.0, "circle": None, "polygon": None}
     return {**box, "subscription_key": key, "clauses": [[key]], "created_at": 0, "end_at": 9}
 
 
@@ -56,6 +56,15 @@ def test_a_torn_entry_is_built_again(tmp_path):
     (entry,) = cache.folder.iterdir()
     entry.write_bytes(entry.read_bytes()[:-7])
     assert SegmentCache(str(tmp_path / "cache"), 10**9).deletions(path)["ends"].tolist() == expected
+
+
+def test_files_of_older_homes_lack_the_columns_of_later_shapes(tmp_path):
+    rows = rows_of([piece(key) for key in (1, 2)])
+    pq.write_table(rows.drop_columns("polygon_edges"), tmp_path / "old.parquet")
+    pq.write_table(rows, tmp_path / "new.parquet")
+    cache = SegmentCache(str(tmp_path / "cache"), 10**9)
+    old, new = (cache.segment((str(tmp_path / f"{name}.parquet"),)) for name in ("old", "new"))
+    assert all(np.array_equal(a, b) for a, b in zip(old, new))
 
 
 def test_several_files_are_one_segment_of_all_their_rows(tmp_path):

@@ -30,7 +30,7 @@ def workload_of(sample: WorkloadSample, columns: int = 16) -> Workload:
 
 
 def text_loads(sample: WorkloadSample, workers: int) -> WorkerLoads:
-    """Of a plan by text alone."""
+    """Loads of a plan by text alone."""
     work = workload_of(sample, 1)
     nodes = partition_node(make_whole_node(Rectangle(0, 0, 0, 0), True, work), workers, work)
     grid, ids = work.sample.grid, work.sample.term_ids
@@ -52,15 +52,15 @@ def test_is_never_much_worse_than_space_or_text_alone(kind: str, rare: float, at
 
 @pytest.mark.parametrize("workers", [2, 8, 16, 32])
 @pytest.mark.parametrize("kind", ["q1", "q2", "q3"])
-def test_sigma_holds(kind: str, workers: int) -> None:
-    """Within what nodes on one worker share, which merging counts twice, and the price of balance."""
+def test_loads_are_within_sigma(kind: str, workers: int) -> None:
+    """Up to the rows that nodes of one worker share, which the assignment counts twice, and the price of balance."""
     sample = paper_sample(kind, COUNT, COUNT)
     plan = make_plan("hybrid", sample, workers, COST)
     assert plan.options["sigma"] == 1.1
     assert worker_loads(sample, plan, COST).imbalance <= 1.15
 
 
-def test_parts_go_where_the_load_is() -> None:
+def test_the_loaded_half_gets_more_partitions() -> None:
     points = [(x / 20, y / 20) for x in range(20) for y in range(20) for _ in range(9 if x < 10 else 1)]
     boxes = [(x, y, x + 0.01, y + 0.01) for x, y in points]
     sample = make_sample(points, [[1]] * len(points), boxes, [[1]] * len(points))

@@ -26,11 +26,11 @@ SPACE = ("grid", "kd_tree", "r_tree")
 TEXT = ("frequency", "hypergraph", "metric")
 BRITAIN = (-8.0, 49.5, 2.0, 59.0)
 LARGE_LEXICON = PowerLaw(1_000_000, exponent=1.4, shift=20.0)
-"""As in real tweets: all but 1% of the terms together are but 7% of what is said."""
+"""As in real tweets: 99% of the terms have only 7% of the occurrences."""
 
 
 def rarest_clauses(subscriptions: SyntheticSubscriptions, frequency: np.ndarray) -> list[list[int]]:
-    """Of each subscription the clause whose terms are rarest in sum."""
+    """Return the clause of each subscription whose terms have the fewest occurrences."""
     clauses = unpack(subscriptions.term_offsets, subscriptions.terms)
     slices = zip(subscriptions.clause_offsets[:-1].tolist(), subscriptions.clause_offsets[1:].tolist())
     return [min(clauses[start:stop], key=lambda clause: frequency[clause].sum()) for start, stop in slices]
@@ -82,13 +82,13 @@ def test_text_beats_space_where_keywords_are_rare_and_regions_large(rare: Mappin
     assert max(rare[name].total for name in TEXT) < 0.9 * min(rare[name].total for name in SPACE)
 
 
-def test_knowing_what_occurs_together_saves_load(frequent: Mapping[str, WorkerLoads]) -> None:
+def test_planners_that_know_which_terms_occur_together_save_load(frequent: Mapping[str, WorkerLoads]) -> None:
     for name in ("metric", "hypergraph"):
         assert frequent[name].total < frequent["frequency"].total
 
 
 @pytest.mark.parametrize("name", SPACE + TEXT)
-def test_nobody_has_much_more_than_another(
+def test_no_worker_has_much_more_than_another(
     name: str, frequent: Mapping[str, WorkerLoads], rare: Mapping[str, WorkerLoads]
 ) -> None:
     assert frequent[name].imbalance < 1.5

@@ -25,13 +25,13 @@ def test_leaves_of_one_cell_are_entered_as_blocks_are(columns: int, rows: int, s
     place = np.empty((rows, columns), dtype=np.int32)
     place[y, x] = np.arange(len(x))
     expected = find_block_entries(ranges, place, x.astype(np.int32), y.astype(np.int32))
-    found = find_leaf_entries(ranges, build_pyramid(place.ravel(), columns, rows, len(x)))
-    assert sorted(zip(*map(np.ndarray.tolist, found))) == sorted(zip(*map(np.ndarray.tolist, expected)))
+    entries = find_leaf_entries(ranges, build_pyramid(place.ravel(), columns, rows, len(x)))
+    assert sorted(zip(*map(np.ndarray.tolist, entries))) == sorted(zip(*map(np.ndarray.tolist, expected)))
 
 
 @settings(max_examples=40, deadline=None)
 @given(samples(), st.integers(1, 40))
-def test_leaves_are_rectangles_and_about_as_many_as_asked_for(sample: WorkloadSample, leaves: int) -> None:
+def test_leaves_are_rectangles_of_about_the_given_number(sample: WorkloadSample, leaves: int) -> None:
     plan = make_plan("r_tree", sample, 3, COST, {"columns": 9, "rows": 7, "leaves": leaves})
     side = int(np.ceil(np.sqrt(leaves)))
     assert 1 <= plan.leaves <= side * side

@@ -52,7 +52,7 @@ def test_boxes_that_cover_all_are_expected_on_both_sides() -> None:
     assert float(expected_load(counts, COST.rates(sample), 2, *WHOLE)) == 1 * 6 + 2 * 1 + 3 * 6
 
 
-def test_nothing_is_cut_by_area() -> None:
+def test_without_data_the_cut_is_by_area() -> None:
     counts, sample = counts_of(make_sample([], [], [], []))
     rates = COST.rates(sample)
     assert best_cut(WHOLE, 4, counts, rates).low == Rectangle(0, 0, 3, 7)
@@ -61,7 +61,7 @@ def test_nothing_is_cut_by_area() -> None:
     assert best_cut(Rectangle(0, 0, 7, 0), 2, counts, rates).axis == COLUMNS_APART
 
 
-def test_an_odd_worker_goes_where_the_load_is() -> None:
+def test_the_more_loaded_side_gets_the_odd_worker() -> None:
     points = [(x + 0.5, y + 0.5) for x in range(8) for y in range(8) for _ in range(3 if x >= 4 else 1)]
     counts, sample = counts_of(make_sample(points, [[1]] * len(points), [(0, 0, 8, 8)], [[1]]))
     cut = best_cut(WHOLE, 3, counts, CostModel(0.0, 1.0, 0.0, 0.0).rates(sample))
@@ -69,8 +69,8 @@ def test_an_odd_worker_goes_where_the_load_is() -> None:
     assert np.isclose(cut.load, len(points) / 3, rtol=0.15)
 
 
-def test_a_tree_that_is_grown_again_keeps_what_is_by_text() -> None:
-    """A cell that cannot be cut, parted by text: in all of the trees, not in the first alone."""
+def test_later_trees_keep_leaves_by_text() -> None:
+    """A raster cell, which cannot be cut, is partitioned by text in all trees, not only in the first."""
     sample = make_sample([(0.5, 0.5)] * 40, [[1], [2]] * 20, [(0.1, 0.1, 0.9, 0.9)] * 20, [[1], [2]] * 10)
     counts, cell = region_counts(sample, DispatchGrid(0.0, 0.0, 8.0, 8.0, 1, 1)), Rectangle(0, 0, 0, 0)
     bounds = []

@@ -1,4 +1,4 @@
-"""Planners are found by name, and `make_plan` refuses what it should."""
+"""Planners are found by name, and `make_plan` rejects unknown planners and options."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ def test_the_registry_imports_no_planner_before_it_is_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "workers", "options", "told"),
+    ("name", "workers", "options", "message"),
     [
         ("voronoi", 8, {}, "hybrid, grid, kd_tree"),
         ("grid", 0, {}, "at least 1 worker"),
@@ -44,13 +44,13 @@ def test_the_registry_imports_no_planner_before_it_is_used() -> None:
         ("grid", 8, {"blocks": True}, "whole number of at least 1"),
     ],
 )
-def test_refuses(name: str, workers: int, options: dict[str, object], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_rejects(name: str, workers: int, options: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         make_plan(name, NOTHING, workers, COST, options)
 
 
 @pytest.mark.parametrize("name", names.PLANNERS)
-def test_a_plan_tells_its_options(name: str) -> None:
+def test_a_plan_records_its_options(name: str) -> None:
     plan = make_plan(name, NOTHING, 3, COST, {"columns": 20})
     assert plan.options["columns"] == plan.grid.columns == 20
     assert plan.options["rows"] == plan.grid.rows == 512

@@ -29,8 +29,8 @@ def test_similarities_of_the_sides(sample: WorkloadSample) -> None:
     nodes = [Rectangle(0, 0, 3, 2), Rectangle(4, 0, 6, 4), Rectangle(0, 3, 1, 4)]
     cuts = np.array([(1, 0), (6, 2), (0, 3)])
     sorted_sample = sort_sample(sample, GRID)
-    found = split_by_similarity._similarities(nodes, cuts, sorted_sample, sorted_sample.by_term())
-    for (x0, y0, x1, y1), (x, y), sides in zip(nodes, cuts.tolist(), found):
+    similarities = split_by_similarity._similarities(nodes, cuts, sorted_sample, sorted_sample.by_term())
+    for (x0, y0, x1, y1), (x, y), sides in zip(nodes, cuts.tolist(), similarities):
         west, east = Rectangle(x0, y0, x, y1), Rectangle(x + 1, y0, x1, y1)
         south, north = Rectangle(x0, y0, x1, y), Rectangle(x0, y + 1, x1, y1)
         for side, similarity in zip((west, east, south, north), sides):

@@ -20,13 +20,13 @@ from tests.unit.partitioning.regions import COST, GRID, inside, reads_inside, re
 @given(samples(), rectangles(), st.integers(1, 5))
 def test_term_groups_equal_counting(sample: WorkloadSample, node: Rectangle, groups: int) -> None:
     rates, sorted_sample = COST.rates(sample), sort_sample(sample, GRID)
-    found = RegionTerms(node, sorted_sample).cut(groups, rates)
+    term_groups = RegionTerms(node, sorted_sample).cut(groups, rates)
     objects, boxes = inside(sample, node)
     of_terms = reads_inside(sample, node)
-    assert 1 <= len(found) <= groups
-    named = [term for group in found for term in sorted_sample.term_ids[group.terms].tolist()]
+    assert 1 <= len(term_groups) <= groups
+    named = [term for group in term_groups for term in sorted_sample.term_ids[group.terms].tolist()]
     assert sorted(named) == sorted(set().union(*objects, *boxes))
-    for group in found:
+    for group in term_groups:
         terms = set(sorted_sample.term_ids[group.terms].tolist())
         assert group.objects == sum(bool(terms & some) for some in objects)
         assert group.subscriptions == sum(bool(terms & some) for some in boxes)
@@ -38,7 +38,7 @@ def test_term_groups_equal_counting(sample: WorkloadSample, node: Rectangle, gro
 @settings(max_examples=60, deadline=None)
 @given(samples(), st.integers(1, 4))
 def test_no_cut_of_the_same_order_is_much_better(sample: WorkloadSample, groups: int) -> None:
-    """By the least bound under which filling run after run needs no more than `groups` of them."""
+    """Compared with the least bound under which at most `groups` runs are needed."""
     node, rates, sorted_sample = Rectangle(0, 0, 6, 4), COST.rates(sample), sort_sample(sample, GRID)
     text = RegionTerms(node, sorted_sample)
     order, (objects, boxes) = sorted_sample.term_ids[text.terms].tolist(), inside(sample, node)
@@ -54,14 +54,14 @@ def test_no_cut_of_the_same_order_is_much_better(sample: WorkloadSample, groups:
     for end in range(1, len(order) + 1):
         for used in range(1, groups + 1):
             best[end][used] = min(max(best[first][used - 1], load(first, end)) for first in range(end))
-    found = text.cut(groups, rates)
-    assert max((group.load for group in found), default=0.0) <= best[len(order)][groups] / 0.98 + 1e-9
+    term_groups = text.cut(groups, rates)
+    assert max((group.load for group in term_groups), default=0.0) <= best[len(order)][groups] / 0.98 + 1e-9
     if order:
         assert text.cut(groups, rates, best[len(order)][groups] * 0.9 - 1.0) == []
 
 
 def rare_and_frequent(count: int) -> tuple[RegionTerms, LoadRates]:
-    """Each object has term 0 and a term of its own; nine boxes in ten ask for one of these, one for term 0."""
+    """Each object has term 0 and one of its own; one box in ten is posted under term 0, the others under the latter."""
     terms = [[0, i + 1] for i in range(count)]
     posts = [[0] if i % 10 == 0 else [i + 1] for i in range(count)]
     sample = make_sample([(0.0, 40.0)] * count, terms, [(-1, 39, 1, 41)] * count, posts)
@@ -78,6 +78,6 @@ def test_rare_terms_stay_together() -> None:
 
 def test_one_term_is_one_group() -> None:
     sample = make_sample([(0, 40)] * 9, [[7]] * 9, [(-1, 39, 1, 41)] * 9, [[7]] * 9)
-    found = RegionTerms(Rectangle(0, 0, 6, 4), sort_sample(sample, GRID)).cut(4, COST.rates(sample))
-    assert [(group.objects, group.subscriptions) for group in found] == [(9, 9)]
-    assert isinstance(found[0], TermGroup)
+    term_groups = RegionTerms(Rectangle(0, 0, 6, 4), sort_sample(sample, GRID)).cut(4, COST.rates(sample))
+    assert [(group.objects, group.subscriptions) for group in term_groups] == [(9, 9)]
+    assert isinstance(term_groups[0], TermGroup)

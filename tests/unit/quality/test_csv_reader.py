@@ -18,14 +18,14 @@ from pststream.quality.row_chunks import ColumnChunk
 from tests.oracles import rows as slow
 
 SOURCES = {"text": ["b"], "object_id": ["a"]}
-Found = tuple[dict[int, dict[str, str]], dict[int, Reject]]
+ReadRows = tuple[dict[int, dict[str, str]], dict[int, Reject]]
 
 
-def read(path: Path, sources: dict[str, list[str]] | None = None) -> Found:
+def read(path: Path, sources: dict[str, list[str]] | None = None) -> ReadRows:
     return collected(read_chunks(str(path), None, sources or SOURCES))
 
 
-def collected(chunks: list[ColumnChunk]) -> Found:
+def collected(chunks: list[ColumnChunk]) -> ReadRows:
     rows: dict[int, dict[str, str]] = {}
     rejects: dict[int, Reject] = {}
     for chunk in chunks:
@@ -105,9 +105,9 @@ def test_compressed_files(tmp_path: Path, name: str) -> None:
     assert {n: row["b"] for n, row in rows.items()} == CLEAN_ROWS
     whole = pack(b"a,b\n" + b"".join(b"%d,%d\n" % (n * n, n) for n in range(20_000)))
     for cut in (len(whole) - 3, len(whole) // 2):
-        with pytest.raises(InputFileError, match="cannot be decompressed") as found:
+        with pytest.raises(InputFileError, match="cannot be decompressed") as caught:
             read(written(tmp_path, whole[:cut], name))
-        assert found.value.exit_code == 2
+        assert caught.value.exit_code == 2
 
 
 def test_files_without_rows(tmp_path: Path) -> None:
@@ -186,16 +186,16 @@ def test_row_numbers_go_on_over_blocks(tmp_path: Path, monkeypatch: pytest.Monke
     ],
 )
 def test_files_that_are_refused(tmp_path: Path, content: bytes, reason: str) -> None:
-    with pytest.raises(InputFileError, match=reason) as found:
+    with pytest.raises(InputFileError, match=reason) as caught:
         read(written(tmp_path, content))
-    assert "x.csv" in str(found.value)
+    assert "x.csv" in str(caught.value)
 
 
-def test_refusals_say_what_to_do(tmp_path: Path) -> None:
+def test_refusals_have_a_remedy(tmp_path: Path) -> None:
     def hint(content: str, sources: dict[str, list[str]]) -> str:
-        with pytest.raises(InputFileError) as found:
+        with pytest.raises(InputFileError) as caught:
             read(written(tmp_path, content), sources)
-        return found.value.hint
+        return caught.value.hint
 
     assert "--column ts=NAME" in hint("a,b\n", {"ts": ["ts"]})
     assert "--constant ts=VALUE" in hint("a,b\n", {"ts": ["ts"]})

@@ -79,10 +79,10 @@ def test_objects_and_their_lines_are_those_of_the_json_module(lines: list[str], 
         patch.setattr(json_reader, "BLOCK_BYTES", block)
         patch.setattr(json_reader, "ByteStream", lambda path: Stream(content))
         chunks = list(json_reader.read_json_records("x.jsonl"))
-    found = {row: record for chunk in chunks for row, record in zip(chunk.rows, chunk.records)}
+    records = {row: record for chunk in chunks for row, record in zip(chunk.rows, chunk.records)}
     rejected = {reject.row for chunk in chunks for reject in chunk.rejected}
     expected = slow.json_rows(content)
-    assert found == {n: row for n, row in expected.items() if row is not None}
+    assert records == {n: row for n, row in expected.items() if row is not None}
     assert rejected == {n for n, row in expected.items() if row is None}
 
 
@@ -109,7 +109,7 @@ def test_an_odd_line_after_the_sample_of_types(line: str, usual: str) -> None:
     assert fast is None or (not exact.rejected and as_texts(fast) == as_texts(exact))
 
 
-def test_the_fast_way_is_taken_where_it_can_be() -> None:
+def test_usual_lines_are_parsed_with_arrow() -> None:
     lines = [json.dumps({"id": n, "lon": n / 7, "text": "tea ü"}).encode() for n in range(50)]
     chunk = json_reader._parse_with_arrow("x", NAMES, {"lon"}, list(range(50)), lines)
     assert chunk is not None
@@ -140,7 +140,7 @@ def test_lines_that_are_no_objects(line: bytes, reason: str, detail: str) -> Non
 
 
 def test_lines_nested_at_every_depth_are_read_or_rejected(tmp_path: Path) -> None:
-    """Writing a value anew takes more stack than reading it."""
+    """Encoding a value takes more stack than decoding it."""
     nested = ["[" * depth + value + "]" * depth for depth in range(100, 1100) for value in ('"\\u0041"', "1")]
     path = written(tmp_path, "".join(f'{{"id": {value}, "lon": 0, "text": ""}}\n' for value in nested))
     chunks = list(read_chunks(path, None, SOURCES))
@@ -196,9 +196,9 @@ def test_long_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_files_that_are_refused(tmp_path: Path, content: str, reason: str) -> None:
-    with pytest.raises(InputFileError, match=reason) as found:
+    with pytest.raises(InputFileError, match=reason) as caught:
         list(read_chunks(written(tmp_path, content), None, SOURCES))
-    assert found.value.hint
+    assert caught.value.hint
 
 
 def test_a_field_that_is_missing_here_and_there_is_null(tmp_path: Path) -> None:

@@ -39,9 +39,9 @@ def failed(
 
 
 def test_a_good_file_passes_every_expectation() -> None:
-    found = check(GOOD)
-    assert found.success and found.reasons == []
-    names = {result.name for result in found.results}
+    results = check(GOOD)
+    assert results.success and results.reasons == []
+    names = {result.name for result in results.results}
     shares = {f"{how}_{field}" for how in ("missing", "invalid") for field in fields_of("objects")}
     assert names == shares | {"unreadable", "volume", "ahead", "stale"}
 
@@ -58,8 +58,8 @@ def test_a_share_may_be_at_most_so_great(kind: str) -> None:
         figures = [
             compute_figures(kind, LandedFile(rows, {fault: bad}, None), history, settings) for fault in cases.values()
         ]
-        found = check_thresholds(figures, make_landing_suite(kind, settings))
-        return [[result.name for result in one.results if not result.success] for one in found]
+        results = check_thresholds(figures, make_landing_suite(kind, settings))
+        return [[result.name for result in one.results if not result.success] for one in results]
 
     none: list[list[str]] = [[] for _ in cases]
     assert failing(2000, 1001) == [[name] for name in cases]
@@ -78,7 +78,7 @@ def test_faults_of_one_field_add_up() -> None:
     assert failed(replace(GOOD, faults=faults)) == ["invalid_ts"]
 
 
-def test_volume_is_held_against_what_is_usual() -> None:
+def test_volume_is_compared_with_the_usual_volume() -> None:
     usual = LandingHistory([2000] * 25, NOW, None)
     assert failed(replace(GOOD, rows=200_001), usual) == ["volume"]
     assert failed(replace(GOOD, rows=200_000), usual) == []
@@ -116,8 +116,8 @@ def test_a_file_that_cannot_be_read_fails_alone(kind: str) -> None:
 
 
 def test_each_reason_has_the_figure_and_the_limit() -> None:
-    found = check(replace(GOOD, rows=2001, faults={("lon", "missing"): 1500}, greatest=NOW + 30 * DAY))
-    assert found.reasons == [
+    results = check(replace(GOOD, rows=2001, faults={("lon", "missing"): 1500}, greatest=NOW + 30 * DAY))
+    assert results.reasons == [
         "0.7496 of the rows have no lon; at most 0.5 may",
         "its greatest ts is 2.592e+06 s ahead; at most 604800 s may be",
     ]

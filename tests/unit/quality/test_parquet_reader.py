@@ -1,4 +1,4 @@
-"""Parquet files: types as they are, damage told, row numbers over batches."""
+"""Parquet files: types of columns, damaged files, row numbers over batches."""
 
 import gzip
 from pathlib import Path
@@ -59,9 +59,9 @@ def test_text_that_is_not_utf8_costs_its_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", [0, 3, 100, -4, -40])
 def test_a_file_that_is_cut_short_is_refused(path: Path, cut: int) -> None:
     path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(InputFileError, match="Parquet") as found:
+    with pytest.raises(InputFileError, match="Parquet") as caught:
         list(read_chunks(str(path), None, SOURCES))
-    assert found.value.exit_code == 2
+    assert caught.value.exit_code == 2
 
 
 def test_damage_inside_is_an_error_when_it_is_reached(path: Path) -> None:

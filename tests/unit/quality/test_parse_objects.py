@@ -1,4 +1,4 @@
-"""Rows to objects: what is accepted, and the field and reason of what is not."""
+"""Rows of object files: accepted objects, and field and reason of rejects."""
 
 import gzip
 import json
@@ -40,9 +40,9 @@ def parse(rows: list[dict[str, Any]], options: ObjectOptions | None = None, **ty
 
 
 def test_a_good_row() -> None:
-    ((found,), rejected) = parse([GOOD])
+    ((accepted,), rejected) = parse([GOOD])
     assert rejected == []
-    assert found == {
+    assert accepted == {
         "row": 1,
         "object_id": "a",
         "ts": datetime(2026, 3, 1, 12, tzinfo=UTC),
@@ -143,8 +143,8 @@ def test_columns_that_are_not_text() -> None:
         "lat": pa.float32(),
         "text": pa.int64(),
     }
-    ((found,), _) = parse([row], **types)
-    assert (found["object_id"], found["lon"], found["text"]) == ("7", 1.0, "5")
+    ((accepted,), _) = parse([row], **types)
+    assert (accepted["object_id"], accepted["lon"], accepted["text"]) == ("7", 1.0, "5")
     _, rejected = parse([row | {"lat": math.nan}, row | {"lat": None}, row | {"lat": 90.5}], **types)
     assert [(r["reason"], r["raw"]) for r in rejected] == [
         ("not_a_number", "nan"),
@@ -158,7 +158,7 @@ def test_columns_that_are_not_text() -> None:
 
 @pytest.mark.parametrize("field", list(GOOD))
 @pytest.mark.parametrize(("value", "kind"), [([1], pa.list_(pa.int64())), (True, pa.bool_()), (b"x", pa.binary())])
-def test_columns_of_what_is_no_value(field: str, value: Any, kind: pa.DataType) -> None:
+def test_columns_of_lists_and_objects(field: str, value: Any, kind: pa.DataType) -> None:
     accepted, (reject,) = parse([GOOD | {field: value}], **{field: kind})
     assert accepted == []
     assert reject["field"] == field
@@ -177,24 +177,24 @@ def test_fields_from_other_columns() -> None:
         {"day": "2010-01-01", "hour": "06:00", "lat": "1", "kind": "", "n": None, "place": " 9650 main"},
         {"day": "2010-01-01", "hour": None, "lat": "1", "kind": None, "n": None, "place": ""},
     ]
-    found, rejected = parse(rows, options, n=pa.int64())
+    accepted, rejected = parse(rows, options, n=pa.int64())
     assert rejected == []
-    assert [row["text"] for row in found] == ["theft 2", " 9650 main", "nothing"]
-    assert [row["object_id"] for row in found] == ["x.csv:1", "x.csv:2", "x.csv:3"]
-    assert [row["ts"].hour for row in found] == [11, 12, 6]
-    assert {row["lon"] for row in found} == {7.0}
+    assert [row["text"] for row in accepted] == ["theft 2", " 9650 main", "nothing"]
+    assert [row["object_id"] for row in accepted] == ["x.csv:1", "x.csv:2", "x.csv:3"]
+    assert [row["ts"].hour for row in accepted] == [11, 12, 6]
+    assert {row["lon"] for row in accepted} == {7.0}
 
 
-def test_a_column_of_what_is_no_value_among_others() -> None:
+def test_a_column_of_lists_joined_with_others() -> None:
     """It costs the rows where it has something, and hides nothing of the other columns elsewhere."""
     options = ObjectOptions(columns={"text": ["kind", "tags"]})
     rows = [GOOD | {"kind": "tea", "tags": None}, GOOD | {"kind": "tea", "tags": [1]}]
-    (found,), (reject,) = parse(rows, options, kind=pa.string(), tags=pa.list_(pa.int64()))
-    assert found["text"] == "tea"
+    (accepted,), (reject,) = parse(rows, options, kind=pa.string(), tags=pa.list_(pa.int64()))
+    assert accepted["text"] == "tea"
     assert (reject["field"], reject["reason"], reject["raw"]) == ("text", "not_a_value", "[1]")
     options = ObjectOptions(columns={"text": ["tags", "tags"]})
-    (found,), (reject,) = parse(rows, options, kind=pa.string(), tags=pa.list_(pa.int64()))
-    assert (found["text"], reject["row"]) == ("", 2)
+    (accepted,), (reject,) = parse(rows, options, kind=pa.string(), tags=pa.list_(pa.int64()))
+    assert (accepted["text"], reject["row"]) == ("", 2)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ VALUES = st.fixed_dictionaries(
 
 @given(st.lists(VALUES, max_size=8))
 @settings(max_examples=200, deadline=None)
-def test_every_row_is_judged_as_the_twin_judges_it(rows: list[dict[str, str]]) -> None:
+def test_every_row_is_parsed_as_the_twin_parses_it(rows: list[dict[str, str]]) -> None:
     if not rows:
         return
     accepted, rejected = parse(rows, ObjectOptions(max_text_bytes=100))
@@ -285,19 +285,19 @@ def test_the_same_rows_from_every_format(tmp_path: Path) -> None:
     (tmp_path / "x.csv.gz").write_bytes(gzip.compress(csv.encode()))
     (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "x.parquet")
-    found = []
+    parsed = []
     for name in ("x.csv.gz", "x.jsonl", "x.parquet"):
         (chunk,) = read_chunks(f"{tmp_path}/{name}", None, ObjectOptions().sources)
-        found.append([batch.to_pylist() for batch in parse_objects(chunk, ObjectOptions())])
-    assert found[0] == found[1] == found[2]
-    assert (len(found[0][0]), len(found[0][1])) == (7, 4)
+        parsed.append([batch.to_pylist() for batch in parse_objects(chunk, ObjectOptions())])
+    assert parsed[0] == parsed[1] == parsed[2]
+    assert (len(parsed[0][0]), len(parsed[0][1])) == (7, 4)
 
 
 def test_a_file_without_ids_says_how_to_give_them(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("ts,lon,lat,text\n2026-01-01,1,2,tea\n")
-    with pytest.raises(InputFileError) as found:
+    with pytest.raises(InputFileError) as caught:
         list(read_chunks(f"{tmp_path}/x.csv", None, ObjectOptions().sources))
-    assert "--column object_id=@row" in found.value.hint
+    assert "--column object_id=@row" in caught.value.hint
     options = ObjectOptions(columns={"object_id": ["@row"]})
     (chunk,) = read_chunks(f"{tmp_path}/x.csv", None, options.sources)
     assert parse_objects(chunk, options)[0].column("object_id").to_pylist() == ["x.csv:1"]

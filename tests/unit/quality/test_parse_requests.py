@@ -1,4 +1,4 @@
-"""Rows to requests: what is accepted, and the field and reason of what is not."""
+"""Records of request files: accepted requests, and field and reason of rejects."""
 
 import json
 from datetime import UTC, datetime
@@ -29,6 +29,7 @@ INSERT = {
     "created_at": "2026-01-01T00:00:00Z",
     "expires_at": None,
 }
+TRIANGLE = {"type": "Polygon", "coordinates": [[[0, 0], [4, 0], [0, 3], [0, 0]]]}
 
 
 def parse(records: list[dict[str, Any]]) -> Any:
@@ -39,9 +40,9 @@ def parse(records: list[dict[str, Any]]) -> Any:
 
 
 def test_an_insertion() -> None:
-    ((found,), rejected) = parse([INSERT])
+    ((request,), rejected) = parse([INSERT])
     assert rejected == []
-    assert found == {
+    assert request == {
         "row": 1,
         "op": "insert",
         "subscription_id": "s1",
@@ -55,50 +56,63 @@ def test_an_insertion() -> None:
         "east": [3.0],
         "north": [4.0],
         "circle": None,
+        "polygon": None,
         "payload": None,
     }
 
 
 def test_a_deletion() -> None:
     deletion = {"op": "delete", "subscription_id": 7, "at": 1_767_225_600_000, "why": "done"}
-    ((found,), _) = parse([deletion])
-    assert (found["subscription_id"], found["at"]) == ("7", datetime(2026, 1, 1, tzinfo=UTC))
-    assert json.loads(found["payload"]) == {"why": "done"}
+    ((request,), _) = parse([deletion])
+    assert (request["subscription_id"], request["at"]) == ("7", datetime(2026, 1, 1, tzinfo=UTC))
+    assert json.loads(request["payload"]) == {"why": "done"}
     rest = ["kind", *REQUESTS.names[5:-1]]
-    assert [found[name] for name in rest] == [None] * len(rest)
+    assert [request[name] for name in rest] == [None] * len(rest)
 
 
-def test_times_that_are_not_told_are_those_of_the_ingest() -> None:
+def test_missing_times_are_the_time_of_the_ingest() -> None:
     records = [INSERT | {"created_at": None}, {"op": "delete", "subscription_id": "s1"}, INSERT | {"created_at": ""}]
-    found, _ = parse(records)
-    assert [row["at"] for row in found] == [NOW] * 3
+    requests, _ = parse(records)
+    assert [row["at"] for row in requests] == [NOW] * 3
+
+
+def test_a_polygon() -> None:
+    ((found,), _) = parse([INSERT | {"bbox": None, "geometry": TRIANGLE}])
+    assert found["polygon"] == [[0.0, 0.0, 4.0, 0.0, 0.0, 3.0, 0.0, 0.0]]
+    assert [found[side] for side in ("west", "south", "east", "north")] == [[0.0], [0.0], [4.0], [3.0]]
+    ((as_text,), _) = parse([INSERT | {"bbox": None, "geometry": json.dumps(TRIANGLE)}])
+    assert as_text["polygon"] == found["polygon"] and as_text["payload"] is None
 
 
 def test_a_box_across_the_antimeridian_and_a_circle() -> None:
     circle = {"lon": 18.07, "lat": 59.33, "radius_m": 5000}
-    found, _ = parse([INSERT | {"bbox": [170, -1, -170, 1]}, INSERT | {"bbox": None, "circle": circle}])
-    assert (found[0]["west"], found[0]["east"], found[0]["north"]) == ([170.0, -180.0], [180.0, -170.0], [1.0, 1.0])
-    assert found[1]["circle"] == [18.07, 59.33, 5000.0]
-    assert found[1]["west"][0] < 18.07 < found[1]["east"][0]
+    requests, _ = parse([INSERT | {"bbox": [170, -1, -170, 1]}, INSERT | {"bbox": None, "circle": circle}])
+    assert (requests[0]["west"], requests[0]["east"], requests[0]["north"]) == (
+        [170.0, -180.0],
+        [180.0, -170.0],
+        [1.0, 1.0],
+    )
+    assert requests[1]["circle"] == [18.07, 59.33, 5000.0]
+    assert requests[1]["west"][0] < 18.07 < requests[1]["east"][0]
 
 
 @pytest.mark.parametrize("kind", [None, "", "range"])
 def test_other_fields_are_kept(kind: str | None) -> None:
     others = {"owner": "ü", "tags": ["a", {"b": None}], "at": "x", "n": 1.5}
-    ((found,), _) = parse([INSERT | others | {"kind": kind}])
-    assert found["kind"] == "range"
-    assert json.loads(found["payload"]) == others
+    ((request,), _) = parse([INSERT | others | {"kind": kind}])
+    assert request["kind"] == "range"
+    assert json.loads(request["payload"]) == others
 
 
 def test_a_deletion_has_no_kind() -> None:
-    ((found,), _) = parse([{"op": "delete", "subscription_id": "s1", "kind": "nearest"}])
-    assert found["kind"] is None
-    assert json.loads(found["payload"]) == {"kind": "nearest"}
+    ((request,), _) = parse([{"op": "delete", "subscription_id": "s1", "kind": "nearest"}])
+    assert request["kind"] is None
+    assert json.loads(request["payload"]) == {"kind": "nearest"}
 
 
 def test_an_end_that_means_never() -> None:
-    ((found,), _) = parse([INSERT | {"expires_at": "9999-12-31T23:59:59Z"}])
-    assert found["expires_at"].year == 9999
+    ((request,), _) = parse([INSERT | {"expires_at": "9999-12-31T23:59:59Z"}])
+    assert request["expires_at"].year == 9999
 
 
 @pytest.mark.parametrize("end", ["9999-12-31T23:59:59.9999999Z", "9999-12-31T23:59:59.999001Z"])
@@ -106,9 +120,9 @@ def test_the_last_moment_of_all_can_be_stored(tmp_path: Path, end: str) -> None:
     """Bounds of files are rounded up to milliseconds, and the calendar ends with the year 9999."""
     home = Home(str(tmp_path / "home"))
     home.init()
-    ((found,), _) = parse([INSERT | {"expires_at": end}])
+    ((request,), _) = parse([INSERT | {"expires_at": end}])
     schema = TABLES[names.REQUESTS].schema
-    row = {name: found.get(name) for name in schema.names} | {"request_key": 1, "subscription_key": 1}
+    row = {name: request.get(name) for name in schema.names} | {"request_key": 1, "subscription_key": 1}
     filled = {f.name: 0 if row[f.name] is None and pa.types.is_integer(f.type) else row[f.name] for f in schema}
     writer = FileWriter(home.table(names.REQUESTS), schema)
     writer.write(pa.RecordBatch.from_pylist([filled], schema=schema))
@@ -116,7 +130,7 @@ def test_the_last_moment_of_all_can_be_stored(tmp_path: Path, end: str) -> None:
     assert file is not None
     commit(home, names.REQUESTS, [file], application="test", transaction=1)
     (stored,) = data_files(home, names.REQUESTS)
-    assert stored.high["expires_at"] >= int(found["expires_at"].timestamp() * 1000) * 1000
+    assert stored.high["expires_at"] >= int(request["expires_at"].timestamp() * 1000) * 1000
 
 
 @pytest.mark.parametrize(
@@ -149,8 +163,10 @@ def test_the_last_moment_of_all_can_be_stored(tmp_path: Path, end: str) -> None:
             "unreadable_expression",
             "64 clauses",
         ),
-        ({"bbox": None}, "bbox", "missing", "no circle is given"),
-        ({"circle": {"lon": 0, "lat": 0, "radius_m": 1}}, "bbox", "unreadable_region", "one of the two"),
+        ({"bbox": None}, "bbox", "missing", "exactly one of bbox, circle or geometry"),
+        ({"circle": {"lon": 0, "lat": 0, "radius_m": 1}}, "bbox", "unreadable_region", "bbox and circle are given"),
+        ({"geometry": TRIANGLE}, "bbox", "unreadable_region", "bbox and geometry are given"),
+        ({"bbox": None, "geometry": TRIANGLE | {"type": "Point"}}, "geometry", "unreadable_region", "neither Polygon"),
         ({"bbox": [1, 2, 3]}, "bbox", "unreadable_region", "four numbers"),
         ({"bbox": [1, 5, 3, 4]}, "bbox", "unreadable_region", "south 5 is greater"),
         ({"bbox": [1, 2, 3, "NaN"]}, "bbox", "unreadable_region", "north is not a number"),
@@ -181,8 +197,8 @@ def test_no_requests() -> None:
 
 
 def test_fifty_clauses() -> None:
-    ((found,), _) = parse([INSERT | {"keywords": " AND ".join(f"(a{n} OR b{n})" for n in range(50))}])
-    assert len(found["clauses"]) == 50
+    ((request,), _) = parse([INSERT | {"keywords": " AND ".join(f"(a{n} OR b{n})" for n in range(50))}])
+    assert len(request["clauses"]) == 50
 
 
 def test_requests_from_json_lines_and_parquet_are_the_same(tmp_path: Path) -> None:
@@ -201,14 +217,14 @@ def test_requests_from_json_lines_and_parquet_are_the_same(tmp_path: Path) -> No
         for record in records
     ]
     pq.write_table(pa.Table.from_pylist(texts), tmp_path / "texts.parquet")
-    found = []
+    parsed = []
     for name in ("x.jsonl", "x.parquet", "texts.parquet"):
         (chunk,) = read_records(f"{tmp_path}/{name}", None)
         accepted, rejected = parse_requests(chunk, NOW)
         assert len(rejected) == 0
-        found.append(accepted.to_pylist())
-    assert found[0] == found[1] == found[2]
-    assert [json.loads(row["payload"] or "null") for row in found[0]] == [{"owner": "me"}, None, None]
+        parsed.append(accepted.to_pylist())
+    assert parsed[0] == parsed[1] == parsed[2]
+    assert [json.loads(row["payload"] or "null") for row in parsed[0]] == [{"owner": "me"}, None, None]
 
 
 def test_times_of_a_parquet_column(tmp_path: Path) -> None:
@@ -216,6 +232,6 @@ def test_times_of_a_parquet_column(tmp_path: Path) -> None:
     record = INSERT | {"created_at": moment, "expires_at": datetime(2027, 1, 1, tzinfo=UTC), "seen": moment}
     pq.write_table(pa.Table.from_pylist([record]), tmp_path / "x.parquet")
     (chunk,) = read_records(f"{tmp_path}/x.parquet", None)
-    ((found,), _) = (batch.to_pylist() for batch in parse_requests(chunk, NOW))
-    assert found["at"] == moment
-    assert json.loads(found["payload"]) == {"seen": "2026-01-01T08:00:00+00:00"}
+    ((request,), _) = (batch.to_pylist() for batch in parse_requests(chunk, NOW))
+    assert request["at"] == moment
+    assert json.loads(request["payload"]) == {"seen": "2026-01-01T08:00:00+00:00"}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pststream.errors import SettingError
-from pststream.quality.parse_times import EARLIEST_US, EPOCH, LAST_US, OUT_OF_RANGE_US, parse_time, parse_times
+from pststream.quality.parse_times import EARLIEST_US, LAST_US, OUT_OF_RANGE_US, parse_time, parse_times
 from pststream.settings import check_zone
 from tests.oracles import rows as slow
 
@@ -33,7 +33,7 @@ FORMS = st.sampled_from(
 
 
 def us(moment: datetime) -> int:
-    return (moment - EPOCH) // timedelta(microseconds=1)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 @given(
@@ -50,8 +50,8 @@ def test_texts_are_read_as_datetime_reads_them(texts: list[str]) -> None:
 @settings(max_examples=200, deadline=None)
 def test_a_time_without_zone_is_local(moment: datetime, zone: str) -> None:
     expected = us(moment.replace(tzinfo=ZoneInfo(zone)))
-    found, _ = parse_times(pa.array([moment.isoformat()]), zone)
-    assert found[0] == parse_time(moment, zone) == expected
+    times, _ = parse_times(pa.array([moment.isoformat()]), zone)
+    assert times[0] == parse_time(moment, zone) == expected
 
 
 def test_clocks_set_forward_and_back() -> None:

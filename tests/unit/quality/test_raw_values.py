@@ -1,4 +1,4 @@
-"""Raw values to texts and numbers."""
+"""Conversion of raw values into texts and numbers."""
 
 import math
 from decimal import Decimal
@@ -18,8 +18,8 @@ NUMBERS = st.one_of(st.floats(allow_nan=False, allow_infinity=False).map(repr), 
 @given(st.lists(st.one_of(NUMBERS, st.text("0123456789.eE+- ", max_size=6)), max_size=6))
 @settings(max_examples=400, deadline=None)
 def test_numbers_are_those_of_float(texts: list[str]) -> None:
-    found = to_numbers(pa.array(texts, pa.string()))
-    for text, number in zip(texts, found):
+    numbers = to_numbers(pa.array(texts, pa.string()))
+    for text, number in zip(texts, numbers):
         try:
             expected = float(text)
         except ValueError:

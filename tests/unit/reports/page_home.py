@@ -13,7 +13,7 @@ from pststream.demo_data.demo_requests import first_requests
 from pststream.demo_data.demo_texts import demo_objects
 from pststream.domain.plan import DispatchGrid, PartitionPlan
 from pststream.domain.plan_rows import plan_row, unit_rows
-from pststream.domain.region import contains, read_region
+from pststream.shapes.registry import contains, read_region, to_columns
 from pststream.state.tables import TABLES
 from pststream.text.expression import evaluate, parse_keywords
 from pststream.text.tokenizer import term_id
@@ -61,8 +61,7 @@ def _object(number: int, row: dict) -> dict:
 
 
 def _request(number: int, row: dict) -> dict:
-    region = read_region(row.get("bbox"), row.get("circle"))
-    known = ("op", "subscription_id", "keywords", "bbox", "circle", "created_at")
+    known = ("op", "subscription_id", "keywords", "bbox", "circle", "geometry", "created_at")
     return {
         "request_key": _key(2, number),
         "op": "insert",
@@ -71,8 +70,7 @@ def _request(number: int, row: dict) -> dict:
         "at": AT,
         "keywords": row["keywords"],
         "clauses": [[term_id(word) for word in clause] for clause in parse_keywords(row["keywords"])],
-        **dict(zip(("west", "south", "east", "north"), map(list, zip(*region.boxes)))),
-        "circle": list(region.circle) if region.circle else None,
+        **to_columns(read_region(row)),
         "payload": json.dumps({k: v for k, v in row.items() if k not in known}),
         "ingest_id": 2,
     }
@@ -126,7 +124,7 @@ def _write_plan(path: Path, plan: PartitionPlan, rng: np.random.Generator) -> No
 
 
 def _matches(things: list[dict], requests: list[dict], batches: int, rng: np.random.Generator, workers: int) -> list:
-    asked = [(read_region(r.get("bbox"), r.get("circle")), parse_keywords(r["keywords"])) for r in requests]
+    asked = [(read_region(r), parse_keywords(r["keywords"])) for r in requests]
     rows = []
     for number, thing in enumerate(things):
         words = set(tokenize(thing["text"]))

@@ -79,12 +79,14 @@ def test_large_boxes_on_rasters_of_any_size(columns: int, rows: int, workers: in
     plan = space_plan("any", grid, leaf, rng.integers(0, workers, 9), workers)
     corners = rng.random((30, 4)) * (columns, rows, columns, rows)
     boxes = np.hstack([np.minimum(corners[:, :2], corners[:, 2:]), np.maximum(corners[:, :2], corners[:, 2:])])
-    offsets, found = DispatchIndex(plan).workers_of_pieces(boxes, np.arange(31), np.zeros(30, dtype=np.int64))
+    offsets, workers_of_pieces = DispatchIndex(plan).workers_of_pieces(
+        boxes, np.arange(31), np.zeros(30, dtype=np.int64)
+    )
     expected = [slow.workers_of_piece(plan, tuple(box), [0]) for box in boxes.tolist()]
-    assert unpack(offsets, found) == expected
+    assert unpack(offsets, workers_of_pieces) == expected
 
 
-def test_terms_of_all_64_bits_are_shared_out() -> None:
+def test_terms_of_all_64_bits_are_spread() -> None:
     none = np.zeros(2, dtype=np.int64)
     plan = PartitionPlan(
         "text", 3, DispatchGrid(0, 0, 1, 1, 1, 1), np.zeros(1, np.int32), np.array([-1], np.int32),

@@ -1,4 +1,4 @@
-"""Postings that a sample's objects read, against looking at each pair."""
+"""The posting reads of a sample against a check of each pair."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from tests.plans import make_sample, samples, unpack
 
 
 def holds_cell_of(box: tuple[float, float, float, float], lon: float, lat: float) -> bool:
-    """Whether the box covers the point's cell on the level that boxes of its size are indexed on."""
+    """Return whether the box covers the index cell of the point on the level of boxes of its size."""
     shift = MAX_LEVEL - level_of_box(*box)
     x, y = column_of(lon) >> shift, row_of(lat) >> shift
     west, south, east, north = column_of(box[0]), row_of(box[1]), column_of(box[2]), row_of(box[3])
@@ -22,17 +22,17 @@ def holds_cell_of(box: tuple[float, float, float, float], lon: float, lat: float
 
 
 def weight(box: tuple[float, float, float, float], lon: float, lat: float, match_reads: int) -> int:
-    """What a posting of a box counts for a point."""
+    """Return the weight of a posting of a box for a point."""
     holds = box[0] <= lon <= box[2] and box[1] <= lat <= box[3]
     return holds_cell_of(box, lon, lat) * (1 + match_reads * holds)
 
 
 @settings(max_examples=100, deadline=None)
 @given(samples(), st.sampled_from([0, 1, 7]))
-def test_equals_looking_at_each_pair(drawn: WorkloadSample, match_reads: int) -> None:
+def test_equals_a_check_of_each_pair(drawn: WorkloadSample, match_reads: int) -> None:
     sample = keep_pieces(replace(drawn, match_reads=match_reads), np.ones(drawn.pieces, bool))
     posts = unpack(sample.post_offsets, sample.post_terms)
-    found = [
+    expected = [
         [
             sum(
                 weight(tuple(box), x, y, match_reads) for box, post in zip(sample.boxes.tolist(), posts) if term in post
@@ -41,10 +41,10 @@ def test_equals_looking_at_each_pair(drawn: WorkloadSample, match_reads: int) ->
         ]
         for x, y, terms in zip(sample.lon, sample.lat, unpack(sample.term_offsets, sample.terms))
     ]
-    assert unpack(sample.term_offsets, sample.reads) == found
+    assert unpack(sample.term_offsets, sample.reads) == expected
 
 
-def test_of_many_boxes_some_tell_how_many_hold_a_point() -> None:
+def test_many_boxes_are_estimated_from_some() -> None:
     boxes = [(18.0, 59.0, 18.01, 59.01 if number % 3 else 59.005) for number in range(1000)]
     sample = make_sample([(18.005, 59.007)], [[1]], boxes, [[1]] * 1000, match_reads=3)
     assert sample.reads.tolist() == [pytest.approx(1000 + 3 * 667, rel=0.05)]
@@ -59,7 +59,7 @@ def test_boxes_of_all_sizes_are_read() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(samples())
-def test_the_reads_of_two_parts_are_those_of_the_whole(sample: WorkloadSample):
+def test_reads_of_two_parts_add_up(sample: WorkloadSample):
     kept = np.arange(sample.pieces) % 3 == 0
     part, rest = keep_pieces(sample, kept), keep_pieces(sample, ~kept)
     assert part.pieces + rest.pieces == sample.pieces and part.objects == sample.objects

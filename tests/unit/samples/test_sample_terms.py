@@ -9,7 +9,7 @@ from tests.plans import samples, unpack
 
 @settings(max_examples=60, deadline=None)
 @given(samples())
-def test_use_of_terms_is_what_counting_finds(sample: WorkloadSample) -> None:
+def test_equals_counting(sample: WorkloadSample) -> None:
     use = collect_term_use(sample)
     assert use.ids.tolist() == sorted(set(sample.post_terms.tolist()))
     live = [[t for t in terms if t in set(use.ids.tolist())] for terms in unpack(sample.term_offsets, sample.terms)]
@@ -17,8 +17,10 @@ def test_use_of_terms_is_what_counting_finds(sample: WorkloadSample) -> None:
     posted: dict[int, set[int]] = {}
     for key, terms in zip(sample.piece_key.tolist(), unpack(sample.post_offsets, sample.post_terms)):
         posted.setdefault(key, set()).update(terms)
-    found = [use.ids[terms].tolist() for terms in unpack(use.subscription_offsets, use.subscription_terms)]
-    assert found == [sorted(posted[key]) for key in sorted(posted)]
+    terms_of_subscriptions = [
+        use.ids[terms].tolist() for terms in unpack(use.subscription_offsets, use.subscription_terms)
+    ]
+    assert terms_of_subscriptions == [sorted(posted[key]) for key in sorted(posted)]
     assert use.objects.tolist() == [sum(t in terms for terms in live) for t in use.ids.tolist()]
     read = dict.fromkeys(use.ids.tolist(), 0)
     for term, count in zip(sample.terms.tolist(), sample.reads.tolist()):

@@ -1,4 +1,4 @@
-"""Which addresses a webhook may reach, and that a name is looked up once."""
+"""Only allowed addresses can be reached, and a name is resolved once."""
 
 import ipaddress
 import socket
@@ -19,18 +19,18 @@ PUBLIC = "1.1.1.1 8.8.8.8 93.184.216.34 2606:4700::1111 ::ffff:8.8.8.8 64:ff9b::
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_refused_unless_named(text: str) -> None:
+def test_special_addresses_are_refused_unless_allowed(text: str) -> None:
     address = ipaddress.ip_address(text)
     assert not is_allowed(address, ())
     assert is_allowed(address, (ipaddress.ip_network(text),))
 
 
 @pytest.mark.parametrize("text", PUBLIC)
-def test_public(text: str) -> None:
+def test_public_addresses_are_allowed(text: str) -> None:
     assert is_allowed(ipaddress.ip_address(text), ())
 
 
-def test_what_is_wrapped_may_be_named() -> None:
+def test_an_ipv4_address_inside_ipv6_can_be_allowed() -> None:
     allowed = parse_networks("10.0.0.0/8  fd00::/8")
     assert is_allowed(ipaddress.ip_address("::ffff:10.1.2.3"), allowed)
     assert is_allowed(ipaddress.ip_address("fd12::1"), allowed)
@@ -38,18 +38,18 @@ def test_what_is_wrapped_may_be_named() -> None:
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[str]:
-    """Every name resolves to these addresses; the names that were asked for."""
+    """Let every name resolve to these addresses; return the resolved names."""
     asked: list[str] = []
 
-    def found(host: str, port: int, **_: Any) -> list[Any]:
+    def fake_getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
         asked.append(host)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
 
-    monkeypatch.setattr(socket, "getaddrinfo", found)
+    monkeypatch.setattr(socket, "getaddrinfo", fake_getaddrinfo)
     return asked
 
 
-def test_one_bad_address_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_refused_address_of_a_host_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, "8.8.8.8", "127.0.0.1")
     with pytest.raises(SinkDown, match="private") as caught:
         resolve("rebinding.example", 443, ())
@@ -64,7 +64,7 @@ def test_other_spellings_of_loopback(host: str) -> None:
         resolve(host, 443, ())
 
 
-def test_a_name_that_is_not_there() -> None:
+def test_an_unknown_host() -> None:
     with pytest.raises(SinkDown, match="cannot be resolved") as caught:
         resolve("token-in-a-name.invalid", 443, ())
     assert not caught.value.permanent and "token" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""SQS and SNS against a real server process: batches of ten, ids, order of FIFO queues, what is refused."""
+"""SQS and SNS against a real server process: requests of ten, ids, order of FIFO queues, refused messages."""
 
 import json
 from collections.abc import Iterator
@@ -39,16 +39,16 @@ def messages(count: int, subscriptions: int = 3, size: int = 10) -> tuple[Messag
 
 
 def received(queue: str) -> list[dict[str, Any]]:
-    """All messages of a queue, which is empty then."""
+    """Receive and delete all messages of a queue."""
     sqs = boto3.client("sqs")
-    found: list[dict[str, Any]] = []
+    received_messages: list[dict[str, Any]] = []
     while batch := sqs.receive_message(
         QueueUrl=queue, MaxNumberOfMessages=10, MessageAttributeNames=["All"], AttributeNames=["All"]
     ).get("Messages"):
         for message in batch:
             sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
-        found += batch
-    return found
+        received_messages += batch
+    return received_messages
 
 
 def new_queue(name: str) -> str:
@@ -63,26 +63,26 @@ def sink(kind: type, target: str) -> Any:
 
 def test_a_queue(aws: str) -> None:
     queue = new_queue("plain")
-    told = messages(37)
-    assert sink(SqsSink, queue).deliver(MessageBatch("1", told)) == []
-    found = received(queue)
-    assert sorted(m["Body"].encode() for m in found) == sorted(m.body for m in told)
-    by_body = {m.body.decode(): m.id for m in told}
-    for message in found:
+    sent = messages(37)
+    assert sink(SqsSink, queue).deliver(MessageBatch("1", sent)) == []
+    arrived = received(queue)
+    assert sorted(m["Body"].encode() for m in arrived) == sorted(m.body for m in sent)
+    by_body = {m.body.decode(): m.id for m in sent}
+    for message in arrived:
         attributes = {k: v["StringValue"] for k, v in message["MessageAttributes"].items()}
         assert attributes == {"message_id": by_body[message["Body"]], "kind": "matched"}
 
 
 def test_a_fifo_queue_keeps_order_and_drops_repeats(aws: str) -> None:
     queue = new_queue("ordered.fifo")
-    told = messages(30)
+    sent = messages(30)
     for _ in range(2):
-        assert sink(SqsSink, queue).deliver(MessageBatch("1", told)) == []
-    found = [json.loads(m["Body"])["n"] for m in received(queue)]
-    assert sorted(found) == list(range(30))
+        assert sink(SqsSink, queue).deliver(MessageBatch("1", sent)) == []
+    arrived = [json.loads(m["Body"])["n"] for m in received(queue)]
+    assert sorted(arrived) == list(range(30))
     for group in range(3):
-        mine = [n for n in found if n % 3 == group]
-        assert mine == sorted(mine)
+        of_group = [n for n in arrived if n % 3 == group]
+        assert of_group == sorted(of_group)
 
 
 def test_a_topic(aws: str) -> None:
@@ -94,21 +94,21 @@ def test_a_topic(aws: str) -> None:
     boto3.client("sns").subscribe(
         TopicArn=topic, Protocol="sqs", Endpoint=arn, Attributes={"RawMessageDelivery": "true"}
     )
-    told = messages(23)
-    assert sink(SnsSink, topic).deliver(MessageBatch("1", told)) == []
-    assert sorted(m["Body"].encode() for m in received(queue)) == sorted(m.body for m in told)
+    sent = messages(23)
+    assert sink(SnsSink, topic).deliver(MessageBatch("1", sent)) == []
+    assert sorted(m["Body"].encode() for m in received(queue)) == sorted(m.body for m in sent)
 
 
 def test_a_message_that_is_too_large(aws: str) -> None:
     queue = new_queue("large")
-    told = (*messages(2), *messages(1, size=MAX_REQUEST_BYTES), *messages(1, size=MAX_REQUEST_BYTES - 1_000))
-    refusals = sink(SqsSink, queue).deliver(MessageBatch("1", told))
-    assert [refusal.message for refusal in refusals] == [told[2]]
+    sent = (*messages(2), *messages(1, size=MAX_REQUEST_BYTES), *messages(1, size=MAX_REQUEST_BYTES - 1_000))
+    refusals = sink(SqsSink, queue).deliver(MessageBatch("1", sent))
+    assert [refusal.message for refusal in refusals] == [sent[2]]
     assert "larger than" in refusals[0].reason
     assert len(received(queue)) == 3
 
 
-def test_a_queue_that_is_not_there(aws: str) -> None:
+def test_a_missing_queue(aws: str) -> None:
     with pytest.raises(SinkDown) as caught:
         sink(SqsSink, f"{aws}/123456789012/missing").deliver(MessageBatch("1", messages(1)))
     assert caught.value.permanent and "NonExistent" in str(caught.value)
@@ -121,7 +121,7 @@ def test_the_region_of_either_variable(aws: str, monkeypatch: pytest.MonkeyPatch
     assert sink(SqsSink, url).deliver(MessageBatch("1", messages(2))) == []
 
 
-def test_a_server_that_is_not_there(aws: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_down(aws: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
     with pytest.raises(SinkDown, match="EndpointConnectionError") as caught:
         sink(SnsSink, "arn:aws:sns:eu-north-1:123456789012:matches").deliver(MessageBatch("1", messages(1)))
@@ -137,7 +137,7 @@ def test_no_credentials(aws: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 
 
 class Answering(SqsSink):
-    """A queue whose service answers what the test says; requests of more than `most` messages are too long for it."""
+    """A queue whose service returns these failures and rejects requests of more than `most` messages as too long."""
 
     def __init__(self, failed: list[dict[str, Any]], most: int = 10) -> None:
         super().__init__(SinkSettings("q", "sqs", "https://sqs.example/q"))
@@ -154,19 +154,19 @@ class Answering(SqsSink):
 
 def test_status_200_with_entries_that_failed() -> None:
     at_fault = {"Id": "1", "SenderFault": True, "Code": "InvalidMessageContents"}
-    told = messages(3)
-    refusals = Answering([at_fault]).deliver(MessageBatch("1", told))
-    assert [(refusal.message, refusal.reason) for refusal in refusals] == [(told[1], "InvalidMessageContents")]
+    sent = messages(3)
+    refusals = Answering([at_fault]).deliver(MessageBatch("1", sent))
+    assert [(refusal.message, refusal.reason) for refusal in refusals] == [(sent[1], "InvalidMessageContents")]
     with pytest.raises(SinkDown, match="InternalError"):
         Answering([at_fault, {"Id": "2", "SenderFault": False, "Code": "InternalError"}]).deliver(
-            MessageBatch("1", told)
+            MessageBatch("1", sent)
         )
 
 
 def test_requests() -> None:
-    told = messages(25)
-    assert [len(request) for request in split_requests(told, one_per_group=False)] == [10, 10, 5]
-    assert [len(request) for request in split_requests(told, one_per_group=True)] == [3] * 8 + [1]
+    sent = messages(25)
+    assert [len(request) for request in split_requests(sent, one_per_group=False)] == [10, 10, 5]
+    assert [len(request) for request in split_requests(sent, one_per_group=True)] == [3] * 8 + [1]
     large = messages(4, size=120_000)
     assert [len(request) for request in split_requests(large, one_per_group=False)] == [2, 2]
     assert list(split_requests([], one_per_group=True)) == []
@@ -183,7 +183,7 @@ def test_a_request_that_is_too_long_is_halved() -> None:
     ]
 
 
-def test_a_message_that_was_throttled_is_not_refused() -> None:
+def test_a_throttled_message_is_not_refused() -> None:
     throttled = {"Id": "1", "SenderFault": True, "Code": "KmsThrottled"}
     with pytest.raises(SinkDown, match="KmsThrottled") as down:
         Answering([throttled]).deliver(MessageBatch("x", messages(3)))

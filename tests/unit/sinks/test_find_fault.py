@@ -1,4 +1,4 @@
-"""What doctor says of sinks: faults that show before anything is sent, and no secret."""
+"""Faults of sinks that `doctor` finds before anything is sent; none shows a secret."""
 
 from pathlib import Path
 
@@ -48,8 +48,8 @@ def test_doctor_has_a_line_for_each(tmp_path: Path) -> None:
     (tmp_path / "pststream.toml").write_text(
         f'[sinks.a]\nkind = "file"\ntarget = "{tmp_path}"\n[sinks.b]\nkind = "webhook"\ntarget = "https://b.example/"\n'
     )
-    found = check_sinks(str(tmp_path))
-    assert [(check.name, check.ok, bool(check.remedy)) for check in found] == [
+    checks = check_sinks(str(tmp_path))
+    assert [(check.name, check.ok, bool(check.remedy)) for check in checks] == [
         ("sink a", True, False),
         ("sink b", False, True),
     ]

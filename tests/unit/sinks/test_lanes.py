@@ -1,4 +1,4 @@
-"""LaneSink: all is delivered, each subscription in its order, several requests at a time."""
+"""LaneSink delivers every message, each subscription in order, with several requests at a time."""
 
 import threading
 import time
@@ -17,13 +17,13 @@ def messages(count: int, subscriptions: int = 9) -> tuple[Message, ...]:
 
 
 class Slow(Memory):
-    """Takes its time, and knows how many did so at once."""
+    """Accepts batches slowly, and counts the concurrent requests."""
 
     at_once = most_at_once = 0
     lock = threading.Lock()
 
     def deliver(self, batch: MessageBatch) -> list[Refusal]:
-        """Take a batch, slowly; refuse what is numbered 7."""
+        """Accept a batch, slowly; refuse message 7."""
         with self.lock:
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
@@ -34,49 +34,49 @@ class Slow(Memory):
         return [Refusal(message, "seven") for message in batch.messages if message.id == "7"]
 
 
-def test_all_in_order_and_at_once() -> None:
+def test_concurrent_requests_keep_the_order() -> None:
     slow = Slow(max_messages=5)
     lanes = LaneSink(slow, 4)
-    parts = list(split_for_sink(messages(60), lanes))
-    refusals = [refusal for n, part in enumerate(parts) for refusal in lanes.deliver(MessageBatch(f"x{n}", part))]
+    batches = list(split_for_sink(messages(60), lanes))
+    refusals = [refusal for n, batch in enumerate(batches) for refusal in lanes.deliver(MessageBatch(f"x{n}", batch))]
     assert [refusal.message.id for refusal in refusals] == ["7"]
     assert slow.most_at_once > 1
-    told = [message for batch in slow.batches for message in batch.messages]
-    assert sorted(int(m.id) for m in told) == list(range(60))
+    delivered = [message for batch in slow.batches for message in batch.messages]
+    assert sorted(int(m.id) for m in delivered) == list(range(60))
     for subscription in range(9):
-        mine = [int(m.id) for m in told if m.subscription_id == f"s{subscription}"]
-        assert mine == sorted(mine)
+        of_subscription = [int(m.id) for m in delivered if m.subscription_id == f"s{subscription}"]
+        assert of_subscription == sorted(of_subscription)
     assert all(len(batch.messages) <= 5 for batch in slow.batches)
     for batch in slow.batches:
         assert {lane_of(m.subscription_id, 4) for m in batch.messages} == {int(batch.id.split("-")[1])}
     first = {batch.id: batch for batch in slow.batches}
     slow.batches.clear()
-    for n, part in enumerate(parts):
-        lanes.deliver(MessageBatch(f"x{n}", part))
+    for n, batch in enumerate(batches):
+        lanes.deliver(MessageBatch(f"x{n}", batch))
     assert {batch.id: batch for batch in slow.batches} == first, "a batch that comes again is cut as before"
 
 
-def test_a_portion_is_at_most_a_request_for_each_lane() -> None:
+def test_a_batch_is_at_most_one_request_for_each_lane() -> None:
     lanes = LaneSink(Memory(max_messages=5), 4)
     hot = tuple(split_for_sink(messages(60, subscriptions=1), lanes))
-    assert [len(part) for part in hot] == [5] * 12, "one that holds a lane for all others comes in small portions"
+    assert [len(batch) for batch in hot] == [5] * 12, "messages of one subscription come in small batches"
     mixed = tuple(split_for_sink(messages(200), lanes))
-    assert [message for part in mixed for message in part] == list(messages(200))
-    assert max(Counter(lane_of(m.subscription_id, 4) for m in part).most_common(1)[0][1] for part in mixed) == 5
+    assert [message for batch in mixed for message in batch] == list(messages(200))
+    assert max(Counter(lane_of(m.subscription_id, 4) for m in batch).most_common(1)[0][1] for batch in mixed) == 5
 
 
-def test_each_answer_is_heard() -> None:
+def test_each_response_is_reported() -> None:
     class Answering(Memory):
         def deliver(self, batch: MessageBatch) -> list[Refusal]:
             batch.on_response()
             return super().deliver(batch)
 
-    heard: list[int] = []
-    LaneSink(Answering(), 4).deliver(MessageBatch("x", messages(12), lambda: heard.append(1)))
-    assert len(heard) == len({lane_of(f"s{n}", 4) for n in range(9)})
+    responses: list[int] = []
+    LaneSink(Answering(), 4).deliver(MessageBatch("x", messages(12), lambda: responses.append(1)))
+    assert len(responses) == len({lane_of(f"s{n}", 4) for n in range(9)})
 
 
-def test_one_that_fails_fails_all() -> None:
+def test_one_failed_lane_fails_the_batch() -> None:
     class Half(Memory):
         def deliver(self, batch: MessageBatch) -> list[Refusal]:
             if batch.id.endswith("-1"):

@@ -1,4 +1,4 @@
-"""Settings of sinks: where they come from, what is refused, and that secrets show nowhere."""
+"""Settings of sinks: their sources, refused values, and no secret in any text."""
 
 import pytest
 
@@ -18,16 +18,16 @@ def sinks(folder, text, monkeypatch, **environment):
 
 def test_file_and_environment(tmp_path, monkeypatch):
     text = f'workers = 3\n{HOOK}limit = 2\n[sinks.all]\nkind = "file"\ntarget = "out"\n'
-    found = sinks(tmp_path, text, monkeypatch, HOOK_SECRET="s", HOOK_LIMIT="7", ALL_TARGET="other")
+    loaded = sinks(tmp_path, text, monkeypatch, HOOK_SECRET="s", HOOK_LIMIT="7", ALL_TARGET="other")
     hook = SinkSettings("hook", "webhook", "https://a.example/x", "s", limit=7)
-    assert found == (SinkSettings("all", "file", "other"), hook)
+    assert loaded == (SinkSettings("all", "file", "other"), hook)
 
 
-def test_a_secret_shows_nowhere(tmp_path, monkeypatch):
+def test_no_text_contains_a_secret(tmp_path, monkeypatch):
     target = "https://a.example/x?token=hidden-token"
-    found = sinks(tmp_path, HOOK, monkeypatch, HOOK_SECRET="hidden-secret", HOOK_TARGET=target)
-    assert (found[0].secret, found[0].target) == ("hidden-secret", target)
-    assert "hidden" not in repr(found) + repr(load_settings(tmp_path))
+    loaded = sinks(tmp_path, HOOK, monkeypatch, HOOK_SECRET="hidden-secret", HOOK_TARGET=target)
+    assert (loaded[0].secret, loaded[0].target) == ("hidden-secret", target)
+    assert "hidden" not in repr(loaded) + repr(load_settings(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_a_secret_shows_nowhere(tmp_path, monkeypatch):
         ("sinks = 3\n", "sinks", "tables"),
     ],
 )
-def test_what_is_refused(tmp_path, monkeypatch, text, name, reason):
+def test_refused_settings(tmp_path, monkeypatch, text, name, reason):
     with pytest.raises(SettingError, match=reason) as caught:
         sinks(tmp_path, text, monkeypatch)
     assert caught.value.name == name and "hidden" not in str(caught.value)
 
 
-def test_written_settings_stand_before_the_tables(tmp_path, monkeypatch):
+def test_written_settings_are_above_the_tables(tmp_path, monkeypatch):
     (tmp_path / FILE).write_text("cost_check = 1.0\n" + HOOK)
     write_settings(tmp_path, {"cost_check": 2.0, "cost_object": 3.0})
-    found = load_settings(tmp_path)
-    assert (found.cost_check, found.cost_object, len(found.sinks)) == (2.0, 3.0, 1)
+    loaded = load_settings(tmp_path)
+    assert (loaded.cost_check, loaded.cost_object, len(loaded.sinks)) == (2.0, 3.0, 1)

@@ -1,4 +1,4 @@
-"""Webhooks against a real server on loopback: signature, refusals, faults, addresses."""
+"""Webhooks against a real server on loopback: signature, refused messages, errors, addresses."""
 
 import datetime as dt
 import json
@@ -40,7 +40,7 @@ def down(sink: WebhookSink) -> SinkDown:
     return caught.value
 
 
-def test_what_arrives() -> None:
+def test_a_request_is_signed_json() -> None:
     with receiving() as receiver:
         assert hook(receiver.url).deliver(batch("a", "b")) == []
     assert json.loads(receiver.bodies[0]) == {
@@ -52,7 +52,7 @@ def test_what_arrives() -> None:
     assert SECRET not in str(headers)
 
 
-def test_other_messages_never_come_under_the_same_key() -> None:
+def test_other_messages_have_another_idempotency_key() -> None:
     with receiving() as receiver:
         for names in ("ab", "ab", "ac"):
             hook(receiver.url).deliver(batch(*names))
@@ -69,30 +69,30 @@ def test_the_messages_at_fault_are_found(bad: set[str]) -> None:
         refusals = hook(receiver.url).deliver(batch(*"abcdefgh"))
     assert [refusal.message.id for refusal in refusals] == sorted(bad)
     assert {refusal.reason for refusal in refusals} <= {"HTTP status 400"}
-    assert [told["id"] for told in receiver.taken] == sorted(set("abcdefgh") - bad)
+    assert [message["id"] for message in receiver.taken] == sorted(set("abcdefgh") - bad)
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 401, 403, 404, 410])
-def test_a_fault_of_the_set_up_lasts(status: int) -> None:
+def test_client_errors_are_permanent(status: int) -> None:
     with receiving(status=status) as receiver:
         error = down(hook(receiver.url))
     assert (str(error), error.permanent, receiver.requests) == (f"HTTP status {status}", True, 1)
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
-def test_a_passing_fault(status: int) -> None:
+def test_temporary_errors(status: int) -> None:
     with receiving(status=status) as receiver:
         assert not down(hook(receiver.url)).permanent
 
 
-def test_no_answer() -> None:
+def test_no_response() -> None:
     with receiving(losing=1.0) as receiver:
         assert not down(hook(receiver.url)).permanent
     assert "refused" in str(down(hook(receiver.url)))
 
 
 @pytest.mark.parametrize("behaviour", [{"seconds": 30.0}, {"drip": True}])
-def test_a_slow_answer_is_cut(behaviour: dict[str, Any]) -> None:
+def test_a_slow_response_is_cut(behaviour: dict[str, Any]) -> None:
     with receiving(**behaviour) as receiver:
         began = time.monotonic()
         assert str(down(hook(receiver.url, timeout_seconds=0.4))) == "no response in time"
@@ -107,8 +107,8 @@ def test_private_addresses_are_refused() -> None:
         assert receiver.requests == 0
 
 
-def test_the_address_that_was_judged_is_the_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DNS that says something else at each look-up: the second answer is never asked for."""
+def test_the_request_goes_to_the_checked_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DNS resolves to another address at each look-up: there is no second look-up."""
     with receiving() as receiver:
         port = int(receiver.url.split(":")[2].split("/")[0])
         looked_up = []
@@ -134,7 +134,7 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch
         assert hook(receiver.url).deliver(batch("a")) == []
 
 
-def test_plain_http_only_to_networks_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_http_only_to_allowed_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     public = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.88.99.7", 80))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(*public[0][:4], ("8.8.8.8", 80))])
     error = down(hook("http://a.example/x"))
@@ -147,7 +147,7 @@ def test_without_a_secret_nothing_is_sent() -> None:
     assert error.permanent and "PSTSTREAM_SINK_ALERTS_SECRET" in str(error) and receiver.requests == 0
 
 
-def test_a_server_without_tls_is_not_talked_to_in_the_clear() -> None:
+def test_a_server_without_tls_receives_nothing_in_clear_text() -> None:
     with receiving() as receiver:
         assert "TLS" in str(down(hook(receiver.url.replace("http:", "https:"))))
         assert receiver.requests == 0

@@ -1,4 +1,4 @@
-"""The walk visits each block once; on a square of a power of two it never jumps."""
+"""The curve visits each block once; on a square of a power of two it never jumps."""
 
 import numpy as np
 import pytest

@@ -7,6 +7,7 @@ import pytest
 from pststream import names
 from pststream.state import fetched_files, ledger_tables
 from pststream.state.home import Home
+from pststream.utc_times import utc_now
 
 ADDRESS = "s3://bucket/in/objects/a.csv"
 
@@ -22,7 +23,7 @@ def a_copy(home: Home, sha256: str) -> Path:
 
 
 def ledger_row(path: str, sha256: str, status: str) -> dict[str, object]:
-    place = {"file_seq": 1, "ingest_id": 1, "kind": "objects", "bytes": 4, "options": "{}", "at": ledger_tables.now()}
+    place = {"file_seq": 1, "ingest_id": 1, "kind": "objects", "bytes": 4, "options": "{}", "at": utc_now()}
     return place | {"path": path, "sha256": sha256, "status": status}
 
 

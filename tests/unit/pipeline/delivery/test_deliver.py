@@ -1,4 +1,4 @@
-"""Delivery of homes to sinks that fail on purpose: all is told, in order, to each in its own time."""
+"""Delivery to sinks that fail on purpose: every message arrives, in order, at each sink in its own time."""
 
 import threading
 import time
@@ -29,8 +29,8 @@ from tests.sinks import Failing, Memory, by_subscription, without_repeats
 A, B = (SinkSettings(name, "file", "unused") for name in "ab")
 
 
-def told(home: Home, sinks: dict[str, Any], *settings: SinkSettings, seconds: int = 20) -> dict[str, Any]:
-    """Delivers to sinks of the test."""
+def deliver_to(home: Home, sinks: dict[str, Any], *settings: SinkSettings, seconds: int = 20) -> dict[str, Any]:
+    """Deliver to sinks of the test."""
     known = Settings(sinks=settings or tuple(SinkSettings(name, "file", "x") for name in sinks))
     return deliver(home, replace(known, delivery_seconds=seconds), opener=lambda sink: sinks[sink.name])["sinks"]
 
@@ -45,15 +45,15 @@ def busy_home(hand_home: Home) -> Home:
     return hand_home
 
 
-def test_all_is_told_once(busy_home: Home) -> None:
+def test_every_message_is_delivered_once(busy_home: Home) -> None:
     sinks = {"a": Memory(), "b": Memory(1_000)}
     expected = expected_messages(busy_home)
-    outcome = told(busy_home, sinks)
+    outcome = deliver_to(busy_home, sinks)
     assert sinks["a"].bodies == sinks["b"].bodies == expected
-    assert {name: (told["state"], told["delivered"]) for name, told in outcome.items()} == {
+    assert {name: (one["state"], one["delivered"]) for name, one in outcome.items()} == {
         name: ("ok", len(expected)) for name in "ab"
     }
-    assert told(busy_home, sinks)["a"]["delivered"] == 0
+    assert deliver_to(busy_home, sinks)["a"]["delivered"] == 0
     assert sinks["a"].bodies == expected
     ids = [batch.id for batch in sinks["a"].batches]
     assert len(set(ids)) == len(ids) == sum(-(-count // 3) for count in counts_of(expected))
@@ -72,67 +72,67 @@ def test_failures_on_purpose(busy_home: Home, monkeypatch: pytest.MonkeyPatch, s
     sink = Failing(memory, seed, down=0.3, lost=0.3, refused=0.1)
     settings = replace(A, tries=2, limit=limit, limit_seconds=3_600)
     for _ in range(200):
-        if told(busy_home, {"a": sink}, settings)["a"]["state"] == "ok":
+        if deliver_to(busy_home, {"a": sink}, settings)["a"]["state"] == "ok":
             break
     expected = expected_messages(busy_home, limit, 3_600)
     dead = {row["message_id"] for row in ledger_tables.read(busy_home, names.DEAD_LETTERS).to_pylist()}
-    taken = [message for message in expected if message["id"] not in dead]
+    accepted = [message for message in expected if message["id"] not in dead]
     assert dead and len(dead) < len(expected)
-    assert without_repeats(memory.bodies) == taken
-    assert by_subscription(without_repeats(memory.bodies)) == by_subscription(taken)
+    assert without_repeats(memory.bodies) == accepted
+    assert by_subscription(without_repeats(memory.bodies)) == by_subscription(accepted)
     ids: dict[str, set[str]] = {}
     for batch in memory.batches:
         ids.setdefault(batch.id, set()).update(message.id for message in batch.messages)
-    assert sum(map(len, ids.values())) == len(taken), "a batch came again with other messages"
+    assert sum(map(len, ids.values())) == len(accepted), "a batch came again with other messages"
     rows = ledger_tables.read(busy_home, names.DELIVERIES).to_pylist()
-    assert sum(row["delivered"] for row in rows) == len(taken)
+    assert sum(row["delivered"] for row in rows) == len(accepted)
     assert sum(row["refused"] for row in rows) == len(dead) == count_dead(busy_home, "a")
     assert sum(row["failures"] for row in rows) > 0
 
 
-def test_a_dead_sink_holds_back_no_other(hand_home: Home) -> None:
-    """Dead for an hour of the stream and more, then back: all comes, in order, and the other never waited."""
+def test_a_dead_sink_delays_no_other(hand_home: Home) -> None:
+    """Down for more than an hour of the stream, then up: all messages arrive, in order, and the other never waits."""
     keys = add_subscriptions(hand_home, 5)
-    dead, well = Failing(Memory(), down=1.0), Memory()
-    sinks = {"a": dead, "b": well}
+    dead, healthy = Failing(Memory(), down=1.0), Memory()
+    sinks = {"a": dead, "b": healthy}
     for number in range(7):
         add_matched_batch(hand_home, keys, 4, seed=number, minutes=10 * number)
-        outcome = told(hand_home, sinks, replace(A, tries=3), B)
+        outcome = deliver_to(hand_home, sinks, replace(A, tries=3), B)
         assert (outcome["a"]["state"], outcome["a"]["batches_left"]) == ("down", number + 1)
         assert (outcome["b"]["state"], outcome["b"]["batches_left"]) == ("ok", 0)
-        assert outcome["a"]["failures"] == (3 if number == 0 else 1), "one that is down is only looked at"
+        assert outcome["a"]["failures"] == (3 if number == 0 else 1), "a sink that was down is tried once"
         assert outcome["b"]["seconds"] < 30
-        assert well.bodies == expected_messages(hand_home)
+        assert healthy.bodies == expected_messages(hand_home)
     dead.down = 0.0
-    assert told(hand_home, sinks, replace(A, tries=3), B)["a"]["state"] == "ok"
+    assert deliver_to(hand_home, sinks, replace(A, tries=3), B)["a"]["state"] == "ok"
     assert dead.sink.bodies == expected_messages(hand_home)
     assert count_dead(hand_home, "a") == 0
 
 
 class Slow(Memory):
-    """Takes its time for each batch."""
+    """Accepts batches slowly."""
 
     def deliver(self, batch: MessageBatch) -> list[Refusal]:
-        """Take a batch, slowly."""
+        """Accept a batch, slowly."""
         time.sleep(0.3)
         return super().deliver(batch)
 
 
 def test_a_slow_sink_has_its_time_and_no_more(busy_home: Home) -> None:
-    slow, well = Slow(8), Memory()
+    slow, healthy = Slow(8), Memory()
     outcomes = []
     for _ in range(200):
         before = len(slow.batches)
-        outcomes.append(told(busy_home, {"a": slow, "b": well}, seconds=1)["a"])
+        outcomes.append(deliver_to(busy_home, {"a": slow, "b": healthy}, seconds=1)["a"])
         assert len(slow.batches) - before <= 5
         if outcomes[-1]["state"] == "ok":
             break
-    assert well.bodies == expected_messages(busy_home)
-    assert len(outcomes) > 2 and {told["state"] for told in outcomes[:-1]} == {"behind"}
-    assert slow.bodies == expected_messages(busy_home), "what was told is noted when the time is up"
+    assert healthy.bodies == expected_messages(busy_home)
+    assert len(outcomes) > 2 and {one["state"] for one in outcomes[:-1]} == {"behind"}
+    assert slow.bodies == expected_messages(busy_home), "the position is saved when the time is over"
 
 
-def test_a_sink_that_does_not_come_back(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sink_that_does_not_return(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pststream.pipeline.delivery.deliver.GRACE_SECONDS", 0.2)
     gate = threading.Event()
 
@@ -141,21 +141,21 @@ def test_a_sink_that_does_not_come_back(busy_home: Home, monkeypatch: pytest.Mon
             gate.wait(300)
             return super().deliver(batch)
 
-    stuck, well = Stuck(), Memory()
+    stuck, healthy = Stuck(), Memory()
     settings = (replace(A, timeout_seconds=0.1), B)
-    outcome = told(busy_home, {"a": stuck, "b": well}, *settings, seconds=1)
+    outcome = deliver_to(busy_home, {"a": stuck, "b": healthy}, *settings, seconds=1)
     try:
         assert outcome["a"]["state"] == "stuck" and outcome["b"]["state"] in ("ok", "behind")
         assert not is_well({"sinks": outcome})
         (row,) = ledger_tables.read(busy_home, names.DELIVERIES, filters=[("sink", "=", "a")]).to_pylist()
         assert (row["state"], row["reason"], row["delivered"]) == ("stuck", "it does not return", 0)
-        assert told(busy_home, {"a": stuck, "b": well}, *settings, seconds=1)["a"]["state"] == "busy"
+        assert deliver_to(busy_home, {"a": stuck, "b": healthy}, *settings, seconds=1)["a"]["state"] == "busy"
     finally:
         gate.set()
 
 
-def test_a_sink_that_is_slow_and_answers_is_waited_for(busy_home: Home) -> None:
-    """A portion that takes longer than the sink's time is settled in it, not begun again in each run."""
+def test_delivery_waits_for_a_slow_sink_that_responds(busy_home: Home) -> None:
+    """A batch that takes longer than the sink's time is finished in its run, not started again in each run."""
 
     class Halving(Memory):
         def deliver(self, batch: MessageBatch) -> list[Refusal]:
@@ -165,25 +165,25 @@ def test_a_sink_that_is_slow_and_answers_is_waited_for(busy_home: Home) -> None:
             return super().deliver(batch)
 
     halving = Halving(max_messages=1_000)
-    first = told(busy_home, {"a": halving}, replace(A, timeout_seconds=0.4), seconds=1)["a"]
+    first = deliver_to(busy_home, {"a": halving}, replace(A, timeout_seconds=0.4), seconds=1)["a"]
     assert (first["state"], len(halving.batches)) == ("behind", 1)
     assert first["delivered"] == len(halving.bodies) > 0
 
 
-def test_an_error_of_ours_stays_with_its_sink(busy_home: Home) -> None:
+def test_an_unexpected_error_fails_only_its_sink(busy_home: Home) -> None:
     class Broken(Memory):
         def deliver(self, batch: MessageBatch) -> list[Refusal]:
             raise ValueError("https://a.example/?token=hidden")
 
-    well = Memory()
-    outcome = told(busy_home, {"a": Broken(), "b": well})
+    healthy = Memory()
+    outcome = deliver_to(busy_home, {"a": Broken(), "b": healthy})
     assert (outcome["a"]["state"], outcome["a"]["reason"], outcome["b"]["state"]) == ("failed", "ValueError", "ok")
     (row,) = ledger_tables.read(busy_home, names.DELIVERIES, filters=[("sink", "=", "a")]).to_pylist()
     assert (row["state"], row["reason"]) == ("failed", "ValueError")
 
 
-def test_what_was_told_before_a_fault_is_not_told_again(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two notes of a place, a fault that is not the sink's ends the run."""
+def test_an_error_repeats_no_delivered_message(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error outside the sink ends the run between two saves of the position."""
     letters: list[Any] = []
 
     def breaks(home: Home, rows: list[dict[str, Any]]) -> None:
@@ -192,22 +192,22 @@ def test_what_was_told_before_a_fault_is_not_told_again(busy_home: Home, monkeyp
 
     class Refusing(Memory):
         def deliver(self, batch: MessageBatch) -> list[Refusal]:
-            found = super().deliver(batch)
-            return [Refusal(batch.messages[0], "no")] if len(self.batches) == 3 else found
+            refusals = super().deliver(batch)
+            return [Refusal(batch.messages[0], "no")] if len(self.batches) == 3 else refusals
 
     monkeypatch.setattr("pststream.pipeline.delivery.sink_sender.save_dead_letters", breaks)
     sink = Refusing(max_messages=1)
-    assert told(busy_home, {"a": sink})["a"]["state"] == "failed"
+    assert deliver_to(busy_home, {"a": sink})["a"]["state"] == "failed"
     assert (len(sink.batches), len(letters)) == (3, 1)
     monkeypatch.undo()
     again = Memory()
-    told(busy_home, {"a": again})
+    deliver_to(busy_home, {"a": again})
     first = {body["id"] for body in sink.bodies[:2]}
     assert len(first) == 2 and not first & {body["id"] for body in again.bodies}
 
 
-def test_a_place_that_cannot_be_noted_is_a_failure(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was told until then counts; it is not as if another delivered."""
+def test_a_position_that_cannot_be_saved_is_a_failure(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The messages until then count; the state is not `busy`."""
 
     def lost(*_: Any) -> None:
         raise RetryableError("the store does not answer", "run this again")
@@ -215,7 +215,7 @@ def test_a_place_that_cannot_be_noted_is_a_failure(busy_home: Home, monkeypatch:
     memory = Memory()
     with monkeypatch.context() as patch:
         patch.setattr(sink_sender, "save_progress", lost)
-        outcome = told(busy_home, {"a": memory})["a"]
+        outcome = deliver_to(busy_home, {"a": memory})["a"]
     assert (outcome["state"], outcome["delivered"]) == ("failed", len(memory.bodies))
     assert memory.bodies and "the store does not answer" in outcome["reason"]
     assert not is_well({"sinks": {"a": outcome}})
@@ -229,23 +229,23 @@ def test_a_changed_limit_waits_for_the_next_batch(busy_home: Home) -> None:
             return super().deliver(batch)
 
     first, rest = Thrice(), Memory()
-    told(busy_home, {"a": first}, replace(A, limit=2, limit_seconds=60))
-    told(busy_home, {"a": rest}, A)
+    deliver_to(busy_home, {"a": first}, replace(A, limit=2, limit_seconds=60))
+    deliver_to(busy_home, {"a": rest}, A)
     limited = [message for message in expected_messages(busy_home, 2, 60) if message["batch_id"] == 1]
     others = [message for message in expected_messages(busy_home) if message["batch_id"] > 1]
     assert first.bodies + rest.bodies == limited + others
 
 
-def test_a_new_sink_may_begin_later(busy_home: Home) -> None:
+def test_a_new_sink_can_start_at_a_later_batch(busy_home: Home) -> None:
     memory = Memory()
-    told(busy_home, {"a": memory}, replace(A, from_batch=3))
+    deliver_to(busy_home, {"a": memory}, replace(A, from_batch=3))
     assert memory.bodies == [message for message in expected_messages(busy_home) if message["batch_id"] == 3]
 
 
 def test_dead_letters_are_replayed(busy_home: Home) -> None:
     memory = Memory()
     sink = Failing(memory, refused=0.5)
-    told(busy_home, {"a": sink})
+    deliver_to(busy_home, {"a": sink})
     expected = expected_messages(busy_home)
     first = {message["id"] for message in memory.bodies}
     settings = Settings(sinks=(A,))
@@ -265,11 +265,11 @@ def test_dead_letters_are_replayed(busy_home: Home) -> None:
     assert again()["delivered"] == 0 and list_letters(busy_home, settings, None, 10) == []
 
 
-def test_a_place_is_noted_as_it_goes(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_position_is_saved_during_a_run(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sink_sender, "SAVE_SECONDS", 0.0)
     monkeypatch.setattr("pststream.state.deliveries.COMPACT_FILES", 5)
     memory = Memory()
-    told(busy_home, {"a": memory})
+    deliver_to(busy_home, {"a": memory})
     rows = ledger_tables.read(busy_home, names.DELIVERIES).to_pylist()
     assert len(rows) > 10 and sum(row["delivered"] for row in rows) == len(memory.bodies)
     assert len(list(Path(busy_home.table(names.DELIVERIES), "_delta_log").glob("*.json"))) == len(rows) + 2
@@ -281,8 +281,8 @@ def test_unknown_sinks_and_none(busy_home: Home) -> None:
         deliver(busy_home, Settings(sinks=(A, B)), "c")
 
 
-def test_a_batch_that_takes_long_to_be_sorted_gets_on(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time of a run begins with the first message, else a large batch would never be told."""
+def test_a_batch_that_takes_long_to_sort_advances_in_each_run(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a run starts with the first message, or a large batch would never be delivered."""
     real = Outbox.messages
 
     def slowly(self: Outbox, batch_id: int, limit: Limit, skip: int = 0) -> Iterator[Message]:
@@ -292,19 +292,19 @@ def test_a_batch_that_takes_long_to_be_sorted_gets_on(busy_home: Home, monkeypat
     monkeypatch.setattr(Outbox, "messages", slowly)
     memory = Memory(1_000)
     counts = []
-    while not counts or told_one(busy_home, memory, counts)["batches_left"]:
+    while not counts or deliver_one_run(busy_home, memory, counts)["batches_left"]:
         counts.append(len(memory.batches))
     assert counts[-1] >= 2 and memory.bodies == expected_messages(busy_home)
 
 
-def told_one(home: Home, memory: Memory, counts: list[int]) -> dict[str, Any]:
-    """One run; each gets on."""
-    outcome = told(home, {"a": memory}, seconds=1)["a"]
+def deliver_one_run(home: Home, memory: Memory, counts: list[int]) -> dict[str, Any]:
+    """Deliver in one run, which advances."""
+    outcome = deliver_to(home, {"a": memory}, seconds=1)["a"]
     assert outcome["state"] in ("behind", "ok") and len(memory.batches) > counts[-1]
     return outcome
 
 
-def test_one_that_is_back_has_all_its_tries(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sink_that_is_up_again_has_all_its_tries(busy_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "FIRST_WAIT", 0.0)
 
     class Scripted(Memory):
@@ -318,14 +318,14 @@ def test_one_that_is_back_has_all_its_tries(busy_home: Home, monkeypatch: pytest
             return super().deliver(batch)
 
     sink = Scripted()
-    runs = [told(busy_home, {"a": sink}, replace(A, tries=4))["a"] for _ in range(3)]
+    runs = [deliver_to(busy_home, {"a": sink}, replace(A, tries=4))["a"] for _ in range(3)]
     assert [(run["state"], run["failures"]) for run in runs] == [("down", 4), ("down", 1), ("ok", 3)]
     assert sink.bodies == expected_messages(busy_home)
 
 
-def test_a_target_that_is_missing_is_a_fault_of_that_sink_alone(busy_home: Home, tmp_path: Path) -> None:
+def test_a_missing_target_fails_only_its_sink(busy_home: Home, tmp_path: Path) -> None:
     """A target may be in the environment of delivery only: other commands read the settings too."""
-    good = SinkSettings("good", "file", str(tmp_path / "told"))
+    good = SinkSettings("good", "file", str(tmp_path / "delivered"))
     settings = Settings(sinks=(SinkSettings("bad", "webhook"), good))
     outcome = deliver(busy_home, settings)["sinks"]
     assert (outcome["bad"]["state"], outcome["good"]["state"]) == ("failed", "ok")

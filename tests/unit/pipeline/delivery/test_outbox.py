@@ -1,4 +1,4 @@
-"""The messages of a home are those that its tables say, one by one, in that order."""
+"""The messages of a home follow from its tables, one by one, in order."""
 
 import json
 from pathlib import Path
@@ -20,22 +20,22 @@ from tests.unit.reports.commands.homes import add_batch, add_file, match_row, th
 
 def messages(home: Home, limit: int = 0, seconds: int = 1) -> list[dict[str, Any]]:
     outbox = Outbox(home)
-    told = [m for batch in outbox.batches.tolist() for m in outbox.messages(batch, Limit(limit, seconds))]
-    for message in told:
+    listed = [m for batch in outbox.batches.tolist() for m in outbox.messages(batch, Limit(limit, seconds))]
+    for message in listed:
         body = json.loads(message.body)
         shown = (body["id"], body["kind"], body["subscription"]["subscription_id"])
         assert (message.id, message.kind, message.subscription_id) == shown
-    return [json.loads(message.body) for message in told]
+    return [json.loads(message.body) for message in listed]
 
 
 @pytest.fixture
 def busy_home(hand_home: Home) -> Home:
     """Three batches: two in one minute, the third with retractions, and one that is not done."""
     keys = add_subscriptions(hand_home, 9)
-    found = add_matched_batch(hand_home, keys, 12, seed=1, minutes=60)
+    matched = add_matched_batch(hand_home, keys, 12, seed=1, minutes=60)
     add_matched_batch(hand_home, keys, 7, seed=2, minutes=60.5)
     add_batch(hand_home, minutes=90)
-    add_matched_batch(hand_home, keys, 5, seed=3, minutes=120, retractions=retractions_of(found, keys[2]))
+    add_matched_batch(hand_home, keys, 5, seed=3, minutes=120, retractions=retractions_of(matched, keys[2]))
     seq = add_file(hand_home, "objects", [thing(1, "late", 200)])
     add_batch(hand_home, [match_row(seq << 32 | 1, "late", 200, keys)], done=False)
     return hand_home
@@ -43,12 +43,12 @@ def busy_home(hand_home: Home) -> Home:
 
 @pytest.mark.parametrize("limit", [0, 1, 3, 8])
 @pytest.mark.parametrize("seconds", [1, 60, 86_400])
-def test_as_the_tables_say(busy_home: Home, limit: int, seconds: int) -> None:
-    told = messages(busy_home, limit, seconds)
-    assert told == expected_messages(busy_home, limit, seconds)
-    kinds = {message["kind"] for message in told}
+def test_messages_follow_from_the_tables(busy_home: Home, limit: int, seconds: int) -> None:
+    listed = messages(busy_home, limit, seconds)
+    assert listed == expected_messages(busy_home, limit, seconds)
+    kinds = {message["kind"] for message in listed}
     assert kinds == {"matched", "retracted"} | ({"digest"} if limit in (1, 3) else kinds & {"digest"})
-    assert len({message["id"] for message in told}) == len(told)
+    assert len({message["id"] for message in listed}) == len(listed)
 
 
 @pytest.mark.parametrize("limit", [0, 2])
@@ -80,18 +80,18 @@ def test_a_long_text_is_cut(hand_home: Home) -> None:
     assert whole.startswith(message["object"]["text"])
 
 
-def test_a_large_digest_names_a_hundred(hand_home: Home) -> None:
+def test_a_large_digest_lists_a_hundred_objects(hand_home: Home) -> None:
     keys = add_subscriptions(hand_home, 2)
     rows = [thing(row, f"o{row}") for row in range(1, 251)]
     seq = add_file(hand_home, "objects", rows)
     add_batch(hand_home, [match_row(seq << 32 | row["row"], row["object_id"], 0, keys) for row in rows])
-    told = messages(hand_home, limit=3)
-    digests = [message for message in told if message["kind"] == "digest"]
+    listed = messages(hand_home, limit=3)
+    digests = [message for message in listed if message["kind"] == "digest"]
     assert [(d["count"], len(d["objects"])) for d in digests] == [(247, 100), (247, 100)]
-    assert told == expected_messages(hand_home, 3)
+    assert listed == expected_messages(hand_home, 3)
 
 
-def test_tables_that_disagree(hand_home: Home) -> None:
+def test_inconsistent_tables_are_an_error(hand_home: Home) -> None:
     keys = add_subscriptions(hand_home, 1)
     add_batch(hand_home, [match_row(77 << 32 | 1, "unknown", 5, keys)])
     with pytest.raises(PstError, match="restore them from one backup"):
@@ -113,12 +113,12 @@ def test_temporary_files_are_gone(busy_home: Home, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("limit", [0, 1, 3])
 @pytest.mark.parametrize("seconds", [1, 60, 86_400])
-def test_what_sinks_were_told_long_ago_is_not_read(busy_home: Home, limit: int, seconds: int) -> None:
+def test_batches_that_were_delivered_long_ago_are_not_read(busy_home: Home, limit: int, seconds: int) -> None:
     whole = Outbox(busy_home)
     for first in whole.batches.tolist():
         late = Outbox(busy_home, first, seconds)
         assert late.batches.tolist()[-1] == whole.batches.tolist()[-1]
         for batch in whole.batches[whole.batches >= first].tolist():
-            told = [[m.body for m in box.messages(batch, Limit(limit, seconds))] for box in (late, whole)]
-            assert told[0] == told[1]
+            listed = [[m.body for m in box.messages(batch, Limit(limit, seconds))] for box in (late, whole)]
+            assert listed[0] == listed[1]
     assert len(Outbox(busy_home, int(whole.batches[-1]), 1).batches) == 1

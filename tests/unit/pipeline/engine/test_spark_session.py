@@ -1,4 +1,4 @@
-"""Where Spark's driver listens is told by the master, and memory and jars are always there."""
+"""The Spark configuration: a local driver listens on loopback, that of a cluster does not."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The check of the ledgers on homes written by hand: what an undisturbed one has, and each thing that can be off."""
+"""The check of the ledgers on homes written by hand: no fault in a sound one, and each fault that can be."""
 
 from pststream import names
 from pststream.ledgers.rules import log_key
@@ -23,7 +23,7 @@ def filled(home: Home) -> Home:
     return home
 
 
-def test_an_empty_home_and_an_undisturbed_one(hand_home: Home) -> None:
+def test_an_empty_home_and_a_sound_one(hand_home: Home) -> None:
     assert off(hand_home) == {}
     assert off(filled(hand_home)) == {}
 
@@ -47,13 +47,13 @@ def test_rows_twice(hand_home: Home) -> None:
     assert off(hand_home) == {"requests_off": 2, "rejects_off": 1}
 
 
-def test_a_file_that_was_begun_leaves_its_rows_open(hand_home: Home) -> None:
+def test_a_started_file_leaves_row_counts_undefined(hand_home: Home) -> None:
     filled(hand_home)
     add_file(hand_home, "requests", [insertion(1, "s3")], done=False)
     assert off(hand_home) == {"unfinished_files": 1}
 
 
-def test_batches_that_are_begun_missing_or_apart(hand_home: Home) -> None:
+def test_batches_that_are_unfinished_missing_or_with_gaps(hand_home: Home) -> None:
     filled(hand_home)
     add_batch(hand_home, done=False)
     assert off(hand_home) == {"unfinished_batches": 1}

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
-from pststream.domain.region import read_region
 from pststream.ledgers.log_end import Ledger
 from pststream.ledgers.rules import log_key
+from pststream.shapes.registry import read_region, to_columns
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.state.plans import Retiring, save_plan, save_units, save_vocabulary
@@ -117,11 +117,9 @@ def _write_requests(home: Home, seq: int, ingest_id: int, rows: Iterable[dict[st
             "ingest_id": ingest_id,
         }
         if row["op"] == "insert":
-            region = read_region(row["bbox"], row["circle"])
-            base |= dict(zip(("west", "south", "east", "north"), (list(side) for side in zip(*region.boxes))))
+            base |= to_columns(read_region(row))
             base["clauses"] = [sorted({term_id(w) for w in clause}) for clause in parse_keywords(row["keywords"])]
-            base["circle"] = list(region.circle) if region.circle else None
-        told.append({**row, **base} | ({"circle": base.get("circle")}) | _own_key(row))
+        told.append({**row, "circle": None, **base} | _own_key(row))
     ledger_tables.append(home, names.REQUESTS, told)
 
 

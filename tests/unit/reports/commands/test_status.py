@@ -6,7 +6,7 @@ from typing import Any
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.log_end import Ledger
 from pststream.ledgers.rules import log_key
-from pststream.reports.commands.status import TABLES, render_status
+from pststream.reports.commands.status import TABLES, read_status, render_status
 from pststream.reports.reading.table_reader import TableReader
 from pststream.state import tables
 from pststream.state.home import Home
@@ -43,7 +43,7 @@ def test_a_new_home(hand_home: Home) -> None:
     assert (document["watermark"], document["plan"], document["balance"]) == (None, None, None)
     assert document["subscriptions"] == {"live": 0, "inserted": 0}
     assert document["index"] == {"files": 0, "bytes": 0, "rows": 0, "leftovers": False}
-    assert "first batch makes one" in render_status(document)
+    assert "first pststream match makes one" in render_status(document)
 
 
 def test_every_table_has_its_version(hand_home: Home) -> None:
@@ -151,4 +151,4 @@ def test_balance_of_the_last_batches(hand_home: Home) -> None:
     assert balance["max_over_mean"] == 4.0 / 1.5
     assert document["plan"]["version"] == 2
     assert [batch["batch_id"] for batch in document["batches"]] == [1, 2, 3, 4]
-    assert "2.67 measured" in render_status(document)
+    assert "measured imbalance 2.67" in render_status(document)

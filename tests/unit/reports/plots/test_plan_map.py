@@ -8,6 +8,8 @@ from pststream.reports.plots.plan_map import draw_plan_map, region_path
 from pststream.reports.plots.projection import fit_view
 from pststream.reports.reading.plan_view import PlanView
 from pststream.reports.reading.samples import MatchView
+from pststream.shapes.region import Region
+from pststream.shapes.registry import read_region
 
 
 def _view(plan_grid: DispatchGrid, cell_leaf: np.ndarray, leaves: int, workers: int) -> PlanView:
@@ -36,21 +38,26 @@ def test_a_fine_raster_makes_a_small_map(leaves_of: str) -> None:
 def _match(**changes: object) -> MatchView:
     values = {
         "object_id": "o", "subscription_id": "s", "ts": None, "lon": 0.0, "lat": 0.0, "text": "", "keywords": "a",
-        "payload": {}, "boxes": [(-1.0, -1.0, 1.0, 1.0)], "circle": None, "worker": 0, **changes,
+        "payload": {}, "region": Region(((-1.0, -1.0, 1.0, 1.0),)), "worker": 0, **changes,
     }  # fmt: skip
     return MatchView(**values)  # type: ignore[arg-type]
 
 
 def test_regions_become_paths() -> None:
     view = fit_view(np.array([-10.0, 10.0]), np.array([-10.0, 10.0]))
-    assert region_path(_match(), view).count("H") == 2
-    assert region_path(_match(circle=(0.0, 0.0, 50_000.0)), view).count("L") == 47
-    fiji = _match(
-        boxes=[(170.0, -20.0, 180.0, -10.0), (-180.0, -20.0, -170.0, -10.0)], circle=(179.9, -15.0, 900_000.0)
-    )
-    assert region_path(fiji, view).count("Z") == 2
-    pole = _match(boxes=[(-180.0, 80.0, 180.0, 90.0)], circle=(0.0, 89.0, 900_000.0))
-    assert region_path(pole, view).count("Z") == 1
+
+    def path(**request: object) -> str:
+        return region_path(read_region(request), view)
+
+    assert path(bbox=[-1, -1, 1, 1]).count("L") == 3
+    assert path(circle={"lon": 0, "lat": 0, "radius_m": 50_000}).count("L") == 47
+    fiji = path(circle={"lon": 179.9, "lat": -15, "radius_m": 900_000})
+    assert (fiji.count("Z"), fiji.count("L")) == (2, 6)
+    pole = path(circle={"lon": 0, "lat": 89, "radius_m": 900_000})
+    assert (pole.count("Z"), pole.count("L")) == (1, 3)
+    square, hole = [[0, 0], [4, 0], [4, 4], [0, 4], [0, 0]], [[1, 1], [1, 2], [2, 2], [1, 1]]
+    holed = path(geometry={"type": "Polygon", "coordinates": [square, hole]})
+    assert (holed.count("Z"), holed.count("L")) == (2, 5)
 
 
 def test_an_object_has_one_marker_with_all_its_matches() -> None:

@@ -1,4 +1,4 @@
-"""What of a sample counts: its live terms, the objects that have one, the subscriptions behind its pieces."""
+"""Find the terms of a sample under which subscriptions are posted (live terms), and the objects that have one."""
 
 import numpy as np
 
@@ -8,34 +8,34 @@ from pststream.kernels.planning.count_loads import find_term_positions, mark_obj
 
 
 def find_posted_terms(sample: WorkloadSample) -> tuple[np.ndarray, np.ndarray]:
-    """The terms under which the sample posts a subscription, and the place of each of the objects' terms among them.
+    """Return the terms under which the sample posts a subscription, and the position of each term of objects in them.
 
-    Returns posted int64[T] ascending, places int32[len(sample.terms)], -1 for a term that is not posted.
+    Returns posted int64[T], ascending, and positions int32[len(sample.terms)], -1 for a term that is not posted.
     """
     return sample.posted_terms, find_positions(sample.posted_terms, sample.terms)
 
 
 def find_positions(posted: np.ndarray, terms: np.ndarray) -> np.ndarray:
-    """The place of each of `terms` (int64[n]) among those of `posted` (int64, distinct), or -1: int32[n]."""
+    """Return the position of each of `terms` (int64[n]) in `posted` (int64, distinct), or -1: int32[n]."""
     bits = max(3, (2 * len(posted)).bit_length())
-    slots, places = hash_table(posted, bits)
-    return np.asarray(find_term_positions(terms, slots, places, bits))
+    slots, positions = hash_table(posted, bits)
+    return np.asarray(find_term_positions(terms, slots, positions, bits))
 
 
 def mark_live_terms(sample: WorkloadSample) -> np.ndarray:
-    """Whether the sample posts a subscription under each of the objects' terms: bool[len(sample.terms)]."""
+    """Mark the terms of objects under which the sample posts a subscription: bool[len(sample.terms)]."""
     return find_posted_terms(sample)[1] >= 0
 
 
 def mark_live_objects(sample: WorkloadSample) -> np.ndarray:
-    """Whether each object has a live term, so that it goes to some worker: bool[objects]."""
+    """Mark the objects that have a live term, and so go to some worker: bool[objects]."""
     return np.asarray(mark_objects_with_live_terms(sample.term_offsets, mark_live_terms(sample)))
 
 
 def group_pieces_by_subscription(sample: WorkloadSample) -> tuple[np.ndarray, np.ndarray]:
-    """An order in which the pieces of a subscription stand side by side, and the subscription of each, from 0.
+    """Return an order that keeps the pieces of a subscription together, and the number of each subscription.
 
-    Returns order int64[pieces], groups int64[pieces] (ascending).
+    Returns order int64[pieces], subscriptions int64[pieces], from 0 and ascending.
     """
     order = np.argsort(sample.piece_key, kind="stable")
     keys = sample.piece_key[order]

@@ -1,10 +1,10 @@
-"""A DAG run by Airflow's own `dag.test`: its states and what its tasks returned."""
+"""Run a DAG with Airflow's own `dag.test`; give access to its states, XComs and asset events."""
 
 from typing import Any
 
 
-class Ran:
-    """A DAG run that is over."""
+class FinishedRun:
+    """Runs a DAG; afterwards its state, and the states and tries of its tasks."""
 
     def __init__(self, dag: Any, form: dict[str, Any]) -> None:
         self._run = dag.test(run_conf=form)
@@ -13,7 +13,7 @@ class Ran:
         self.states = {ti.task_id: str(ti.state) for ti in self._run.get_task_instances()}
 
     def xcom(self, task: str) -> Any:
-        """What a task returned."""
+        """Return the value that a task returned."""
         from airflow.models.xcom import XComModel
         from airflow.utils.session import create_session
 
@@ -22,7 +22,7 @@ class Ran:
             return XComModel.deserialize_value(session.query(XComModel).filter_by(**wanted).one())
 
     def events(self) -> list[dict[str, Any]]:
-        """The extras of the asset events that the run wrote."""
+        """Return the extras of the asset events that the run wrote."""
         from airflow.models.asset import AssetEvent
         from airflow.utils.session import create_session
 

@@ -1,4 +1,4 @@
-"""A job that needs no Spark: run on this machine, outside Spark's pool."""
+"""Run a job that needs no Spark, as a subprocess on this machine, outside Spark's pool."""
 
 import os
 import subprocess
@@ -16,16 +16,16 @@ SECONDS = 600
 
 
 def run_job(job: str, arguments: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})) -> Any:
-    """Run `jobs/<job>.py` with more environment variables; return what it counted. Raises as SparkJob does.
+    """Run `jobs/<job>.py` with additional environment variables; return its JSON document. Raises as SparkJob does.
 
-    What it says on standard error goes to the task's log.
+    Its standard error goes to the log of the task.
     """
     with tempfile.TemporaryDirectory(prefix="pststream-") as folder:
         file = Path(folder) / "result.json"
         command = [sys.executable, str(JOBS / f"{job}.py"), f"--result={file}", *arguments]
-        surroundings = {**os.environ, **environment(), **variables}
-        subprocess.run(command, env=surroundings, stdout=subprocess.DEVNULL, timeout=SECONDS, check=False)
+        process_environment = {**os.environ, **environment(), **variables}
+        subprocess.run(command, env=process_environment, stdout=subprocess.DEVNULL, timeout=SECONDS, check=False)
         outcome = read_outcome(file)
     check_outcome(job, outcome, None)
-    lineage.tell(job, arguments, run_job)
+    lineage.report_tables(job, arguments, run_job)
     return outcome["result"] if outcome else None

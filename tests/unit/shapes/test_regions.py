@@ -7,22 +7,23 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from pststream.domain.region import (
-    EARTH_RADIUS_M,
-    Region,
-    RegionError,
-    contains,
-    haversine_m,
-    read_bbox,
-    read_circle,
-    read_region,
-)
+from pststream.shapes.great_circle import EARTH_RADIUS_M, haversine_m
+from pststream.shapes.region import Region, RegionError
+from pststream.shapes.registry import contains, read_region
 from tests.oracles import text as slow
 
 HALF_WAY_ROUND = math.pi * EARTH_RADIUS_M
 LON = st.one_of(st.floats(-180, 180), st.sampled_from([-180.0, 180.0, 179.9999, -179.9999, 0.0]))
 LAT = st.one_of(st.floats(-90, 90), st.sampled_from([-90.0, 90.0, 89.9999, -89.9999, 89.9999999, 0.0]))
 RADIUS = st.one_of(st.floats(0, 1e5), st.floats(0, 2.1e7), st.sampled_from([0.0, HALF_WAY_ROUND, 1e7]))
+
+
+def read_bbox(bbox: Any) -> Region:
+    return read_region({"bbox": bbox})
+
+
+def read_circle(circle: Any) -> Region:
+    return read_region({"circle": circle})
 
 
 def in_boxes(region: Region, lon: float, lat: float) -> bool:
@@ -118,7 +119,7 @@ def test_circles_of_named_cases() -> None:
     [
         ([0, 0, 1], "four numbers"),
         ([0, 0, 1, 1, 1], "four numbers"),
-        ("0,0,1,1", "four numbers"),
+        ("0,0,1,1", "not a list"),
         ({"west": 0}, "four numbers"),
         (7, "four numbers"),
         ([0, 0, "1", 1], "east is not a number"),
@@ -133,7 +134,7 @@ def test_circles_of_named_cases() -> None:
 )
 def test_boxes_that_cannot_be_read(bbox: Any, reason: str) -> None:
     with pytest.raises(RegionError, match=reason) as found:
-        read_region(bbox=bbox)
+        read_bbox(bbox)
     assert found.value.field == "bbox"
 
 
@@ -152,12 +153,23 @@ def test_boxes_that_cannot_be_read(bbox: Any, reason: str) -> None:
 )
 def test_circles_that_cannot_be_read(circle: Any, reason: str) -> None:
     with pytest.raises(RegionError, match=reason) as found:
-        read_region(circle=circle)
+        read_circle(circle)
     assert found.value.field == "circle"
 
 
 def test_a_request_has_one_region() -> None:
-    with pytest.raises(RegionError, match="one of the two"):
-        read_region(bbox=[0, 0, 1, 1], circle={"lon": 0, "lat": 0, "radius_m": 1})
-    with pytest.raises(RegionError, match="missing"):
-        read_region()
+    with pytest.raises(RegionError, match="bbox and circle are given: an insertion has exactly one of") as found:
+        read_region({"bbox": [0, 0, 1, 1], "circle": {"lon": 0, "lat": 0, "radius_m": 1}})
+    assert not found.value.missing
+    with pytest.raises(RegionError, match="missing: an insertion has exactly one of bbox, circle or geometry") as found:
+        read_region({"bbox": None})
+    assert found.value.missing
+
+
+def test_a_region_may_be_the_text_of_json() -> None:
+    assert read_region({"bbox": "[1, 2, 3, 4]"}) == read_bbox([1, 2, 3, 4])
+    for text in ("[1, 2, 3", "[" * 5_000, "1e999999"):
+        with pytest.raises(RegionError):
+            read_region({"bbox": text})
+    with pytest.raises(RegionError, match="longer than"):
+        read_region({"geometry": " " * 1_000_000})

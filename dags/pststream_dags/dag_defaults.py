@@ -1,4 +1,4 @@
-"""The head that the DAG files share: the schedule from the environment, one run at a time, failures reported."""
+"""Return the arguments that all DAGs share: schedule from the environment, one run at a time, failure callback."""
 
 import os
 import re
@@ -15,11 +15,11 @@ PLANS = Asset(name="pststream_plans", uri=names.PLANS_ASSET)
 IMBALANCE = Asset(name="pststream_imbalance", uri=names.IMBALANCE_ASSET)
 
 
-def head(dag_id: str, schedule: str, after: Asset | None = None) -> dict[str, Any]:
-    """What the DAGs have in common, as arguments of `DAG`.
+def dag_defaults(dag_id: str, schedule: str, after: Asset | None = None) -> dict[str, Any]:
+    """Return the arguments of `DAG` that all DAGs share.
 
-    schedule  a cron expression, unless `PSTSTREAM_<DAG_ID>_SCHEDULE` gives another; there `none` leaves it to triggers
-    after     an asset whose events start a run too
+    schedule  a cron expression; `PSTSTREAM_<DAG_ID>_SCHEDULE` overrides it, and `none` there means manual triggers only
+    after     an asset whose events start a run as well
     """
     cron = os.environ.get(f"PSTSTREAM_{dag_id.upper()}_SCHEDULE", schedule)
     when: Any = None if cron in ("", "none") else cron
@@ -38,5 +38,5 @@ def head(dag_id: str, schedule: str, after: Asset | None = None) -> dict[str, An
 
 
 def file_name(text: str) -> str:
-    """A run's id as the name of a file."""
+    """Return a text, such as a run id, as a valid file name."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", text)

@@ -1,4 +1,4 @@
-"""The plugin's app: closed to strangers on every route, read-only, its pages as the reports make them."""
+"""The pages plugin: every route needs a login and only reads."""
 
 import ast
 import importlib.util
@@ -36,7 +36,7 @@ def paths(plugin: ModuleType) -> list[str]:
     return [route.path.replace("{name}", "one.html") for route in plugin.app.routes]
 
 
-def test_every_route_is_closed_to_strangers_and_only_reads(plugin: ModuleType) -> None:
+def test_every_route_needs_a_login_and_only_reads(plugin: ModuleType) -> None:
     from fastapi.testclient import TestClient
 
     stranger = TestClient(plugin.app)
@@ -49,7 +49,7 @@ def test_every_route_is_closed_to_strangers_and_only_reads(plugin: ModuleType) -
             assert stranger.request(method, path).status_code == 405, (method, path)
 
 
-def test_who_is_logged_in_gets_the_pages(plugin: ModuleType) -> None:
+def test_a_logged_in_user_gets_the_pages(plugin: ModuleType) -> None:
     from fastapi.testclient import TestClient
 
     client = TestClient(plugin.app)

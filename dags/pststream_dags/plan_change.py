@@ -1,4 +1,4 @@
-"""The steps of a change of plan, the same for an adjustment and a repartition: check, plan, show, approve, apply."""
+"""Define the tasks of a plan change, for adjustment and repartitioning: check, plan, show, approve, apply, publish."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -8,12 +8,12 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context, Param, task
 from airflow.sdk.exceptions import AirflowSkipException
-from pststream_dags.common import PLANS
-from pststream_dags.pages import PROPOSAL, PagedJob
-from pststream_dags.plain_job import run_job
+from pststream_dags.adjustment_pages import PROPOSAL, PagedJob
+from pststream_dags.dag_defaults import PLANS
+from pststream_dags.local_job import run_job
 from pststream_dags.summaries import moves_table, summarize_balance
 
-ANSWER_WITHIN = timedelta(hours=20)
+ANSWER_TIMEOUT = timedelta(hours=20)
 QUESTION = """
 {{ task.summary.reason }}
 {% if task.summary.gain is not none %}
@@ -30,20 +30,20 @@ DRY_RUN = Param(
     False,
     type="boolean",
     title="Dry run",
-    description="Show what would move; change nothing.",
+    description="Show what would move, and change nothing.",
     section="Change",
 )
 APPROVAL = Param(
     os.environ.get("PSTSTREAM_APPROVAL", "").lower() in ("1", "true", "yes"),
     type="boolean",
     title="Ask before applying",
-    description="Wait until a person approves what is shown (Required Actions). No answer in 20 hours rejects.",
+    description="Wait until a person approves the proposal (Required Actions). It is rejected after 20 hours.",
     section="Change",
 )
 
 
 class Approval(ApprovalOperator):
-    """Lets a change pass. Skips the rest where there is nothing to apply; asks a person first if the form says so."""
+    """Approves a change at once, or asks a person if the form says so; skips the rest if there is nothing to apply."""
 
     template_fields = ("summary", *ApprovalOperator.template_fields)
 
@@ -52,26 +52,26 @@ class Approval(ApprovalOperator):
             subject="{{ dag.dag_id }}: change plan {{ task.summary.plan_version_before }}?",
             body=QUESTION,
             defaults=self.REJECT,
-            response_timeout=ANSWER_WITHIN,
+            response_timeout=ANSWER_TIMEOUT,
             **kwargs,
         )
         self.summary = summary
 
     def execute(self, context: Context) -> Any:
-        """Pass, skip, or ask."""
+        """Approve, skip, or ask a person."""
         if self.summary["plan_version"] == self.summary["plan_version_before"]:
             raise AirflowSkipException(f"nothing to apply: {self.summary['reason']}")
         if context["params"]["dry_run"]:
             raise AirflowSkipException("a dry run changes nothing")
         if not context["params"]["approval"]:
-            self.log.info("no approval is asked for")
+            self.log.info("approved without a question")
             return None
         return super().execute(context)
 
 
 @task
 def show(summary: dict) -> str:
-    """What moves, and the loads before and after, in the log and as XCom."""
+    """Print the moves, and the loads before and after; the text is also the XCom."""
     table = moves_table(summary)
     print(table)  # noqa: T201
     return table
@@ -79,7 +79,7 @@ def show(summary: dict) -> str:
 
 @task(outlets=[PLANS])
 def publish(summary: dict, outlet_events=None) -> None:
-    """The asset event of a plan that is in force."""
+    """Write the asset event of the new plan."""
     outlet_events[PLANS].extra = {name: summary[name] for name in PUBLISHED}
 
 
@@ -91,27 +91,27 @@ def change_plan(
     nothing_to_do: Callable[[dict[str, Any]], str | None],
     timeout: timedelta,
 ) -> None:
-    """The tasks, in the DAG at hand; what is applied is the proposal that was shown.
+    """Add the tasks to the DAG of the `with` block; the proposal that is shown is the one that is applied.
 
-    job, arguments  the entry of jobs/ that proposes, and with `--apply` carries out
+    job, arguments  the entry of jobs/ that writes the proposal, and with `--apply` applies it
     check           arguments of `pststream balance check`
-    nothing_to_do   why there is nothing to plan, from what that says; else None
+    nothing_to_do   returns the reason why there is nothing to plan, from the document of that command, or None
     """
 
     @task(task_id="check")
-    def look(*words: str) -> dict:
-        """The measured balance; skips the run if there is nothing to do."""
-        found = run_job("balance", ["check", *words])
-        print(found)  # noqa: T201
-        if reason := nothing_to_do(found):
+    def check_balance(*words: str) -> dict:
+        """Return the measured balance; skip the run if there is nothing to do."""
+        measured = run_job("balance", ["check", *words])
+        print(measured)  # noqa: T201
+        if reason := nothing_to_do(measured):
             raise AirflowSkipException(reason)
-        return found
+        return measured
 
     arguments = [*arguments, f"--proposal={PROPOSAL}"]
-    how: dict[str, Any] = {"job": job, "summarize": summarize_balance, "execution_timeout": timeout}
-    plan = PagedJob(task_id="plan", arguments=arguments, **how)
+    options: dict[str, Any] = {"job": job, "summarize": summarize_balance, "execution_timeout": timeout}
+    plan = PagedJob(task_id="plan", arguments=arguments, **options)
     approve = Approval(task_id="approve", summary=plan.output)
-    apply = PagedJob(task_id="apply", arguments=[*arguments, "--apply"], **how)
-    look(*check) >> plan
+    apply = PagedJob(task_id="apply", arguments=[*arguments, "--apply"], **options)
+    check_balance(*check) >> plan
     show(plan.output) >> approve >> apply
     publish(apply.output)

@@ -1,4 +1,4 @@
-"""The DAG `health` on homes in which something is broken: an alert for each, and none where all is well."""
+"""The DAG `health` raises one alert for each problem of a home, and none without a problem."""
 
 import json
 import logging
@@ -13,7 +13,8 @@ from pststream.settings import load_settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.heartbeat import Heart
 from pststream.state.home import Home
-from tests.dags.ran import Ran
+from pststream.utc_times import utc_now
+from tests.dags.dag_runs import FinishedRun
 from tests.matched_homes import add_matched_batch, add_subscriptions
 from tests.unit.reports.commands.homes import add_batch, add_file, add_plan, halves, reject, thing
 
@@ -31,12 +32,12 @@ def home(tmp_path: Path) -> Home:
 
 
 def ingested_now(home: Home, accepted: int, rejected: int) -> None:
-    """A file of objects that was taken in just now."""
+    """Add a file of objects that was ingested just now."""
     rows = [thing(row, f"n{row}", 200) for row in range(1, accepted + 1)]
     seq = add_file(home, "objects", rows, [reject(accepted + row, "missing") for row in range(1, rejected + 1)])
     rows = ledger_tables.read(home, names.FILES, filters=[("file_seq", "=", seq), ("status", "=", "done")]).to_pylist()
     ledger_tables.delete(home, names.FILES, f"file_seq = {seq}")
-    ledger_tables.append(home, names.FILES, [row | {"at": ledger_tables.now()} for row in rows])
+    ledger_tables.append(home, names.FILES, [row | {"at": utc_now()} for row in rows])
 
 
 def broken_watcher(home: Home) -> None:
@@ -71,8 +72,8 @@ def broken_sinks(home: Home) -> None:
     lines = [f"{key} = {json.dumps(value)}" for key, value in sink.items()]
     with open(f"{home.path}/pststream.toml", "a") as file:
         file.write("\n".join(["[sinks.pager]", *lines, ""]))
-    told = deliver(home, load_settings(home.path))["sinks"]["pager"]
-    assert told["state"] == "down"
+    sink = deliver(home, load_settings(home.path))["sinks"]["pager"]
+    assert sink["state"] == "down"
 
 
 def sha256(path: Path) -> str:
@@ -81,55 +82,55 @@ def sha256(path: Path) -> str:
     return sha256_of(str(path))
 
 
-def ran(dagbag: Any, home: Home, **fields: Any) -> Ran:
+def run_health(dagbag: Any, home: Home, **fields: Any) -> FinishedRun:
     dag = dagbag.dags["health"]
     defaults = {name: dag.params[name] for name in dag.params}
-    return Ran(dag, defaults | {"home": home.path} | fields)
+    return FinishedRun(dag, defaults | {"home": home.path} | fields)
 
 
-def test_a_home_that_is_well(dagbag: Any, home: Home) -> None:
+def test_a_home_without_problems(dagbag: Any, home: Home) -> None:
     with Heart(home) as heart:
         heart.tell("idle")
-        told = ran(dagbag, home, expect_watcher=True)
-    assert set(told.states.values()) == {"success"}
-    assert "idle" in told.xcom("watcher")
+        finished = run_health(dagbag, home, expect_watcher=True)
+    assert set(finished.states.values()) == {"success"}
+    assert "idle" in finished.xcom("watcher")
 
 
-TROUBLES = {
+PROBLEMS = {
     "rejects": (broken_rejects, "TooManyRejects", "30 of 110 rows"),
     "balance": (broken_balance, "OutOfBalance", "9.0 over 8 batches"),
     "lag": (broken_lag, "Lagging", "is not matched"),
     "watcher": (broken_watcher, "WatcherDown", "Spark has died"),
-    "gate": (broken_gate, "FilesHeld", "1 files"),
+    "gate": (broken_gate, "FilesQuarantined", "decision: 1"),
     "sinks": (broken_sinks, "SinkDead", "pager: down"),
 }
 
 
-def test_one_alert_for_each_trouble(dagbag: Any, home: Home, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_alert_for_each_problem(dagbag: Any, home: Home, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from pststream_dags import alerts
 
     monkeypatch.setenv("PSTSTREAM_SINK_PAGER_SECRET", "x" * 32)
-    for breaks, _, _ in TROUBLES.values():
+    for breaks, _, _ in PROBLEMS.values():
         breaks(home)
     caplog.set_level(logging.ERROR, alerts.log.name)
-    told = ran(dagbag, home)
-    assert told.states == dict.fromkeys(TROUBLES, "failed") | {"look": "success"}
-    assert all(told.tries[check] == 1 for check in TROUBLES), "it does not get better by a retry"
+    finished = run_health(dagbag, home)
+    assert finished.states == dict.fromkeys(PROBLEMS, "failed") | {"read_status": "success"}
+    assert all(finished.tries[check] == 1 for check in PROBLEMS), "a retry does not help"
     found = [record.message for record in caplog.records if record.name == alerts.log.name]
-    assert len(found) == len(TROUBLES)
-    for check, (_, error, says) in TROUBLES.items():
+    assert len(found) == len(PROBLEMS)
+    for check, (_, error, says) in PROBLEMS.items():
         (alert,) = [message for message in found if message.startswith(f"FAILED: health.{check},")]
         assert f"{error}: " in alert and says in alert and alerts.REMEDIES[error] in alert
 
 
-def test_a_watcher_that_was_asked_to_end_is_missed_only_where_one_is_expected(airflow_home: Path, home: Home) -> None:
-    from pststream_dags.health import WatcherDown, check_watcher
+def test_a_stopped_watcher_is_a_problem_only_where_one_is_expected(airflow_home: Path, home: Home) -> None:
+    from pststream_dags.health_checks import WatcherDown, check_watcher
 
     from pststream.reports.reading.watcher_status import read_watcher
 
     with Heart(home):
         pass
-    ended = read_watcher(home, ledger_tables.now())
+    ended = read_watcher(home, utc_now())
     assert "stopped" in check_watcher(ended, expected=False)
     for found in (ended, None):
         with pytest.raises(WatcherDown):
@@ -138,10 +139,10 @@ def test_a_watcher_that_was_asked_to_end_is_missed_only_where_one_is_expected(ai
 
 
 def test_a_watcher_that_is_behind(airflow_home: Path) -> None:
-    from pststream_dags.health import Lagging, check_lag
+    from pststream_dags.health_checks import Lagging, check_lag
 
     found = {"alive": True, "lag_seconds": 301.0, "waiting_files": 4, "state": "failing", "since": "x", "error": "disk"}
     assert check_lag(0.0, found, 302)
-    with pytest.raises(Lagging, match="301 s behind what landed, 4 files.*disk"):
+    with pytest.raises(Lagging, match="301 s behind; files waiting: 4;.*disk"):
         check_lag(0.0, found, 300)
-    assert check_lag(0.0, found | {"alive": False}, 300), "the check `watcher` tells of that"
+    assert check_lag(0.0, found | {"alive": False}, 300), "the check `watcher` reports that"

@@ -1,4 +1,4 @@
-"""A small landing folder whose matches can be told by reading it."""
+"""Write a small landing folder, with the matches that it must give."""
 
 import json
 from pathlib import Path
@@ -21,8 +21,8 @@ PAIRS = [("o1", "s1"), ("o2", "s1"), ("o3", "s3"), ("o4", "s2")]
 ACCEPTED, REJECTED = 5 + 3, 1
 
 
-def fill(folder: Path) -> Path:
-    """Lays the files; returns the folder."""
+def fill_landing(folder: Path) -> Path:
+    """Write the files; return the folder."""
     (folder / "objects").mkdir(parents=True)
     (folder / "requests").mkdir()
     (folder / "objects" / "posts.csv").write_text(OBJECTS, "utf-8")

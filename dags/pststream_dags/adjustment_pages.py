@@ -1,6 +1,6 @@
-"""Where the pages on adjustments lie, and how a task links to its own.
+"""Write an HTML page for each adjustment, and link the task to it.
 
-The page is a file; the plugin `pststream_pages` (infra/airflow/plugins) serves the folder to who is logged in.
+The page is a file; the plugin `pststream_pages` (infra/airflow/plugins) serves the folder to users who are logged in.
 """
 
 import os
@@ -23,8 +23,8 @@ PAGE = f"{FOLDER}/{RUN}.html"
 PROPOSAL = f"{FOLDER}/{RUN}.npz"
 
 
-def address(page: str) -> str:
-    """Where a browser finds a page; empty if it was not written."""
+def page_url(page: str) -> str:
+    """Return the URL of a page; empty if the page was not written."""
     file = Path(page)
     if not file.is_file():
         return ""
@@ -33,17 +33,17 @@ def address(page: str) -> str:
 
 
 class PageLink(BaseOperatorLink):
-    """The button on the task."""
+    """The button *What moves* of the task."""
 
     name = "What moves"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Address of the page that the task wrote."""
-        return address(operator.page)
+        """Return the URL of the page that the task wrote."""
+        return page_url(operator.page)
 
 
 class PagedJob(SparkJob):
-    """A Spark job that writes a page on what it does, at `page`, if it does something; its XCom has the address too."""
+    """A Spark job that writes a page about its moves to `page`, if there are any; its XCom also has the URL."""
 
     template_fields = (*SparkJob.template_fields, "page")
     operator_extra_links = (PageLink(),)
@@ -53,5 +53,5 @@ class PagedJob(SparkJob):
         self.page = page
 
     def execute(self, context: Any) -> Any:
-        """As a Spark job."""
-        return {**super().execute(context), "page": address(self.page)}
+        """Run the job; return its summary with the URL of the page."""
+        return {**super().execute(context), "page": page_url(self.page)}

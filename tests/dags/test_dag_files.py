@@ -1,4 +1,4 @@
-"""The DAG files: quick and light to read, without errors, and their forms refuse what no job could work with."""
+"""The DAG files load quickly and without errors, and their forms refuse invalid values."""
 
 import json
 import subprocess
@@ -46,7 +46,7 @@ def test_airflow_reads_the_folder_without_errors(dagbag: Any) -> None:
         print(f"{stat.file}: {stat.duration.total_seconds():.3f} s")
 
 
-def test_one_run_at_a_time_and_no_catching_up(dagbag: Any) -> None:
+def test_one_run_at_a_time_and_no_catchup(dagbag: Any) -> None:
     for dag in dagbag.dags.values():
         assert dag.max_active_runs == 1
         assert dag.catchup is False
@@ -60,7 +60,7 @@ def test_one_run_at_a_time_and_no_catching_up(dagbag: Any) -> None:
     assert [asset.uri.rstrip("/") for asset in hourly.asset_condition.objects] == [names.IMBALANCE_ASSET]
 
 
-def test_a_dag_is_that_of_its_file(dagbag: Any) -> None:
+def test_a_dag_has_the_name_of_its_file(dagbag: Any) -> None:
     for name, dag in dagbag.dags.items():
         assert Path(dag.fileloc) == DAGS / f"{name}.py"
 
@@ -69,10 +69,10 @@ def test_a_dag_is_that_of_its_file(dagbag: Any) -> None:
 def test_the_environment_sets_the_schedule(
     airflow_home: Path, monkeypatch: pytest.MonkeyPatch, cron: str, expected: str | None
 ) -> None:
-    from pststream_dags.common import head
+    from pststream_dags.dag_defaults import dag_defaults
 
     monkeypatch.setenv("PSTSTREAM_OTHER_SCHEDULE", cron)
-    assert head("other", "@daily")["schedule"] == expected
+    assert dag_defaults("other", "@daily")["schedule"] == expected
 
 
 def test_steps_follow_each_other(dagbag: Any) -> None:
@@ -98,7 +98,7 @@ def test_jobs_are_submitted_in_the_pool_with_the_connection(dagbag: Any) -> None
         assert Path(job.application).is_file()
 
 
-def test_what_make_airflow_sets_up_bears_the_names_that_dags_use() -> None:
+def test_pool_and_connection_have_the_names_that_dags_use() -> None:
     pools = json.loads((ROOT / "infra" / "airflow" / "pools.json").read_text("utf-8"))
     connections = json.loads((ROOT / "infra" / "airflow" / "connections.json").read_text("utf-8"))
     assert list(pools) == [names.SPARK_POOL]
@@ -125,7 +125,7 @@ def test_assets_have_the_stable_addresses(dagbag: Any) -> None:
     assert asset.uri.rstrip("/") == names.IMBALANCE_ASSET
 
 
-def test_every_field_of_a_form_says_what_it_is(dagbag: Any) -> None:
+def test_every_field_of_a_form_has_title_section_and_description(dagbag: Any) -> None:
     for dag in dagbag.dags.values():
         for name, param in dag.params.items():
             param = dag.params.get_param(name)
@@ -187,7 +187,7 @@ def test_a_bad_value_in_a_form_is_refused(dagbag: Any, dag: str, form: dict[str,
         *[("adjust_load", {"method": method, "sigma": 1.5, "dry_run": True}) for method in ("gr", "dp", "si", "ra")],
     ],
 )
-def test_a_good_value_is_taken(dagbag: Any, dag: str, form: dict[str, Any]) -> None:
+def test_a_good_value_is_accepted(dagbag: Any, dag: str, form: dict[str, Any]) -> None:
     params = dagbag.dags[dag].params
     params.update(form)
     params.validate()

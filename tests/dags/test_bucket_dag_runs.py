@@ -1,4 +1,4 @@
-"""The DAGs, and the page, on a home in a bucket of a server on loopback."""
+"""The DAGs and the Airflow pages work on a home in a bucket."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +11,8 @@ from pststream.state import ledger_tables
 from pststream.state.home import Home
 from tests.bad_store import Uploader
 from tests.bucket_home import BucketHome, use
-from tests.dags.landing import ACCEPTED, PAIRS, fill
-from tests.dags.ran import Ran
+from tests.dags.dag_runs import FinishedRun
+from tests.dags.landing_folder import ACCEPTED, PAIRS, fill_landing
 from tests.moto_process import moto_server
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.m
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BucketHome]:
-    """A home that is not there yet."""
+    """An address in an empty bucket."""
     monkeypatch.setenv("PSTSTREAM_WORKERS", "2")
     monkeypatch.setenv("PSTSTREAM_SIGMA", "100000")
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
@@ -31,19 +31,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BucketHome
 
 
 def test_a_day_of_a_home_in_a_bucket(dagbag: Any, home: BucketHome, tmp_path: Path) -> None:
-    fill(tmp_path / "landing")
+    fill_landing(tmp_path / "landing")
     place = {"home": home.path}
-    ran = Ran(dagbag.dags["micro_batch"], place | {"landing": str(tmp_path / "landing")})
+    ran = FinishedRun(dagbag.dags["micro_batch"], place | {"landing": str(tmp_path / "landing")})
     assert ran.state == "success"
     assert (ran.xcom("match")["accepted"], ran.xcom("match")["matches"]) == (ACCEPTED, len(PAIRS))
-    repartitioned = Ran(dagbag.dags["repartition"], place | {"planner": "grid", "workers": 3})
+    repartitioned = FinishedRun(dagbag.dags["repartition"], place | {"planner": "grid", "workers": 3})
     assert repartitioned.state == "success" and repartitioned.xcom("apply")["plan_version"] == 2
     for name in ("check_tables", "maintain", "health"):
-        assert Ran(dagbag.dags[name], place).state == "success", name
+        assert FinishedRun(dagbag.dags[name], place).state == "success", name
     assert [(object_id, subscription_id) for object_id, _, subscription_id in home.exported()] == PAIRS
     (object_id, subscription_id), *_ = PAIRS
-    told = airflow_views.overview_page(home.path)
-    assert told.status == 200 and "Balance of the workers" in told.text
+    page = airflow_views.overview_page(home.path)
+    assert page.status == 200 and "Balance of the workers" in page.text
     assert object_id in airflow_views.object_page(home.path, object_id, subscription_id).text
     assert subscription_id in airflow_views.subscription_page(home.path, subscription_id).text
     assert ledger_tables.version(Home(home.path), "plans") >= 2

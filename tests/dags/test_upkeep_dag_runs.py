@@ -1,4 +1,4 @@
-"""The DAGs of upkeep run as Airflow runs them: a held file is released by the form, tables are kept up and checked."""
+"""DAG runs of upkeep: release a quarantined file, maintain and check the tables."""
 
 import os
 from pathlib import Path
@@ -9,8 +9,8 @@ import pytest
 from pststream.state import ledger_tables
 from pststream.state.home import Home as Tables
 from tests.commands import Home, new_home
-from tests.dags.landing import fill
-from tests.dags.ran import Ran
+from tests.dags.dag_runs import FinishedRun
+from tests.dags.landing_folder import fill_landing
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
@@ -19,24 +19,24 @@ def test_release_maintain_and_check(dagbag: Any, tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PSTSTREAM_WORKERS", "2")
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
     assert "PSTSTREAM_HOME" not in os.environ
-    home, folder = new_home(tmp_path / "home"), fill(tmp_path / "landing")
+    home, folder = new_home(tmp_path / "home"), fill_landing(tmp_path / "landing")
     home.set(gate_min_rows=1, gate_bad_share=0.1)
-    told = home.run("run", folder)
-    (hold,) = told["ingest"]["objects"]["quarantined"]
+    document = home.run("run", folder)
+    (hold,) = document["ingest"]["objects"]["quarantined"]
     where = {"home": str(home.path)}
 
-    refused = Ran(dagbag.dags["quarantine"], where | {"action": "release", "holds": "99"})
+    refused = FinishedRun(dagbag.dags["quarantine"], where | {"action": "release", "holds": "99"})
     assert (refused.states, refused.tries) == ({"decide": "failed"}, {"decide": 1})
-    released = Ran(dagbag.dags["quarantine"], where | {"action": "release", "holds": str(hold["hold_id"])})
+    released = FinishedRun(dagbag.dags["quarantine"], where | {"action": "release", "holds": str(hold["hold_id"])})
     assert released.state == "success"
     assert (released.xcom("decide")["accepted"], released.xcom("decide")["rejected"]) == (5, 1)
     home.match()
     matched = home.exported()
     assert len(matched) == 4
 
-    assert Ran(dagbag.dags["maintain"], where).state == "success"
+    assert FinishedRun(dagbag.dags["maintain"], where).state == "success"
     assert home.exported() == matched
-    good = Ran(dagbag.dags["check_tables"], where)
+    good = FinishedRun(dagbag.dags["check_tables"], where)
     assert good.states == {"check": "success", "verdict": "success"}
     assert good.xcom("check")["success"] is True
     assert_a_broken_table_fails_once(dagbag, home, where)
@@ -45,7 +45,7 @@ def test_release_maintain_and_check(dagbag: Any, tmp_path: Path, monkeypatch: py
 def assert_a_broken_table_fails_once(dagbag: Any, home: Home, where: dict[str, str]) -> None:
     ledger_tables.delete(Tables(home.path), "worker_index", "worker = 0")
     ledger_tables.delete(Tables(home.path), "worker_index", "worker = 1")
-    bad = Ran(dagbag.dags["check_tables"], where)
+    bad = FinishedRun(dagbag.dags["check_tables"], where)
     assert bad.states == {"check": "success", "verdict": "failed"}
     assert bad.tries["verdict"] == 1
     (placement,) = [one for one in bad.xcom("check")["checks"] if one["check"] == "placement"]

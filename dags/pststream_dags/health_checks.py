@@ -1,0 +1,103 @@
+"""Check the status of a home; each kind of problem is an error of its own, with a remedy in `alerts`."""
+
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowFailException
+
+
+class Unhealthy(AirflowFailException):
+    """A home needs attention."""
+
+
+class WatcherDown(Unhealthy):
+    """The watcher has failed, was killed, or should run and does not."""
+
+
+class Lagging(Unhealthy):
+    """Landed or ingested files are not matched in time."""
+
+
+class OutOfBalance(Unhealthy):
+    """The loads of the workers are out of balance, and adjustments have not corrected it."""
+
+
+class TooManyRejects(Unhealthy):
+    """Too large a share of the rows was rejected."""
+
+
+class FilesQuarantined(Unhealthy):
+    """Files are in quarantine."""
+
+
+class SinkDead(Unhealthy):
+    """A sink is down, or has too many dead letters."""
+
+
+STOPPED = "stopped"
+
+
+def check_watcher(watcher: dict[str, Any] | None, expected: bool) -> str:
+    """Raise unless the watcher is alive; one that was stopped is a problem only if a watcher is expected."""
+    if watcher is None:
+        if expected:
+            raise WatcherDown("no watcher has ever run on this home")
+        return "no watcher"
+    state = f"{watcher['state']} (process {watcher['process']}, last heartbeat {watcher['at']})"
+    if not watcher["alive"] and (expected or watcher["state"] != STOPPED):
+        raise WatcherDown(f"the watcher is not alive: {state}{': ' + watcher['error'] if watcher['error'] else ''}")
+    return f"watcher {state}"
+
+
+def check_lag(waiting_seconds: float, watcher: dict[str, Any] | None, max_seconds: float) -> str:
+    """Raise if an ingested file, or for a live watcher a landed file, waits longer than `max_seconds`."""
+    if waiting_seconds > max_seconds:
+        raise Lagging(
+            f"the oldest file that is not matched was ingested {waiting_seconds:.0f} s ago; limit {max_seconds:g} s"
+        )
+    if watcher and watcher["alive"] and watcher["lag_seconds"] > max_seconds:
+        error = f": {watcher['error']}" if watcher["error"] else ""
+        raise Lagging(
+            f"the watcher, {watcher['state']} since {watcher['since']}, is {watcher['lag_seconds']:.0f} s behind;"
+            f" files waiting: {watcher['waiting_files']}; limit {max_seconds:g} s{error}"
+        )
+    return f"lag {waiting_seconds:.0f} s"
+
+
+def check_imbalance(measured: dict[str, Any], max_imbalance: float) -> str:
+    """Raise if the imbalance is over `max_imbalance`; one between `sigma` and that is left to `adjust_load`."""
+    imbalance = measured["measured_imbalance"]
+    text = f"measured imbalance {imbalance} (greatest load over least), batches: {measured['batches']}"
+    if measured["violated"] and imbalance > max_imbalance:
+        raise OutOfBalance(f"plan {measured['plan_version']}: {text}; limit {max_imbalance:g}")
+    return text
+
+
+def check_reject_share(accepted: int, rejected: int, max_share: float, min_rows: int) -> str:
+    """Raise if more than `max_share` of the rows of the last hour were rejected; fewer than `min_rows` do not count."""
+    rows = accepted + rejected
+    text = f"{rejected} of {rows} rows of the last hour were rejected"
+    if rows >= min_rows and rejected > max_share * rows:
+        raise TooManyRejects(f"{text}; limit {max_share:.0%}")
+    return text
+
+
+def check_quarantine(files: int) -> str:
+    """Raise if files are in quarantine."""
+    if files:
+        raise FilesQuarantined(f"files in quarantine that wait for a decision: {files}")
+    return "no file is in quarantine"
+
+
+def check_sinks(sinks: list[dict[str, Any]], max_dead: int) -> str:
+    """Raise if a sink is down or has more than `max_dead` dead letters; the message names all such sinks."""
+    problems = []
+    configured = [sink for sink in sinks if sink["state"] != "removed"]
+    for sink in configured:
+        if sink["state"] not in ("ok", "behind"):
+            waiting = f"batches waiting: {sink['batches_left']}"
+            problems.append(f"{sink['sink']}: {sink['state']} ({sink['reason']}), {waiting}")
+        if sink["dead"] > max_dead:
+            problems.append(f"{sink['sink']}: dead letters: {sink['dead']}, limit {max_dead}")
+    if problems:
+        raise SinkDead("; ".join(problems))
+    return f"sinks without problems: {len(configured)}"

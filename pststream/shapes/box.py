@@ -1,0 +1,86 @@
+"""Boxes: regions between two longitudes and two latitudes, `bbox` of a request."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.shapes.contract import Pieces, ShapeColumn
+from pststream.shapes.great_circle import haversine_m, metres
+from pststream.shapes.region import Box, Region, RegionError, RegionLimits, read_number
+
+NAME = "box"
+FIELD = "bbox"
+REQUEST_COLUMN: ShapeColumn | None = None
+PIECE_COLUMN: ShapeColumn | None = None
+CODE = 0
+
+SIDES = ("west", "south", "east", "north")
+
+
+def read(value: Any, limits: RegionLimits) -> Region:
+    """The region of [west, south, east, north]; west > east crosses the antimeridian."""
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 4:
+        raise RegionError(FIELD, "not a list of four numbers: west, south, east, north")
+    west, east = (read_number(FIELD, name, value[at], 180.0) for name, at in (("west", 0), ("east", 2)))
+    south, north = (read_number(FIELD, name, value[at], 90.0) for name, at in (("south", 1), ("north", 3)))
+    if south > north:
+        raise RegionError(FIELD, f"south {south:g} is greater than north {north:g}")
+    if west <= east:
+        return Region(((west, south, east, north),))
+    return Region(((west, south, 180.0, north), (-180.0, south, east, north)))
+
+
+def cut(boxes: pa.RecordBatch, numbers: pa.Array | None) -> Pieces:
+    """One piece for each box of a region."""
+    west = boxes.column("west")
+    offsets = west.offsets.to_numpy().astype(np.int64)
+    owner = np.repeat(np.arange(len(west)), np.diff(offsets))
+    # `flatten` respects the slice that a batch may be.
+    return Pieces(owner, np.column_stack([boxes.column(side).flatten().to_numpy() for side in SIDES]))
+
+
+def contains(region: Region, lon: float, lat: float) -> bool:
+    """Whether one of the boxes contains the point."""
+    return any(west <= lon <= east and south <= lat <= north for west, south, east, north in region.boxes)
+
+
+def outside(region: Region, lon: float, lat: float) -> str:
+    """The side of the nearest box on which the point lies, and about how far away."""
+    return min((_beside(box, lon, lat) for box in region.boxes), key=lambda found: found[0])[1]
+
+
+def describe(region: Region) -> str:
+    """The four sides."""
+    west, south, east, north = to_json(region)
+    return f"box: west {west:.9g}, south {south:.9g}, east {east:.9g}, north {north:.9g}"
+
+
+def to_json(region: Region) -> list[float]:
+    """[west, south, east, north]."""
+    west, south, _, north = region.boxes[0]
+    return [west, south, region.boxes[-1][2], north]
+
+
+def outline(region: Region) -> list[np.ndarray]:
+    """The four sides of each box."""
+    return [np.array([(w, n), (e, n), (e, s), (w, s), (w, n)]) for w, s, e, n in region.boxes]
+
+
+def _beside(box: Box, lon: float, lat: float) -> tuple[float, str]:
+    """About how far the point is from the box, in metres, and on which side."""
+    west, south, east, north = box
+    sides = []
+    if lat > north:
+        sides.append(f"{lat - north:.6g} degrees north of its north edge {north:.9g}")
+    if lat < south:
+        sides.append(f"{south - lat:.6g} degrees south of its south edge {south:.9g}")
+    x, y = lon, min(max(lat, south), north)
+    if not west <= lon <= east:
+        to_west, to_east = (west - lon) % 360.0, (lon - east) % 360.0
+        x = west if to_west < to_east else east
+        side = f"west of its west edge {west:.9g}" if to_west < to_east else f"east of its east edge {east:.9g}"
+        sides.append(f"{min(to_west, to_east):.6g} degrees {side}")
+    away = haversine_m(lon, lat, x, y)
+    return away, f"{' and '.join(sides)}, about {metres(away)} away"

@@ -1,0 +1,83 @@
+"""The contract of a shape: what its module provides to requests, tables, the index, explanations and maps."""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.shapes.region import Region, RegionLimits
+
+
+class ShapeColumn(NamedTuple):
+    """A nullable column of a table that holds numbers of regions; that of a shape is null in the rows of others.
+
+    since: format of the homes that added it, see state/tables.Column
+    """
+
+    name: str
+    type: pa.DataType
+    meaning: str
+    since: int = 0
+
+
+class Pieces(NamedTuple):
+    """The pieces that regions are cut into for the index: disjoint boxes, each with the numbers of its exact test.
+
+    owner    int64[pieces]        place of the piece's region, ascending
+    boxes    float64[pieces, 4]   west, south, east, north, degrees
+    numbers  the values of the shape's PIECE_COLUMN, null where the box alone decides; None without such a column
+    """
+
+    owner: np.ndarray
+    boxes: np.ndarray
+    numbers: pa.Array | None = None
+
+
+class Shape(Protocol):
+    """A module of `shapes/`, or an object like it.
+
+    NAME            of the shape, as in Region.shape
+    FIELD           the field of a request that gives a region of this shape
+    REQUEST_COLUMN  of the table `requests`: the numbers of a region; None if the boxes are the region
+    PIECE_COLUMN    of the table `worker_index`: the numbers of a piece's exact test, a list<double>; None if the box of
+                    a piece decides
+    CODE            of the exact test in kernels/matching/shapes/contains_point.py; 0 if the box of a piece decides
+    """
+
+    NAME: str
+    FIELD: str
+    REQUEST_COLUMN: ShapeColumn | None
+    PIECE_COLUMN: ShapeColumn | None
+    CODE: int
+
+    def read(self, value: Any, limits: RegionLimits) -> Region:
+        """The region that a request's field gives; raises RegionError."""
+        ...
+
+    def cut(self, boxes: pa.RecordBatch, numbers: pa.Array | None) -> Pieces:
+        """The pieces of many regions: `boxes` as the columns west, south, east, north of `requests`, `numbers` as
+        REQUEST_COLUMN.
+        """
+        ...
+
+    def contains(self, region: Region, lon: float, lat: float) -> bool:
+        """Whether the point lies in the region: slow and obvious, apart from the kernels, whose answers it checks."""
+        ...
+
+    def outside(self, region: Region, lon: float, lat: float) -> str:
+        """How far a point lies outside the region, in words."""
+        ...
+
+    def describe(self, region: Region) -> str:
+        """The region in words."""
+        ...
+
+    def to_json(self, region: Region) -> Any:
+        """The value of FIELD that gives this region."""
+        ...
+
+    def outline(self, region: Region) -> list[np.ndarray]:
+        """Closed rings to draw, float64[n, 2] each: longitude, latitude; what an odd number of rings encloses is
+        inside.
+        """
+        ...

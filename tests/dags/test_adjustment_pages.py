@@ -1,0 +1,20 @@
+"""The URL of an adjustment page is empty until the page is written."""
+
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_home")]
+
+
+def test_a_page_has_a_url_once_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pststream_dags.adjustment_pages import page_url
+    from pststream_dags.dag_defaults import file_name
+
+    page = tmp_path / f"{file_name('manual__2026-03-01T00:00:00+00:00/../x')}.html"
+    assert page.parent == tmp_path and page.name == "manual__2026-03-01T00-00-00-00-00-..-x.html"
+    assert page_url(str(page)) == ""
+    page.touch()
+    assert page_url(str(page)).endswith(f"/pststream/pages/{page.name}")
+    monkeypatch.setenv("PSTSTREAM_PAGES_URL", "https://pages.example")
+    assert page_url(str(page)) == f"https://pages.example/{page.name}"

@@ -1,0 +1,26 @@
+"""The alert of a failed task has its remedy."""
+
+from types import SimpleNamespace
+
+import pytest
+
+pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_home")]
+
+
+def test_the_message_has_task_error_remedy_and_log() -> None:
+    from pststream_dags.alerts import REMEDIES, failure_message
+    from pststream_dags.spark_job import JobRefused
+
+    task = SimpleNamespace(dag_id="d", task_id="t", run_id="r", try_number=1, log_url="http://x")
+    message = failure_message({"ti": task, "exception": JobRefused("home h: is not there")})
+    for part in ("d.t", "run r", "try 1", "JobRefused: home h: is not there", REMEDIES["JobRefused"], "http://x"):
+        assert part in message
+    assert "unknown error" in failure_message({"ti": task})
+
+
+def test_remedies_name_errors_that_exist() -> None:
+    import micro_batch
+    from pststream_dags import alerts, health_checks, spark_job
+
+    for name in alerts.REMEDIES:
+        assert any(hasattr(module, name) for module in (spark_job, micro_batch, health_checks))

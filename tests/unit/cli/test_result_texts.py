@@ -1,0 +1,86 @@
+"""Texts of results: singular and plural, and only what there is to report."""
+
+from typing import Any
+
+from pststream.cli.result_texts import (
+    describe_adjustment,
+    describe_delivery,
+    describe_ingest,
+    describe_match,
+    describe_replay,
+)
+
+
+def ingest(**changes: Any) -> dict[str, Any]:
+    document = {
+        "files": 1, "files_skipped": 0, "accepted": 1, "rejected": 0, "rejects_by_reason": {}, "quarantined": [],
+        "files_pending": 0, "pending": [],
+    }  # fmt: skip
+    return document | changes
+
+
+def test_an_ingest() -> None:
+    assert describe_ingest("objects", ingest()) == "objects: 1 file ingested; 1 row accepted"
+    many = ingest(files=0, files_skipped=3, accepted=12_000, rejected=2, rejects_by_reason={"late": 1, "duplicate": 1})
+    assert describe_ingest("objects", many).splitlines() == [
+        "objects: 0 files ingested, 3 skipped: already ingested; 12,000 rows accepted, 2 rejected: 1 late, 1 duplicate",
+        "  see: pststream rejects",
+    ]
+
+
+def test_names_of_quarantined_and_pending_files_are_escaped() -> None:
+    hold = {"hold_id": 3, "path": "a\nb.csv", "reasons": ["it is empty", "no header"]}
+    pending = {"path": "c\x1b.csv", "reason": "no manifest"}
+    text = describe_ingest("objects", ingest(quarantined=[hold], files_pending=1, pending=[pending]))
+    assert text.splitlines()[1:] == [
+        r"  quarantined as 3: a\nb.csv: it is empty; no header",
+        "  see: pststream quarantine list",
+        r"  1 file pending, the oldest: c\x1b.csv: no manifest",
+    ]
+
+
+def test_batches() -> None:
+    assert describe_match({"batches": []}) == "nothing is pending"
+    assert describe_match({"batches": [{}], "objects": 1, "matches": 1}) == "1 batch: 1 object, 1 match"
+    assert describe_match({"batches": [{}] * 2, "objects": 0, "matches": 2}) == "2 batches: 0 objects, 2 matches"
+
+
+def test_deliveries() -> None:
+    outcome = {"kind": "file", "state": "ok", "delivered": 2, "refused": 0, "batches_left": 0, "reason": None}
+    down = outcome | {"state": "down", "batches_left": 1, "reason": "HTTP status 503"}
+    assert describe_delivery({"sinks": {"a": outcome, "b": down}}).splitlines() == [
+        "a (file): ok, 2 delivered, 0 refused",
+        "b (file): down, 2 delivered, 0 refused, 1 batch left",
+        "  HTTP status 503",
+    ]
+    replayed = {"a": {"delivered": 3, "dead": 1, "reason": None}, "b": {"delivered": 0, "dead": 0, "reason": "down"}}
+    assert describe_replay({"sinks": replayed}).splitlines() == [
+        "a: 3 delivered, 1 dead letter left",
+        "b: 0 delivered, 0 dead letters left (down)",
+    ]
+    assert describe_delivery({"sinks": {}}) == describe_replay({"sinks": {}})
+
+
+def test_an_adjustment() -> None:
+    assert describe_adjustment({"moves": [], "reason": "balanced"}) == "nothing to move: balanced"
+    document = {
+        "dry_run": True, "moved_subscriptions": 1, "moved_bytes": 2048, "plan_version_before": 3,
+        "plan_version_after": 4, "reason": "imbalance 2", "retiring_version": None,
+        "moves": [
+            {"cells": 1, "terms": None, "origin": 0, "target": 1, "reason": "cells"},
+            {"cells": 2, "terms": 5, "origin": -1, "target": 1, "reason": "terms"},
+        ],
+        "load_before": [2.0, 0.5], "load_after": [1.25, 1.25],
+    }  # fmt: skip
+    assert describe_adjustment(document).splitlines() == [
+        "would move 1 subscription (about 2,048 bytes), plan 3 -> 4: imbalance 2",
+        "  1 cell from worker 0 to 1 (cells)",
+        "  5 terms of 2 cells (terms)",
+        "worker  load before  load after",
+        "     0            2        1.25",
+        "     1          0.5        1.25",
+        "nothing was changed; add --apply to apply this",
+    ]
+    applied = describe_adjustment(document | {"dry_run": False, "retiring_version": 3})
+    assert applied.startswith("moved 1 subscription") and "--apply" not in applied
+    assert "plan 3 continues to serve the existing subscriptions" in applied

@@ -1,0 +1,74 @@
+"""Index pieces from requests: of several kinds at once, with their validity, ended by deletions."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pststream import names
+from pststream.kinds.registry import KINDS
+from pststream.pipeline.index.build_index import (
+    PIECES,
+    REQUEST_COLUMNS,
+    apply_deletions,
+    make_pieces,
+    select_deletions,
+)
+from pststream.state.tables import TABLES
+from tests.conformance.square_kind import SQUARE
+
+START, END = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
+START_US, END_US = (int(moment.timestamp()) * 1_000_000 for moment in (START, END))
+COLUMNS = list(dict.fromkeys([*REQUEST_COLUMNS, *SQUARE.piece_columns]))
+TYPES = {field.name: field.type for field in TABLES[names.REQUESTS].schema} | {
+    column.name: column.type for column in SQUARE.columns
+}
+SCHEMA = pa.schema([(name, TYPES[name]) for name in COLUMNS])
+
+
+def insertion(key: int, kind: str | None, fields: dict[str, Any], **columns: Any) -> dict[str, Any]:
+    query = KINDS[kind or "range"].parse_request({"keywords": "tea"} | fields)
+    return {"op": "insert", "subscription_key": key, "kind": kind, "at": START} | query | columns
+
+
+def requests(*rows: dict[str, Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(list(rows), SCHEMA)
+
+
+def test_each_kind_makes_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KINDS, SQUARE.name, SQUARE)
+    pieces = make_pieces(
+        requests(
+            insertion(1, None, {"bbox": [170, 0, -170, 1]}, expires_at=END),
+            {"op": "delete", "subscription_key": 1, "at": END},
+            insertion(3, "square", {"centre": [5, 5], "width": 2}),
+            insertion(4, "range", {"bbox": [0, 0, 1, 1]}),
+        )
+    )
+    assert pieces.schema == PIECES
+    rows = sorted(pieces.to_pylist(), key=lambda row: (row["subscription_key"], -row["west"]))
+    boxes = [(row["subscription_key"], row["west"], row["south"], row["east"], row["north"]) for row in rows]
+    assert boxes == [(1, 170, 0, 180, 1), (1, -180, 0, -170, 1), (3, 4, 4, 6, 6), (4, 0, 0, 1, 1)]
+    assert [row["end_at"] for row in rows] == [END_US, END_US, names.NEVER_US, names.NEVER_US]
+    assert {row["created_at"] for row in rows} == {START_US}
+
+
+def test_no_insertions_make_no_pieces() -> None:
+    pieces = make_pieces(requests({"op": "delete", "subscription_key": 1, "at": END}))
+    assert (pieces.schema, pieces.num_rows) == (PIECES, 0)
+
+
+def test_a_deletion_ends_a_piece_that_would_end_later() -> None:
+    box = {"bbox": [0, 0, 1, 1]}
+    rows = requests(
+        insertion(1, None, box, expires_at=END),
+        insertion(2, None, box),
+        insertion(3, None, box),
+        {"op": "delete", "subscription_key": 2, "at": END},
+    )
+    (deleted,) = select_deletions(rows, 7).to_pylist()
+    assert deleted == {"subscription_key": 2, "end_at": END_US, "batch_id": 7}
+    ended = apply_deletions(make_pieces(rows), (np.array([1, 2]), np.array([END_US + 1, END_US])))
+    assert ended.column("end_at").to_pylist() == [END_US, END_US, names.NEVER_US]
