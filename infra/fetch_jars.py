@@ -1,7 +1,7 @@
-"""Fetch the Delta jars once, verify them by checksum, and install them beside the packages of this Python.
+"""Fetch the Delta jars, verify them by checksum, and install them into the environment of this Python.
 
-Spark's own Ivy resolves them from wherever this machine's Spark is told to look. Delta also names 26 jars that Spark
-has already in newer versions; they are left out. After this no run needs the network.
+Spark's own Ivy resolves them, from the repositories that are configured on this machine. Delta also names 26 jars that
+Spark has already in newer versions; they are excluded. After this no run needs the network.
 
     python infra/fetch_jars.py [--from DIR]     DIR: a folder with the jars, for a machine without a network
 """
@@ -22,13 +22,13 @@ SPARK_HAS = "com.*:*,commons-*:*,io.airlift:*,jakarta.*:*,javax.*:*,org.*:*"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Install the jars if they are not there and sound; returns the exit code."""
+    """Install the jars unless they are there with the right checksums; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--from", dest="source", type=Path, help="a folder that holds the jars")
+    parser.add_argument("--from", dest="source", type=Path, help="a folder with the jars")
     source: Path | None = parser.parse_args(arguments).source
     wanted = read_checksums(CHECKSUMS)
     try:
-        if unsound(TARGET, wanted):
+        if find_invalid(TARGET, wanted):
             fetch(wanted, source)
         install_checksums()
     except (OSError, RuntimeError) as error:
@@ -39,18 +39,18 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def read_checksums(path: Path) -> dict[str, str]:
-    """File name -> SHA-256, from a file as `sha256sum` writes it."""
+    """Return {file name: SHA-256} from a file as `sha256sum` writes it."""
     pairs = (line.split() for line in path.read_text("utf-8").splitlines() if line.strip())
     return {name: digest for digest, name in pairs}
 
 
-def unsound(folder: Path, wanted: dict[str, str]) -> list[str]:
-    """The names that are missing in `folder` or differ from their checksum."""
+def find_invalid(folder: Path, wanted: dict[str, str]) -> list[str]:
+    """Return the names of the jars that are missing in `folder` or differ from their checksum."""
     return [name for name, digest in wanted.items() if sha256(folder / name) != digest]
 
 
 def sha256(path: Path) -> str | None:
-    """Hexadecimal SHA-256 of a file; None if there is none."""
+    """Return the hexadecimal SHA-256 of a file, None if there is no file."""
     if not path.is_file():
         return None
     with path.open("rb") as file:
@@ -58,18 +58,19 @@ def sha256(path: Path) -> str | None:
 
 
 def fetch(wanted: dict[str, str], source: Path | None) -> None:
-    """Bring the jars to `TARGET`, from `source` or through Ivy; raises RuntimeError if one is not what it should be."""
+    """Copy the jars to `TARGET`, from `source` or through Ivy; raise RuntimeError if one is missing or invalid."""
     with tempfile.TemporaryDirectory(prefix="pststream-jars-") as scratch:
-        found = source or resolve(Path(scratch))
-        if bad := unsound(found, wanted):
-            raise RuntimeError(f"missing, or not as {CHECKSUMS.name} says: {', '.join(bad)}; nothing was installed")
+        folder = source or resolve(Path(scratch))
+        if invalid := find_invalid(folder, wanted):
+            names = ", ".join(invalid)
+            raise RuntimeError(f"missing, or not as in {CHECKSUMS.name}: {names}; nothing was installed")
         TARGET.mkdir(parents=True, exist_ok=True)
         for name in wanted:
-            replace(found / name, TARGET / name)
+            replace(folder / name, TARGET / name)
 
 
 def resolve(scratch: Path) -> Path:
-    """Let Spark's Ivy fetch the jars into `scratch`; returns the folder, its names without Ivy's `group_` in front."""
+    """Fetch the jars with Spark's Ivy into `scratch`; return the folder, file names without the prefix `group_`."""
     application = scratch / "nothing.py"
     application.write_text("", "utf-8")
     binaries = str(Path(sys.executable).parent)
@@ -91,7 +92,7 @@ def resolve(scratch: Path) -> Path:
 
 
 def install_checksums() -> None:
-    """Leave the checksums beside the jars, where `pststream doctor` reads them; one that was dropped goes."""
+    """Copy the checksums to the folder of the jars, for `pststream doctor`; delete jars that are not in the list."""
     wanted = read_checksums(CHECKSUMS)
     for path in TARGET.glob("*.jar"):
         if path.name not in wanted:
@@ -102,7 +103,7 @@ def install_checksums() -> None:
 
 
 def replace(source: Path, target: Path) -> None:
-    """Copy so that no reader ever sees half a file."""
+    """Copy a file atomically."""
     part = target.with_name(f"{target.name}.part{os.getpid()}")
     shutil.copyfile(source, part)
     part.replace(target)

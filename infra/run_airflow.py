@@ -1,12 +1,12 @@
-"""Airflow on this machine, reachable from this machine only, with the DAGs, the Spark connection and the pool in place.
+"""Run Airflow on this machine, reachable from this machine only, with the DAGs, the Spark connection and the pool.
 
     make airflow
     .venv/bin/python infra/run_airflow.py [--port 8080] [--airflow-home DIR] [--home DIR] [--landing DIR]
                                           [--master 'local[2]'] [--check]
 
-It is `airflow standalone` (SQLite, one user), set up and stopped cleanly: Ctrl-C or SIGTERM ends all of its processes.
-`--check` starts it, waits until it is healthy and has read the DAGs, looks that it listens on loopback only, ends it.
-Exit codes: 0 ended as asked; 1 it did not come up, or died; 2 the port is taken.
+It sets up and runs `airflow standalone` (SQLite, one user); Ctrl-C or SIGTERM ends all of its processes. `--check`
+starts it, waits until it is healthy and has read the DAGs, checks that it listens on loopback only, and ends it.
+Exit codes: 0 stopped on request; 1 it did not start, or died; 2 the port is in use.
 """
 
 import argparse
@@ -41,10 +41,10 @@ class DidNotStart(Exception):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Start, tell where it is, and wait for the end; returns the exit code."""
+    """Start Airflow, print its address, and wait for its end; return the exit code."""
     options = parse(arguments)
     if not port_is_free(options.port):
-        print(f"port {options.port} is taken; choose another: --port N", file=sys.stderr)
+        print(f"port {options.port} is in use; choose another one: --port N", file=sys.stderr)
         return 2
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, _interrupt)
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
             wait_until_healthy(process, base_url(options.port), options.timeout)
             if options.check:
                 return check(process, options)
-            print(greeting(options), flush=True)
+            print(start_message(options), flush=True)
             process.wait()
             raise DidNotStart(f"Airflow ended with {process.returncode}")
     except KeyboardInterrupt:
@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    """Options of the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     environment = os.environ.get
     here = Path.cwd()
@@ -77,32 +77,32 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--landing", default=environment("PSTSTREAM_LANDING"), help="a folder, or s3://bucket/prefix")
     parser.add_argument("--master", default=None, help="where Spark runs; default: infra/airflow/connections.json")
     parser.add_argument("--timeout", type=float, default=180, help="seconds to wait until it is healthy")
-    parser.add_argument("--check", action="store_true", help="start, look, end")
+    parser.add_argument("--check", action="store_true", help="start, check, stop")
     options = parser.parse_args(arguments)
     options.home = options.home or here / "pststream-home"
     options.landing = options.landing or f"{str(options.home).rstrip('/')}/landing"
     for name in ("airflow_home", "home", "landing"):
-        setattr(options, name, normal(getattr(options, name)))
+        setattr(options, name, normalize(getattr(options, name)))
     return options
 
 
-def normal(place: str | Path) -> str | Path:
-    """An address in a bucket, for which s3a:// is another spelling, or an absolute path."""
+def normalize(place: str | Path) -> str | Path:
+    """Return an address in a bucket as s3://…, or an absolute path."""
     address = str(place)
     return f"s3://{address.partition('://')[2]}" if address.startswith(("s3://", "s3a://")) else Path(place).absolute()
 
 
 def in_bucket(place: str | Path) -> bool:
-    """Whether it is an address in a bucket, and no folder."""
+    """Whether a place is an address in a bucket, not a folder."""
     return str(place).startswith("s3://")
 
 
 def airflow_environment(options: argparse.Namespace) -> dict[str, str]:
-    """The environment of every process of Airflow, and so of every job that it submits."""
+    """Return the environment of every process of Airflow, and so of every job that it submits."""
     url = base_url(options.port)
     spark = json.loads((DEFINITIONS / "connections.json").read_text("utf-8"))[CONNECTION]
     spark |= {"host": options.master} if options.master else {}
-    chosen = {
+    required = {
         "AIRFLOW_HOME": str(options.airflow_home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(DEFINITIONS / "plugins"),
@@ -111,27 +111,27 @@ def airflow_environment(options: argparse.Namespace) -> dict[str, str]:
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{options.airflow_home}/airflow.db",
         "AIRFLOW__API__HOST": "127.0.0.1",
         "AIRFLOW__API__PORT": str(options.port),
-        # Tasks find the server by this; with the port alone changed each of them would fail.
+        # Tasks find the server by this; if only the port were changed, each of them would fail.
         "AIRFLOW__API__BASE_URL": url,
         f"AIRFLOW_CONN_{CONNECTION.upper()}": json.dumps(spark),
         "PSTSTREAM_HOME": str(options.home),
         "PSTSTREAM_LANDING": str(options.landing),
-        # Without the binaries on PATH pip's spark-submit does not find its Spark.
+        # The spark-submit that pip installs finds its Spark by PATH.
         "PATH": os.pathsep.join([str(BINARIES), os.environ.get("PATH", os.defpath)]),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    small = {
+    defaults = {
         "AIRFLOW__CORE__PARALLELISM": "4",
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
     }
-    return small | _lineage(options) | os.environ | chosen
+    return defaults | _lineage(options) | os.environ | required
 
 
 def _lineage(options: argparse.Namespace) -> dict[str, str]:
-    """Lineage to a file, an event a line, unless the environment says anything of OpenLineage."""
+    """Return the configuration of lineage to a file, unless the environment configures OpenLineage."""
     if any(name.startswith("OPENLINEAGE") for name in os.environ):
         return {}
     transport = {"TYPE": "file", "LOG_FILE_PATH": f"{options.airflow_home}/lineage.jsonl", "APPEND": "true"}
@@ -139,7 +139,7 @@ def _lineage(options: argparse.Namespace) -> dict[str, str]:
 
 
 def prepare(options: argparse.Namespace, environment: dict[str, str]) -> None:
-    """Folders, Airflow's own tables, and the pool; safe to do again."""
+    """Make the folders, Airflow's own tables and the pool; safe to run again."""
     landing = [] if in_bucket(options.landing) else [options.landing / "objects", options.landing / "requests"]
     for folder in (options.airflow_home, *landing):
         folder.mkdir(parents=True, exist_ok=True)
@@ -151,7 +151,7 @@ def prepare(options: argparse.Namespace, environment: dict[str, str]) -> None:
 
 @contextmanager
 def standalone(airflow_home: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Airflow in a session of its own, so that its end takes all of its processes along."""
+    """Run Airflow in a session of its own, so that all of its processes can be ended together."""
     command = [sys.executable, str(ROOT / "infra" / "airflow" / "standalone.py")]
     with log_file(airflow_home).open("ab") as log:
         process = subprocess.Popen(
@@ -164,7 +164,7 @@ def standalone(airflow_home: Path, environment: dict[str, str]) -> Iterator[subp
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ask it to end; after a while end whatever is left of its session, by id."""
+    """Terminate Airflow; then end the processes of its session that are left, by their ids."""
     for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
     if process.poll() is None:
@@ -182,15 +182,15 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def session(leader: int) -> list[psutil.Process]:
-    """The processes of the session that `leader` began, without itself."""
-    found = []
+    """Return the processes of the session of `leader`, without `leader` itself."""
+    members = []
     for process in psutil.process_iter():
         try:
             if os.getsid(process.pid) == leader and process.pid != leader:
-                found.append(process)
+                members.append(process)
         except OSError:
             continue
-    return found
+    return members
 
 
 def wait_until_healthy(process: subprocess.Popen[bytes], url: str, seconds: float) -> None:
@@ -210,7 +210,7 @@ def wait_until_healthy(process: subprocess.Popen[bytes], url: str, seconds: floa
 
 
 def check(process: subprocess.Popen[bytes], options: argparse.Namespace) -> int:
-    """Are the DAGs read without error, and is nothing reachable from outside? Prints what was found."""
+    """Check that the DAGs are read without error and nothing is reachable from outside; print the result."""
     url = base_url(options.port)
     token = log_in(url, password_file(options.airflow_home))
     deadline = time.monotonic() + options.timeout
@@ -227,7 +227,7 @@ def check(process: subprocess.Popen[bytes], options: argparse.Namespace) -> int:
 
 
 def listens_on(leader: int) -> set[tuple[str, int]]:
-    """Addresses and ports on which a process of the session listens."""
+    """Return the addresses and ports on which a process of the session listens."""
     addresses = set()
     for process in session(leader):
         try:
@@ -239,13 +239,13 @@ def listens_on(leader: int) -> set[tuple[str, int]]:
 
 
 def log_in(url: str, passwords: Path) -> str:
-    """A token for the REST API, by the password that Airflow made up at its first start."""
+    """Return a token for the REST API, with the password that Airflow generated at its first start."""
     [(user, password)] = json.loads(passwords.read_text("utf-8")).items()
     return call(f"{url}/auth/token", body={"username": user, "password": password})["access_token"]
 
 
 def call(url: str, token: str | None = None, body: Any = None) -> Any:
-    """The JSON that a request gives: POST if there is a body."""
+    """Send a request, POST if there is a body; return the JSON of the answer."""
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, headers)
@@ -254,37 +254,37 @@ def call(url: str, token: str | None = None, body: Any = None) -> Any:
         return json.load(response)
 
 
-def greeting(options: argparse.Namespace) -> str:
-    """Where to log in, and what to do next."""
+def start_message(options: argparse.Namespace) -> str:
+    """Return where to log in, and what to do next."""
     return "\n".join(
         [
-            f"Airflow  {base_url(options.port)}  (this machine only; Ctrl-C ends it)",
+            f"Airflow  {base_url(options.port)}  (this machine only; Ctrl-C stops it)",
             f"log in   user admin, password in {password_file(options.airflow_home)}",
             f"home     {options.home}",
             f"landing  {options.landing}  (objects/ and requests/)",
             f"log      {log_file(options.airflow_home)}",
-            "DAGs start paused: turn on micro_batch and the others, or trigger one; see docs/airflow.md",
+            "DAGs are paused at first: enable micro_batch and the others, or trigger one; see docs/airflow.md",
         ]
     )
 
 
 def base_url(port: int) -> str:
-    """Address of the user interface and the REST API."""
+    """Return the URL of the user interface and the REST API."""
     return f"http://127.0.0.1:{port}"
 
 
 def password_file(airflow_home: Path) -> Path:
-    """Where Airflow leaves the password that it made up."""
+    """Return the path of the file with the password that Airflow generated."""
     return airflow_home / "simple_auth_manager_passwords.json.generated"
 
 
 def log_file(airflow_home: Path) -> Path:
-    """What the components print."""
+    """Return the path of the log of all components."""
     return airflow_home / "standalone.log"
 
 
 def port_is_free(port: int) -> bool:
-    """Can the port be listened on?"""
+    """Whether the port can be listened on."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -295,7 +295,7 @@ def port_is_free(port: int) -> bool:
 
 
 def is_loopback(address: str) -> bool:
-    """Is the address, in either notation, one that only this machine can reach?"""
+    """Whether only this machine can reach the address, in either notation."""
     parsed = ipaddress.ip_address(address)
     mapped = getattr(parsed, "ipv4_mapped", None)
     return (mapped or parsed).is_loopback

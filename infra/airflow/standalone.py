@@ -1,7 +1,7 @@
-"""`airflow standalone`, with two differences: nothing listens beyond loopback, and it ends with the process above it.
+"""Run `airflow standalone` on loopback only, and end it with its parent process.
 
 The scheduler and the triggerer would serve their log files on every address of the machine, and no setting changes
-that. On one machine the API server reads the files itself, so they are told not to.
+that. On one machine the API server reads the files itself, so an option switches these servers off.
 """
 
 import os
@@ -25,7 +25,7 @@ class LoopbackCommand(standalone_command.SubCommand):
 
 
 def end_with_parent() -> None:
-    """Interrupt ourselves when the process that started us is gone."""
+    """Interrupt this process when its parent has ended."""
     parent = os.getppid()
     while os.getppid() == parent:
         time.sleep(1)
@@ -33,12 +33,12 @@ def end_with_parent() -> None:
 
 
 def interrupt(*_: Any) -> None:
-    """What Airflow's own loop takes as the word to end its components."""
+    """Raise KeyboardInterrupt, on which Airflow's own loop ends its components."""
     raise KeyboardInterrupt
 
 
 if __name__ == "__main__":
-    # Python leaves SIGINT alone where a shell started it in the background.
+    # A shell starts background processes with SIGINT ignored.
     signal.signal(signal.SIGINT, interrupt)
     signal.signal(signal.SIGTERM, interrupt)
     threading.Thread(target=end_with_parent, daemon=True).start()

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Airflow's API server with the password of the user admin from AIRFLOW_ADMIN_PASSWORD, instead of one that it makes up and prints.
+# Airflow's API server with the password of the user admin from AIRFLOW_ADMIN_PASSWORD, instead of a generated one that it prints.
 set -euo pipefail
 umask 077
 export AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS=admin:admin

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The image's own steps, in the folder of the project that it keeps; the Dockerfile calls them, and so does `make image-steps`.
-#   infra/image/build.sh packages   what the pins alone decide: packages and jars, each checked by its hash
-#   infra/image/build.sh project    the project itself, its kernels compiled; then what only tests and builds need goes
+# Run a build step of the image in the project folder; the Dockerfile calls it, and so does `make image-steps`.
+#   infra/image/build.sh packages   install the pinned packages and jars, each checked by its hash
+#   infra/image/build.sh project    install the project and compile its kernels; uninstall what only tests and builds need
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

@@ -1,3 +1,3 @@
 #!/bin/sh
-# Airflow's official chart runs its probes by /entrypoint, which Airflow's own image has.
+# Airflow's official chart runs its probes through /entrypoint, a script of Airflow's own image.
 exec "$@"

@@ -1,8 +1,8 @@
-"""Health check of a container: does a server answer, and is a component of Airflow healthy?
+"""Check the health of a container: that a server answers, and that a component of Airflow is healthy.
 
-    healthy.py URL [COMPONENT]      COMPONENT: as the answer of Airflow's API server names it, e.g. triggerer
+    healthy.py URL [COMPONENT]      COMPONENT: its name in the answer of Airflow's API server, e.g. triggerer
 
-Costs no start of Airflow, as `airflow jobs check` would. Exit codes: 0 healthy; 1 not.
+Does not import Airflow, as `airflow jobs check` does, which takes seconds. Exit codes: 0 healthy; 1 not healthy.
 """
 
 import json
@@ -11,7 +11,7 @@ import urllib.request
 
 
 def main(url: str, component: str | None = None) -> int:
-    """Ask, and tell by the exit code."""
+    """Check the health; return the exit code."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=5) as response:

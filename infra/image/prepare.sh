@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What has to be there before Airflow starts: its tables, the pool, the home, the bucket; safe to do again.
+# Make what Airflow needs before it starts: its tables, the pool, the home, the bucket; safe to run again.
 set -euo pipefail
 project="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 
 airflow db migrate
 airflow pools import "$project/infra/airflow/pools.json"
 pststream init
-# A gateway that keeps each bucket in a folder of this volume finds the bucket so (infra/compose.yaml).
+# The gateway stores each bucket in a folder of this volume, so the folder makes the bucket (infra/compose.yaml).
 [ -z "${LANDING_BUCKET:-}" ] || mkdir -p "/var/lib/pststream/landing/$LANDING_BUCKET"

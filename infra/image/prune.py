@@ -1,6 +1,6 @@
-"""Remove from this Python's environment what only tests, checks and builds need, so that the image is small.
+"""Uninstall the packages that only tests, checks and builds need, so that the image is small.
 
-Kept is what stands in requirements.in above its heading of tests, and all that this needs in turn.
+The packages in requirements.in above the heading of tests stay, with their dependencies.
 """
 
 import subprocess
@@ -16,37 +16,37 @@ HEADING = "# Tests and checks."
 
 
 def main() -> int:
-    """Remove them; returns the exit code."""
+    """Uninstall the packages; return the exit code."""
     above, heading, _ = (ROOT / "requirements.in").read_text("utf-8").partition(HEADING)
     if not heading:
         raise SystemExit(f"prune: requirements.in has no heading {HEADING!r}")
     lines = (line.split("#")[0].strip() for line in above.splitlines())
-    kept = needed([Requirement(line) for line in lines if line])
-    installed = {canonicalize_name(found.metadata["Name"]) for found in metadata.distributions()}
-    # The project itself stays; pip goes last, as it does the work.
-    gone = sorted(installed - kept - {"pststream", "pip"})
+    required = with_dependencies([Requirement(line) for line in lines if line])
+    installed = {canonicalize_name(package.metadata["Name"]) for package in metadata.distributions()}
+    # The project itself stays; pip is uninstalled last, since it uninstalls the others.
+    unneeded = sorted(installed - required - {"pststream", "pip"})
     uninstall = [sys.executable, "-m", "pip", "uninstall", "--quiet", "--yes", "--disable-pip-version-check"]
-    subprocess.run([*uninstall, *gone], check=True)
+    subprocess.run([*uninstall, *unneeded], check=True)
     subprocess.run([*uninstall, "pip"], check=True)
-    print(f"removed {', '.join(gone)}, pip")
+    print(f"removed {', '.join(unneeded)}, pip")
     return 0
 
 
-def needed(asked: list[Requirement]) -> set[str]:
-    """The names of these packages and of all that they need here."""
-    found: set[tuple[str, str]] = set()
-    while asked:
-        requirement = asked.pop()
+def with_dependencies(requirements: list[Requirement]) -> set[str]:
+    """Return the names of these packages and of all their dependencies on this platform."""
+    names: set[tuple[str, str]] = set()
+    while requirements:
+        requirement = requirements.pop()
         name = canonicalize_name(requirement.name)
         for extra in {"", *requirement.extras}:
-            if (name, extra) in found:
+            if (name, extra) in names:
                 continue
-            found.add((name, extra))
+            names.add((name, extra))
             for line in metadata.requires(name) or []:
-                more = Requirement(line)
-                if more.marker is None or more.marker.evaluate({"extra": extra}):
-                    asked.append(more)
-    return {name for name, _ in found}
+                dependency = Requirement(line)
+                if dependency.marker is None or dependency.marker.evaluate({"extra": extra}):
+                    requirements.append(dependency)
+    return {name for name, _ in names}
 
 
 if __name__ == "__main__":

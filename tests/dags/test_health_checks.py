@@ -98,7 +98,7 @@ def test_a_home_without_problems(dagbag: Any, home: Home) -> None:
 
 PROBLEMS = {
     "rejects": (broken_rejects, "TooManyRejects", "30 of 110 rows"),
-    "balance": (broken_balance, "OutOfBalance", "9.0 over 8 batches"),
+    "balance": (broken_balance, "OutOfBalance", "imbalance 9.0 (greatest load over least), batches: 8"),
     "lag": (broken_lag, "Lagging", "is not matched"),
     "watcher": (broken_watcher, "WatcherDown", "Spark has died"),
     "gate": (broken_gate, "FilesQuarantined", "decision: 1"),
