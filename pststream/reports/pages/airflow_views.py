@@ -44,24 +44,24 @@ def object_page(home: str, object_id: str, subscription_id: str = "") -> Page:
 
 def _subscription(home: str, subscription_id: str) -> Page:
     tables = open_home(home)
-    found = look_up_subscription(tables.reader, subscription_id)
-    if found.insertions:
-        return Page(200, render_subscription(subscription_id, found, read_plan(tables)))
+    lookup = look_up_subscription(tables.reader, subscription_id)
+    if lookup.insertions:
+        return Page(200, render_subscription(subscription_id, lookup, read_plan(tables)))
     message = f"No subscription “{subscription_id}” was accepted."
     advice = "Ids are compared exactly, including upper and lower case. Rejected rows are listed under Rejected rows."
-    return Page(NOT_FOUND, render_message("No such subscription", message, advice, found.rejects))
+    return Page(NOT_FOUND, render_message("No such subscription", message, advice, lookup.rejects))
 
 
 def _object(home: str, object_id: str, subscription_id: str) -> Page:
     tables = open_home(home)
-    found = look_up_object(tables.reader, object_id)
-    if not found.objects:
+    lookup = look_up_object(tables.reader, object_id)
+    if not lookup.objects:
         message = f"No object “{object_id}” was accepted."
         advice = "Ids are compared exactly. pststream rejects lists the rows that were rejected."
-        return Page(NOT_FOUND, render_message("No such object", message, advice, found.rejects))
+        return Page(NOT_FOUND, render_message("No such object", message, advice, lookup.rejects))
     explained = _explain(tables, object_id, subscription_id) if subscription_id else None
     known = explained is None or bool(explained["pairs"])
-    page = render_object(object_id, found, read_plan(tables), explained, subscription_id)
+    page = render_object(object_id, lookup, read_plan(tables), explained, subscription_id)
     return Page(200 if known else NOT_FOUND, page)
 
 

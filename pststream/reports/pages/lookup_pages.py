@@ -28,17 +28,17 @@ def render_message(title: str, message: str, advice: str, rejects: list[dict[str
     return render_page("message.html", forms=True, title=title, message=message, advice=advice, rejects=rejects or [])
 
 
-def render_subscription(subscription_id: str, found: SubscriptionLookup, view: PlanView | None) -> str:
+def render_subscription(subscription_id: str, lookup: SubscriptionLookup, view: PlanView | None) -> str:
     """Render the page of a subscription that was accepted."""
-    insertions = found.insertions[:_MAX_INSERTIONS]
+    insertions = lookup.insertions[:_MAX_INSERTIONS]
     region = insertions[0].query.region
     return render_page(
         "subscription.html",
         forms=True,
         subscription_id=subscription_id,
-        found=found,
+        lookup=lookup,
         insertions=[
-            (_describe_query(one.kind, one.query.describe()), _insertion_facts(one, found.requests_applied))
+            (_describe_query(one.kind, one.query.describe()), _insertion_facts(one, lookup.requests_applied))
             for one in insertions
         ],
         map=draw_region(view, region, np.empty((0, 2))) if region is not None else None,
@@ -46,10 +46,10 @@ def render_subscription(subscription_id: str, found: SubscriptionLookup, view: P
 
 
 def render_object(
-    object_id: str, found: ObjectLookup, view: PlanView | None, explained: dict[str, Any] | None, subscription_id: str
+    object_id: str, lookup: ObjectLookup, view: PlanView | None, explained: dict[str, Any] | None, subscription_id: str
 ) -> str:
     """Render the page of an object that was accepted; `explained`: why it matched a subscription, or did not."""
-    points = np.array([(stored.lon, stored.lat) for stored in found.objects[:1]])
+    points = np.array([(stored.lon, stored.lat) for stored in lookup.objects[:1]])
     pair = explained["pairs"][0] if explained and explained["pairs"] else None
     subscription = pair["subscription"] if pair else None
     return render_page(
@@ -57,12 +57,12 @@ def render_object(
         forms=True,
         object_id=object_id,
         subscription_id=subscription_id,
-        found=found,
+        lookup=lookup,
         max_matches=MAX_SUBSCRIPTIONS_SHOWN,
         explained=explained,
         query=_describe_query(stored_kind(subscription["kind"]), subscription) if subscription else {},
         facts=_pair_facts(pair) if pair else [],
-        objects=[(_shorten(stored.text), _object_facts(stored, found.objects_matched)) for stored in found.objects],
+        objects=[(_shorten(stored.text), _object_facts(stored, lookup.objects_matched)) for stored in lookup.objects],
         map=draw_region(view, _region_of(explained), points),
     )
 
