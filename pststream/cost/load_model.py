@@ -148,6 +148,7 @@ def worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel) -
     Source: PS2Stream, section IV-A, Definitions 1 and 2.
     """
     arrays = PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
+    # Count objects and reads by unit and worker.
     of_unit, of_worker, unit_reads = count_objects(
         plan.grid.cell(sample.lon, sample.lat),
         sample.term_offsets,
@@ -157,6 +158,7 @@ def worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel) -
         arrays,
         plan.workers,
     )
+    # Count subscriptions likewise.
     order, groups = group_pieces_by_subscription(sample)
     leaves = build_pyramid(plan.cell_leaf, plan.grid.columns, plan.grid.rows, plan.leaves)
     stored_unit, stored_worker = count_subscriptions(
@@ -169,6 +171,7 @@ def worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel) -
         leaves,
         plan.workers,
     )
+    # Scale the counts, and compute the loads.
     reads = np.bincount(plan.unit_worker, unit_reads, plan.workers)
     rates = cost.rates(sample)
     return WorkerLoads(

