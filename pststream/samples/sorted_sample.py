@@ -9,7 +9,7 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.matching.build_segment import hash_table
 from pststream.kernels.planning.count_loads import find_live_terms
 from pststream.kernels.planning.term_runs import group_rows_by_rank
-from pststream.samples.raster_ranges import cell_ranges
+from pststream.samples.raster_ranges import compute_cell_ranges
 
 Csr = tuple[np.ndarray, np.ndarray]
 
@@ -76,6 +76,6 @@ def sort_sample(sample: WorkloadSample, grid: DispatchGrid) -> SortedSample:
         row=(cells // grid.columns).astype(np.int32),
         object_terms=(start, object_terms),
         reads=sample.reads[origin],
-        ranges=cell_ranges(grid, sample.boxes),
+        ranges=compute_cell_ranges(grid, sample.boxes),
         piece_terms=(piece_start, piece_terms),
     )
