@@ -22,8 +22,8 @@ Its rules (docs/architecture.md):
   true, and `created_at <= ts < end`. Neither the order in which the two logs were read nor the cuts matter. A deletion
   retracts matches at or after its `at`.
 
-Choices that the specification leaves open: a box compares longitudes as numbers, so lon 180 is no edge of a box that begins
-at -180; W > E means lon >= W or lon <= E. A point of latitude 90 belongs to a box only if its longitude does too.
+Choices that the specification leaves open: a box compares longitudes as numbers, so lon 180 is no edge of a box that
+begins at -180; W > E means lon >= W or lon <= E. A point of latitude 90 belongs to a box only if its longitude does too.
 """
 
 import csv
