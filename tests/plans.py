@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.samples.posting_reads import sample_with_reads
+from pststream.samples.posting_reads import make_sample_with_reads
 
 TERMS = (-(2**63), -7, -1, 0, 1, 2, 3, 10, 2**40, 2**63 - 2, 2**63 - 1)
 """Ids use all 64 bits, the sign included."""
@@ -36,7 +36,7 @@ def make_sample(
     lon_lat = np.array(points, dtype=np.float64).reshape(-1, 2)
     term_offsets, term_ids = pack([sorted(set(ids)) for ids in terms])
     post_offsets, post_terms = pack([sorted(set(ids)) for ids in posts])
-    return sample_with_reads(
+    return make_sample_with_reads(
         lon=np.ascontiguousarray(lon_lat[:, 0]),
         lat=np.ascontiguousarray(lon_lat[:, 1]),
         term_offsets=term_offsets,

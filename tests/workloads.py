@@ -9,7 +9,7 @@ from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.kind_by_region import draws_q2, region_of
 from pststream.generator.places import USA_BOUNDS, city_places
 from pststream.generator.synthetic_arrays import SyntheticObjects, synthetic_objects, synthetic_subscriptions, term_ids
-from pststream.samples.posting_reads import sample_with_reads
+from pststream.samples.posting_reads import make_sample_with_reads
 from tests.plans import pack, unpack
 
 Posted = tuple[np.ndarray, list[list[int]]]
@@ -34,7 +34,7 @@ def paper_sample(kind: str, objects: int, subscriptions: int, seed: int = 1, rar
         boxes, posts = _posted(kind, subscriptions, seed, rare, drawn)
     term_offsets, terms = pack([sorted(ids) for ids in unpack(drawn.term_offsets, term_ids(drawn.terms))])
     post_offsets, post_terms = pack([sorted(ids) for ids in posts])
-    return sample_with_reads(
+    return make_sample_with_reads(
         lon=drawn.lon,
         lat=drawn.lat,
         term_offsets=term_offsets,

@@ -1,4 +1,4 @@
-"""Random worlds of objects and requests, written as a user would write them: full of coincidences, small of words.
+"""Generate random worlds of objects and requests with many coincidences and few words, as files of users.
 
 Coordinates, times and words come from few values, so that points fall on edges and corners, validity begins and ends
 at the very ts of objects, and expressions hold about as often as not. One generator serves seeded worlds (a
@@ -44,7 +44,7 @@ JOINS = (" ", "  ", ", ", " - ", "! ", "\t", " / ", " … ")
 
 @dataclass(frozen=True)
 class World:
-    """The two logs as rows, file by file; `lateness_seconds` is the setting it is meant for."""
+    """The rows of the two logs, file by file, and the setting `lateness_seconds` that goes with them."""
 
     object_files: list[Rows]
     request_files: list[Rows]
@@ -61,7 +61,7 @@ class WrittenWorld:
 
     @property
     def log(self) -> list[LogFile]:
-        """All files; the order between the two kinds carries no meaning."""
+        """All files; the order between the two kinds has no meaning."""
         return [LogFile("objects", p) for p in self.objects] + [LogFile("requests", p) for p in self.requests]
 
 
@@ -69,12 +69,12 @@ class WrittenWorld:
 
 
 def moment(step: int) -> str:
-    """A time of the lattice as ISO 8601."""
+    """Return a time of the lattice as ISO 8601."""
     return (START + step * STEP).isoformat().replace("+00:00", "Z")
 
 
 def some_point(rnd: random.Random) -> tuple[float, float]:
-    """A point: of the lattice, of the city, or anywhere."""
+    """Draw a point of the lattice, of the city, or anywhere."""
     kind = rnd.randrange(10)
     if kind < 4:
         return rnd.choice(LONS), rnd.choice(LATS)
@@ -84,7 +84,7 @@ def some_point(rnd: random.Random) -> tuple[float, float]:
 
 
 def some_text(rnd: random.Random) -> str:
-    """A text of few words, some of them twice; sometimes none, sometimes in another case."""
+    """Draw a text of few words, some of them twice, sometimes empty or in another case."""
     count = rnd.choice((0, 1, 1, 2, 3, 4, 5, 8, 12))
     picked = [_some_word(rnd) for _ in range(count)]
     text = rnd.choice(JOINS).join(picked)
@@ -96,7 +96,7 @@ def _some_word(rnd: random.Random) -> str:
 
 
 def some_expression(rnd: random.Random, depth: int = 2) -> str:
-    """A keyword expression of nested AND and OR."""
+    """Draw a keyword expression of nested AND and OR."""
     kind = rnd.randrange(6) if depth else 0
     if kind < 2:
         return quoted(_some_word(rnd), rnd)
@@ -107,12 +107,12 @@ def some_expression(rnd: random.Random, depth: int = 2) -> str:
 
 
 def quoted(word: str, rnd: random.Random) -> str:
-    """A word as a keyword, in quotes where it has to be and sometimes where it need not."""
+    """Return a word as a keyword, in quotes where they are required and sometimes elsewhere."""
     return f'"{word}"' if word in ("AND", "OR") or rnd.randrange(8) == 0 else word
 
 
 def some_region(rnd: random.Random) -> Row:
-    """A `bbox`, a `circle` or a `geometry`."""
+    """Draw a `bbox`, a `circle` or a `geometry`."""
     kind = rnd.randrange(6)
     if kind < 2:
         return {"circle": _some_circle(rnd)}
@@ -120,7 +120,7 @@ def some_region(rnd: random.Random) -> Row:
 
 
 def some_box(rnd: random.Random) -> list[float]:
-    """West, south, east, north: its corners are points that objects have too."""
+    """Draw west, south, east, north with corners at points of objects."""
     kind = rnd.randrange(10)
     (x0, y0), (x1, y1) = some_point(rnd), some_point(rnd)
     south, north = sorted((y0, y1))
@@ -147,7 +147,7 @@ def _some_circle(rnd: random.Random) -> Row:
 
 
 def some_polygon(rnd: random.Random) -> Row:
-    """A valid Polygon or MultiPolygon: its corners are points that objects have too, its edges run through others."""
+    """Draw a valid Polygon or MultiPolygon with corners at points of objects and edges through other points."""
     west, south, east, north = some_box(rnd)
     if west > east:
         return {"type": "MultiPolygon", "coordinates": [[_some_ring(rnd, west, south, 180.0, north)],
@@ -161,7 +161,7 @@ def some_polygon(rnd: random.Random) -> Row:
 
 
 def _some_ring(rnd: random.Random, west: float, south: float, east: float, north: float) -> list[list[float]]:
-    """A simple ring that fills the box in part."""
+    """Draw a simple ring that fills a part of the box."""
     west, south, east, north = _with_area(west, south, east, north)
     x, y = (west + east) / 2, (south + north) / 2
     rings = (
@@ -176,7 +176,7 @@ def _some_ring(rnd: random.Random, west: float, south: float, east: float, north
 
 
 def _with_area(west: float, south: float, east: float, north: float) -> tuple[float, float, float, float]:
-    """The box, widened where it has no area."""
+    """Widen the box where it has no area."""
     if west == east:
         west, east = (west - 0.5, east) if east == 180.0 else (west, east + 0.5)
     if south == north:
@@ -196,7 +196,7 @@ def _closed(ring: Sequence[tuple[float, float]]) -> list[list[float]]:
 
 
 def object_log(rnd: random.Random, count: int) -> Rows:
-    """Objects in the order they are published: about ascending in time; some late, repeated or bad."""
+    """Draw objects in about ascending order of time; some late, repeated or invalid."""
     rows: Rows = []
     for n in range(count):
         step = n * STEPS // max(count, 1) + rnd.choice((0, 0, 0, -2, 3, -LATENESS_STEPS, -LATENESS_STEPS - 40))
@@ -211,7 +211,7 @@ def object_log(rnd: random.Random, count: int) -> Rows:
 
 
 def request_log(rnd: random.Random, count: int) -> Rows:
-    """Requests in the order they are made: lives of several ids, shuffled into one another."""
+    """Draw requests of several ids, interleaved at random."""
     lives: list[Rows] = []
     while sum(map(len, lives)) < count:
         lives.append(_life(rnd, f"s{len(lives)}"))
@@ -224,7 +224,7 @@ def request_log(rnd: random.Random, count: int) -> Rows:
 
 
 def _life(rnd: random.Random, subscription_id: str) -> Rows:
-    """Insertions and deletions of one id; some do not apply, some are bad."""
+    """Draw insertions and deletions of one id; some do not apply, some are invalid."""
     step = rnd.randint(-20, STEPS * 2 // 3)
     rows = [insertion(rnd, subscription_id, step)]
     while rnd.randrange(3) == 0:
@@ -267,7 +267,7 @@ BAD_FIELDS: tuple[Row, ...] = (
 
 
 def insertion(rnd: random.Random, subscription_id: str, step: int) -> Row:
-    """An insertion that is valid from `step` on."""
+    """Draw an insertion that is valid from `step` on."""
     expires = rnd.choice((None, None, None, moment(step + rnd.choice((0, 1, 30, 100)))))
     keywords = some_expression(rnd)
     times = {"created_at": moment(step), "expires_at": expires}
@@ -276,20 +276,20 @@ def insertion(rnd: random.Random, subscription_id: str, step: int) -> Row:
 
 
 def cut(rows: Sequence[Row], parts: int) -> list[Rows]:
-    """A log as consecutive files."""
+    """Cut a log into consecutive files."""
     edges = [len(rows) * i // parts for i in range(parts + 1)]
     return [list(rows[a:b]) for a, b in zip(edges, edges[1:])]
 
 
 def make_world(rnd: random.Random, objects: int, requests: int, object_files: int, request_files: int) -> World:
-    """A world of given sizes."""
+    """Draw a world of given sizes."""
     things, asked = object_log(rnd, objects), request_log(rnd, requests)
     _keep_off_circle_edges(things, asked)
     return World(cut(things, object_files), cut(asked, request_files))
 
 
 def _keep_off_circle_edges(things: Rows, asked: Rows) -> None:
-    """Widens circles whose edge passes within a millimetre of a point: there rounding decides, not the rule."""
+    """Widen circles whose edge is within a millimetre of a point, where rounding would decide."""
     for circle in (row["circle"] for row in asked if row.get("circle")):
         while any(_at_edge(circle, row) for row in things if row["lon"] is not None):
             circle["radius_m"] += 0.5
@@ -302,13 +302,13 @@ def _at_edge(circle: Row, thing: Row) -> bool:
 
 
 def random_world(seed: int, objects: int = 150, requests: int = 120, files: int = 5) -> World:
-    """A seeded world, the same on every run."""
+    """Draw a seeded world, the same on every run."""
     return make_world(random.Random(seed), objects, requests, files, max(1, files - 2))
 
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    """Small worlds that Hypothesis can shrink."""
+    """Draw small worlds that Hypothesis can shrink."""
     rnd = draw(st.randoms(use_true_random=False))
     objects, requests = draw(st.integers(0, 12)), draw(st.integers(0, 12))
     return make_world(rnd, objects, requests, draw(st.integers(1, 3)), draw(st.integers(1, 3)))
@@ -321,7 +321,7 @@ REQUEST_FORMATS = ("jsonl", "parquet", "jsonl.gz", "jsonl.zst")
 
 
 def write_world(folder: Path, world: World, seed: int) -> WrittenWorld:
-    """Writes each file of a world in some format; names sort in log order."""
+    """Write each file of a world in some format; names sort in log order."""
     rnd = random.Random(seed)
     objects = [
         write_rows(folder / f"objects-{n:03}.{rnd.choice(OBJECT_FORMATS)}", rows)
@@ -335,7 +335,7 @@ def write_world(folder: Path, world: World, seed: int) -> WrittenWorld:
 
 
 def write_rows(path: Path, rows: Rows) -> Path:
-    """Writes rows in the format that the name ends with."""
+    """Write rows in the format of the file name."""
     name = path.name.removesuffix(".gz").removesuffix(".zst")
     if name.endswith(".parquet"):
         pq.write_table(_arrow(rows, "requests" if name.startswith("requests") else "objects"), path)
@@ -389,7 +389,7 @@ def _arrow(rows: Rows, kind: str) -> pa.Table:
 def subscriptions_over(
     points: Sequence[tuple[float, float]], texts: Sequence[str], count: int, seed: int, created_at: str
 ) -> Iterable[Row]:
-    """Insertions as users of such data would make: words that occur together, regions around places that exist."""
+    """Draw insertions as users of such data would make: co-occurring words, regions around existing places."""
     rnd = random.Random(seed)
     for n in range(count):
         words = sorted(set(words_of(rnd.choice(texts))) - {"and", "or"}) or ["nothing"]

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pststream.balancing.cell_selection import select_cells
-from pststream.cost.block_loads import block_loads
-from pststream.cost.cell_loads import cell_loads
-from pststream.cost.load_model import CostModel, WorkerLoads, worker_loads
+from pststream.cost.block_loads import compute_block_loads
+from pststream.cost.cell_loads import compute_cell_loads
+from pststream.cost.load_model import CostModel, WorkerLoads, compute_worker_loads
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_moves import Move, moved
 from pststream.domain.planner_sample import WorkloadSample
@@ -91,8 +91,9 @@ def adjust_locally(
     Each round looks at the most and the least loaded worker: phase I, then phase II if they are still out of balance.
     The paper does not say how much load to move; here it is half of the difference, which would make the two equal. The
     cost of a move is the number of its subscriptions, each a row of about the same size. Departures: phase II moves
-    blocks of cells (`block_loads`); a move of phase II that would not lower the greater load of the two is not made,
-    and ends the adjustment; rounds are repeated, up to twice the number of workers, as one pair seldom balances all.
+    blocks of cells (`cost/block_loads.py`). A move of phase II that would not lower the greater load of the two is not
+    made, and ends the adjustment. Rounds are repeated, up to twice the number of workers, as one pair seldom balances
+    all.
     """
     fixed = np.zeros(plan.workers) if fixed_load is None else fixed_load
     before = _loads(sample, plan, cost, fixed)
@@ -109,7 +110,7 @@ def adjust_locally(
 
 def _loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel, fixed_load: np.ndarray) -> WorkerLoads:
     """Return the loads of a plan, with the fixed load of each worker added."""
-    loads = worker_loads(sample, plan, cost)
+    loads = compute_worker_loads(sample, plan, cost)
     return replace(loads, load=loads.load + fixed_load)
 
 
@@ -125,7 +126,7 @@ def _phase_one(draft: _DraftPlan, sorted_sample: SortedSample) -> None:
     rounds make others; and only if it lowers the greater load of the two workers.
     """
     origin, target = _extremes(draft)
-    cells = cell_loads(draft.sample, draft.plan, draft.cost.rates(draft.sample), origin)
+    cells = compute_cell_loads(draft.sample, draft.plan, draft.cost.rates(draft.sample), origin)
     best: tuple[float, Move, str, PartitionPlan, WorkerLoads] | None = None
     for index in np.argsort(-cells.loads, kind="stable")[:LOADED_CELLS].tolist():
         candidate = _candidate(draft, sorted_sample, int(cells.cells[index]), origin, target)
@@ -180,7 +181,7 @@ def _move_blocks(draft: _DraftPlan, method: str, seed: int, origin: int, target:
     """Divide the cells of the origin into about `count` blocks, and move some; return whether that helped."""
     most, least = float(draft.loads.load[origin]), float(draft.loads.load[target])
     difference = most - least
-    blocks = block_loads(draft.sample, draft.plan, draft.cost.rates(draft.sample), origin, count)
+    blocks = compute_block_loads(draft.sample, draft.plan, draft.cost.rates(draft.sample), origin, count)
     # A block with as much load as the difference would only reverse it.
     small = np.flatnonzero(blocks.loads < difference * LOWER)
     loads, sizes = blocks.loads[small], blocks.subscriptions[small]

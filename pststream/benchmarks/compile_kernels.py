@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
-from pststream.cost.load_model import CostModel, worker_loads
-from pststream.kernels.log_rules import duplicate_objects, judge_operations
+from pststream.cost.load_model import CostModel, compute_worker_loads
+from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects
 from pststream.partitioning.registry import make_plan
 from pststream.pipeline.engine.warm_up import load_kernels
-from pststream.samples.posting_reads import sample_with_reads
+from pststream.samples.posting_reads import make_sample_with_reads
 from pststream.text.tokenizer import terms_of
 
 
@@ -22,17 +22,17 @@ def warm_kernels() -> None:
     lon, lat = (pa.array([value]).to_numpy() for value in (18.0, 59.0))
     terms, offsets = terms_of(pa.array(["coffee"])).values.to_numpy(), np.array([0, 1], np.int64)
     box = np.array([[17.0, 58.0, 19.0, 60.0]])
-    sample = sample_with_reads(
+    sample = make_sample_with_reads(
         lon=lon, lat=lat, term_offsets=offsets, terms=terms, boxes=box, piece_key=np.zeros(1, np.int64),
         post_offsets=offsets, post_terms=terms,
     )  # fmt: skip
     cost = CostModel(1e-9, 1e-9, 1e-9, 1e-9, 1e-9)
     for planner in names.PLANNERS:
-        worker_loads(sample, make_plan(planner, sample, 2, cost), cost)
+        compute_worker_loads(sample, make_plan(planner, sample, 2, cost), cost)
     load_kernels()
     zero = np.zeros(1, np.int64)
-    duplicate_objects(offsets, zero, zero, zero, 32)
-    judge_operations(offsets, zero, np.zeros(1, bool), zero, zero)
+    find_duplicate_objects(offsets, zero, zero, zero, 32)
+    apply_request_rules(offsets, zero, np.zeros(1, bool), zero, zero)
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ from pststream.kernels.planning.cell_loads import count_cell_objects
 from pststream.kernels.routing.dispatch import PlanArrays
 from pststream.kernels.routing.pyramid import build_pyramid
 from pststream.samples.live_terms import mark_live_terms
-from pststream.samples.raster_ranges import cell_ranges
+from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.space.hilbert import hilbert_rank
 
 
@@ -38,7 +38,9 @@ class BlockLoads:
         return np.sort(np.concatenate([self.cells[self.offsets[b] : self.offsets[b + 1]] for b in blocks.tolist()]))
 
 
-def block_loads(sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, worker: int, count: int) -> BlockLoads:
+def compute_block_loads(
+    sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, worker: int, count: int
+) -> BlockLoads:
     """Divide the cells of a worker into about `count` blocks, runs of the Hilbert curve with as many objects each.
 
     Departure from PS2Stream section V-A, which moves single cells: its dispatch index has 64 x 64 of them, ours has 64
@@ -62,7 +64,7 @@ def block_loads(sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, w
     # Count the pieces of each block.
     codes, code_leaf, code_block = _code_cells(plan, cells, block)
     pyramid = build_pyramid(codes, grid.columns, grid.rows, len(code_leaf) + 1)
-    ranges = cell_ranges(grid, sample.boxes)
+    ranges = compute_cell_ranges(grid, sample.boxes)
     posts = (sample.post_offsets, sample.post_terms)
     subscriptions = count_block_pieces(ranges, *posts, arrays, worker, pyramid, code_leaf, code_block, blocks)
     sums = [np.bincount(block, counts[cells], blocks) for counts in (objects, reads)]

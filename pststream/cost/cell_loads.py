@@ -10,7 +10,7 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.planning.cell_loads import count_cell_objects, mark_leaf_pieces
 from pststream.kernels.routing.dispatch import PlanArrays
 from pststream.samples.live_terms import mark_live_terms
-from pststream.samples.raster_ranges import cell_ranges
+from pststream.samples.raster_ranges import compute_cell_ranges
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class CellLoads:
     loads: np.ndarray
 
 
-def cell_loads(sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, worker: int) -> CellLoads:
+def compute_cell_loads(sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, worker: int) -> CellLoads:
     """Estimate the load of each raster cell of a worker.
 
     Departure from Definition 3 of PS2Stream, n_o * n_q, which is the first term of Definition 1 alone: here that term
@@ -41,7 +41,7 @@ def cell_loads(sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, wo
     cells_of = grid.cell(sample.lon, sample.lat)
     terms = (sample.term_offsets, sample.terms, mark_live_terms(sample), sample.reads)
     objects, reads = count_cell_objects(cells_of, *terms, arrays, worker)
-    ranges = cell_ranges(grid, sample.boxes).astype(np.int64)
+    ranges = compute_cell_ranges(grid, sample.boxes).astype(np.int64)
     subscriptions = np.zeros(grid.cells, np.int64)
     whole = np.diff(sample.post_offsets) > 0
     for leaves, stored in _stored(sample, plan, arrays, worker, whole):

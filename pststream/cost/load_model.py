@@ -10,7 +10,7 @@ from pststream.kernels.planning.count_loads import count_objects, count_subscrip
 from pststream.kernels.routing.dispatch import PlanArrays
 from pststream.kernels.routing.pyramid import build_pyramid
 from pststream.samples.live_terms import group_pieces_by_subscription, mark_live_terms
-from pststream.samples.raster_ranges import cell_ranges
+from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.settings import Settings
 
 MAX_IMBALANCE = 1e9
@@ -138,7 +138,7 @@ class WorkerLoads:
         }
 
 
-def worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel) -> WorkerLoads:
+def compute_worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel) -> WorkerLoads:
     """Compute the load of each worker and unit of `plan` for the workload of `sample`.
 
     An object counts at a worker that owns one of its live terms (terms under which the sample posts a subscription) in
@@ -148,6 +148,7 @@ def worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel) -
     Source: PS2Stream, section IV-A, Definitions 1 and 2.
     """
     arrays = PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
+    # Count objects and reads by unit and worker.
     of_unit, of_worker, unit_reads = count_objects(
         plan.grid.cell(sample.lon, sample.lat),
         sample.term_offsets,
@@ -157,10 +158,11 @@ def worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel) -
         arrays,
         plan.workers,
     )
+    # Count subscriptions likewise.
     order, groups = group_pieces_by_subscription(sample)
     leaves = build_pyramid(plan.cell_leaf, plan.grid.columns, plan.grid.rows, plan.leaves)
     stored_unit, stored_worker = count_subscriptions(
-        cell_ranges(plan.grid, sample.boxes),
+        compute_cell_ranges(plan.grid, sample.boxes),
         order,
         groups,
         sample.post_offsets,
@@ -169,6 +171,7 @@ def worker_loads(sample: WorkloadSample, plan: PartitionPlan, cost: CostModel) -
         leaves,
         plan.workers,
     )
+    # Scale the counts, and compute the loads.
     reads = np.bincount(plan.unit_worker, unit_reads, plan.workers)
     rates = cost.rates(sample)
     return WorkerLoads(

@@ -18,7 +18,7 @@ from pststream.cost.load_model import LoadRates
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.samples.live_terms import mark_live_objects
-from pststream.samples.raster_ranges import cell_ranges
+from pststream.samples.raster_ranges import compute_cell_ranges
 
 Cells = int | np.ndarray
 
@@ -79,14 +79,14 @@ class RegionCounts:
         return rates.load(objects, subscriptions, self.reads(x0, y0, x1, y1))
 
 
-def region_counts(sample: WorkloadSample, grid: DispatchGrid) -> RegionCounts:
+def build_region_counts(sample: WorkloadSample, grid: DispatchGrid) -> RegionCounts:
     """Build the tables of a sample over a raster; pieces without a posting term are left out."""
     has_live = mark_live_objects(sample)
     cells = grid.cell(sample.lon, sample.lat)
     objects = _count(grid, cells[has_live])
     reads_of = np.diff(np.append(0, np.cumsum(sample.reads, dtype=np.int64))[sample.term_offsets])
     read = np.bincount(cells, reads_of, grid.cells).astype(np.int64).reshape(grid.rows, grid.columns)
-    ranges = cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0]).astype(np.int64)
+    ranges = compute_cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0]).astype(np.int64)
     sides = ((0, 1), (2, 1), (0, 3), (2, 3))
     corners = np.stack([_table(_count(grid, ranges[:, y] * grid.columns + ranges[:, x])) for x, y in sides])
     x, y = np.arange(grid.columns)[None, :], np.arange(grid.rows)[:, None]

@@ -46,6 +46,7 @@ def write_demo(
 
     The same arguments give the same bytes.
     """
+    # Divide the objects by hour, and add rows with deliberate errors to the last two hours.
     rows = demo_objects(objects, seed)
     hours = [rows.take(pa.array(numbers)) for numbers in np.array_split(np.arange(len(rows)), HOURS)]
     wrong: list[list[dict]] = [[] for _ in hours]
@@ -56,6 +57,7 @@ def write_demo(
         path = Path(folder) / "objects" / f"2026-03-01T{6 + hour:02}{_ENDINGS[hour]}"
         _write_objects(path, table, wrong[hour])
         paths.append(str(path))
+    # Write the requests before and during the morning.
     first = Path(folder) / "requests" / "2026-03-01T05.jsonl"
     later = Path(folder) / "requests" / "2026-03-01T11.jsonl"
     requests = _write_requests(first, first_requests(subscriptions, seed))

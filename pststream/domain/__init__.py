@@ -1,1 +1,1 @@
-"""The vocabulary as frozen types and array layouts."""
+"""Frozen types and array layouts of plans, planner samples and index pieces."""

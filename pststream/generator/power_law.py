@@ -29,6 +29,7 @@ class PowerLaw:
 
 @lru_cache(maxsize=8)
 def _cumulative(size: int, exponent: float, shift: float) -> np.ndarray:
+    """Compute the cumulative probabilities of a law once."""
     weight = (np.arange(1, size + 1, dtype=np.float64) + shift) ** -exponent
     total = np.cumsum(weight)
     total /= total[-1]

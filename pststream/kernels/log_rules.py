@@ -8,7 +8,7 @@ ACCEPTED, ALREADY_LIVE, UNKNOWN, BEFORE_INSERTION = 0, 1, 2, 3
 
 
 @kernel
-def duplicate_objects(starts, keys, ts, horizon, row_bits):
+def find_duplicate_objects(starts, keys, ts, horizon, row_bits):
     """Mark the objects that repeat an accepted id: bool[n].
 
     starts    int64[ids+1]  slice of the rows of each id; the rows of an id are in the order of the log
@@ -32,6 +32,7 @@ def duplicate_objects(starts, keys, ts, horizon, row_bits):
                 greatest_before = max(greatest_before, greatest_here)
                 greatest_here = np.int64(-(2**63))
                 accepted_here = False
+            # A row that repeats no accepted row is accepted.
             some_before = greatest_before > np.int64(-(2**63))
             if accepted_here or (some_before and greatest_before >= horizon[i]):
                 duplicate[i] = True
@@ -42,7 +43,7 @@ def duplicate_objects(starts, keys, ts, horizon, row_bits):
 
 
 @kernel
-def judge_operations(starts, keys, deletes, at, expires):
+def apply_request_rules(starts, keys, deletes, at, expires):
     """Accept or reject each request: outcome int8[n], and key of the insertion concerned int64[n] (-1 if none).
 
     starts       int64[ids+1]  slice of the rows of each id; the rows of an id are in the order of the log

@@ -28,7 +28,7 @@ def find(values, low, high, wanted):
     return low + (size == 1 and values[low] < wanted)
 
 
-def places_of(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def find_all_positions(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return all positions in ascending `values` of each of `wanted`: int64[n], and for each its index in `wanted`."""
     low, high = (np.searchsorted(values, wanted, side) for side in ("left", "right"))
     widths = high - low

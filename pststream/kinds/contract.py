@@ -1,8 +1,8 @@
-"""The contract of a kind of query: request fields, stored columns, index pieces, explanation, messages.
+"""Define what a kind of query provides: request fields, stored columns, index pieces, explanation, messages.
 
-A kind is one `QueryKind`, made by a package of its own and listed in `kinds/registry.py`. What all kinds share is not
-in it: the fields `op`, `subscription_id`, `kind`, `created_at` and `expires_at`, the rules of the request log, and the
-payload.
+A kind is one `QueryKind` in a package of its own, listed in `kinds/registry.py`. The fields `op`, `subscription_id`,
+`kind`, `created_at` and `expires_at`, the rules of the request log and the payload are the same for all kinds and not
+part of it.
 """
 
 import datetime as dt
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from pststream.shapes.region import Box, Region, RegionLimits
+from pststream.shapes.region import DEFAULT_LIMITS, Box, Region, RegionLimits
 
 
 class FieldError(Exception):
-    """A field of a request that makes it a reject; an empty `detail` stands for the sentence of the reason.
+    """A fault in a field that makes a request a reject; an empty `detail` stands for the sentence of the reason.
 
     `reason` is a code of quality/reject_reasons.py, `raw` the value of the field (of a missing one, the record).
     """
@@ -28,6 +28,13 @@ class FieldError(Exception):
         self.reason = reason
         self.raw = raw
         self.detail = detail
+
+
+@dataclass(frozen=True)
+class RequestLimits:
+    """Bounds on the values of requests, from the settings of the home."""
+
+    region: RegionLimits = DEFAULT_LIMITS
 
 
 class RequestColumn(NamedTuple):
@@ -43,7 +50,7 @@ class RequestColumn(NamedTuple):
 
 
 class IndexPieces(NamedTuple):
-    """The boxes under which the worker index posts some insertions.
+    """The pieces of some insertions, as the worker index stores them.
 
     row       int64[pieces]   the insertion that each piece belongs to
     columns   pieces rows     columns of `worker_index` that the kind sets: the box, the shape, the clauses
@@ -62,7 +69,7 @@ class PostedQuery(NamedTuple):
 
 
 class MessagePart(NamedTuple):
-    """A subscription's part of a message: its fields, and the words that a message names if the object has them."""
+    """A subscription's part of a message: its fields, and the words that a message lists if the object has them."""
 
     fields: dict[str, Any]
     words: frozenset[str]
@@ -82,7 +89,7 @@ class StoredObject:
 
 
 class Validity(NamedTuple):
-    """When a subscription begins and ends (exclusive; None: never), and what ends it: `deletion`, `expiry` or ``."""
+    """When a subscription begins and ends (exclusive; None: never), and what ends it: `deletion` or `expiry`."""
 
     created_at: dt.datetime
     end_at: dt.datetime | None = None
@@ -90,7 +97,7 @@ class Validity(NamedTuple):
 
 
 class FailedCondition(NamedTuple):
-    """The first condition of a match that an object fails, and why in a sentence."""
+    """The first condition of a match that an object fails, and the reason in a sentence."""
 
     condition: str
     reason: str
@@ -104,19 +111,19 @@ class StoredQuery(Protocol):
         """The region to draw on a map, if there is one."""
 
     def is_readable(self) -> bool:
-        """Whether what is stored can be read at all; the other methods are called only then."""
+        """Return whether the stored columns can be read; the other methods are called only then."""
 
     def find_fault(self) -> str | None:
-        """What is wrong if stored columns contradict each other, in a sentence."""
+        """Return what is wrong if stored columns contradict each other, in a sentence."""
 
     def first_failure(self, stored: StoredObject, validity: Validity) -> FailedCondition | None:
-        """The first condition that the object fails; None if it matches. Shares no code with the kernels."""
+        """Return the first condition that the object fails; None if it matches. Shares no code with the kernels."""
 
     def as_posted(self) -> PostedQuery:
-        """The query as the worker index posts it."""
+        """Return the query as the worker index posts it."""
 
     def describe(self) -> dict[str, Any]:
-        """The query as JSON values, in the form of request fields."""
+        """Return the query as JSON values, in the form of request fields."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +139,7 @@ class StoredSubscription:
     deletions: tuple[tuple[int, dt.datetime], ...] = ()
 
     def validity(self, applied: int | None = None) -> Validity:
-        """When it is valid; with `applied`, only deletions up to that request key end it."""
+        """Return when it is valid; with `applied`, only deletions up to that request key end it."""
         ends = [(at, "deletion") for key, at in self.deletions if applied is None or key <= applied]
         if self.expires_at is not None:
             ends.append((self.expires_at, "expiry"))
@@ -146,15 +153,15 @@ class QueryKind:
     name            value of the request field `kind`
     fields          request fields that it reads, besides those of every insertion
     columns         columns of `requests` that store its query; kinds may share a column
-    piece_columns   those of them that `make_pieces` reads
-    brief_columns   those of them that `brief` and `message_part` read
+    piece_columns   columns that `make_pieces` reads
+    brief_columns   columns that `brief` and `message_part` read
     conditions      names of the conditions of a match, in the order in which `first_failure` checks them
-    parse_request   the columns of a request from its fields, within limits; raises FieldError
-    make_pieces     the index pieces of insertions (rows of `requests`)
-    read_query      the query that the columns of a stored row hold
-    facts           the query that `describe` gave, as text by label: for a terminal or a page
-    brief           the query in one line, for lists of subscriptions
-    message_part    the subscription's part of a message
+    parse_request   parses the fields of a request, within limits, into its columns; raises FieldError
+    make_pieces     makes the index pieces of insertions (rows of `requests`)
+    read_query      makes the query of a stored row
+    facts           turns the result of `describe` into texts by label, for a terminal or a page
+    brief           shows the query in one line, for lists of subscriptions
+    message_part    makes the subscription's part of a message
     """
 
     name: str
@@ -163,7 +170,7 @@ class QueryKind:
     piece_columns: tuple[str, ...]
     brief_columns: tuple[str, ...]
     conditions: tuple[str, ...]
-    parse_request: Callable[[Mapping[str, Any], RegionLimits], dict[str, Any]] = field(repr=False)
+    parse_request: Callable[[Mapping[str, Any], RequestLimits], dict[str, Any]] = field(repr=False)
     make_pieces: Callable[[pa.RecordBatch], IndexPieces] = field(repr=False)
     read_query: Callable[[Mapping[str, Any]], StoredQuery] = field(repr=False)
     facts: Callable[[Mapping[str, Any]], dict[str, str]] = field(repr=False)

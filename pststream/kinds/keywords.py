@@ -1,4 +1,4 @@
-"""Parse the field `keywords` of a request into clauses, and explain which clauses a text fails."""
+"""Parse the keywords of a request into clauses, and explain which clauses a text does not satisfy."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -21,7 +21,7 @@ _SHOWN_CLAUSES = 3
 
 
 def parse_keyword_field(record: Mapping[str, Any]) -> tuple[str, list[list[int]]]:
-    """The expression of a request and its clauses, term ids ascending inside a clause; raises FieldError."""
+    """Return the expression of a request and its clauses, term ids ascending inside a clause; raises FieldError."""
     keywords = record.get("keywords")
     if keywords is None or keywords == "":
         raise FieldError("keywords", "missing", record)
@@ -44,7 +44,7 @@ def _clauses(keywords: str) -> list[list[int]] | str:
 
 
 def term_of(word: str) -> int:
-    """The term id of a word."""
+    """Return the term id of a word."""
     # Imported on first use: numba takes 0.2 s to import, and commands that only read columns need none of it.
     from pststream.text.tokenizer import term_id
 
@@ -52,7 +52,7 @@ def term_of(word: str) -> int:
 
 
 def is_expression(keywords: str) -> bool:
-    """Whether an expression can be parsed."""
+    """Return whether an expression can be parsed."""
     try:
         parse_keywords(keywords)
     except ExpressionError:
@@ -61,23 +61,23 @@ def is_expression(keywords: str) -> bool:
 
 
 def words_of_keywords(keywords: str) -> frozenset[str]:
-    """All words of an expression."""
+    """Return all words of an expression."""
     return frozenset(word for clause in parse_keywords(keywords) for word in clause)
 
 
 def words_by_term(keywords: str) -> dict[int, str]:
-    """All words of an expression by their term ids."""
+    """Return all words of an expression by their term ids."""
     return {term_of(word): word for word in words_of_keywords(keywords)}
 
 
 def stored_clauses_agree(keywords: str, clauses: tuple[tuple[int, ...], ...]) -> bool:
-    """Whether stored clauses are those of the expression, in whatever order."""
+    """Return whether stored clauses are those of the expression, in any order."""
     parsed = sorted(sorted({term_of(word) for word in clause}) for clause in parse_keywords(keywords))
     return parsed == sorted(sorted(clause) for clause in clauses)
 
 
 def explain_missing_words(keywords: str, text: str) -> str | None:
-    """Why a text does not satisfy an expression, in a sentence; None if it does."""
+    """Explain why a text does not satisfy an expression, in a sentence; None if it does."""
     words = list(dict.fromkeys(tokenize(text)))
     missing = [clause for clause in parse_keywords(keywords) if not set(words).intersection(clause)]
     if not missing:

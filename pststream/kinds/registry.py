@@ -1,4 +1,4 @@
-"""The kinds of query by name, and what the tables need of all of them together."""
+"""List the kinds of query by name, and collect the table columns of all kinds."""
 
 from collections.abc import Iterator
 
@@ -13,11 +13,11 @@ KINDS: dict[str, QueryKind] = {kind.name: kind for kind in (RANGE,)}
 """A new kind is one more name in this tuple."""
 
 DEFAULT_KIND = RANGE.name
-"""The kind of requests that give none, and of stored rows whose column `kind` is null."""
+"""The kind of requests without the field `kind`, and of stored rows whose column `kind` is null."""
 
 
 def stored_kind(name: str | None) -> QueryKind:
-    """The kind of a stored row; raises PstError if this version does not have it."""
+    """Return the kind of a stored row; raises PstError if this version does not have it."""
     kind = KINDS.get(DEFAULT_KIND if name is None else name)
     if kind is None:
         raise PstError(
@@ -27,7 +27,7 @@ def stored_kind(name: str | None) -> QueryKind:
 
 
 def fields_of_other_kinds(kind: QueryKind) -> dict[str, list[str]]:
-    """The request fields that `kind` does not read, each with the kinds that do."""
+    """Return the request fields that `kind` does not read, each with the kinds that do."""
     kinds_by_field: dict[str, list[str]] = {}
     for other in KINDS.values():
         for name in sorted(other.fields - kind.fields):
@@ -36,22 +36,22 @@ def fields_of_other_kinds(kind: QueryKind) -> dict[str, list[str]]:
 
 
 def request_columns() -> list[RequestColumn]:
-    """The columns of `requests` that store queries, each once, in the order of the kinds."""
+    """Return the columns of `requests` that store queries, each once, in the order of the kinds."""
     return list({column.name: column for kind in KINDS.values() for column in kind.columns}.values())
 
 
 def piece_columns() -> list[str]:
-    """The columns of `requests` that the pieces of all kinds are made from, `kind` first."""
+    """Return the columns of `requests` that the pieces of any kind are made from, `kind` first."""
     return list(dict.fromkeys(["kind", *(name for kind in KINDS.values() for name in kind.piece_columns)]))
 
 
 def brief_columns() -> list[str]:
-    """The columns of `requests` that lists and messages show of all kinds, `kind` first."""
+    """Return the columns of `requests` that lists and messages show of any kind, `kind` first."""
     return list(dict.fromkeys(["kind", *(name for kind in KINDS.values() for name in kind.brief_columns)]))
 
 
 def split_by_kind(rows: pa.RecordBatch) -> Iterator[tuple[QueryKind, pa.RecordBatch]]:
-    """Rows of `requests` in groups of one kind each; rows without any, as one empty group."""
+    """Split rows of `requests` into groups of one kind each; no rows become one empty group."""
     names = rows.column("kind").fill_null(DEFAULT_KIND)
     present = pc.unique(names).to_pylist() or [DEFAULT_KIND]
     for name in present:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.kernels.matching.verify import Deleted, mark_bits
-from pststream.kernels.search import places_of
+from pststream.kernels.search import find_all_positions
 from pststream.matching.segments import Segment
 
 COLUMNS = ("subscription_key", "end_at")
@@ -44,7 +44,7 @@ def deleted_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray, after_k
         borders = segment.sorted_keys[[0, -1]]
         first, last = np.searchsorted(keys, borders[0], "left"), np.searchsorted(keys, borders[1], "right")
         keys, ends = keys[first:last], ends[first:last]
-    places, of = places_of(segment.sorted_keys, keys)
+    places, of = find_all_positions(segment.sorted_keys, keys)
     pieces, piece_ends = segment.key_order[places], ends[of]
     order = np.argsort(pieces, kind="stable")
     pieces = pieces[order].astype(np.int64)

@@ -3,13 +3,13 @@
 import numpy as np
 
 from pststream.cost.load_model import CostModel
-from pststream.cost.region_counts import region_counts
+from pststream.cost.region_counts import build_region_counts
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.planning.cut_curve import find_block_entries
 from pststream.partitioning.assign_runs import assign_runs
 from pststream.partitioning.planner_contract import Options, read_integer_options
-from pststream.samples.raster_ranges import cell_ranges
+from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.space.hilbert import hilbert_walk
 from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
 
@@ -31,12 +31,14 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     chosen = read_integer_options("grid", options, DEFAULTS)
     grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
     wide, high = min(chosen["blocks"], grid.columns), min(chosen["blocks"], grid.rows)
+    # Divide columns and rows into blocks, and number the blocks along the curve.
     block_x = np.arange(grid.columns) * wide // grid.columns
     block_y = np.arange(grid.rows) * high // grid.rows
     walk_x, walk_y = hilbert_walk(wide, high)
     position = np.empty((high, wide), dtype=np.int32)
     position[walk_y, walk_x] = np.arange(wide * high)
-    counts = region_counts(sample, grid)
+    # Cut the curve into one run for each worker.
+    counts = build_region_counts(sample, grid)
     first_x, last_x = _ends(block_x, walk_x)
     first_y, last_y = _ends(block_y, walk_y)
     blocks = (first_x, first_y, last_x, last_y)
@@ -53,7 +55,7 @@ def _ends(block_of: np.ndarray, blocks: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 def _block_ranges(sample: WorkloadSample, grid: DispatchGrid, block_x: np.ndarray, block_y: np.ndarray) -> np.ndarray:
     """Return the blocks that each box covers: first column, first row, last column, last row, int32[n, 4]."""
-    cells = cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0])
+    cells = compute_cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0])
     ranges = np.empty_like(cells)
     ranges[:, 0::2] = block_x[cells[:, 0::2]]
     ranges[:, 1::2] = block_y[cells[:, 1::2]]

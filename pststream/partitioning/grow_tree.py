@@ -7,7 +7,7 @@ import numpy as np
 
 from pststream.cost.load_model import LoadRates
 from pststream.cost.region_counts import RegionCounts
-from pststream.partitioning.rectangle_cuts import Rectangle, best_cut, can_cut, cut_along, expected_load
+from pststream.partitioning.rectangle_cuts import Rectangle, can_cut, cut_along, estimate_load, find_best_cut
 from pststream.partitioning.text_split import TermGroup
 
 PASSES = 4
@@ -57,7 +57,7 @@ def grow_best_tree(
     """Grow several trees over a rectangle, and return the one whose most loaded worker is least loaded.
 
     Each cut takes the direction and the position at which the more loaded side is least loaded. The load of a side is
-    the expected load of one of its workers once the side is cut further (`rectangle_cuts.expected_load`). As that is an
+    the expected load of one of its workers once the side is cut further (`rectangle_cuts.estimate_load`). As that is an
     estimate, the tree is grown again a few times with the same directions; each estimate is corrected by the loads that
     it led to the time before. With fewer raster cells than workers there are fewer leaves than workers.
     """
@@ -78,7 +78,7 @@ def _grow(
     before: Node | None,
 ) -> Node:
     """Grow a tree over a rectangle; `before` is the node at its place in the tree grown last."""
-    expected = float(expected_load(counts, rates, workers, *rectangle))
+    expected = float(estimate_load(counts, rates, workers, *rectangle))
     # A leaf by text stays one.
     if before and before.by_text and by_text and workers > 1 and (groups := by_text(rectangle, workers, np.inf)):
         return Node(rectangle, workers, None, (), tuple(groups), np.array([group.load for group in groups]), expected)
@@ -94,7 +94,7 @@ def _grow(
         corrections = (low_before.correction, high_before.correction)
         cut = cut_along(before.axis, rectangle, *sizes, counts, rates, corrections)
     else:
-        cut, low_before, high_before = best_cut(rectangle, workers, counts, rates), None, None
+        cut, low_before, high_before = find_best_cut(rectangle, workers, counts, rates), None, None
     # Grow both sides; in the first tree, partition by text instead if that is better.
     children = (
         _grow(cut.low, cut.low_workers, counts, rates, by_text, low_before),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pststream.cost.load_model import CostModel
-from pststream.cost.region_counts import region_counts
+from pststream.cost.region_counts import build_region_counts
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.planner_contract import Options, read_integer_options, read_real_options
@@ -54,7 +54,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     chosen = read_integer_options("hybrid", {k: v for k, v in options.items() if k not in REAL_DEFAULTS}, DEFAULTS)
     all_options: dict[str, object] = {**chosen, **real}
     grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
-    workload = Workload(region_counts(sample, grid), sort_sample(sample, grid), cost.rates(sample))
+    workload = Workload(build_region_counts(sample, grid), sort_sample(sample, grid), cost.rates(sample))
     max_nodes = max(chosen["theta"], workers)
     starts = _start_nodes(workers, workload, real["delta"], max_nodes)
     best = _choose(

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pststream.cost.load_model import CostModel
-from pststream.cost.region_counts import region_counts
+from pststream.cost.region_counts import build_region_counts
 from pststream.domain.plan import PartitionPlan, space_plan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.grow_tree import grow_best_tree
@@ -27,7 +27,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     chosen = read_integer_options("kd_tree", options, DEFAULTS)
     grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
     whole = Rectangle(0, 0, grid.columns - 1, grid.rows - 1)
-    tree = grow_best_tree(whole, workers, region_counts(sample, grid), cost.rates(sample))
+    tree = grow_best_tree(whole, workers, build_region_counts(sample, grid), cost.rates(sample))
     cell_leaf = np.zeros((grid.rows, grid.columns), dtype=np.int32)
     for leaf, node in enumerate(tree.leaves()):
         x0, y0, x1, y1 = node.rectangle

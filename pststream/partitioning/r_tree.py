@@ -3,14 +3,14 @@
 import numpy as np
 
 from pststream.cost.load_model import CostModel
-from pststream.cost.region_counts import RegionCounts, region_counts
+from pststream.cost.region_counts import RegionCounts, build_region_counts
 from pststream.domain.plan import PartitionPlan, space_plan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.planning.cut_curve import find_leaf_entries
 from pststream.kernels.routing.pyramid import build_pyramid
 from pststream.partitioning.assign_runs import assign_runs
 from pststream.partitioning.planner_contract import Options, read_integer_options
-from pststream.samples.raster_ranges import cell_ranges
+from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.space.hilbert import hilbert_rank
 from pststream.space.plan_raster import COLUMNS, ROWS, fit_raster
 
@@ -33,7 +33,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     """
     chosen = read_integer_options("r_tree", options, DEFAULTS)
     grid = fit_raster(sample.lon, sample.lat, sample.boxes, chosen["columns"], chosen["rows"])
-    counts = region_counts(sample, grid)
+    counts = build_region_counts(sample, grid)
     # Pack the objects into leaves, and order these along the curve.
     x0, y0, x1, y1 = leaves = _packed(counts, chosen["leaves"])
     rank = hilbert_rank((x0 + x1) // 2, (y0 + y1) // 2, max(grid.columns, grid.rows))
@@ -43,7 +43,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     for leaf in range(len(x0)):
         cell_leaf[y0[leaf] : y1[leaf] + 1, x0[leaf] : x1[leaf] + 1] = leaf
     # Cut the leaves into runs.
-    ranges = cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0])
+    ranges = compute_cell_ranges(grid, sample.boxes[np.diff(sample.post_offsets) > 0])
     entry, previous = find_leaf_entries(ranges, build_pyramid(cell_leaf.ravel(), grid.columns, grid.rows, len(x0)))
     leaf_worker = assign_runs(counts, tuple(leaves), cost.rates(sample), entry, previous, workers)
     return space_plan("r_tree", grid, cell_leaf.ravel(), leaf_worker, workers, dict(chosen))

@@ -50,7 +50,7 @@ class Cut:
     high_workers: int
 
 
-def expected_load(
+def estimate_load(
     counts: RegionCounts, rates: LoadRates, workers: int, x0: Cells, y0: Cells, x1: Cells, y1: Cells
 ) -> np.ndarray:
     """Estimate the load of one of `workers` that share each rectangle evenly: seconds, float64.
@@ -66,7 +66,7 @@ def expected_load(
     return rates.load(objects / workers, subscriptions * ((1.0 - share) / workers + share), reads / workers)
 
 
-def best_cut(node: Rectangle, workers: int, counts: RegionCounts, rates: LoadRates) -> Cut:
+def find_best_cut(node: Rectangle, workers: int, counts: RegionCounts, rates: LoadRates) -> Cut:
     """Return the cut of a node of at least two raster cells and two workers whose more loaded side is least loaded.
 
     Each side gets half of the workers; of an odd number, either side may get the larger half. Among equal loads, the
@@ -104,8 +104,8 @@ def cut_along(
     last = np.arange(node.x0, node.x1) if axis == COLUMNS_APART else np.arange(node.y0, node.y1)
     low, high = _sides(axis, node, last)
     loads = np.maximum(
-        weights[0] * expected_load(counts, rates, low_workers, *low),
-        weights[1] * expected_load(counts, rates, high_workers, *high),
+        weights[0] * estimate_load(counts, rates, low_workers, *low),
+        weights[1] * estimate_load(counts, rates, high_workers, *high),
     )
     equal = np.flatnonzero(loads <= loads.min() * _SAME)
     by_area = (len(loads) + 1) * low_workers / (low_workers + high_workers)

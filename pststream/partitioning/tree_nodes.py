@@ -10,7 +10,7 @@ from pststream.domain.plan import DispatchGrid, PartitionPlan
 from pststream.kernels.planning.assign_nodes import assign_nodes, level_workers
 from pststream.kernels.planning.partition_counts import choose_partition_counts
 from pststream.partitioning.grow_tree import grow_best_tree
-from pststream.partitioning.rectangle_cuts import Rectangle, expected_load
+from pststream.partitioning.rectangle_cuts import Rectangle, estimate_load
 from pststream.partitioning.text_split import RegionTerms, TermGroup
 from pststream.samples.sorted_sample import SortedSample
 
@@ -63,14 +63,17 @@ def partition_node(node: LeafNode, partitions: int, workload: Workload) -> list[
     """
     if partitions == 1:
         return [node]
+    # A node of N_t, or a part of one, is cut by text only.
     if node.by_text or node.terms is not None:
         groups = RegionTerms(node.rectangle, workload.sample, node.terms).cut(partitions, workload.rates)
         return _text_nodes(node.rectangle, groups) if len(groups) > 1 else [node]
 
     def by_text(rectangle: Rectangle, workers: int, bound: float) -> list[TermGroup]:
+        """Partition a rectangle by text if it has enough rows."""
         region = RegionTerms(rectangle, workload.sample)
         return region.cut(workers, workload.rates, bound) if region.enough else []
 
+    # Any other node is cut by a tree whose leaves may be partitioned by text.
     tree = grow_best_tree(node.rectangle, partitions, workload.counts, workload.rates, by_text)
     leaves: list[LeafNode] = []
     for leaf in tree.leaves():
@@ -92,7 +95,7 @@ def choose_partitions_of_nodes(nodes: list[LeafNode], workers: int, workload: Wo
     Source: PS2Stream section IV-B, ComputeNumberPartitions. Departures: there are fewer partitions than workers where
     more would only add to the sum, as subscriptions that span several partitions then cost more than the division
     saves; such nodes are cut later by balancing, the most loaded first. C[i, k] is estimated: by space with
-    `rectangle_cuts.expected_load`, by text by interpolation between cuts into 2, 4, 8 ... partitions. And a node is
+    `rectangle_cuts.estimate_load`, by text by interpolation between cuts into 2, 4, 8 ... partitions. And a node is
     offered at most four times its share by the square root of its load, where the sums of k partitions are least if
     loads are products. Both keep the table small for thousands of workers.
     """
@@ -109,7 +112,7 @@ def _estimate_loads(node: LeafNode, max_partitions: int, workload: Workload) -> 
     """Estimate the sum of the loads of 1 to `max_partitions` partitions: float64[max_partitions], seconds."""
     partitions = np.arange(1, max_partitions + 1)
     if not node.by_text:
-        each = [float(expected_load(workload.counts, workload.rates, int(k), *node.rectangle)) for k in partitions]
+        each = [float(estimate_load(workload.counts, workload.rates, int(k), *node.rectangle)) for k in partitions]
         return np.array(each) * partitions
     region = RegionTerms(node.rectangle, workload.sample)
     powers = 2 ** np.arange(int(max_partitions).bit_length() + 1)

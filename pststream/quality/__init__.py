@@ -1,1 +1,1 @@
-"""Readers and row rules: what is accepted, what is rejected and why."""
+"""Read input files, accept or reject their rows, and check files and tables against thresholds."""

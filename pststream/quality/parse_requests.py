@@ -1,6 +1,6 @@
 """Parse the records of a request file into accepted requests and rejects.
 
-What a request of a kind of query asks for is parsed by its kind (pststream/kinds); here are the fields that all share.
+This module parses the fields that all requests share; the kind of query (pststream/kinds) parses its own fields.
 """
 
 import json
@@ -11,17 +11,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from pststream.kinds.contract import FieldError, QueryKind
+from pststream.kinds.contract import FieldError, QueryKind, RequestLimits
 from pststream.kinds.registry import DEFAULT_KIND, KINDS, fields_of_other_kinds, request_columns
 from pststream.quality.parse_times import EARLIEST_US, LAST_US, LATEST_US, parse_time
 from pststream.quality.raw_values import NotFinite, format_number
 from pststream.quality.reject_reasons import Reject, rejects_table
 from pststream.quality.row_chunks import RecordChunk
-from pststream.shapes.region import DEFAULT_LIMITS, RegionLimits
 from pststream.utc_times import to_micros
 
 _TIME = pa.timestamp("us", tz="UTC")
+_DEFAULT_LIMITS = RequestLimits()
 _QUERY_COLUMNS = request_columns()
+_QUERY_NAMES = [column.name for column in _QUERY_COLUMNS]
 
 REQUESTS = pa.schema(
     [
@@ -42,13 +43,14 @@ _INSERT_FIELDS = frozenset({"op", "subscription_id", "kind", "created_at", "expi
 
 
 def parse_requests(
-    chunk: RecordChunk, ingested_at: datetime, timezone: str = "UTC", limits: RegionLimits = DEFAULT_LIMITS
+    chunk: RecordChunk, ingested_at: datetime, timezone: str = "UTC", limits: RequestLimits = _DEFAULT_LIMITS
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Return the accepted requests of a chunk (REQUESTS) and the rejects (REJECTED), both in the order of rows.
 
     `ingested_at` (with its zone) is the time of requests without one; `timezone` is the zone of times without one.
-    `limits` bounds regions. `at` is `created_at` of an insertion. Clauses are term ids, ascending inside a clause. Rows
-    that the reader could not decode are among the rejects, so that both together are all rows of the chunk.
+    `limits` bounds the values of queries. `at` is `created_at` of an insertion. Clauses are term ids, ascending inside
+    a clause. Rows that the reader could not decode are among the rejects, so that both together are all rows of the
+    chunk.
     """
     now = to_micros(ingested_at)
     rows: list[int] = []
@@ -65,7 +67,7 @@ def parse_requests(
     return pa.RecordBatch.from_arrays(arrays, schema=REQUESTS), rejects_table(rejected)
 
 
-def _parse_request(record: Mapping[str, Any], now: int, timezone: str, limits: RegionLimits) -> tuple[Any, ...]:
+def _parse_request(record: Mapping[str, Any], now: int, timezone: str, limits: RequestLimits) -> tuple[Any, ...]:
     """The columns of REQUESTS after the row; times in microseconds."""
     op = record.get("op")
     if op is None:
@@ -87,9 +89,8 @@ def _parse_request(record: Mapping[str, Any], now: int, timezone: str, limits: R
         # Bounds of files are in whole milliseconds: the next one after it must be in the year 9999 too.
         expires_at = min(expires_at, LAST_US // 1000 * 1000)
     query = kind.parse_request(record, limits)
-    values = (query.get(column.name) for column in _QUERY_COLUMNS)
     payload = _payload(record, _INSERT_FIELDS | kind.fields)
-    return (op, subscription_id, kind.name, created_at, expires_at, *values, payload)
+    return (op, subscription_id, kind.name, created_at, expires_at, *map(query.get, _QUERY_NAMES), payload)
 
 
 def _parse_kind(record: Mapping[str, Any]) -> QueryKind:

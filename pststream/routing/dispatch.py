@@ -15,7 +15,7 @@ from pststream.kernels.routing.dispatch import (
     route,
 )
 from pststream.kernels.routing.pyramid import Pyramid, build_pyramid
-from pststream.samples.raster_ranges import cell_ranges
+from pststream.samples.raster_ranges import compute_cell_ranges
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class DispatchIndex:
         Returns offsets int64[n+1], workers int32[k], ascending inside a piece; none for a piece without a term.
         """
         return find_piece_workers(
-            cell_ranges(self.plan.grid, np.asarray(boxes, dtype=np.float64)),
+            compute_cell_ranges(self.plan.grid, np.asarray(boxes, dtype=np.float64)),
             _array(post_offsets, np.int64),
             _array(post_terms, np.int64),
             self.arrays,

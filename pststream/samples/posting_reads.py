@@ -12,7 +12,7 @@ from pststream.kernels.matching.posting_reads import count_reads
 from pststream.samples.live_terms import find_positions
 
 
-def sample_with_reads(**columns: Any) -> WorkloadSample:
+def make_sample_with_reads(**columns: Any) -> WorkloadSample:
     """Make a sample of all columns but `reads`, and compute that one.
 
     The reads of an (object, term) are the sampled postings that it would read, and `match_reads` more for each posting
@@ -51,4 +51,4 @@ def keep_pieces(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSample:
         "post_offsets": np.append(0, np.cumsum(lengths[kept])),
         "post_terms": sample.post_terms[np.repeat(kept, lengths)],
     }
-    return sample_with_reads(**columns | chosen)
+    return make_sample_with_reads(**columns | chosen)

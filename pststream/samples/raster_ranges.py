@@ -8,7 +8,7 @@ _CHUNK = 1 << 14
 """Boxes that are computed at a time: their intermediate arrays stay in the cache of the processor."""
 
 
-def cell_ranges(grid: DispatchGrid, boxes: np.ndarray) -> np.ndarray:
+def compute_cell_ranges(grid: DispatchGrid, boxes: np.ndarray) -> np.ndarray:
     """Return first column, first row, last column, last row of each box (float64[n, 4]): int32[n, 4]."""
     ranges = np.empty((len(boxes), 4), dtype=np.int32)
     for start in range(0, len(boxes), _CHUNK):

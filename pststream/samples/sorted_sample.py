@@ -9,7 +9,7 @@ from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.matching.build_segment import hash_table
 from pststream.kernels.planning.count_loads import find_live_terms
 from pststream.kernels.planning.term_runs import group_rows_by_rank
-from pststream.samples.raster_ranges import cell_ranges
+from pststream.samples.raster_ranges import compute_cell_ranges
 
 Csr = tuple[np.ndarray, np.ndarray]
 
@@ -56,12 +56,15 @@ class SortedSample:
 
 def sort_sample(sample: WorkloadSample, grid: DispatchGrid) -> SortedSample:
     """Sort a sample over a raster; the result takes about as much memory as the sample."""
+    # Number the live terms.
     term_ids = np.unique(sample.post_terms)
     bits = max(3, (2 * len(term_ids)).bit_length())
     slots, places = hash_table(term_ids, bits)
+    # Sort the objects by raster cell, and keep their live terms.
     cells = grid.cell(sample.lon, sample.lat)
     order = np.argsort(cells, kind="stable")
     start, object_terms, origin = find_live_terms(order, sample.term_offsets, sample.terms, slots, places, bits)
+    # Replace the posting terms of the boxes by their numbers.
     pieces = np.arange(sample.pieces)
     piece_start, piece_terms, _ = find_live_terms(pieces, sample.post_offsets, sample.post_terms, slots, places, bits)
     cells = cells[order]
@@ -73,6 +76,6 @@ def sort_sample(sample: WorkloadSample, grid: DispatchGrid) -> SortedSample:
         row=(cells // grid.columns).astype(np.int32),
         object_terms=(start, object_terms),
         reads=sample.reads[origin],
-        ranges=cell_ranges(grid, sample.boxes),
+        ranges=compute_cell_ranges(grid, sample.boxes),
         piece_terms=(piece_start, piece_terms),
     )

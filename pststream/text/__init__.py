@@ -1,1 +1,1 @@
-"""Words, term ids and keyword expressions."""
+"""Tokenize texts into words and term ids, and parse keyword expressions."""

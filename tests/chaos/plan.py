@@ -9,7 +9,7 @@ from itertools import cycle
 STEPS = (
     *("ingest.parsed", "gate.judged", "ingest.started", "ingest.objects_written", "ingest.requests_written"),
     *("ingest.rejects_written", "ingest.done", "match.started", "match.indexed", "match.matched"),
-    *("match.loads_written", "match.done", "deliver.sent", "deliver.noted"),
+    *("match.loads_written", "match.done", "deliver.sent", "deliver.saved"),
 )
 """Steps at which a watcher kills itself (pststream/state/crash_points.py)."""
 

@@ -18,6 +18,7 @@ from pststream.kinds.contract import (
     PostedQuery,
     QueryKind,
     RequestColumn,
+    RequestLimits,
     StoredObject,
     Validity,
 )
@@ -28,13 +29,13 @@ from pststream.kinds.keywords import (
     words_by_term,
     words_of_keywords,
 )
-from pststream.shapes.region import Region, RegionLimits
+from pststream.shapes.region import Region
 
 WIDEST = 10.0
 SIDES = ("west", "south", "east", "north")
 
 
-def parse_request(record: Mapping[str, Any], limits: RegionLimits) -> dict[str, Any]:
+def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
     """The columns of a request with `keywords`, `centre` [lon, lat] and `width` in degrees."""
     keywords, clauses = parse_keyword_field(record)
     for field in ("centre", "width"):

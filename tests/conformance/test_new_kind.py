@@ -102,3 +102,5 @@ def test_the_pipeline_carries_a_new_kind(tmp_path: Path) -> None:
     shown = run_apart("explain", "outside", "square", "--home", home, environment=environment)
     assert "square of 2 degrees" in shown.out
     assert run("check")["success"]
+    run("report", "--out", tmp_path / "report.html")
+    assert "inside" in (tmp_path / "report.html").read_text()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.cost.load_model import CostModel, worker_loads
+from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows, plan_row, unit_rows, validate
 from pststream.domain.planner_sample import WorkloadSample
@@ -143,7 +143,7 @@ NAMED = {
 def test_named_worlds(name: str, world: str, workers: int) -> None:
     plan = small_plan(name, NAMED[world], workers)
     check_meetings(plan, NAMED[world])
-    loads = worker_loads(NAMED[world], plan, COST)
+    loads = compute_worker_loads(NAMED[world], plan, COST)
     assert np.isfinite(loads.load).all()
     assert np.isfinite(loads.imbalance)
 
@@ -166,7 +166,7 @@ def test_without_data_the_area_is_shared_out(name: str) -> None:
 def test_even_worlds_are_shared_evenly(name: str, workers: int) -> None:
     """20,000 objects and small boxes, spread evenly: nobody has more than 1.25 times as much as another."""
     sample = everywhere(20_000, [[1]] * 20_000)
-    loads = worker_loads(sample, make_plan(name, sample, workers, COST), COST)
+    loads = compute_worker_loads(sample, make_plan(name, sample, workers, COST), COST)
     assert loads.imbalance <= 1.25
     assert loads.objects.sum() == 20_000
 
@@ -180,7 +180,7 @@ def test_crowded_worlds_are_shared_evenly(name: str, workers: int) -> None:
     points = np.where(rng.random((20_000, 1)) < 0.1, rng.random((20_000, 2)), towns + rng.normal(0, 0.04, (20_000, 2)))
     boxes = [(x - 0.01, y - 0.01, x + 0.01, y + 0.01) for x, y in points.tolist()]
     sample = make_sample([tuple(p) for p in points.tolist()], [[1]] * 20_000, boxes, [[1]] * 20_000)
-    loads = worker_loads(sample, make_plan(name, sample, workers, COST), COST)
+    loads = compute_worker_loads(sample, make_plan(name, sample, workers, COST), COST)
     assert loads.imbalance <= 1.5
 
 
@@ -197,7 +197,9 @@ def test_a_text_plan_is_one_leaf_and_its_units_share_unseen_terms(name: str) -> 
 def test_even_words_are_shared_evenly(name: str, workers: int) -> None:
     """Words as frequent as each other, one in each object: nobody has more than 1.25 times as much as another."""
     words = np.random.default_rng(3).integers(0, 500, 20_000)[:, None].tolist()
-    loads = worker_loads(everywhere(20_000, words), make_plan(name, everywhere(20_000, words), workers, COST), COST)
+    loads = compute_worker_loads(
+        everywhere(20_000, words), make_plan(name, everywhere(20_000, words), workers, COST), COST
+    )
     assert loads.imbalance <= 1.25
     assert loads.objects.sum() == 20_000
 
@@ -209,7 +211,7 @@ def test_frequent_words_are_shared_evenly(name: str, workers: int) -> None:
     law = PowerLaw(2_000, shift=10.0)
     words = law.ranks(np.random.default_rng(3).random((20_000, 3))).tolist()
     sample = everywhere(20_000, words)
-    loads = worker_loads(sample, make_plan(name, sample, workers, COST), COST)
+    loads = compute_worker_loads(sample, make_plan(name, sample, workers, COST), COST)
     assert loads.imbalance <= 1.5
 
 
@@ -219,6 +221,6 @@ def test_words_that_go_together_stay_together(name: str) -> None:
     rng = np.random.default_rng(3)
     words = [(rng.choice(6, 3, replace=False) + 6 * rng.integers(0, 40)).tolist() for _ in range(5_000)]
     sample = everywhere(5_000, words)
-    loads = worker_loads(sample, make_plan(name, sample, 4, COST), COST)
+    loads = compute_worker_loads(sample, make_plan(name, sample, 4, COST), COST)
     assert loads.objects.sum() <= 1.1 * 5_000
     assert loads.imbalance <= 1.25

@@ -69,7 +69,7 @@ def written(home: Home) -> list[dict[str, Any]]:
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("step", ["deliver.sent", "deliver.buried", "deliver.noted"])
+@pytest.mark.parametrize("step", ["deliver.sent", "deliver.dead_letters", "deliver.saved"])
 def test_killed_at_a_step(home: Home, step: str) -> None:
     expected = expected_messages(home)
     with receiving(refuses={expected[3]["id"], expected[-1]["id"]}) as receiver:

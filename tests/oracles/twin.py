@@ -1,29 +1,29 @@
-"""The slow, obvious twin of the matcher: it judges the fast path and shares no code with it.
+"""Compute the expected matches slowly, as an oracle that shares no code with the matcher.
 
-It reads the input files itself, makes words with `unicodedata`, evaluates a keyword expression as a tree, compares
-coordinates plainly, and tries every object with every subscription.
+The twin reads the input files itself, splits words with `unicodedata`, evaluates a keyword expression as a tree,
+compares coordinates plainly, and tests every object against every subscription.
 
-What it holds to (docs/architecture.md):
+Its rules (docs/architecture.md):
 
-- The log is the sequence of ingested files, objects and requests; a call is given them in that order. A file whose
-  content was taken before for the same kind is skipped.
-- A row first has to pass the row rules (readable, fields there, numbers finite and in range); else `bad_row`.
+- The log is the sequence of ingested files, objects and requests, in the order of the call. A file whose content was
+  ingested before for the same kind is skipped.
+- A row must first pass the row rules (readable, required fields, numbers finite and in range); else `bad_row`.
 - The watermark of an object file is the greatest ts among the rows of earlier object files that passed the row
-  rules, rejected as late or duplicate or not. A row is `late` if its ts < watermark - lateness.
-- A row is a `duplicate` if its object_id stands in an earlier row of the same file that passed the row rules and was
+  rules, including rows rejected as late or duplicate. A row is `late` if its ts < watermark - lateness.
+- A row is a `duplicate` if its object_id is in an earlier row of the same file that passed the row rules and was
   not late, or in an accepted row of an earlier file with ts >= watermark - lateness.
-- Requests take effect in log order. An incarnation of a subscription lives from `created_at` until
+- Requests take effect in log order. An incarnation of a subscription is valid from `created_at` until
   `min(expires_at, at of its deletion)`, exclusive.
   insert: `empty_validity` if `expires_at <= created_at`; `already_live` if the end of the id's last incarnation
-  lies after the new `created_at`.
+  is after the new `created_at`.
   delete: `unknown_subscription` if the id was never inserted, or its last incarnation ended at or before `at` (a
   second deletion is such a case); `before_insertion` if `at <= created_at` of the last incarnation.
-- An object matches a subscription if and only if its point lies in the region, edges included, every condition of
-  the expression holds, and `created_at <= ts < end`. Nothing else counts: not the order in which the two logs were
-  read, not the cuts. A deletion takes back what was matched at or after its `at`.
+- An object matches a subscription if and only if its point lies in the region, edges included, the expression is
+  true, and `created_at <= ts < end`. Neither the order in which the two logs were read nor the cuts matter. A deletion
+  retracts matches at or after its `at`.
 
-Choices where the text leaves room: a box compares longitudes as numbers, so lon 180 is no edge of a box that begins
-at -180; W > E means lon >= W or lon <= E. A point of latitude 90 belongs to a box only if its longitude does too.
+Choices that the specification leaves open: a box compares longitudes as numbers, so lon 180 is no edge of a box that
+begins at -180; W > E means lon >= W or lon <= E. A point of latitude 90 belongs to a box only if its longitude does too.
 """
 
 import csv
@@ -60,7 +60,7 @@ class BadRow(Exception):
 
 @dataclass(frozen=True)
 class LogFile:
-    """A file of the log with the options it was offered with."""
+    """A file of the log with its ingestion options."""
 
     kind: str
     path: Path
@@ -81,7 +81,7 @@ class PublishedObject:
 
 @dataclass
 class Incarnation:
-    """One life of a subscription; `end` is None while nothing ends it."""
+    """One validity period of a subscription id; `end` is None while nothing ends it."""
 
     subscription_id: str
     tree: Tree
@@ -94,7 +94,7 @@ class Incarnation:
 
 @dataclass
 class Outcome:
-    """What must come out: the matches, and the counts of rows by what became of them."""
+    """The expected result: the matches, and the counts of accepted and rejected rows."""
 
     matches: set[tuple[str, int, str]] = field(default_factory=set)
     rows: Counter[str] = field(default_factory=Counter)
@@ -108,7 +108,7 @@ class Outcome:
         return {(object_id, subscription_id) for object_id, _, subscription_id in self.matches}
 
     def reasons(self, kind: str) -> dict[str, int]:
-        """Rejected rows of a kind by reason."""
+        """Count the rejected rows of a kind by reason."""
         return {reason: n for (of, reason), n in self.rejected.items() if of == kind}
 
 
@@ -120,7 +120,7 @@ MatchAll = Callable[[list[PublishedObject], list[Incarnation]], set[tuple[str, i
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text: NFKC, case-folded, longest runs of letters, marks, digits and `_`."""
+    """Split a text into words: NFKC, case-folded, longest runs of letters, marks, digits and `_`."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     spaced = "".join(c if _in_word(c) else " " for c in folded)
     return [word for word in spaced.split(" ") if word]
@@ -135,7 +135,7 @@ def _in_word(character: str) -> bool:
 
 
 def parse(expression: str) -> Tree:
-    """The tree of a keyword expression: ("word", w), ("and", [trees]) or ("or", [trees])."""
+    """Parse a keyword expression to a tree: ("word", w), ("and", [trees]) or ("or", [trees])."""
     tokens = list(_tokens(expression))
     tree, rest = _alternatives(tokens)
     if rest:
@@ -225,7 +225,7 @@ def in_box(lon: float, lat: float, west: float, south: float, east: float, north
 
 
 def distance_m(lon1: float, lat1: float, lon2: float, lat2: float) -> float:
-    """Great-circle distance in metres, by the haversine formula."""
+    """Compute the great-circle distance in metres by the haversine formula."""
     phi1, phi2 = math.radians(lat1), math.radians(lat2)
     half_lat = (phi2 - phi1) / 2
     half_lon = math.radians(lon2 - lon1) / 2
@@ -250,7 +250,7 @@ def in_region(thing: PublishedObject, subscription: Incarnation) -> bool:
 
 
 def time_us(value: Any) -> int:
-    """Microseconds since 1970 of an ISO 8601 text or of epoch milliseconds; UTC where no zone is given."""
+    """Convert an ISO 8601 text or epoch milliseconds to microseconds since 1970; UTC without a zone."""
     if isinstance(value, bool) or value is None:
         raise BadRow("no time")
     if isinstance(value, int):
@@ -282,20 +282,20 @@ def _checked_us(us: int) -> int:
 
 
 def number(value: Any, low: float, high: float) -> float:
-    """A finite number within bounds."""
+    """Read a finite number within bounds."""
     if isinstance(value, bool) or value is None:
         raise BadRow("no number")
     try:
-        found = float(value)
+        read = float(value)
     except (TypeError, ValueError):
         raise BadRow(f"{value!r} is no number") from None
-    if not low <= found <= high:
-        raise BadRow(f"{found} is out of range")
-    return found
+    if not low <= read <= high:
+        raise BadRow(f"{read} is out of range")
+    return read
 
 
 def identifier(value: Any) -> str:
-    """An id: a text that is not empty, or a whole number."""
+    """Read an id: a text that is not empty, or a whole number."""
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise BadRow(f"{value!r} is no id")
     return str(value)
@@ -305,7 +305,7 @@ def identifier(value: Any) -> str:
 
 
 def content_of(path: Path) -> bytes:
-    """The file's bytes, decompressed."""
+    """Read and decompress a file."""
     raw = path.read_bytes()
     if path.suffix == ".gz":
         return gzip.decompress(raw)
@@ -315,7 +315,7 @@ def content_of(path: Path) -> bytes:
 
 
 def rows_of(path: Path) -> Iterator[Row]:
-    """The rows of a file, numbered from 1; None where a row cannot be read at all."""
+    """Yield the rows of a file, numbered from 1; None for an unreadable row."""
     name = path.name.removesuffix(".gz").removesuffix(".zst")
     content = content_of(path)
     if name.endswith(".parquet"):
@@ -336,14 +336,14 @@ def _csv_rows(text: str) -> Iterator[Row]:
 def _json_rows(content: bytes) -> Iterator[Row]:
     for n, line in enumerate(content.splitlines(), start=1):
         try:
-            found = json.loads(line)
+            record = json.loads(line)
         except ValueError:
-            found = None
-        yield n, found if isinstance(found, dict) else None
+            record = None
+        yield n, record if isinstance(record, dict) else None
 
 
 def field_of(file: LogFile, row: dict[str, Any], n: int, name: str) -> Any:
-    """The value of a field of the contract, by the file's renamings and constants."""
+    """Return the value of a field, by the renamed columns and constants of the file."""
     if name in file.constants:
         return file.constants[name]
     source = file.columns.get(name, name)
@@ -359,7 +359,7 @@ def field_of(file: LogFile, row: dict[str, Any], n: int, name: str) -> Any:
 
 
 def read_object(file: LogFile, row: dict[str, Any] | None, n: int, split: Split = words_of) -> PublishedObject:
-    """An object by the row rules; raises BadRow."""
+    """Read an object by the row rules; raise BadRow."""
     if row is None:
         raise BadRow("not readable")
     text = field_of(file, row, n, "text")
@@ -375,7 +375,7 @@ def read_object(file: LogFile, row: dict[str, Any] | None, n: int, split: Split 
 
 
 class ObjectLog:
-    """Objects in log order, with the late and duplicate rules."""
+    """The object log with the rules on late and duplicate rows."""
 
     def __init__(self, outcome: Outcome, lateness_seconds: int, split: Split) -> None:
         self.outcome = outcome
@@ -385,7 +385,7 @@ class ObjectLog:
         self.accepted: list[PublishedObject] = []
 
     def take(self, file: LogFile) -> None:
-        """Reads a file."""
+        """Read a file."""
         oldest = None if self.greatest is None else self.greatest - self.lateness_us
         earlier = {o.object_id for o in self.accepted if oldest is None or o.ts >= oldest}
         here: set[str] = set()
@@ -408,7 +408,7 @@ class ObjectLog:
 
 
 class RequestLog:
-    """Requests in log order, with the incarnations they make and end."""
+    """The request log with the incarnations that requests start and end."""
 
     def __init__(self, outcome: Outcome, now_us: int) -> None:
         self.outcome = outcome
@@ -416,7 +416,7 @@ class RequestLog:
         self.lives: dict[str, list[Incarnation]] = {}
 
     def take(self, file: LogFile) -> None:
-        """Reads a file."""
+        """Read a file."""
         for _, row in rows_of(file.path):
             self.outcome.rows["requests"] += 1
             try:
@@ -461,7 +461,7 @@ class RequestLog:
 
 
 def read_insertion(row: dict[str, Any], now_us: int) -> Incarnation:
-    """An insertion by the row rules; raises BadRow."""
+    """Read an insertion by the row rules; raise BadRow."""
     keywords = row.get("keywords")
     if not isinstance(keywords, str):
         raise BadRow("no keywords")
@@ -481,7 +481,7 @@ def read_insertion(row: dict[str, Any], now_us: int) -> Incarnation:
 
 
 def read_box(value: Any) -> tuple[float, float, float, float]:
-    """West, south, east, north."""
+    """Read west, south, east, north."""
     if not isinstance(value, list) or len(value) != 4:
         raise BadRow("a bbox has four numbers")
     west, east = (number(value[i], -180, 180) for i in (0, 2))
@@ -492,7 +492,7 @@ def read_box(value: Any) -> tuple[float, float, float, float]:
 
 
 def read_circle(value: Any) -> tuple[float, float, float]:
-    """Lon, lat, radius in metres."""
+    """Read longitude, latitude, radius in metres."""
     if not isinstance(value, dict):
         raise BadRow("a circle has lon, lat and radius_m")
     radius = number(value.get("radius_m"), 0, 1e300)
@@ -514,12 +514,12 @@ def read_geometry(value: Any) -> dict[str, Any]:
 
 
 def polygons_of(geometry: dict[str, Any]) -> list[Any]:
-    """The polygons, each a list of rings."""
+    """Return the polygons, each a list of rings."""
     return [geometry["coordinates"]] if geometry["type"] == "Polygon" else geometry["coordinates"]
 
 
 def bounds_of(geometry: dict[str, Any]) -> tuple[float, float, float, float]:
-    """West, south, east, north of all rings."""
+    """Return west, south, east, north of all rings."""
     lons, lats = zip(*(position for rings in polygons_of(geometry) for ring in rings for position in ring))
     return min(lons), min(lats), max(lons), max(lats)
 
@@ -531,7 +531,7 @@ def outcome_of(
     match_all: MatchAll | None = None,
     split: Split = words_of,
 ) -> Outcome:
-    """What must come out of a log; `now_us` stands for the time of ingest of requests that name none.
+    """Compute the expected result of a log; `now_us` is the time of ingestion for requests without a time.
 
     `match_all` and `split` let `twin_fast` do the two slow steps its own way.
     """
@@ -551,18 +551,18 @@ def outcome_of(
 
 
 def all_matches(objects: list[PublishedObject], lives: list[Incarnation]) -> set[tuple[str, int, str]]:
-    """Every (object_id, ts, subscription_id) that matches: each object is tried with each subscription."""
+    """Return every matching (object_id, ts, subscription_id), testing each object against each subscription."""
     return {(o.object_id, o.ts, s.subscription_id) for o in objects for s in lives if matches(o, s)}
 
 
 def matches(thing: PublishedObject, subscription: Incarnation) -> bool:
-    """What a home promises (docs/architecture.md)."""
+    """Whether an object matches a subscription (docs/architecture.md)."""
     if thing.ts < subscription.created_at or (subscription.end is not None and thing.ts >= subscription.end):
         return False
     return in_region(thing, subscription) and holds(subscription.tree, thing.words)
 
 
 def matches_of(object_files: Iterable[Path], request_files: Iterable[Path], **options: int) -> set[tuple[str, str]]:
-    """The pairs (object_id, subscription_id) of two logs of files."""
+    """Return the pairs (object_id, subscription_id) of two logs of files."""
     log = [LogFile("objects", p) for p in object_files] + [LogFile("requests", p) for p in request_files]
     return outcome_of(log, **options).pairs

@@ -176,7 +176,7 @@ def test_claims_and_services_of_pods_exist() -> None:
 
 def test_test_requirements_are_separate() -> None:
     prune = runpy.run_path(str(INFRA / "image" / "prune.py"))
-    kept = prune["needed"]([prune["Requirement"](name) for name in ("apache-airflow", "boto3")])
+    kept = prune["with_dependencies"]([prune["Requirement"](name) for name in ("apache-airflow", "boto3")])
     assert {"psutil", "sqlalchemy", "botocore"} <= kept, "what Airflow itself needs stays, though tests need it too"
     assert not {"pytest", "moto", "playwright"} & kept
     assert prune["HEADING"] in text_of("requirements.in")

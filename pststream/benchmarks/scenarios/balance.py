@@ -9,8 +9,8 @@ import numpy as np
 from pststream.balancing.cell_selection import METHODS, select_cells
 from pststream.benchmarks.support.arrays import clause_lists, frequencies
 from pststream.benchmarks.support.targets import at_least, at_most
-from pststream.cost.block_loads import BlockLoads, block_loads
-from pststream.cost.cell_loads import CellLoads, cell_loads
+from pststream.cost.block_loads import BlockLoads, compute_block_loads
+from pststream.cost.cell_loads import CellLoads, compute_cell_loads
 from pststream.cost.load_model import CostModel
 from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.planner_sample import WorkloadSample
@@ -19,7 +19,7 @@ from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.synthetic_arrays import synthetic_objects, synthetic_subscriptions, term_ids
 from pststream.partitioning.registry import make_plan
 from pststream.progress import Progress
-from pststream.samples.posting_reads import sample_with_reads
+from pststream.samples.posting_reads import make_sample_with_reads
 from pststream.settings import Settings
 
 CELLS = {"small": (1_000, 10_000), "full": (1_000, 10_000, 100_000, 1_000_000)}
@@ -102,9 +102,9 @@ def _costs_of_workers(
     plan = make_plan("kd_tree", sample, settings.workers, cost)
     moved: dict[str, dict[str, list[float]]] = {parts: {m: [] for m in METHODS} for parts in GRANULARITIES}
     for worker in range(settings.workers):
-        cells = cell_loads(sample, plan, cost.rates(sample), worker)
+        cells = compute_cell_loads(sample, plan, cost.rates(sample), worker)
         pairs = replace(cells, loads=cells.objects.astype(np.float64) * cells.subscriptions)
-        blocks = block_loads(sample, plan, cost.rates(sample), worker, PARTS)
+        blocks = compute_block_loads(sample, plan, cost.rates(sample), worker, PARTS)
         candidates: tuple[CellLoads | BlockLoads, ...] = (cells, pairs, blocks)
         for parts, offered in zip(GRANULARITIES, candidates):
             for share in SHARES:
@@ -136,7 +136,7 @@ def sample_of(objects: int, subscriptions: int, seed: int, style: SubscriptionSt
     things = synthetic_objects(objects, seed)
     asked = synthetic_subscriptions(subscriptions, seed, things, style)
     _, post_offsets, post_terms = rarest_clause_first(clause_lists(asked), frequencies(things).of)
-    return sample_with_reads(
+    return make_sample_with_reads(
         lon=things.lon,
         lat=things.lat,
         term_offsets=things.term_offsets,

@@ -10,7 +10,7 @@ import numpy as np
 from pststream.balancing.local_adjustment import Adjustment
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.targets import at_most
-from pststream.cost.load_model import CostModel, worker_loads
+from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.plan_moves import Move, moved
 from pststream.domain.planner_sample import WorkloadSample
@@ -21,7 +21,7 @@ from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan import plan
 from pststream.progress import Progress
-from pststream.samples.raster_ranges import cell_ranges
+from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.settings import Settings
 from pststream.state.plans import current_version, load_plan
 
@@ -79,7 +79,7 @@ def _proposed(bench: BenchHome, settings: Settings, share: float) -> Proposal:
     before, cost = load_plan(bench.home, version), CostModel.of(settings)
     move = Move(0, 1, _cells(sample, before.unit_worker[before.leaf_unit[before.cell_leaf]] == 0, before.grid, share))
     after = moved(before, move)
-    loads = [worker_loads(sample, one, cost) for one in (before, after)]
+    loads = [compute_worker_loads(sample, one, cost) for one in (before, after)]
     return Proposal(
         "local", version, digest_of(before), Decision("benchmark", 1.0, Adjustment(after, [move], ["gr"], *loads))
     )
@@ -87,7 +87,7 @@ def _proposed(bench: BenchHome, settings: Settings, share: float) -> Proposal:
 
 def _cells(sample: WorkloadSample, mine: np.ndarray, grid: DispatchGrid, share: float) -> np.ndarray:
     """Return the first columns of `mine` (bool[cells]) that boxes of about this share of the sample touch."""
-    x0, y0, x1, y1 = cell_ranges(grid, sample.boxes).T
+    x0, y0, x1, y1 = compute_cell_ranges(grid, sample.boxes).T
     row, column = np.divmod(np.arange(grid.cells), grid.columns)
     first, low, high = column[mine].min(), row[mine].min(), row[mine].max()
     touched = np.sort(np.maximum(x0, first)[(y1 >= low) & (y0 <= high) & (x1 >= first)])

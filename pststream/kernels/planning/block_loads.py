@@ -53,9 +53,11 @@ def count_block_pieces(
     search = make_search(pyramid)
     for piece in range(len(ranges)):
         for i in range(find_distinct_codes(ranges[piece], pyramid, search, piece)):
+            # Skip cells without a block, and blocks that have the piece already.
             code = search.codes[i]
             if code == len(code_leaf) or counted[code_block[code]] == piece:
                 continue
+            # The worker stores the piece here if it owns one of the terms in this leaf.
             leaf = code_leaf[code]
             for t in range(post_offsets[piece], post_offsets[piece + 1]):
                 unit = leaf_owner(

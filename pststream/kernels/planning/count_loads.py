@@ -117,10 +117,12 @@ def count_subscriptions(
     seen_worker = np.full(workers, -1, np.int64)
     search = make_search(leaves)
     for position in range(len(order)):
+        # A piece without a posting term is stored nowhere.
         piece = order[position]
         start, stop = post_offsets[piece], post_offsets[piece + 1]
         if start == stop:
             continue
+        # Find the units of its terms in each leaf that its box touches.
         for i in range(find_distinct_codes(ranges[piece], leaves, search, piece)):
             leaf = search.codes[i]
             # All terms of a leaf without text partitioning have one unit, so the first is enough.

@@ -104,11 +104,13 @@ def find_leaf_entries(ranges: np.ndarray, positions: Pyramid) -> tuple[np.ndarra
     search = make_search(positions)
     size = 0
     for box in range(len(ranges)):
+        # Make room for the entries of one more box.
         if size + positions.kinds > len(entry):
             entry = np.concatenate((entry, entry))
             previous = np.concatenate((previous, previous))
         first = size
         left = 0
+        # The walk enters the box at a leaf whose predecessor is outside, and leaves it before a successor outside.
         for i in range(find_distinct_codes(ranges[box], positions, search, box)):
             p = search.codes[i]
             if p == 0 or search.last_mark[p - 1] != box:
@@ -117,6 +119,7 @@ def find_leaf_entries(ranges: np.ndarray, positions: Pyramid) -> tuple[np.ndarra
             if p == positions.kinds - 1 or search.last_mark[p + 1] != box:
                 exits[left] = p
                 left += 1
+        # In the order of the walk, each exit precedes the next entry.
         if left > 1:
             entry[first:size].sort()
             exits[:left].sort()
@@ -136,7 +139,7 @@ def cut_walk(walk: Walk, runs: int) -> np.ndarray:
     levelled with its neighbours. Neither raises the greatest load.
     """
     # Find the least bound by bisection.
-    low, high = 0.0, run_load(walk, 0, len(walk.objects))
+    low, high = 0.0, compute_run_load(walk, 0, len(walk.objects))
     for _ in range(64):
         middle = (low + high) / 2.0
         if middle <= low or middle >= high:
@@ -155,7 +158,7 @@ def cut_walk(walk: Walk, runs: int) -> np.ndarray:
 
 
 @kernel
-def run_load(walk: Walk, start: int, stop: int) -> float:
+def compute_run_load(walk: Walk, start: int, stop: int) -> float:
     """Return the load of the blocks at positions start..stop-1, in seconds."""
     objects, boxes, reads = 0.0, 0.0, 0.0
     for p in range(start, stop):
@@ -212,14 +215,14 @@ def _split(walk: Walk, ends: np.ndarray) -> None:
     used = np.searchsorted(ends, len(walk.objects))
     loads = np.zeros(runs)
     for run in range(used):
-        loads[run] = run_load(walk, ends[run], ends[run + 1])
+        loads[run] = compute_run_load(walk, ends[run], ends[run + 1])
     while used < runs:
         run = int(np.argmax(loads))
         if loads[run] <= 0.0:
             break
         # Split where the halves are most even; a run that does not gain by it is not tried again.
         end = _middle(walk, ends[run], ends[run + 1])
-        low, high = run_load(walk, ends[run], end), run_load(walk, end, ends[run + 1])
+        low, high = compute_run_load(walk, ends[run], end), compute_run_load(walk, end, ends[run + 1])
         if max(low, high) >= loads[run]:
             loads[run] = 0.0
             continue
@@ -249,7 +252,7 @@ def _middle(walk: Walk, start: int, stop: int) -> int:
     low, high = start, stop
     while low < high:
         middle = (low + high) >> 1
-        if run_load(walk, start, middle) < run_load(walk, middle, stop):
+        if compute_run_load(walk, start, middle) < compute_run_load(walk, middle, stop):
             low = middle + 1
         else:
             high = middle
@@ -261,4 +264,4 @@ def _middle(walk: Walk, start: int, stop: int) -> int:
 @kernel
 def _worse(walk: Walk, start: int, end: int, stop: int) -> float:
     """Return the greater load of two neighbouring runs."""
-    return max(run_load(walk, start, end), run_load(walk, end, stop))
+    return max(compute_run_load(walk, start, end), compute_run_load(walk, end, stop))

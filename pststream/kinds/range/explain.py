@@ -14,7 +14,7 @@ from pststream.utc_times import iso
 
 REGION, KEYWORDS, CREATED_AT, END = "region", "keywords", "created_at", "end"
 CONDITIONS = (REGION, KEYWORDS, CREATED_AT, END)
-"""In the order in which they are checked."""
+"""Conditions of a match, in the order in which they are checked."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class RangeQuery:
     region: Region
 
     def is_readable(self) -> bool:
-        """Whether the expression can be parsed: it could when it was accepted."""
+        """Return whether the expression can be parsed, as it could be when it was accepted."""
         return is_expression(self.keywords)
 
     def find_fault(self) -> str | None:
@@ -58,21 +58,21 @@ class RangeQuery:
         return None
 
     def as_posted(self) -> PostedQuery:
-        """The boxes of the region's pieces, and the clauses with their words."""
+        """Return the boxes of the region's pieces, and the clauses with their words."""
         return PostedQuery(tuple(pieces_of(self.region)), self.clauses, words_by_term(self.keywords))
 
     def describe(self) -> dict[str, Any]:
-        """The fields `keywords` and, below `region`, the field that gives the region."""
+        """Return the field `keywords` and, below `region`, the field that gives the region."""
         return {"keywords": self.keywords, "region": to_json(self.region)}
 
 
 def read_query(row: Mapping[str, Any]) -> RangeQuery:
-    """The query that the columns of a stored row hold."""
+    """Make the query of a stored row."""
     return RangeQuery(row["keywords"], tuple(tuple(clause) for clause in row["clauses"]), from_columns(row))
 
 
 def facts(description: Mapping[str, Any]) -> dict[str, str]:
-    """Keywords and region of a description, as text by label."""
+    """Show the keywords and the region of a description as texts by label."""
     region = read_region(description["region"], RegionLimits(sys.maxsize))
     return {"Keywords": description["keywords"], "Region": describe(region)}
 

@@ -10,10 +10,10 @@ COLUMNS = ("keywords",)
 
 
 def message_part(row: Mapping[str, Any]) -> MessagePart:
-    """The keywords as written; a message names those of their words that the object has."""
+    """Show the keywords as written; a message lists their words that the object has."""
     return MessagePart({"keywords": row["keywords"]}, words_of_keywords(row["keywords"]))
 
 
 def brief(row: Mapping[str, Any]) -> str:
-    """The keywords as written."""
+    """Show the keywords as written."""
     return row["keywords"] or ""

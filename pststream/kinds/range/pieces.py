@@ -1,4 +1,4 @@
-"""Make the index pieces of range queries: those of the region, posted under the keywords."""
+"""Make the index pieces of range queries: the boxes of the region, with the clauses of the keywords."""
 
 import pyarrow as pa
 
@@ -9,7 +9,7 @@ COLUMNS = ("clauses", *(column.name for column in REQUEST_COLUMNS))
 
 
 def make_pieces(insertions: pa.RecordBatch) -> IndexPieces:
-    """The pieces of insertions, in the order of the insertions."""
+    """Make the pieces of insertions, in the order of the insertions."""
     row, columns = cut_regions(insertions)
     clauses = insertions.column("clauses").take(pa.array(row))
     return IndexPieces(row, pa.RecordBatch.from_pydict({**columns, "clauses": clauses}))

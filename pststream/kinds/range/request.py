@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pststream.kinds.contract import FieldError, RequestColumn
+from pststream.kinds.contract import FieldError, RequestColumn, RequestLimits
 from pststream.kinds.keywords import KEYWORD_COLUMNS, parse_keyword_field
-from pststream.shapes.region import DEFAULT_LIMITS, Region, RegionError, RegionLimits
+from pststream.shapes.region import Region, RegionError, RegionLimits
 from pststream.shapes.registry import REQUEST_COLUMNS, read_region, request_fields, to_columns
 
 FIELDS = frozenset({"keywords", *request_fields()})
 COLUMNS = (*KEYWORD_COLUMNS, *(RequestColumn(*column) for column in REQUEST_COLUMNS))
 
 
-def parse_request(record: Mapping[str, Any], limits: RegionLimits = DEFAULT_LIMITS) -> dict[str, Any]:
-    """The values of COLUMNS from the fields of a request; raises FieldError."""
+def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
+    """Parse the fields of a request into the values of COLUMNS; raises FieldError."""
     keywords, clauses = parse_keyword_field(record)
-    return {"keywords": keywords, "clauses": clauses, **to_columns(_parse_region(record, limits))}
+    return {"keywords": keywords, "clauses": clauses, **to_columns(_parse_region(record, limits.region))}
 
 
 def _parse_region(record: Mapping[str, Any], limits: RegionLimits) -> Region:

@@ -6,7 +6,7 @@ Each plan serves its own subscriptions, separated by their keys, and objects go 
 from dataclasses import replace
 
 from pststream import names
-from pststream.cost.load_model import CostModel, WorkerLoads, worker_loads
+from pststream.cost.load_model import CostModel, WorkerLoads, compute_worker_loads
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
@@ -31,10 +31,10 @@ def combined_loads(
     An object that both plans send to a worker counts twice there: it is matched twice, with the subscriptions of each.
     """
     if retiring is None:
-        return worker_loads(sample, plan, cost)
+        return compute_worker_loads(sample, plan, cost)
     older, newer = split_sample(sample, retiring)
-    old = worker_loads(older, load_plan(home, retiring.plan_version), cost)
-    new = worker_loads(newer, plan, cost)
+    old = compute_worker_loads(older, load_plan(home, retiring.plan_version), cost)
+    new = compute_worker_loads(newer, plan, cost)
     return replace(
         new,
         objects=old.objects + new.objects,

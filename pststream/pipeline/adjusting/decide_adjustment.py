@@ -7,7 +7,7 @@ import numpy as np
 
 from pststream.balancing.local_adjustment import Adjustment, adjust_locally
 from pststream.balancing.worker_mapping import count_shared_pieces, map_workers, relabel_workers
-from pststream.cost.load_model import CostModel, worker_loads
+from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_moves import Move, changed_cells
 from pststream.domain.planner_sample import WorkloadSample
@@ -52,7 +52,7 @@ def scale_to_measured(
     Source: PS2Stream section V takes loads as given. A sample has the objects of a worker, but not all that the texts
     of its area cost: the modelled load of one of eight workers is wrong by up to a third.
     """
-    modelled = worker_loads(sample, plan, cost).load
+    modelled = compute_worker_loads(sample, plan, cost).load
     scale = float(seconds.sum()) / max(float(modelled.sum() + older.sum()), 1e-12)
     return replace(cost, **{name: scale * value for name, value in vars(cost).items()}), seconds - scale * modelled
 
@@ -72,7 +72,7 @@ def _decide_local(home: Home, settings: Settings, version: int, method: str, pro
     older = np.zeros(plan.workers)
     if retiring:
         of_retiring, sample = split_sample(sample, retiring)
-        older = worker_loads(of_retiring, load_plan(home, retiring.plan_version), cost).load
+        older = compute_worker_loads(of_retiring, load_plan(home, retiring.plan_version), cost).load
     cost, rest = scale_to_measured(sample, plan, cost, older, measured.typical)
     target = 1 + (settings.sigma - 1) / 2
     adjustment = adjust_locally(sample, plan, cost, method, target, version, rest)
@@ -97,7 +97,7 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     progress(f"planning with {settings.planner}: {sample.objects} recent objects, {sample.pieces} subscription boxes")
     plan = make_plan(settings.planner, sample, now.workers, cost)
     plan = relabel_workers(plan, map_workers(count_shared_pieces(sample, now, plan), settings.mapping))
-    before, after = worker_loads(sample, now, cost), worker_loads(sample, plan, cost)
+    before, after = compute_worker_loads(sample, now, cost), compute_worker_loads(sample, plan, cost)
     gain = 1 - after.max / before.max if before.max else 0.0
     text = f"a new {settings.planner} plan lowers the greatest load by {gain:.1%}"
     if gain <= settings.repartition_gain:
@@ -139,7 +139,7 @@ def _decide_retirement(
         return Decision(f"{text}; {rule}", measured.imbalance)
     now = load_plan(home, version)
     cells = changed_cells(load_plan(home, retiring.plan_version), now)
-    loads = combined_loads(home, sample, cost, now, retiring), worker_loads(sample, now, cost)
+    loads = combined_loads(home, sample, cost, now, retiring), compute_worker_loads(sample, now, cost)
     return Decision(text, measured.imbalance, Adjustment(now, [Move(-1, -1, cells)], ["retire"], *loads))
 
 

@@ -114,7 +114,7 @@ class SinkSender:
         """Save the refused messages as dead letters, and advance the position."""
         if refusals:
             save_dead_letters(self._home, [self._dead_letter(batch_id, refusal) for refusal in refusals])
-            crash_point("deliver.buried")
+            crash_point("deliver.dead_letters")
         self._retry.tries = self._settings.tries
         self.delivered += len(messages) - len(refusals)
         self.refused += len(refusals)
@@ -144,7 +144,7 @@ class SinkSender:
             return
         since = Counts(*(now - then for now, then in zip(vars(counts).values(), vars(before).values())))
         save_progress(self._home, self._settings.name, self.progress, since, reason)
-        crash_point("deliver.noted")
+        crash_point("deliver.saved")
         self._saved, self._saved_at = (self.progress, counts), time.monotonic()
 
 

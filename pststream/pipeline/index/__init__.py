@@ -1,1 +1,1 @@
-"""The worker index: write subscriptions to the workers that serve them, compact its files."""
+"""Build and compact the worker index, which stores subscriptions at the workers that serve them."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.kernels.log_rules import duplicate_objects, judge_operations
+from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects
 from pststream.kernels.parsing.tokens import hash_texts
 from pststream.ledgers.rules import log_key
 from pststream.pipeline.engine.arrow_columns import micros
@@ -52,7 +52,7 @@ COLUMNS = {
 }
 KEY_OF = {"objects": "object_key", "requests": "request_key"}
 OUTCOMES = (None, "already_live", "unknown_subscription", "before_insertion")
-"""Reason for each outcome of `kernels.log_rules.judge_operations`."""
+"""Reason for each outcome of `kernels.log_rules.apply_request_rules`."""
 
 VERDICTS = pa.schema([("key", pa.int64()), ("reason", pa.string()), ("concerned", pa.int64())])
 """Columns of a verdict file: key of the row, reason or null, key of the insertion that a deletion concerns or null."""
@@ -248,7 +248,7 @@ def _find_duplicate_objects(rows: pa.RecordBatch) -> Verdicts:
     rows = _group_by_id(rows, "object_id", lambda _, counts: counts > 1)
     keys = rows.column("key").to_numpy()
     times, horizons = micros(rows.column("ts")), rows.column("horizon").to_numpy()
-    duplicate = duplicate_objects(_group_starts(rows), keys, times, horizons, names.ROW_BITS)
+    duplicate = find_duplicate_objects(_group_starts(rows), keys, times, horizons, names.ROW_BITS)
     keys = keys[duplicate]
     return keys, pa.repeat("duplicate", len(keys)), pa.nulls(len(keys), pa.int64())
 
@@ -261,7 +261,7 @@ def _find_invalid_requests(rows: pa.RecordBatch) -> Verdicts:
     )
     keys = rows.column("key").to_numpy()
     expires = rows.column("expires_at").cast(pa.int64()).fill_null(names.NEVER_US).to_numpy()
-    outcome, concerned = judge_operations(
+    outcome, concerned = apply_request_rules(
         _group_starts(rows),
         keys,
         pc.equal(rows.column("op"), "delete").to_numpy(zero_copy_only=False),

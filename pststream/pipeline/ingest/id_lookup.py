@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.kernels.parsing.tokens import hash_texts
-from pststream.kernels.search import places_of
+from pststream.kernels.search import find_all_positions
 from pststream.matching.segment_cache import SegmentCache
 from pststream.state.slices import Slice, read_slices
 from pststream.text.buffers import utf8_of
@@ -34,7 +34,7 @@ def find_rows_by_id(
     """
     name = f"{part.path} {part.first} {part.stop} by {id_column} {' '.join(columns)}"
     index = cache.arrays((name,), lambda: _build_index(part, id_column, columns))
-    places, _ = places_of(index["hashes"], wanted.hashes)
+    places, _ = find_all_positions(index["hashes"], wanted.hashes)
     if len(places):
         rows = pa.ipc.open_stream(pa.py_buffer(index["rows"])).read_next_batch().take(pa.array(places))
         # Two ids may share a hash.

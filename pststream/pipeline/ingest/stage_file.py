@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.errors import InputFileError, PstError
+from pststream.kinds.contract import RequestLimits
 from pststream.pipeline.engine.arrow_columns import micros
 from pststream.quality.parse_objects import ObjectOptions, parse_objects
 from pststream.quality.parse_requests import REQUESTS, parse_requests
@@ -115,7 +116,8 @@ def _faults(rows: pa.RecordBatch) -> Counter[tuple[str, str]]:
 def _parse(kind: str, file: dict[str, Any], at: dt.datetime) -> Iterator[pa.RecordBatch]:
     options = json.loads(file["options"])
     if kind == "requests":
-        limits = RegionLimits(options.get("max_polygon_vertices", DEFAULT_LIMITS.max_polygon_vertices))
+        vertices = options.get("max_polygon_vertices", DEFAULT_LIMITS.max_polygon_vertices)
+        limits = RequestLimits(RegionLimits(vertices))
         for records in read_records(file["path"], options["format"]):
             yield from parse_requests(records, at, options["timezone"], limits)
         return

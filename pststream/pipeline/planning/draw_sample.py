@@ -23,7 +23,7 @@ from pststream.pipeline.engine.arrow_columns import csr, whole
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, make_task_context
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, SIDES, make_pieces, read_pieces
-from pststream.samples.posting_reads import sample_with_reads
+from pststream.samples.posting_reads import make_sample_with_reads
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, data_files, located
 from pststream.state.home import Home
@@ -72,7 +72,7 @@ def draw_sample(
     clauses, post_offsets, post_terms = rarest_clause_first(
         whole(piece_rows.column("clauses")), (ranking or Ranking(ids, counts)).frequency
     )
-    sample = sample_with_reads(
+    sample = make_sample_with_reads(
         lon=whole(object_rows.column("lon")).to_numpy(),
         lat=whole(object_rows.column("lat")).to_numpy(),
         term_offsets=offsets,

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from pststream import names
-from pststream.cost.load_model import CostModel, worker_loads
+from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.errors import RetryableError
 from pststream.ledgers.log_end import Ledger
 from pststream.partitioning.registry import make_plan
@@ -63,7 +63,7 @@ def new_plan(
     progress(f"sample: {sample.objects} objects, {sample.pieces} subscription boxes, {vocabulary.num_rows} terms")
     cost = CostModel.of(settings)
     new = make_plan(settings.planner, sample, settings.workers, cost)
-    loads = worker_loads(sample, new, cost)
+    loads = compute_worker_loads(sample, new, cost)
     figures = {**loads.figures, "seconds": time.perf_counter() - began}
     before = current_version(home)
     version = before + 1

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pststream.balancing.local_adjustment import adjust_locally
-from pststream.cost.load_model import CostModel, worker_loads
+from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.domain.plan import DispatchGrid, space_plan
 from pststream.domain.plan_moves import Move, moved
 from pststream.partitioning.registry import make_plan
@@ -18,12 +18,12 @@ COST = CostModel(5e-8, 2e-6, 2e-6, 5e-7)
 def test_a_worker_with_fixed_load_gives_cells_away():
     sample = paper_sample("q1", 2000, 1000)
     plan = make_plan("grid", sample, 4, COST)
-    alone = worker_loads(sample, plan, COST)
+    alone = compute_worker_loads(sample, plan, COST)
     fixed_load = np.array([0.0, 0.0, 3 * alone.max, 0.0])
     adjustment = adjust_locally(sample, plan, COST, "gr", 1.2, fixed_load=fixed_load)
     assert np.allclose(adjustment.before.load, alone.load + fixed_load)
     assert adjustment.moves and adjustment.moves[0].origin == 2
-    assert np.allclose(adjustment.after.load, worker_loads(sample, adjustment.plan, COST).load + fixed_load)
+    assert np.allclose(adjustment.after.load, compute_worker_loads(sample, adjustment.plan, COST).load + fixed_load)
     assert adjustment.after.load[2] < adjustment.before.load[2]
 
 
@@ -60,7 +60,7 @@ def test_a_cell_by_text_is_merged_if_objects_go_to_both_workers():
     sample = in_one_cell([[1, 2]] * (2 * COUNT))
     split = moved(ONE_CELL, Move(0, 1, np.array([0]), np.array([2])))
     cost = CostModel(0.0, 1e-6, 1e-9, 0.0)
-    before = worker_loads(sample, split, cost)
+    before = compute_worker_loads(sample, split, cost)
     adjustment = adjust_locally(sample, split, cost, "gr", 1.2, fixed_load=np.array([2 * before.max, 0.0]))
     assert adjustment.reasons[0] == "merge"
     assert adjustment.after.total < adjustment.before.total

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.cost.block_loads import BlockLoads, block_loads
-from pststream.cost.load_model import CostModel, LoadRates, worker_loads
+from pststream.cost.block_loads import BlockLoads, compute_block_loads
+from pststream.cost.load_model import CostModel, LoadRates, compute_worker_loads
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.domain.plan_moves import Move, moved
 from pststream.domain.planner_sample import WorkloadSample
@@ -25,7 +25,7 @@ def blocks_of(blocks: BlockLoads) -> list[list[int]]:
 @settings(max_examples=150, deadline=None)
 @given(samples(), plans(), st.integers(0, 4), st.sampled_from([1, 3, 64]))
 def test_equals_the_slow_twin(sample: WorkloadSample, plan: PartitionPlan, worker: int, parts: int) -> None:
-    blocks = block_loads(sample, plan, RATES, worker, parts)
+    blocks = compute_block_loads(sample, plan, RATES, worker, parts)
     units = {cell: units_of(plan, cell) for cell in range(plan.grid.cells)}
     assert sorted(blocks.cells.tolist()) == [c for c in units if worker in {int(plan.unit_worker[u]) for u in units[c]}]
     posts = unpack(sample.post_offsets, sample.post_terms)
@@ -66,7 +66,7 @@ def test_blocks_are_runs_of_the_curve_and_leave_no_cell_out() -> None:
     plan = space_plan("half", grid, np.arange(16) // 8, np.arange(2), 2)
     points = [(0.5, 0.5)] * 3 + [(3.5, 0.5)] * 2 + [(2.5, 1.5)]
     sample = make_sample(points, [[1]] * 6, [(0, 0, 4, 4)], [[1]])
-    blocks = block_loads(sample, plan, RATES, 0, 2)
+    blocks = compute_block_loads(sample, plan, RATES, 0, 2)
     # Along the curve the row below goes 0 1 | 5 4, then 6 7 3 2 or its like: three objects each.
     assert blocks.objects.tolist() == [3, 3] and blocks.subscriptions.tolist() == [1, 1]
     assert sorted(blocks.cells.tolist()) == list(range(8))
@@ -75,7 +75,9 @@ def test_blocks_are_runs_of_the_curve_and_leave_no_cell_out() -> None:
 def test_a_worker_without_units_has_no_blocks() -> None:
     sample = make_sample([(1, 1)], [[1]], [(0, 0, 2, 2)], [[1]])
     grid = DispatchGrid(0.0, 0.0, 4.0, 4.0, 4, 4)
-    blocks = block_loads(sample, space_plan("all", grid, np.zeros(16, np.int64), np.zeros(1, np.int64), 2), RATES, 1, 8)
+    blocks = compute_block_loads(
+        sample, space_plan("all", grid, np.zeros(16, np.int64), np.zeros(1, np.int64), 2), RATES, 1, 8
+    )
     assert blocks_of(blocks) == [] and len(blocks.loads) == 0
 
 
@@ -84,11 +86,11 @@ def test_blocks_move_as_much_of_the_next_batch_as_the_sample_predicts() -> None:
     cost = CostModel(2e-12, 2e-6, 2e-6, 5e-7, 2e-8)
     sample, following = paper_sample("q1", 20_000, 5_000), paper_sample("q1", 20_000, 5_000, seed=2)
     plan = make_plan("kd_tree", sample, 4, cost)
-    blocks = block_loads(sample, plan, cost.rates(sample), 0, 64)
+    blocks = compute_block_loads(sample, plan, cost.rates(sample), 0, 64)
     chosen = np.argsort(blocks.subscriptions / blocks.loads)[: len(blocks.loads) // 3]
     after = moved(plan, Move(0, 1, blocks.cells_of(np.sort(chosen))))
     expected, actual = (
-        1 - worker_loads(one, after, cost).objects[0] / worker_loads(one, plan, cost).objects[0]
+        1 - compute_worker_loads(one, after, cost).objects[0] / compute_worker_loads(one, plan, cost).objects[0]
         for one in (sample, following)
     )
     assert expected > 0.2
@@ -99,7 +101,7 @@ def test_without_objects_cells_are_divided_evenly() -> None:
     """Subscriptions alone can load a worker, so it must have blocks to move."""
     grid = DispatchGrid(0.0, 0.0, 16.0, 16.0, 16, 16)
     sample = make_sample([], [], [(0, 0, 16, 16), (1, 1, 1, 1)], [[1], [2]])
-    blocks = block_loads(
+    blocks = compute_block_loads(
         sample, space_plan("all", grid, np.zeros(256, np.int64), np.zeros(1, np.int64), 1), RATES, 0, 32
     )
     assert np.diff(blocks.offsets).tolist() == [8] * 32

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from pststream.cost.load_model import MAX_IMBALANCE, CostModel, WorkerLoads, worker_loads
+from pststream.cost.load_model import MAX_IMBALANCE, CostModel, WorkerLoads, compute_worker_loads
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from tests.oracles import dispatch as slow
@@ -19,7 +19,7 @@ COSTS = (0.25, 3.0, 5.0, 7.0, 2.0)
 @settings(max_examples=150, deadline=None)
 @given(samples(), plans())
 def test_equals_the_slow_twin(sample: WorkloadSample, plan: PartitionPlan) -> None:
-    loads = worker_loads(sample, plan, CostModel(*COSTS))
+    loads = compute_worker_loads(sample, plan, CostModel(*COSTS))
     unit_objects, unit_keys, objects, keys, load = slow.loads(sample, plan, COSTS)
     assert (loads.unit_objects / sample.object_scale).tolist() == unit_objects
     assert (loads.unit_subscriptions / sample.subscription_scale).tolist() == unit_keys
@@ -42,7 +42,7 @@ def test_equals_a_calculation_by_hand() -> None:
         object_scale=10.0,
         subscription_scale=100.0,
     )
-    loads = worker_loads(sample, quarters(), CostModel(*COSTS))
+    loads = compute_worker_loads(sample, quarters(), CostModel(*COSTS))
     assert loads.objects.tolist() == [10, 0, 0, 10]
     assert loads.subscriptions.tolist() == [100, 100, 100, 200]
     assert loads.load.tolist() == [
@@ -55,10 +55,10 @@ def test_equals_a_calculation_by_hand() -> None:
 
 def test_a_worker_without_load() -> None:
     sample = make_sample(points=[(1, 1)], terms=[[1]], boxes=[(1, 1, 1, 1)], posts=[[1]])
-    loads = worker_loads(sample, quarters(), CostModel(*COSTS))
+    loads = compute_worker_loads(sample, quarters(), CostModel(*COSTS))
     assert loads.imbalance == MAX_IMBALANCE
     assert json.loads(json.dumps(loads.imbalance, allow_nan=False)) == MAX_IMBALANCE
-    empty = worker_loads(make_sample([], [], [], []), quarters(), CostModel(*COSTS))
+    empty = compute_worker_loads(make_sample([], [], [], []), quarters(), CostModel(*COSTS))
     assert (empty.total, empty.imbalance) == (0.0, 1.0)
     none = np.empty(0)
     tiny = WorkerLoads(np.ones(2), np.ones(2), np.ones(2), np.array([1.0, 5e-324]), none, none, none)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pststream.cost.load_model import CostModel
-from pststream.cost.region_counts import region_counts
+from pststream.cost.region_counts import build_region_counts
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.planner_sample import WorkloadSample
 from tests.oracles import dispatch as slow
@@ -28,7 +28,7 @@ def test_equals_counting(sample: WorkloadSample, columns: int, rows: int, data: 
         for cell, ids in zip(map(slow.cell_of, [grid] * sample.objects, sample.lon, sample.lat), terms)
         if cell in cells and live & set(ids)
     ]
-    counts = region_counts(sample, grid)
+    counts = build_region_counts(sample, grid)
     reads = unpack(sample.term_offsets, sample.reads)
     at = map(slow.cell_of, [grid] * sample.objects, sample.lon, sample.lat)
     assert counts.reads(x0, y0, x1, y1) == sum(sum(read) for cell, read in zip(at, reads) if cell in cells)
@@ -41,7 +41,7 @@ def test_equals_counting(sample: WorkloadSample, columns: int, rows: int, data: 
 @settings(max_examples=20, deadline=None)
 @given(samples())
 def test_takes_arrays(sample: WorkloadSample) -> None:
-    counts = region_counts(sample, DispatchGrid(-10.0, 30.0, 30.0, 60.0, 8, 8))
+    counts = build_region_counts(sample, DispatchGrid(-10.0, 30.0, 30.0, 60.0, 8, 8))
     rates = CostModel(1.0, 2.0, 3.0, 4.0, 5.0).rates(sample)
     last = np.arange(8)
     for question in (counts.objects, counts.subscriptions, counts.pairs, counts.reads):

@@ -21,7 +21,7 @@ from pststream.generator.generate_files import write_objects, write_requests
 from pststream.generator.kind_by_region import draws_q2, region_of
 from pststream.generator.made_up_words import MAX_WORDS, made_up_word, make_vocabulary
 from pststream.generator.object_sample import ObjectSample, generate_sample, sample_of_file, sample_texts
-from pststream.generator.places import KM_PER_DEGREE, find_city, nearest_cities, places_of
+from pststream.generator.places import KM_PER_DEGREE, find_city, make_places, nearest_cities
 from pststream.shapes.registry import read_region
 from pststream.text.expression import parse_keywords
 from pststream.text.words import tokenize
@@ -83,8 +83,8 @@ def test_objects_are_valid_and_in_order(tmp_path: Path) -> None:
 
 
 def test_words_follow_the_power_law_and_the_area(tmp_path: Path) -> None:
-    here = places_of(np.array([10.5]), np.array([50.5]), np.array([1.0]))
-    there = places_of(np.array([-70.5]), np.array([-20.5]), np.array([1.0]))
+    here = make_places(np.array([10.5]), np.array([50.5]), np.array([1.0]))
+    there = make_places(np.array([-70.5]), np.array([-20.5]), np.array([1.0]))
     counts = []
     for name, places in (("here", here), ("there", there)):
         write_objects(tmp_path / f"{name}.jsonl", 3_000, 1, places=places)
@@ -99,7 +99,7 @@ def test_words_follow_the_power_law_and_the_area(tmp_path: Path) -> None:
 
 
 def test_points_lie_around_the_places(tmp_path: Path) -> None:
-    places = places_of(np.array([0.0, 100.0]), np.array([0.0, 0.0]), np.array([3e6, 1e6]))
+    places = make_places(np.array([0.0, 100.0]), np.array([0.0, 0.0]), np.array([3e6, 1e6]))
     write_objects(tmp_path / "o.jsonl", 4_000, 1, places=places)
     lon = np.array([row["lon"] for row in read_rows(tmp_path / "o.jsonl")])
     assert 0.72 < (lon < 50).mean() < 0.78

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.kernels.planning.cut_curve import Walk, cut_walk, find_block_entries, run_load
+from pststream.kernels.planning.cut_curve import Walk, compute_run_load, cut_walk, find_block_entries
 from pststream.space.hilbert import hilbert_walk
 
 PAIR, OBJECT, SUBSCRIPTION = 0.5, 2.0, 3.0
@@ -60,7 +60,7 @@ def counted(walk: Walk, touching: list[set[int]], start: int, stop: int) -> floa
 def test_load_of_a_run(made: tuple[Walk, list[set[int]]], data: st.DataObject) -> None:
     walk, touching = made
     start, stop = sorted(data.draw(st.tuples(*[st.integers(0, len(touching))] * 2)))
-    assert run_load(walk, start, stop) == pytest.approx(counted(walk, touching, start, stop))
+    assert compute_run_load(walk, start, stop) == pytest.approx(counted(walk, touching, start, stop))
 
 
 @settings(max_examples=60, deadline=None)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.kernels.log_rules import duplicate_objects, judge_operations
+from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects
 
 BITS = 32
 
@@ -27,7 +27,7 @@ def test_duplicates(rows):
     known = [(file, ts, horizons[file]) for file, _, ts in rows]
     keys = np.array([(file << BITS) + number for file, number, _ in rows], np.int64)
     ts, horizon = (np.array(values, np.int64) for values in zip(*[(t, h) for _, t, h in known], strict=True))
-    duplicates = duplicate_objects(np.array([0, len(rows)], np.int64), keys, ts, horizon, BITS)
+    duplicates = find_duplicate_objects(np.array([0, len(rows)], np.int64), keys, ts, horizon, BITS)
     assert duplicates.tolist() == slow_duplicates(known)
 
 
@@ -50,7 +50,7 @@ def test_objects_of_earlier_ingests_stay_accepted(data):
     given_rows = [*read, *(row for row, _ in new)]
     keys = np.array([(file << BITS) + at for at, (file, _, _) in enumerate(given_rows)], np.int64)
     ts, horizon = (np.array([row[at] for row in given_rows], np.int64) for at in (1, 2))
-    duplicates = duplicate_objects(np.array([0, len(given_rows)], np.int64), keys, ts, horizon, BITS)
+    duplicates = find_duplicate_objects(np.array([0, len(given_rows)], np.int64), keys, ts, horizon, BITS)
     assert duplicates.tolist() == [False] * len(read) + [verdict for _, verdict in new]
 
 
@@ -82,11 +82,11 @@ def slow_operations(rows):
 def test_operations(rows):
     delete, at, expires = (np.array(values) for values in zip(*rows, strict=True))
     keys = np.arange(len(rows), dtype=np.int64)
-    outcome, key = judge_operations(np.array([0, len(rows)], np.int64), keys, delete, at, expires)
+    outcome, key = apply_request_rules(np.array([0, len(rows)], np.int64), keys, delete, at, expires)
     assert list(zip(outcome.tolist(), key.tolist(), strict=True)) == slow_operations(rows)
 
 
 def test_groups_do_not_touch():
     keys, zero = np.array([(1 << BITS) + 1, (1 << BITS) + 2], np.int64), np.zeros(2, np.int64)
-    assert duplicate_objects(np.array([0, 1, 2], np.int64), keys, zero, zero, BITS).tolist() == [False, False]
-    assert duplicate_objects(np.array([0, 2], np.int64), keys, zero, zero, BITS).tolist() == [False, True]
+    assert find_duplicate_objects(np.array([0, 1, 2], np.int64), keys, zero, zero, BITS).tolist() == [False, False]
+    assert find_duplicate_objects(np.array([0, 2], np.int64), keys, zero, zero, BITS).tolist() == [False, True]

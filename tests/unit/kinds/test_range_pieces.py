@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 
+from pststream.kinds.contract import RequestLimits
 from pststream.kinds.range.pieces import make_pieces
 from pststream.kinds.range.request import COLUMNS as REQUEST_COLUMNS
 from pststream.kinds.range.request import parse_request
@@ -12,7 +13,9 @@ SCHEMA = pa.schema([(column.name, column.type) for column in REQUEST_COLUMNS])
 
 
 def insertions(*regions: dict[str, object]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([parse_request({"keywords": "tea"} | region) for region in regions], SCHEMA)
+    return pa.RecordBatch.from_pylist(
+        [parse_request({"keywords": "tea"} | region, RequestLimits()) for region in regions], SCHEMA
+    )
 
 
 def test_two_boxes_are_two_pieces() -> None:

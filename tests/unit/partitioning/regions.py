@@ -7,7 +7,7 @@ from pststream.cost.load_model import CostModel
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.rectangle_cuts import Rectangle
-from pststream.samples.raster_ranges import cell_ranges
+from pststream.samples.raster_ranges import compute_cell_ranges
 from tests.plans import unpack
 
 GRID = DispatchGrid(-10.0, 30.0, 30.0, 60.0, 7, 5)
@@ -32,7 +32,7 @@ def inside(sample: WorkloadSample, node: Rectangle) -> tuple[list[set[int]], lis
     boxes = [
         set(terms)
         for terms, (x0, y0, x1, y1) in zip(
-            unpack(sample.post_offsets, sample.post_terms), cell_ranges(GRID, sample.boxes)
+            unpack(sample.post_offsets, sample.post_terms), compute_cell_ranges(GRID, sample.boxes)
         )
         if x0 <= node.x1 and x1 >= node.x0 and y0 <= node.y1 and y1 >= node.y0
     ]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pststream.cost.load_model import CostModel, WorkerLoads, worker_loads
-from pststream.cost.region_counts import region_counts
+from pststream.cost.load_model import CostModel, WorkerLoads, compute_worker_loads
+from pststream.cost.region_counts import build_region_counts
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.rectangle_cuts import Rectangle
 from pststream.partitioning.registry import make_plan
@@ -26,7 +26,7 @@ COUNT = 20_000
 
 def workload_of(sample: WorkloadSample, columns: int = 16) -> Workload:
     grid = fit_raster(sample.lon, sample.lat, sample.boxes, columns, columns)
-    return Workload(region_counts(sample, grid), sort_sample(sample, grid), COST.rates(sample))
+    return Workload(build_region_counts(sample, grid), sort_sample(sample, grid), COST.rates(sample))
 
 
 def text_loads(sample: WorkloadSample, workers: int) -> WorkerLoads:
@@ -34,7 +34,7 @@ def text_loads(sample: WorkloadSample, workers: int) -> WorkerLoads:
     work = workload_of(sample, 1)
     nodes = partition_node(make_whole_node(Rectangle(0, 0, 0, 0), True, work), workers, work)
     grid, ids = work.sample.grid, work.sample.term_ids
-    return worker_loads(sample, build_plan(nodes, np.arange(len(nodes)), grid, ids, workers, {}), COST)
+    return compute_worker_loads(sample, build_plan(nodes, np.arange(len(nodes)), grid, ids, workers, {}), COST)
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def text_loads(sample: WorkloadSample, workers: int) -> WorkerLoads:
 )
 def test_is_never_much_worse_than_space_or_text_alone(kind: str, rare: float, at_most: float) -> None:
     sample = paper_sample(kind, COUNT, COUNT, rare=rare)
-    loads = worker_loads(sample, make_plan("hybrid", sample, 8, COST), COST)
-    by_space = [worker_loads(sample, make_plan(name, sample, 8, COST), COST) for name in ("kd_tree", "grid")]
+    loads = compute_worker_loads(sample, make_plan("hybrid", sample, 8, COST), COST)
+    by_space = [compute_worker_loads(sample, make_plan(name, sample, 8, COST), COST) for name in ("kd_tree", "grid")]
     assert loads.max <= at_most * min(other.max for other in by_space)
     assert loads.total <= 1.02 * min(other.total for other in by_space)
     assert loads.max <= 1.02 * text_loads(sample, 8).max
@@ -57,7 +57,7 @@ def test_loads_are_within_sigma(kind: str, workers: int) -> None:
     sample = paper_sample(kind, COUNT, COUNT)
     plan = make_plan("hybrid", sample, workers, COST)
     assert plan.options["sigma"] == 1.1
-    assert worker_loads(sample, plan, COST).imbalance <= 1.15
+    assert compute_worker_loads(sample, plan, COST).imbalance <= 1.15
 
 
 def test_the_loaded_half_gets_more_partitions() -> None:

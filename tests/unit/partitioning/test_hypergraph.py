@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pststream.cost.load_model import CostModel, worker_loads
+from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.partitioning import hypergraph
 from pststream.partitioning.registry import make_plan
 from tests.plans import TERMS, make_sample, same_plan
@@ -22,4 +22,4 @@ def test_more_terms_and_nets_than_the_limits(monkeypatch: pytest.MonkeyPatch) ->
     backwards = make_sample(points[::-1], words[::-1], boxes[::-1], words[::-1])
     plan = make_plan("hypergraph", sample, 3, cost)
     assert same_plan(plan, make_plan("hypergraph", backwards, 3, cost))
-    assert worker_loads(sample, plan, cost).imbalance < 2
+    assert compute_worker_loads(sample, plan, cost).imbalance < 2

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from pststream.cost.load_model import CostModel, WorkerLoads, worker_loads
+from pststream.cost.load_model import CostModel, WorkerLoads, compute_worker_loads
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.places import city_places
@@ -18,7 +18,7 @@ from pststream.generator.synthetic_arrays import (
     term_ids,
 )
 from pststream.partitioning.registry import make_plan
-from pststream.samples.posting_reads import sample_with_reads
+from pststream.samples.posting_reads import make_sample_with_reads
 from tests.plans import pack, unpack
 
 COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
@@ -43,7 +43,7 @@ def sample_of(objects: SyntheticObjects, subscriptions: SyntheticSubscriptions) 
     term_offsets, term_list = pack(terms)
     post_offsets, post_list = pack(posts)
     keys = np.arange(len(posts))
-    return sample_with_reads(
+    return make_sample_with_reads(
         lon=objects.lon,
         lat=objects.lat,
         term_offsets=term_offsets,
@@ -60,7 +60,7 @@ def britain(style: SubscriptionStyle) -> Mapping[str, WorkerLoads]:
     places = city_places("GB", BRITAIN)
     objects = synthetic_objects(20_000, 1, vocabulary=LARGE_LEXICON, local_share=0.0, places=places)
     sample = sample_of(objects, synthetic_subscriptions(20_000, 1, objects, style))
-    return {name: worker_loads(sample, make_plan(name, sample, 8, COST), COST) for name in SPACE + TEXT}
+    return {name: compute_worker_loads(sample, make_plan(name, sample, 8, COST), COST) for name in SPACE + TEXT}
 
 
 @pytest.fixture(scope="module")

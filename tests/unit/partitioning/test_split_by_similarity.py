@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.cost.region_counts import region_counts
+from pststream.cost.region_counts import build_region_counts
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning import split_by_similarity
 from pststream.partitioning.rectangle_cuts import Rectangle
@@ -41,7 +41,7 @@ def test_similarities_of_the_sides(sample: WorkloadSample) -> None:
 @settings(max_examples=60, deadline=None)
 @given(samples(), rectangles())
 def test_medians_halve_the_objects(sample: WorkloadSample, node: Rectangle) -> None:
-    counts = region_counts(sample, GRID)
+    counts = build_region_counts(sample, GRID)
     x, y = split_by_similarity._medians(node, counts)
     live = set(sample.post_terms.tolist())
     has = [bool(set(terms) & live) for terms in unpack(sample.term_offsets, sample.terms)]
@@ -56,7 +56,7 @@ def test_medians_halve_the_objects(sample: WorkloadSample, node: Rectangle) -> N
 @settings(max_examples=60, deadline=None)
 @given(samples(), st.floats(0.0, 1.0), st.integers(1, 9))
 def test_phase_one_covers_each_cell_once(sample: WorkloadSample, delta: float, max_regions: int) -> None:
-    counts, sorted_sample = region_counts(sample, GRID), sort_sample(sample, GRID)
+    counts, sorted_sample = build_region_counts(sample, GRID), sort_sample(sample, GRID)
     min_rows, split_by_similarity.MIN_ROWS = split_by_similarity.MIN_ROWS, 1
     try:
         regions = split_by_similarity.split_by_similarity(sorted_sample, counts, delta, max_regions)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pststream.cost.load_model import CostModel, worker_loads
+from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.partitioning.registry import make_plan
 from pststream.pipeline.adjusting.decide_adjustment import scale_to_measured
 from tests.workloads import paper_sample
@@ -15,8 +15,8 @@ def test_the_model_is_scaled_to_the_seconds() -> None:
     plan = make_plan("grid", sample, 4, COST)
     seconds, older = np.array([3.0, 1.0, 1.0, 2.0]), np.array([0.0, 1e-3, 0.0, 0.0])
     cost, rest = scale_to_measured(sample, plan, COST, older, seconds)
-    modelled = worker_loads(sample, plan, cost).load
+    modelled = compute_worker_loads(sample, plan, cost).load
     assert np.allclose(modelled + rest, seconds)
-    before = worker_loads(sample, plan, COST).load
+    before = compute_worker_loads(sample, plan, COST).load
     assert np.allclose(modelled, before * 7.0 / (before.sum() + 1e-3))
     assert cost.object / COST.object == cost.posting / COST.posting

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pststream import names
+from pststream.kinds.contract import RequestLimits
 from pststream.kinds.registry import KINDS
 from pststream.pipeline.index.build_index import (
     PIECES,
@@ -29,7 +30,7 @@ SCHEMA = pa.schema([(name, TYPES[name]) for name in COLUMNS])
 
 
 def insertion(key: int, kind: str | None, fields: dict[str, Any], **columns: Any) -> dict[str, Any]:
-    query = KINDS[kind or "range"].parse_request({"keywords": "tea"} | fields)
+    query = KINDS[kind or "range"].parse_request({"keywords": "tea"} | fields, RequestLimits())
     return {"op": "insert", "subscription_key": key, "kind": kind, "at": START} | query | columns
 
 
