@@ -23,7 +23,7 @@ Its rules (docs/architecture.md):
   retracts matches at or after its `at`.
 
 Choices that the specification leaves open: a box compares longitudes as numbers, so lon 180 is no edge of a box that
-begins at -180; W > E means lon >= W or lon <= E. A point of latitude 90 belongs to a box only if its longitude does too.
+begins at -180; W > E means lon >= W or lon <= E. A point of latitude 90 belongs to a box only if its longitude does.
 """
 
 import csv
