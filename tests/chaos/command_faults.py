@@ -9,14 +9,14 @@ import time
 from pathlib import Path
 
 from pststream.state.home import Home as Tables
-from pststream.state.locking.file_lock import holder
+from pststream.state.locking.file_lock import holder_process
 from tests.bad_store import BUCKET, is_body
 from tests.chaos.environment import ChaosEnvironment, restore
 from tests.chaos.plan import Episode
 from tests.commands import KILLED, ROOT, run_here
-from tests.killing import table_of
+from tests.kill_and_rerun import table_of
 from tests.oracles.delivery import expected_messages
-from tests.watching import SECONDS
+from tests.watcher_process import SECONDS
 
 LANDING = f"s3://{BUCKET}/in"
 CORRUPTED = ("objects", "requests", "matches", "worker_index", "files", "batches", "plan_units")
@@ -118,7 +118,7 @@ def _upload(chaos: ChaosEnvironment, count: int) -> None:
 
 
 def _holder(chaos: ChaosEnvironment) -> int | None:
-    return holder(chaos.home.path / ".lock")
+    return holder_process(chaos.home.path / ".lock")
 
 
 def _damage(path: Path, rnd: random.Random) -> None:

@@ -20,8 +20,8 @@ from tests.chaos.disk import Disk
 from tests.commands import Home, new_home
 from tests.moto_process import CREDENTIALS, moto_server
 from tests.receiver import SECRET, Receiver, receiving
-from tests.restless import RESTLESS
-from tests.watching import Watching, landing_folder
+from tests.unbalanced_homes import RESTLESS
+from tests.watcher_process import Watching, landing_folder
 
 ROWS = 14
 """Average number of rows of a file."""

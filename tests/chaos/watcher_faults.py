@@ -13,7 +13,7 @@ import psutil
 from tests.chaos.environment import ChaosEnvironment, jvm_of, python_workers, wait_until_matched
 from tests.chaos.plan import Episode, Fault
 from tests.commands import KILLED, run_here
-from tests.watching import SECONDS, Watching
+from tests.watcher_process import SECONDS, Watching
 
 DAY = 86_400
 FAILED = "round failed"

@@ -18,7 +18,7 @@ from pststream.storage.registry import files_at, local_path, normalize, storage_
 from tests.bucket_home import BucketHome
 from tests.commands import new_home, run_here
 from tests.conformance.counting_storage import COUNTS, STORAGE
-from tests.killing import written
+from tests.kill_and_rerun import written
 from tests.unit.storage import test_files
 
 

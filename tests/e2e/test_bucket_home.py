@@ -19,10 +19,10 @@ from tests.bad_store import BUCKET, Uploader
 from tests.bucket_home import BucketHome, new_bucket_home, use
 from tests.commands import KILLED, Home, run_here
 from tests.faulty_store import faulty_store
-from tests.killing import assert_as_the_twin, assert_same_tables, home_for, written
+from tests.kill_and_rerun import assert_as_the_twin, assert_same_tables, home_for, written
 from tests.moto_process import CREDENTIALS, moto_server
 from tests.old_homes import unpacked
-from tests.watching import Watching, landing_folder
+from tests.watcher_process import Watching, landing_folder
 from tests.worlds import WrittenWorld
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]

@@ -20,7 +20,7 @@ from pststream.storage import aws
 from tests import worlds
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_listing
 from tests.commands import KILLED, Home, run_here
-from tests.killing import assert_as_the_twin, assert_same_tables, home_for, table_of, written
+from tests.kill_and_rerun import assert_as_the_twin, assert_same_tables, home_for, table_of, written
 from tests.moto_process import CREDENTIALS, free_port, moto_server
 from tests.oracles.twin import LogFile
 from tests.worlds import WrittenWorld

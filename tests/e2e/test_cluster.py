@@ -17,7 +17,7 @@ from pststream.state.home import Home as State
 from tests.bad_store import Uploader
 from tests.bucket_home import BucketHome, new_bucket_home, use
 from tests.commands import Home
-from tests.killing import assert_as_the_twin, assert_same_tables, home_for, written
+from tests.kill_and_rerun import assert_as_the_twin, assert_same_tables, home_for, written
 from tests.moto_process import moto_server
 from tests.spark_cluster import Cluster, Process, eventually
 from tests.worlds import WrittenWorld

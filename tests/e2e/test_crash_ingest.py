@@ -10,7 +10,7 @@ import pytest
 
 from tests import worlds
 from tests.commands import KILLED, new_home, run_here
-from tests.killing import assert_as_the_twin, assert_same_tables, home_for, killed_then_run, written
+from tests.kill_and_rerun import assert_as_the_twin, assert_same_tables, home_for, killed_then_run, written
 from tests.oracles import twin
 from tests.oracles.twin import LogFile
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.killing import assert_as_the_twin, assert_same_tables, home_for, killed_then_run, written
+from tests.kill_and_rerun import assert_as_the_twin, assert_same_tables, home_for, killed_then_run, written
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(2500)]
 

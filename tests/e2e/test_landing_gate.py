@@ -9,7 +9,7 @@ import pytest
 from pststream.state import quarantine
 from tests import worlds
 from tests.commands import Home, new_home, run_here
-from tests.killing import accepted_in_order, killed_then_run, rejected, table_of
+from tests.kill_and_rerun import accepted_in_order, killed_then_run, rejected, table_of
 from tests.oracles import twin
 from tests.oracles.twin import LogFile
 
@@ -134,7 +134,7 @@ def test_a_file_is_compared_with_those_before_it(tmp_path: Path) -> None:
 
 def test_a_file_that_is_still_being_written_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, home = landing(tmp_path / "landing"), home_at(tmp_path / "home")
-    lacking, hold = folder / "objects" / "lacking.csv", quarantine.hold
+    lacking, hold = folder / "objects" / "lacking.csv", quarantine.add_entries
 
     def written_meanwhile(*arguments: Any) -> Any:
         worlds.write_rows(lacking, rows_of("lacking"))

@@ -13,9 +13,9 @@ import pytest
 from pststream.pipeline.main_job.graceful_shutdown import STOP_SECONDS
 from tests import worlds
 from tests.commands import KILLED, ROOT, Home, run_here
-from tests.killing import assert_as_the_twin, home_for, written
+from tests.kill_and_rerun import assert_as_the_twin, home_for, written
 from tests.oracles.twin import LogFile
-from tests.watching import Watching, landing_folder
+from tests.watcher_process import Watching, landing_folder
 from tests.worlds import WrittenWorld
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1500)]

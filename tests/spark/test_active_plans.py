@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.commands import KILLED, Home
-from tests.killing import table_of
-from tests.restless import assert_as_the_twin, home_for, written
+from tests.kill_and_rerun import table_of
+from tests.unbalanced_homes import assert_as_the_twin, home_for, written
 from tests.worlds import WrittenWorld
 
 pytestmark = pytest.mark.spark

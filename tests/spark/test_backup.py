@@ -10,7 +10,7 @@ import pytest
 
 from tests import worlds
 from tests.commands import ENTRY, KILLED, ROOT, Home, new_home
-from tests.killing import assert_as_the_twin, home_for, written
+from tests.kill_and_rerun import assert_as_the_twin, home_for, written
 
 pytestmark = pytest.mark.spark
 

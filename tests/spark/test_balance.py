@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import KILLED
-from tests.restless import assert_as_the_twin, home_for, written
+from tests.unbalanced_homes import assert_as_the_twin, home_for, written
 
 pytestmark = pytest.mark.spark
 

@@ -11,8 +11,8 @@ from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
 from pststream.state import ledger_tables
 from pststream.state.home import Home as Tables
 from tests.commands import KILLED, Home, run_here
-from tests.killing import home_for, table_of, written
-from tests.restless import write_uneven_loads
+from tests.kill_and_rerun import home_for, table_of, written
+from tests.unbalanced_homes import write_uneven_loads
 
 pytestmark = [pytest.mark.spark]
 

@@ -12,7 +12,7 @@ from pststream.state.home import Home as Tables
 from pststream.text.expression import parse_keywords
 from pststream.text.words import tokenize
 from tests.commands import Home
-from tests.killing import home_for, written
+from tests.kill_and_rerun import home_for, written
 from tests.oracles.delivery import expected_messages
 
 pytestmark = pytest.mark.spark

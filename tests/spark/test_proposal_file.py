@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.commands import KILLED, Home
-from tests.restless import assert_as_the_twin, home_for, written
+from tests.unbalanced_homes import assert_as_the_twin, home_for, written
 from tests.worlds import WrittenWorld
 
 pytestmark = pytest.mark.spark

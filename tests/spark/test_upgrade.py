@@ -9,7 +9,7 @@ import pytest
 from pststream.state.home import FORMAT, OLDEST
 from pststream.state.home import Home as State
 from tests.commands import KILLED, Home, run_here
-from tests.killing import assert_as_the_twin
+from tests.kill_and_rerun import assert_as_the_twin
 from tests.old_homes import unpacked
 from tests.oracles.delivery import expected_messages
 from tests.oracles.twin import LogFile

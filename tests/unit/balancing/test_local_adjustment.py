@@ -8,9 +8,9 @@ from pststream.domain.plan import DispatchGrid, space_plan
 from pststream.domain.plan_moves import Move, moved
 from pststream.partitioning.registry import make_plan
 from pststream.samples.posting_reads import keep_pieces
+from tests.paper_samples import paper_sample
 from tests.plans import make_sample
 from tests.routes import check_meetings
-from tests.workloads import paper_sample
 
 COST = CostModel(5e-8, 2e-6, 2e-6, 5e-7)
 

@@ -12,8 +12,8 @@ from pststream.domain.plan_moves import Move, moved
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.registry import make_plan
 from tests.oracles import dispatch as slow
+from tests.paper_samples import paper_sample
 from tests.plans import make_sample, plans, samples, unpack
-from tests.workloads import paper_sample
 
 RATES = LoadRates(pair=0.25, object=3.0, subscription=5.0, posting=2.0)
 

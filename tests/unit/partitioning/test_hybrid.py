@@ -17,8 +17,8 @@ from pststream.partitioning.tree_nodes import (
 )
 from pststream.samples.sorted_sample import sort_sample
 from pststream.space.plan_raster import fit_raster
+from tests.paper_samples import paper_sample
 from tests.plans import make_sample
-from tests.workloads import paper_sample
 
 COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
 COUNT = 20_000

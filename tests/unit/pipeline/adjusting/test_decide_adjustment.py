@@ -5,7 +5,7 @@ import numpy as np
 from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.partitioning.registry import make_plan
 from pststream.pipeline.adjusting.decide_adjustment import scale_to_measured
-from tests.workloads import paper_sample
+from tests.paper_samples import paper_sample
 
 COST = CostModel(2e-12, 2e-6, 2e-6, 5e-7, 2e-8)
 
