@@ -1,1 +1,1 @@
-"""Messages of matches, and the sinks that take them."""
+"""Build the messages of matches, and limit them per subscription."""

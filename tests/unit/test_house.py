@@ -29,15 +29,17 @@ def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]
 def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Lines of a function, without its docstring."""
     first = function.body[0]
-    told = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
-    docstring = first.end_lineno - first.lineno + 1 if told and first.end_lineno else 0
+    is_text = (
+        isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+    )
+    docstring = first.end_lineno - first.lineno + 1 if is_text and first.end_lineno else 0
     return (function.end_lineno or function.lineno) - function.lineno + 1 - docstring
 
 
 def modules_and_packages() -> set[str]:
-    """What stands directly in pststream/, by its module name."""
-    found = (path for path in (ROOT / "pststream").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists())
-    return {path.stem for path in found} - {"__init__"}
+    """Return the names of the modules and packages directly in pststream/."""
+    paths = (path for path in (ROOT / "pststream").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists())
+    return {path.stem for path in paths} - {"__init__"}
 
 
 def contracts() -> configparser.ConfigParser:
