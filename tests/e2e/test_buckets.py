@@ -15,8 +15,7 @@ import pytest
 from jobs import micro_batch
 from pststream.cli import doctor
 from pststream.pipeline.ingest import fetch_objects
-from pststream.quality import bucket as buckets
-from pststream.storage import aws
+from pststream.storage import aws, s3_bucket
 from tests import worlds
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_listing
 from tests.commands import KILLED, Home, run_here
@@ -177,7 +176,7 @@ def test_faults_are_outlasted(
     monkeypatch.setattr(aws, "READ_SECONDS", 2)
     monkeypatch.setattr(store, "seconds", 3.0)
     monkeypatch.setattr(fetch_objects, "PART_BYTES", sum(path.stat().st_size for path in world.objects) // 2)
-    monkeypatch.setattr(buckets, "BODY_TRIES", 1)
+    monkeypatch.setattr(s3_bucket, "BODY_TRIES", 1)
     store.page = 1000
     faults, codes = Counter[int | str | None](), Counter[int]()
 
