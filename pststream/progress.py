@@ -12,7 +12,7 @@ def no_progress(message: str) -> None:
 
 
 class LogMessage(str):
-    """A text with fields that a JSON log carries beside it: batch_id, step, level (default info)."""
+    """A text with further fields for a JSON log: batch_id, step, level (default info)."""
 
     fields: dict[str, Any]
 
