@@ -19,7 +19,7 @@ from pststream.state.locking import fencing, lease
 def main(address: str, point: str, seconds: str) -> None:
     """Lock the home, wait at the point, append."""
     lease.LEASE_SECONDS, lease.RENEW_SECONDS = float(seconds), float(seconds) / 4
-    home, properties = Home(address), fencing.properties
+    home, properties = Home(address), fencing.commit_properties
 
     def checked(*arguments: object) -> object:
         result = properties(*arguments)  # type: ignore[arg-type]
@@ -27,7 +27,7 @@ def main(address: str, point: str, seconds: str) -> None:
         return result
 
     if point == "checked":
-        fencing.properties = checked  # type: ignore[assignment]
+        fencing.commit_properties = checked  # type: ignore[assignment]
     if point == "blind":
         lease._clock = lambda: 0.0
     try:

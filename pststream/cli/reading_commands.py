@@ -45,9 +45,9 @@ def rejects_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def list_quarantine_command(context: CommandContext, arguments: Any) -> CommandResult:
     """List the quarantined files."""
-    from pststream.state.quarantine import HELD, holds
+    from pststream.state.quarantine import QUARANTINED, read_entries
 
-    found = [hold for hold in holds(context.home.check()) if arguments.all or hold["status"] == HELD]
+    found = [hold for hold in read_entries(context.home.check()) if arguments.all or hold["status"] == QUARANTINED]
     lines = []
     for hold in found:
         path = escape_controls(hold["path"])

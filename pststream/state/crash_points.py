@@ -1,10 +1,10 @@
-"""Points at which the tests kill a process: a step must survive SIGKILL before and after each of them."""
+"""Kill the process at a named point of a step, for tests: each step must survive SIGKILL there."""
 
 import os
 import signal
 
 
 def crash_point(name: str) -> None:
-    """Die here, uncleanly, if the environment variable PSTSTREAM_CRASH_AT says so."""
+    """Kill this process with SIGKILL if the environment variable PSTSTREAM_CRASH_AT has this name."""
     if os.environ.get("PSTSTREAM_CRASH_AT") == name:
         os.kill(os.getpid(), signal.SIGKILL)

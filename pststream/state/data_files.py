@@ -1,8 +1,8 @@
-"""Data files of Delta tables: tasks write them, the driver commits them, snapshots list them.
+"""Write data files of Delta tables in tasks, and commit them on the driver.
 
-A task writes Parquet straight from Arrow and returns a DataFile; the driver gathers these and adds them to the log in
-one commit. A file that no commit names does not exist for any reader, so a task may fail and run again; `maintain`
-removes what is left of it. Bounds are kept of integers and times, which is what readers skip files by.
+A task writes Parquet from Arrow and returns a DataFile. The driver collects these and adds them to the log in one
+commit. Readers do not see a file before its commit, so a task may fail and run again; `maintain` removes what it left.
+Files have bounds of integers and times, by which readers skip files.
 """
 
 import json
@@ -27,19 +27,19 @@ from pststream.storage.registry import storage_of
 from pststream.utc_times import from_micros, iso, to_micros, utc_now
 
 ROW_GROUP = 131_072
-"""Rows of a row group: the least that a task can read."""
+"""Rows of a row group, the smallest unit that a task reads."""
 
-HELD_BYTES = 64 * 1024 * 1024
-"""A row group is closed early when its rows take more memory than this."""
+BUFFERED_BYTES = 64 * 1024 * 1024
+"""A row group ends early if its rows take more memory than this."""
 
-SHARED = "keep home and landing folder on a file system that all nodes share, under one path (docs/cluster.md)"
+SHARED = "keep home and landing folder on a file system that all nodes mount under one path (docs/cluster.md)"
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file: path below its table's folder, sizes, partition values, least and greatest value of columns.
+    """A data file: path below the folder of its table, sizes, partition values, bounds of columns.
 
-    Times are bounded in microseconds since 1970, rounded outwards to milliseconds, as Delta keeps them.
+    Bounds of times are microseconds since 1970, rounded outwards to milliseconds, as Delta stores them.
     """
 
     path: str
@@ -50,13 +50,13 @@ class DataFile:
     high: Mapping[str, int] = field(default_factory=dict)
     nulls: Mapping[str, int] = field(default_factory=dict)
 
-    def may_hold(self, column: str, least: int, greatest: int) -> bool:
-        """Whether some row may have a value of `column` in [least, greatest]; true where no bound is known."""
+    def may_contain(self, column: str, least: int, greatest: int) -> bool:
+        """Whether a row may have a value of `column` in [least, greatest]; true if no bound is known."""
         return self.low.get(column, least) <= greatest and self.high.get(column, greatest) >= least
 
 
 class FileWriter:
-    """Writes rows of one schema to one new Parquet file below `root`; no file where no row comes."""
+    """Writes rows of one schema to a new Parquet file below `root`; without rows there is no file."""
 
     def __init__(self, root: str, schema: pa.Schema, partition: Mapping[str, int] | None = None) -> None:
         self.partition = dict(partition or {})
@@ -65,7 +65,7 @@ class FileWriter:
         self.path = f"{folder}part-{uuid.uuid4().hex}.parquet"
         self.address = f"{root}/{self.path}"
         self._writer: pq.ParquetWriter | None = None
-        self._held: list[pa.RecordBatch] = []
+        self._buffered: list[pa.RecordBatch] = []
         self._rows = 0
         self._written: list[pq.FileMetaData] = []
 
@@ -75,13 +75,13 @@ class FileWriter:
         """
         if rows.num_rows == 0:
             return
-        self._held.append(select_columns(rows, self.schema.names).cast(self.schema))
+        self._buffered.append(select_columns(rows, self.schema.names).cast(self.schema))
         self._rows += rows.num_rows
-        if self._rows >= ROW_GROUP or sum(held.nbytes for held in self._held) > HELD_BYTES:
+        if self._rows >= ROW_GROUP or sum(rows.nbytes for rows in self._buffered) > BUFFERED_BYTES:
             self._flush()
 
     def close(self) -> DataFile | None:
-        """The finished file, or None if no row came."""
+        """Finish the file and return it; None if there were no rows."""
         self._flush()
         if self._writer is None:
             return None
@@ -90,21 +90,21 @@ class FileWriter:
         return DataFile(self.path, size or 0, found.num_rows, self.partition, *_bounds(found, self.schema))
 
     def _flush(self) -> None:
-        if not self._held:
+        if not self._buffered:
             return
         if self._writer is None:
-            self._writer = self._opened()
-        self._writer.write_table(pa.Table.from_batches(self._held), row_group_size=ROW_GROUP)
-        self._held, self._rows = [], 0
+            self._writer = self._open()
+        self._writer.write_table(pa.Table.from_batches(self._buffered), row_group_size=ROW_GROUP)
+        self._buffered, self._rows = [], 0
 
-    def _opened(self) -> pq.ParquetWriter:
+    def _open(self) -> pq.ParquetWriter:
         system, path = storage_of(self.address).new_file(self.address)
-        kept = {"compression": "zstd", "compression_level": 1, "metadata_collector": self._written}
-        return pq.ParquetWriter(path, self.schema, filesystem=system, **kept)
+        options = {"compression": "zstd", "compression_level": 1, "metadata_collector": self._written}
+        return pq.ParquetWriter(path, self.schema, filesystem=system, **options)
 
 
 def _bounds(found: pq.FileMetaData, schema: pa.Schema) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """Least value, greatest value and number of nulls of each column that has bounds."""
+    """Return the least value, the greatest value and the number of nulls of each column that has bounds."""
     low: dict[str, int] = {}
     high: dict[str, int] = {}
     nulls: dict[str, int] = {}
@@ -123,15 +123,15 @@ def _bounds(found: pq.FileMetaData, schema: pa.Schema) -> tuple[dict[str, int], 
 
 
 def _whole(value: Any, down: bool) -> int:
-    """An integer bound as it is; a time as microseconds, rounded to milliseconds."""
+    """Return an integer bound unchanged, and a time as microseconds rounded to milliseconds."""
     if isinstance(value, int):
         return value
     micros = to_micros(value)
     return micros // 1000 * 1000 if down else -(-micros // 1000) * 1000
 
 
-def data_files(home: Home, name: str, version: int | None = None) -> list[DataFile]:
-    """The files of a table's snapshot, ordered by path. Raises UsageError for a version that the log does not tell."""
+def list_data_files(home: Home, name: str, version: int | None = None) -> list[DataFile]:
+    """Return the files of a table, ordered by path. Raises UsageError for a version that the log does not have."""
     table = open_table(home.table(name))
     if version is not None:
         table = _earlier(home, name, version, table.version())
@@ -140,18 +140,18 @@ def data_files(home: Home, name: str, version: int | None = None) -> list[DataFi
 
 
 def _earlier(home: Home, name: str, version: int, newest: int) -> DeltaTable:
-    """A table as it stood at a version; the newest could be opened just now."""
+    """Open a table at an earlier version."""
     try:
         if version <= newest:
             return open_table(home.table(name), version)
     except (DeltaError, RetryableError):
         pass
-    hint = "docs/upkeep.md says how long a version can be opened"
-    raise UsageError(f"version {version} of {name} is not there, or not any more; the newest is {newest}", hint)
+    hint = "docs/upkeep.md says how long versions are kept"
+    raise UsageError(f"version {version} of {name} does not exist, or no longer; the newest is {newest}", hint)
 
 
-def located(home: Home, name: str, files: Iterable[DataFile]) -> list[tuple[str, int]]:
-    """Path and rows of each file, as `state.slices.tasks_of` takes them."""
+def addresses_and_rows(home: Home, name: str, files: Iterable[DataFile]) -> list[tuple[str, int]]:
+    """Return address and number of rows of each file, as `state.slices.split_into_tasks` takes them."""
     return [(f"{home.table(name)}/{file.path}", file.rows) for file in files]
 
 
@@ -177,7 +177,7 @@ def _listed(action: dict[str, Any]) -> DataFile:
     )
 
 
-def commit(
+def commit_files(
     home: Home,
     name: str,
     added: Iterable[DataFile],
@@ -187,11 +187,11 @@ def commit(
     transaction: int,
     rows_change: bool = True,
 ) -> bool:
-    """Add and remove files in one commit, unless this transaction was committed before; True if it was done now.
+    """Add and remove files in one commit, unless this transaction is committed already; return whether it commits.
 
-    `rows_change`: false if what is added holds the rows of what is removed, and no others. The files of a transaction
-    that was committed before are deleted: the table has its rows already. Raises
-    RetryableError where this machine does not see a file whole: the node that wrote it has another disk there.
+    rows_change: false if the added files have exactly the rows of the removed ones. If the transaction is committed
+    already, the added files are deleted: the table has their rows. Raises RetryableError if the driver does not see a
+    file or sees it with another size: the node that wrote it has another disk there.
     """
     table, added, root = open_table(home.table(name)), list(added), home.table(name)
     before = table.transaction_version(application)
@@ -201,7 +201,7 @@ def commit(
         return False
     for address, file, size in zip(addresses, added, file_sizes(addresses)):
         if size != file.bytes:
-            raise RetryableError(f"{address}: a task wrote this file, but not where the driver sees it", SHARED)
+            raise RetryableError(f"{address}: a task wrote this file, but the driver does not see it", SHARED)
     declared = TABLES[name]
     now = to_micros(utc_now()) // 1000
     actions: list[AddAction | RemoveAction] = [

@@ -73,7 +73,7 @@ def save_progress(home: Home, sink: str, progress: SinkProgress, counts: Counts,
 def compact_progress(home: Home) -> None:
     """Compact the table if it has many small files."""
     sizes = pa.table(open_table(home.table(names.DELIVERIES)).get_add_actions()).column("size_bytes")
-    if (pc.sum(pc.less(sizes, ledger_tables.JOINED_BYTES)).as_py() or 0) > COMPACT_FILES:
+    if (pc.sum(pc.less(sizes, ledger_tables.COMPACTED_BYTES)).as_py() or 0) > COMPACT_FILES:
         ledger_tables.compact(home, names.DELIVERIES)
 
 

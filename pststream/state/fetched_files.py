@@ -1,9 +1,8 @@
-"""Copies of a bucket's files while they are taken in, and what was learnt of files before.
+"""Keep local copies of objects while they are ingested, and a cache of the hashes of input files.
 
-A copy lies below `spool/` in the home, where every task can read it, in a folder named by its hash: it is renamed to
-there when it is whole. Of a home in a bucket it lies on this node (`Home.work`). It goes when its ingest is done.
-What was learnt (the hash of an object of this ETag, of a local file of this stamp) saves copying or reading it again to
-see that it is known; it may be lost at any time.
+A copy is in `spool/` of the home's work folder, in a folder named after its hash; it is renamed into place when it is
+complete, and removed when its ingest is done. The cache has the hash of each object by its ETag and of each local file
+by its stamp, so that known files are not copied or read again. It may be lost at any time.
 """
 
 import hashlib
@@ -20,54 +19,54 @@ from pststream.state.home import Home
 from pststream.storage.registry import storage_of
 
 FOLDER = "spool"
-_LEARNT = "learnt.json"
+_HASH_CACHE = "learnt.json"
 
-Learnt = dict[str, tuple[str, int, str]]
-"""Address or path -> ETag or stamp, size in bytes, and what was learnt of the object or file."""
+HashCache = dict[str, tuple[str, int, str]]
+"""Address or path -> ETag or stamp, size in bytes, and the hash (of a manifest: whether it is done)."""
 
 
-def local_path(home: Home, file: Mapping[str, Any]) -> str:
-    """Where the bytes of a file (`path` and `sha256` as in the table `files`) are to be read."""
+def readable_path(home: Home, file: Mapping[str, Any]) -> str:
+    """Return the local path of a file, or of its copy. The keys of `file` are those of the table `files`."""
     path: str = file["path"]
     if storage_of(path).local_path(path) is not None:
         return path
-    return f"{home.work}/{FOLDER}/{file['sha256']}/{path.rpartition('/')[2]}"
+    return f"{home.work_folder}/{FOLDER}/{file['sha256']}/{path.rpartition('/')[2]}"
 
 
-def part_path(home: Home, address: str) -> Path:
-    """Where the copy of an object is written to until it is whole."""
-    folder = home.work / FOLDER
+def partial_copy_path(home: Home, address: str) -> Path:
+    """Return the path of an object's copy until it is complete."""
+    folder = home.work_folder / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{hashlib.sha256(address.encode('utf-8', 'surrogatepass')).hexdigest()}.part"
 
 
-def keep(part: Path, path: str) -> None:
-    """Make a whole copy be found at `path`."""
+def finish_copy(partial: Path, path: str) -> None:
+    """Move a complete copy to its path."""
     Path(path).parent.mkdir(exist_ok=True)
-    os.replace(part, path)
+    os.replace(partial, path)
 
 
-def tidy(home: Home) -> None:
+def remove_unneeded_copies(home: Home) -> None:
     """Remove the copies that no unfinished ingest needs."""
-    if not (home.work / FOLDER).is_dir():
+    if not (home.work_folder / FOLDER).is_dir():
         return
-    needed = {file["sha256"] for file in Ledger(home).unfinished_ingest()} | {_LEARNT}
-    for path in (home.work / FOLDER).iterdir():
+    needed = {file["sha256"] for file in Ledger(home).unfinished_ingest()} | {_HASH_CACHE}
+    for path in (home.work_folder / FOLDER).iterdir():
         if path.name not in needed:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def read_learnt(home: Home) -> Learnt:
-    """What was learnt; nothing if it cannot be read."""
+def read_hash_cache(home: Home) -> HashCache:
+    """Return the cached hashes; none if the cache cannot be read."""
     try:
-        found = json.loads((home.work / FOLDER / _LEARNT).read_text("utf-8"))
-        return {address: (str(etag), int(size), str(what)) for address, (etag, size, what) in found.items()}
+        found = json.loads((home.work_folder / FOLDER / _HASH_CACHE).read_text("utf-8"))
+        return {address: (str(etag), int(size), str(sha256)) for address, (etag, size, sha256) in found.items()}
     except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return {}
 
 
-def write_learnt(home: Home, learnt: Learnt) -> None:
-    """Keep what was learnt, whole or not at all."""
-    path = home.work / FOLDER / _LEARNT
+def write_hash_cache(home: Home, hashes: HashCache) -> None:
+    """Replace the cached hashes."""
+    path = home.work_folder / FOLDER / _HASH_CACHE
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, json.dumps(learnt).encode())
+    write_atomically(path, json.dumps(hashes).encode())

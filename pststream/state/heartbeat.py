@@ -1,4 +1,4 @@
-"""The heartbeat of a watcher: a small file of the home, written anew again and again, which tells how it is."""
+"""Write the heartbeat of a watcher: a small file in the home with its state, rewritten every second or so."""
 
 import json
 import os
@@ -13,30 +13,30 @@ from pststream.state.home import Home
 from pststream.utc_times import iso, utc_now
 
 
-class Heart:
-    """Beats between `with` and its end. Keys of the file, times as ISO 8601 in UTC:
+class Heartbeat:
+    """Writes the heartbeat while its `with` block runs. Keys of the file, times as ISO 8601 in UTC:
 
-    process, started_at, at     who, since when, when the file was written
-    state, since                starting, idle, working, waiting (upkeep holds the home), failing, stopped, failed
-    lag_seconds                 all that had landed so long before `at` is matched
+    process, started_at, at     process id; when the watcher started; when the file was written
+    state, since                starting, idle, working, waiting (upkeep has the home), failing, stopped, failed
+    lag_seconds                 all files that landed this long before `at` are matched
     waiting_files               files that have landed and are not matched
-    batch_id, batch_at          its last batch, and when that was done; null before the first
-    batches, failures           batches since its start; rounds that have failed in a row
-    error                       why the last one failed
+    batch_id, batch_at          the last batch, and when it was done; null before the first
+    batches, failures           batches since the start; rounds that failed in a row
+    error                       why the last round failed
     """
 
     def __init__(self, home: Home) -> None:
         self._files = home.files
         self._seconds = home.storage.heartbeat_seconds
         now = _now()
-        self._told: dict[str, Any] = {"process": os.getpid(), "started_at": now, "state": "starting", "since": now}
-        self._told |= dict.fromkeys(("batch_id", "batch_at", "error")) | {"batches": 0, "failures": 0}
-        self._told |= {"waiting_files": 0}
+        self._content: dict[str, Any] = {"process": os.getpid(), "started_at": now, "state": "starting", "since": now}
+        self._content |= dict.fromkeys(("batch_id", "batch_at", "error")) | {"batches": 0, "failures": 0}
+        self._content |= {"waiting_files": 0}
         self._matched_until = time.monotonic()
         self._lock = threading.Lock()
         self._ended = threading.Event()
 
-    def __enter__(self) -> "Heart":
+    def __enter__(self) -> "Heartbeat":
         self._write()
         self._thread = threading.Thread(target=self._beat, daemon=True, name="heartbeat")
         self._thread.start()
@@ -46,17 +46,17 @@ class Heart:
         self._ended.set()
         self._thread.join()
         if isinstance(error, Exception):
-            self.tell("failed", error=f"{type(error).__name__}: {error}")
+            self.report("failed", error=f"{type(error).__name__}: {error}")
         else:
-            self.tell("stopped")
+            self.report("stopped")
 
-    def tell(self, state: str, matched_until: float | None = None, **changes: Any) -> None:
-        """How it is from now on; `matched_until`: see Arrivals. Written at once if the state is another."""
+    def report(self, state: str, matched_until: float | None = None, **changes: Any) -> None:
+        """Change the content; write it at once if the state changes. `matched_until`: see LandingScanner."""
         with self._lock:
-            new = state != self._told["state"]
-            self._told |= changes | ({"state": state, "since": _now()} if new else {})
+            is_new = state != self._content["state"]
+            self._content |= changes | ({"state": state, "since": _now()} if is_new else {})
             self._matched_until = matched_until or self._matched_until
-        if new:
+        if is_new:
             self._write()
 
     def _beat(self) -> None:
@@ -64,10 +64,10 @@ class Heart:
             self._write()
 
     def _write(self) -> None:
-        """Whole or not at all; a disk that is full, or a store that is away, makes it late, and ends nothing."""
+        """Write the file. A full disk or an unavailable storage delays the heartbeat and does not stop the watcher."""
         with self._lock:
             lag = round(time.monotonic() - self._matched_until, 3)
-            text = json.dumps({**self._told, "lag_seconds": lag, "at": _now()}, indent=1)
+            text = json.dumps({**self._content, "lag_seconds": lag, "at": _now()}, indent=1)
             with suppress(OSError, PstError):
                 self._files.write(HEARTBEAT, (text + "\n").encode())
 

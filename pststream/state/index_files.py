@@ -1,7 +1,7 @@
-"""The live data files of the worker index, as its Delta snapshot lists them, each with the plan that serves its rows.
+"""List the data files of the worker index, each with the plan that serves its rows, and group them into segments.
 
-While two plans are active, a file holds the subscriptions of one of them: the older ones were all in the index when the
-newer plan came, and whatever writes files after that keeps the two apart.
+While two plans are active, a file has subscriptions of one of them only: the older subscriptions were all in the index
+when the newer plan came, and later writers keep the two apart.
 """
 
 from collections.abc import Iterable
@@ -11,25 +11,24 @@ from itertools import groupby
 from pststream import names
 from pststream.errors import PstError
 from pststream.state import ledger_tables
-from pststream.state.data_files import DataFile, data_files
+from pststream.state.data_files import DataFile, list_data_files
 from pststream.state.home import Home
 from pststream.state.plans import Retiring, find_plan_row, retiring_plan
 
 SMALL_BYTES = 8 * 1024 * 1024
-"""A smaller file is merged with others like it, for good by `match` and `maintain`, and before that in segments."""
+"""Smaller files are compacted by `match` and `maintain`, and until then built into common segments."""
 
-
-ALIKE = 1.5
-"""Half as many rows more are about as many: what each worker gets of a batch's requests differs by chance, and workers
-that built together at different batches would seem out of balance in each of these."""
+SIMILAR_ROWS = 1.5
+"""Ratio of rows up to which two files count as similar in size. The requests of a batch spread over workers by chance,
+and workers that rebuilt segments in different batches would seem out of balance in each of these."""
 
 
 @dataclass(frozen=True)
 class IndexFile:
-    """A data file: its path, the worker whose rows it holds, its size, the greatest subscription key in it.
+    """A data file: its path, the worker that its rows belong to, its size, its greatest subscription key.
 
     plan_version: the plan under which the worker serves its rows. The rows of names.EVERY_WORKER are deletions, which
-    hold under any plan.
+    apply under any plan.
     """
 
     path: str
@@ -42,7 +41,7 @@ class IndexFile:
 
 @dataclass(frozen=True)
 class SegmentFiles:
-    """Files of a worker, served under one plan, that are built into one segment; and the greatest key in them."""
+    """Files of a worker under one plan that are built into one segment, and their greatest key."""
 
     paths: tuple[str, ...]
     worker: int
@@ -52,28 +51,28 @@ class SegmentFiles:
 
 @dataclass(frozen=True)
 class ServedFile:
-    """A data file as its table lists it, and the plan that serves its rows."""
+    """A data file of the table, and the plan that serves its rows."""
 
     data: DataFile
     plan_version: int
 
     @property
     def worker(self) -> int:
-        """The worker whose rows it holds."""
+        """The worker that its rows belong to."""
         return self.data.partition["worker"]
 
 
 def served_files(home: Home, plan_version: int) -> list[ServedFile]:
-    """The files of the index that a plan, and the one that it retires, are served from; ordered by worker and path."""
+    """Return the files that serve a plan and the plan that it retires, ordered by worker and path."""
     row = find_plan_row(home, plan_version)
     index, retiring = (row["index_version"], retiring_plan(row)) if row else (plan_version, None)
-    files = [file for file in data_files(home, names.WORKER_INDEX) if file.partition["index_version"] == index]
+    files = [file for file in list_data_files(home, names.WORKER_INDEX) if file.partition["index_version"] == index]
     found = [ServedFile(file, _plan_of(file, plan_version, retiring)) for file in files]
     return sorted(found, key=lambda file: (file.worker, file.data.path))
 
 
 def index_files(home: Home, plan_version: int) -> list[IndexFile]:
-    """As `served_files`, as tasks are told of them."""
+    """Return the files that serve a plan, in the form that tasks get."""
     root = home.table(names.WORKER_INDEX)
     return [
         IndexFile(
@@ -89,29 +88,31 @@ def index_files(home: Home, plan_version: int) -> list[IndexFile]:
 
 
 def segment_files(files: Iterable[IndexFile]) -> list[SegmentFiles]:
-    """How the files of an index (deletions left out) are built into segments: a large file is one of its own.
+    """Group the files of an index, without deletions, into segments. A large file is a segment of its own.
 
-    Each object is looked up in each segment of its worker, which costs it as much as the postings of 30 subscriptions,
-    while building a segment costs 2 us a row: so small files are built together with newer ones that have about as many
-    rows or more (see ALIKE). Of n files alike these are the powers of two that make n, as 8 + 4 + 1 of 13. Of any n
-    rows there are at most log1.5(n) + 1 segments, and a row is built again at most log5/3(n) times as files are added.
+    Looking up an object in a segment costs as much as the postings of 30 subscriptions, and building a segment costs
+    2 us for each row. So small files are built together with newer files of similar or greater size (SIMILAR_ROWS). Of
+    n files of one size, the segments are the powers of two that sum to n: 8 + 4 + 1 for 13. For any n rows there are at
+    most log1.5(n) + 1 segments, and a row is built again at most log5/3(n) times as files are added.
     """
     pieces = [file for file in files if file.worker != names.EVERY_WORKER]
     pieces.sort(key=lambda file: (file.worker, file.plan_version, file.max_key, file.path))
     found = []
-    for _, held in groupby(pieces, key=lambda file: (file.worker, file.plan_version)):
-        served = list(held)
+    for _, group in groupby(pieces, key=lambda file: (file.worker, file.plan_version)):
+        served = list(group)
         found += [_segment_of([file]) for file in served if file.bytes >= SMALL_BYTES]
-        found += [_segment_of(group) for group in _alike([file for file in served if file.bytes < SMALL_BYTES])]
+        found += [
+            _segment_of(similar) for similar in _group_similar([file for file in served if file.bytes < SMALL_BYTES])
+        ]
     return found
 
 
-def _alike(files: list[IndexFile]) -> list[list[IndexFile]]:
-    """Files in order as groups of neighbours, each of ALIKE times the rows of the next or more."""
+def _group_similar(files: list[IndexFile]) -> list[list[IndexFile]]:
+    """Group neighbours, so that each group has at least SIMILAR_ROWS times the rows of the next."""
     groups: list[list[IndexFile]] = []
     for file in files:
         groups.append([file])
-        while len(groups) > 1 and _rows(groups[-2]) < ALIKE * _rows(groups[-1]):
+        while len(groups) > 1 and _rows(groups[-2]) < SIMILAR_ROWS * _rows(groups[-1]):
             groups[-2:] = [groups[-2] + groups[-1]]
     return groups
 
@@ -133,15 +134,15 @@ def _plan_of(file: DataFile, version: int, retiring: Retiring | None) -> int:
     if file.low.get("subscription_key", -1) > retiring.to:
         return version
     raise PstError(
-        f"index file {file.path} holds subscriptions of plan {version} and of plan {retiring.plan_version}",
-        "please report this: it is a fault",
+        f"index file {file.path} has subscriptions of plan {version} and of plan {retiring.plan_version}",
+        "please report this: it is a bug of PSTStream",
     )
 
 
-def forget_older(home: Home, version: int) -> None:
-    """Take the rows of indexes before this one out of the table; a planner may have been killed before it did.
+def delete_older_indexes(home: Home, version: int) -> None:
+    """Delete the rows of earlier indexes, which a planner that was killed may have left.
 
-    Delta keeps their files for readers of old versions.
+    Delta keeps their files for readers of older versions.
     """
-    if any(file.partition["index_version"] < version for file in data_files(home, names.WORKER_INDEX)):
+    if any(file.partition["index_version"] < version for file in list_data_files(home, names.WORKER_INDEX)):
         ledger_tables.delete(home, names.WORKER_INDEX, f"index_version < {version}")

@@ -1,4 +1,4 @@
-"""Control tables: small ledgers that the driver reads and appends through delta-rs, without a JVM."""
+"""Read, append, compact and vacuum Delta tables of a home, mostly the small control tables that the driver writes."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -12,31 +12,31 @@ from pyarrow.parquet import filters_to_expression
 from pststream import names
 from pststream.delta_tables import greatest_value, open_dataset, open_table, read_table, translate_delta_errors
 from pststream.errors import RetryableError
-from pststream.state.data_files import FileWriter, commit, data_files
-from pststream.state.home import LOG_KEPT, Home, log_kept
+from pststream.state.data_files import FileWriter, commit_files, list_data_files
+from pststream.state.home import LOG_RETENTION, Home, log_retention
 from pststream.state.slices import Slice, read_slices
 from pststream.state.tables import TABLES
 from pststream.storage.parquet_files import file_sizes
 
-JOINED_BYTES = 1024 * 1024
-"""Larger files are left as they are while batches run, so that joining takes no longer as a table grows."""
+COMPACTED_BYTES = 1024 * 1024
+"""While batches run, only smaller files are compacted, so that this takes no longer as the table grows."""
 
-MOST_BYTES = 128 * 1024 * 1024
-"""`maintain` joins them into such ones."""
+MAX_FILE_BYTES = 128 * 1024 * 1024
+"""Greatest size of the files that `maintain` compacts to."""
 
 FILES_KEPT = "delta.deletedFileRetentionDuration"
 USUAL = {FILES_KEPT: "interval 7 days"}
-"""What holds where a table has no such property."""
+"""Delta's default of this property."""
 
 KEPT_BEFORE = {"control": (None, "interval 7 days"), "spark": (None,)}
-"""How long older versions let the entries of a log be kept, by the table's writer; what a user has set holds."""
+"""Log retention that older versions set, by the writer of the table; any other value was set by the user and stays."""
 
 ROW_GROUP = 8_192
-"""Rows of a row group of such a file: who reads the end of a ledger reads one or two."""
+"""Rows of a row group in compacted files: a reader of the end of a ledger reads one or two."""
 
 
 def append(home: Home, name: str, rows: Sequence[dict[str, Any]] | pa.Table) -> None:
-    """Append rows (dicts, or a table of the declared schema) in one commit."""
+    """Append rows, given as dicts or as a table with the declared columns, in one commit."""
     schema = TABLES[name].schema
     table = (
         rows.select(schema.names).cast(schema)
@@ -55,7 +55,7 @@ def read(home: Home, name: str, columns: list[str] | None = None, filters: Any =
 
 
 def count(home: Home, name: str, filter: pds.Expression) -> int:
-    """How many rows of any table pass; they are not held."""
+    """Count the rows of a table that pass the filter, without reading them all into memory."""
     return int(open_dataset(open_table(home.table(name))).count_rows(filter=filter))
 
 
@@ -65,85 +65,86 @@ def greatest(home: Home, name: str, column: str) -> int:
 
 
 def version(home: Home, name: str) -> int:
-    """The table's Delta version."""
+    """Return the Delta version of a table."""
     return open_table(home.table(name)).version()
 
 
 def last_transaction(home: Home, name: str, application: str) -> int:
-    """The greatest transaction id that `application` has committed to the table, or -1."""
+    """Return the greatest transaction id that `application` committed to the table; -1 if there is none."""
     found = open_table(home.table(name)).transaction_version(application)
     return -1 if found is None else int(found)
 
 
-def compact(home: Home, name: str, most_bytes: int = JOINED_BYTES) -> None:
-    """Join the many small files of a control table, as each append has left one, into files of `most_bytes` at most.
+def compact(home: Home, name: str, max_bytes: int = COMPACTED_BYTES) -> None:
+    """Compact the small files of a control table into files of at most `max_bytes`; each append writes a small file.
 
-    Under a lock of its own, and left to whoever holds that: delivery joins files without the home's lock, and two that
-    join the same files at once would both commit and so double their rows (delta-rs 1.x does not see the conflict).
+    Does nothing if another process compacts the table: two that compact the same files would both commit, which doubles
+    their rows (delta-rs 1.x does not detect the conflict). Delivery compacts without the lock of the home, so there is
+    a lock for each table.
     """
     try:
-        with home.locked(f"join-{name}"):
+        with home.locked(f"compact-{name}"):
             if home.storage.has_leases:
-                _join(home, name, most_bytes)
+                _compact_fenced(home, name, max_bytes)
                 return
             open_table(home.table(name)).optimize.compact(
-                target_size=most_bytes, writer_properties=WriterProperties(max_row_group_size=ROW_GROUP)
+                target_size=max_bytes, writer_properties=WriterProperties(max_row_group_size=ROW_GROUP)
             )
     except RetryableError:
         return
 
 
-def _join(home: Home, name: str, most_bytes: int) -> None:
-    """Join files smaller than `most_bytes` into one, by a commit that a fence stops (fence.py)."""
+def _compact_fenced(home: Home, name: str, max_bytes: int) -> None:
+    """Compact files smaller than `max_bytes` into one by a commit with fencing tokens; delta-rs's own has none."""
     root, schema = home.table(name), TABLES[name].schema
-    small = [file for file in data_files(home, name) if file.bytes < most_bytes]
+    small = [file for file in list_data_files(home, name) if file.bytes < max_bytes]
     if len(small) < 2:
         return
     writer = FileWriter(root, schema)
     for rows in read_slices([Slice(f"{root}/{file.path}", 0, names.NEVER_US) for file in small], schema.names):
         writer.write(rows)
-    joined = writer.close()
+    compacted = writer.close()
     last = last_transaction(home, name, "join")
-    added = [joined] if joined else []
-    commit(home, name, added, small, application="join", transaction=last + 1, rows_change=False)
+    added = [compacted] if compacted else []
+    commit_files(home, name, added, small, application="join", transaction=last + 1, rows_change=False)
 
 
 def trim_log(home: Home, name: str, days: int) -> None:
-    """Remove the entries of a table's log that were kept for long enough.
+    """Remove entries of a table's log that are older than its retention.
 
-    days: how long `vacuum` keeps files that were removed; a checkpoint that forgot them sooner would have it go by
-    their age instead.
+    days: how long `vacuum` keeps removed files. A checkpoint must list removed files as long, or `vacuum` goes by their
+    age instead.
     """
     table, declared = open_table(home.table(name)), TABLES[name]
     with translate_delta_errors(home.table(name)):
         found, kept = table.metadata().configuration, {FILES_KEPT: f"interval {days} days"}
-        if found.get(LOG_KEPT) in KEPT_BEFORE[declared.writer]:
-            kept[LOG_KEPT] = log_kept(declared)
+        if found.get(LOG_RETENTION) in KEPT_BEFORE[declared.writer]:
+            kept[LOG_RETENTION] = log_retention(declared)
         if any(found.get(key, USUAL.get(key)) != value for key, value in kept.items()):
             table.alter.set_table_properties(kept, commit_properties=home.commit_properties(table))
-        # Entries that the new checkpoint makes needless go the next time: another may be reading them now.
+        # Entries before the new checkpoint are removed next time: another process may be reading them now.
         table.cleanup_metadata()
         table.create_checkpoint()
 
 
 def vacuum(home: Home, name: str, days: int) -> int:
-    """Remove files that no version of the last `days` names: merged ones, and what killed tasks have left.
+    """Remove files that no version of the last `days` lists: compacted files, and files of killed tasks.
 
-    Returns their number. The latter are younger than `days` while a task may still be writing them.
+    Returns the number of removed files. A file that a task is still writing is younger than `days`.
     """
     table, root = open_table(home.table(name)), home.table(name)
     run = partial(table.vacuum, retention_hours=24 * days, enforce_retention_duration=False, full=True)
     with translate_delta_errors(root):
-        named = [f"{root}/{path}" for path in run(dry_run=True)]
-        # Delta goes on to list files that an earlier VACUUM has removed.
-        found = sum(size is not None for size in file_sizes(named))
+        unlisted = [f"{root}/{path}" for path in run(dry_run=True)]
+        # They include files that an earlier vacuum removed.
+        found = sum(size is not None for size in file_sizes(unlisted))
         if found:
             run(dry_run=False)
     return found
 
 
 def delete(home: Home, name: str, predicate: str) -> None:
-    """Delete the rows of a control table for which an SQL predicate holds."""
+    """Delete the rows of a table for which an SQL predicate is true."""
     table = open_table(home.table(name))
     with translate_delta_errors(home.table(name)):
         table.delete(predicate, commit_properties=home.commit_properties(table))

@@ -1,4 +1,4 @@
-"""Plans in their tables."""
+"""Read and write plans, their units and their vocabulary."""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from pststream.utc_times import utc_now
 
 @dataclass(frozen=True)
 class Ranking:
-    """How often terms occur in the sample of a plan; terms that are not named occurred in none.
+    """Frequency of terms in the sample of a plan; a term that is not listed occurs in no sampled object.
 
     terms int64[n] ascending, objects int64[n].
     """
@@ -27,7 +27,7 @@ class Ranking:
     objects: np.ndarray
 
     def frequency(self, terms: np.ndarray) -> np.ndarray:
-        """Sampled objects that have each term: int64, same length."""
+        """Return the number of sampled objects that have each term: int64, of the same length."""
         if not len(self.terms):
             return np.zeros(len(terms), np.int64)
         place = np.minimum(np.searchsorted(self.terms, terms), len(self.terms) - 1)
@@ -38,7 +38,7 @@ class Ranking:
 class Retiring:
     """A plan that serves the older subscriptions while a newer one serves the rest (PS2Stream section V-B).
 
-    to: greatest subscription key that it serves.
+    to: the greatest subscription key that it serves.
     """
 
     plan_version: int
@@ -46,18 +46,18 @@ class Retiring:
 
 
 def plan_rows(home: Home) -> list[dict[str, Any]]:
-    """Rows of `plans`, oldest first."""
+    """Return the rows of `plans`, oldest first."""
     return sorted(ledger_tables.read(home, names.PLANS).to_pylist(), key=lambda row: row["plan_version"])
 
 
 def current_version(home: Home) -> int:
-    """Version of the current plan; 0 if there is none."""
+    """Return the version of the current plan; 0 if there is none."""
     versions = ledger_tables.read(home, names.PLANS, ["plan_version"]).column(0).to_pylist()
     return max(versions, default=0)
 
 
 def index_version(home: Home, version: int) -> int:
-    """The version of the index and of the vocabulary that a plan is served from; that of a plan yet to be: its own."""
+    """Return the version of the index and vocabulary that serve a plan; that of a plan without a row is its own."""
     found = (
         ledger_tables.read(home, names.PLANS, ["index_version"], [("plan_version", "=", version)]).column(0).to_pylist()
     )
@@ -65,42 +65,42 @@ def index_version(home: Home, version: int) -> int:
 
 
 def find_plan_row(home: Home, version: int) -> dict[str, Any] | None:
-    """The row of a plan, if there is such a plan."""
+    """Return the row of a plan; None if there is no such plan."""
     return next(iter(ledger_tables.read(home, names.PLANS, filters=[("plan_version", "=", version)]).to_pylist()), None)
 
 
 def plan_row(home: Home, version: int) -> dict[str, Any]:
-    """The row of a plan, which there is."""
+    """Return the row of an existing plan."""
     return cast(dict[str, Any], find_plan_row(home, version))
 
 
 def retiring_plan(row: Mapping[str, Any]) -> Retiring | None:
-    """The plan that is retired while the one of this row of `plans` is in force, if any."""
+    """Return the plan that the plan of this row of `plans` retires, if any."""
     version = row["retiring_version"]
     return None if version is None else Retiring(version, row["retiring_to"])
 
 
 def load_plan(home: Home, version: int) -> PartitionPlan:
-    """A plan's arrays."""
+    """Read a plan."""
     row = plan_row(home, version)
     units = ledger_tables.read(home, names.PLAN_UNITS, filters=[("plan_version", "=", version)]).sort_by("unit")
     return plan_from_rows(row, units)
 
 
 def load_ranking(home: Home, version: int) -> Ranking:
-    """Term frequencies of the sample behind a plan's index."""
+    """Read the term frequencies of the sample that a plan's index was built with."""
     filters = [("plan_version", "=", index_version(home, version))]
     return ranking_of(ledger_tables.read(home, names.VOCABULARY, ["term_id", "objects"], filters))
 
 
 def ranking_of(vocabulary: pa.Table) -> Ranking:
-    """The ranking that rows of `vocabulary` give."""
+    """Return the ranking of rows of `vocabulary`."""
     rows = vocabulary.sort_by("term_id")
     return Ranking(rows.column("term_id").to_numpy(), rows.column("objects").to_numpy())
 
 
 def save_units(home: Home, version: int, plan: PartitionPlan, loads: dict[str, np.ndarray]) -> None:
-    """Write `plan_units`; they count for nothing until the row of `plans` is there."""
+    """Write the units of a plan; they have no effect before the row of `plans`."""
     rows = unit_rows(plan)
     rows = rows.append_column("plan_version", pa.array(np.full(plan.units, version)))
     for name in ("load", "objects", "subscriptions"):
@@ -109,7 +109,7 @@ def save_units(home: Home, version: int, plan: PartitionPlan, loads: dict[str, n
 
 
 def save_vocabulary(home: Home, version: int, rows: pa.Table) -> None:
-    """Write the plan's `vocabulary` (term_id, term, objects, subscriptions)."""
+    """Write the vocabulary of a plan: term_id, term, objects, subscriptions."""
     ledger_tables.append(
         home, names.VOCABULARY, rows.append_column("plan_version", pa.array(np.full(rows.num_rows, version)))
     )
@@ -123,9 +123,10 @@ def save_plan(
     index: int | None = None,
     retiring: Retiring | None = None,
 ) -> None:
-    """Write the row of `plans`: from here on the plan is the current one.
+    """Write the row of `plans`, which makes the plan the current one.
 
-    index: if it serves from another's; retiring: the plan that goes on serving older subscriptions.
+    index: version of the index that serves it, if not its own
+    retiring: the plan that still serves older subscriptions
     """
     grid = plan.grid
     ledger_tables.append(

@@ -1,8 +1,8 @@
-"""Files that a landing gate holds: their copies in the home, and the ledger of what became of them.
+"""Quarantine input files: keep their copies in the home, and record whether they are released or discarded.
 
-A hold is a copy of the file below `quarantine/` and, after that, a row of the table. It is released by taking the copy
-into the log: the row in `files` with which an ingest begins says so, and there is nothing between the two. A file is
-known by its content: once it was held, the same bytes are not judged again.
+An entry is a copy of the file in `quarantine/` and, written after it, a row of the table. Ingesting the copy releases
+it: the row `started` in `files` says so at the same moment. A file is identified by its content, so the landing gate
+does not check it again.
 """
 
 import hashlib
@@ -16,57 +16,58 @@ from pststream.errors import UsageError
 from pststream.ledgers.log_end import Ledger, known_hashes
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
-from pststream.state.fetched_files import local_path
+from pststream.state.fetched_files import readable_path
 from pststream.state.home import Home
 from pststream.utc_times import utc_now
 
 FOLDER = "quarantine"
-HELD, RELEASED, DISCARDED = "held", "released", "discarded"
+QUARANTINED, RELEASED, DISCARDED = "held", "released", "discarded"
 
 
-def holds(home: Home) -> list[dict[str, Any]]:
-    """Every hold, oldest first: the columns of `quarantine`, with the status held, released or discarded."""
+def read_entries(home: Home) -> list[dict[str, Any]]:
+    """Return all entries, oldest first: the columns of `quarantine`, with the status held, released or discarded."""
     rows = ledger_tables.read(home, names.QUARANTINE).sort_by("at").to_pylist()
-    taken = known_hashes(home, {row["sha256"] for row in rows})
+    ingested = known_hashes(home, {row["sha256"] for row in rows})
     found: dict[int, dict[str, Any]] = {}
     for row in rows:
         first = found.setdefault(row["hold_id"], row)
         if row["status"] == DISCARDED:
             first["status"] = DISCARDED
-        elif (row["kind"], row["sha256"]) in taken:
+        elif (row["kind"], row["sha256"]) in ingested:
             first["status"] = RELEASED
     return [found[number] for number in sorted(found)]
 
 
-def held(home: Home, numbers: Sequence[int], become: str) -> list[dict[str, Any]]:
-    """The holds of these numbers that are still held, oldest first; those that have `become` so already are left out.
+def find_quarantined(home: Home, numbers: Sequence[int], next_status: str) -> list[dict[str, Any]]:
+    """Return the entries with these numbers that are still in quarantine, oldest first.
 
-    Raises UsageError for a number that is unknown, or whose file has become something else.
+    Skips those that have `next_status` already. Raises UsageError for an unknown number or one with another status.
     """
-    known = {hold["hold_id"]: hold for hold in holds(home)}
+    known = {entry["hold_id"]: entry for entry in read_entries(home)}
     for number in numbers:
         if number not in known:
-            raise UsageError(f"hold {number} is unknown", "see: pststream quarantine list")
-        if known[number]["status"] not in (HELD, become):
-            raise UsageError(f"hold {number} was {known[number]['status']}", "see: pststream quarantine list")
-    return [known[number] for number in sorted(set(numbers)) if known[number]["status"] == HELD]
+            raise UsageError(f"quarantined file {number} is unknown", "see: pststream quarantine list")
+        if known[number]["status"] not in (QUARANTINED, next_status):
+            raise UsageError(
+                f"quarantined file {number} was {known[number]['status']}", "see: pststream quarantine list"
+            )
+    return [known[number] for number in sorted(set(numbers)) if known[number]["status"] == QUARANTINED]
 
 
-def hold(home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], first: int) -> list[dict[str, Any]]:
-    """Copy files (rows as of `files`, and the reasons) into the home and hold them, numbered from `first`; the holds.
+def add_entries(home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], first: int) -> list[dict[str, Any]]:
+    """Copy files (rows of `files`, with reasons) into quarantine, numbered from `first`; return the entries.
 
-    One that is not what was read any more is left out: it is still being written, and is looked at again when it is
-    offered again.
+    Skips a file that has changed since it was read: another process still writes it, and the next ingest reads it.
     """
     rows: list[dict[str, Any]] = []
     for file, reasons in files:
         number = first + len(rows)
         copy = f"{FOLDER}/{number}/{Path(file['path']).name}"
-        if not _copied(home, local_path(home, file), file["sha256"], copy):
+        if not _copy_unchanged(home, readable_path(home, file), file["sha256"], copy):
             continue
-        kept = {name: file[name] for name in ("kind", "path", "sha256", "bytes", "options")}
+        columns = {name: file[name] for name in ("kind", "path", "sha256", "bytes", "options")}
         rows.append(
-            kept | {"hold_id": number, "copy": copy, "reasons": reasons, "status": HELD, "at": utc_now()}
+            columns | {"hold_id": number, "copy": copy, "reasons": reasons, "status": QUARANTINED, "at": utc_now()}
         )
     crash_point("quarantine.copied")
     if rows:
@@ -74,19 +75,19 @@ def hold(home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], first: i
     return rows
 
 
-def _copied(home: Home, path: str, sha256: str, copy: str) -> bool:
-    """Copy a file into the home as `copy`, if it is what was read; whether it is."""
-    files, folder = home.files, home.work / FOLDER / "copying"
+def _copy_unchanged(home: Home, path: str, sha256: str, copy: str) -> bool:
+    """Copy a file into the home as `copy` if its content has this hash; return whether it has."""
+    files, folder = home.files, home.work_folder / FOLDER / "copying"
     files.delete(files.names(copy.rpartition("/")[0]))
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
         part = Path(shutil.copyfile(path, folder / "part"))
         with open(part, "rb") as copied:
-            whole = hashlib.file_digest(copied, "sha256").hexdigest() == sha256
-        if whole:
+            is_unchanged = hashlib.file_digest(copied, "sha256").hexdigest() == sha256
+        if is_unchanged:
             files.upload(copy, part)
-        return whole
+        return is_unchanged
     except (FileNotFoundError, PermissionError):
         return False
     finally:
@@ -94,30 +95,30 @@ def _copied(home: Home, path: str, sha256: str, copy: str) -> bool:
 
 
 def discard(home: Home, numbers: Sequence[int]) -> list[dict[str, Any]]:
-    """Give held files up: their copies go, their holds stay known; returns the holds."""
+    """Discard quarantined files: remove their copies and keep their entries; return the entries."""
     home.check()
     with home.locked():
-        rows = [row | {"status": DISCARDED, "at": utc_now()} for row in held(home, numbers, DISCARDED)]
+        rows = [row | {"status": DISCARDED, "at": utc_now()} for row in find_quarantined(home, numbers, DISCARDED)]
         if rows:
             ledger_tables.append(home, names.QUARANTINE, rows)
         crash_point("quarantine.discarded")
-        tidy(home)
+        remove_unneeded_copies(home)
     return rows
 
 
-def tidy(home: Home) -> None:
-    """Remove the copies that no hold needs any more; those of an ingest that is not done stay."""
+def remove_unneeded_copies(home: Home) -> None:
+    """Remove the copies that no entry and no unfinished ingest needs."""
     files = home.files
-    there = files.names(FOLDER)  # before the ledger is read: what comes after that is nobody's to remove
-    kept = {str(row["hold_id"]) for row in needed(home)}
-    files.delete(name for name in there if name.split("/")[1] not in kept)
+    copies = files.names(FOLDER)  # listed before the ledger is read: later copies may get their rows later
+    needed = {str(row["hold_id"]) for row in read_needed_entries(home)}
+    files.delete(name for name in copies if name.split("/")[1] not in needed)
 
 
-def needed(home: Home) -> list[dict[str, Any]]:
-    """The holds whose copies are needed: those that are held, and those that an ingest which is not done takes in."""
+def read_needed_entries(home: Home) -> list[dict[str, Any]]:
+    """Return the entries whose copies are needed: by the quarantine, or by an unfinished ingest."""
     started = {(f["kind"], f["sha256"]) for f in Ledger(home).unfinished_ingest()}
     return [
         row
-        for row in holds(home)
-        if row["status"] == HELD or (row["status"] == RELEASED and (row["kind"], row["sha256"]) in started)
+        for row in read_entries(home)
+        if row["status"] == QUARANTINED or (row["status"] == RELEASED and (row["kind"], row["sha256"]) in started)
     ]

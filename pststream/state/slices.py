@@ -1,4 +1,4 @@
-"""What a task reads: slices of data files, a row group at least, gathered until they are worth a task."""
+"""Split data files into slices for tasks, and read the rows of slices."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from pststream.state.tables import select_columns
 from pststream.storage.parquet_files import open_parquet
 
 SLICE_ROWS = 250_000
-"""About as many rows make a task; fewer only where a table has no more."""
+"""About the number of rows of a task."""
 
 TASK_FILES = 64
 BATCH_ROWS = 65_536
@@ -36,53 +36,53 @@ class KeyRange:
     up_to: int
 
     def files(self, files: Iterable[DataFile]) -> list[DataFile]:
-        """The files that may hold such rows."""
-        return [file for file in files if file.may_hold(self.column, self.after + 1, self.up_to)]
+        """Return the files that may have such rows."""
+        return [file for file in files if file.may_contain(self.column, self.after + 1, self.up_to)]
 
 
-def tasks_of(files: Iterable[tuple[str, int]], rows: int = SLICE_ROWS) -> list[tuple[Slice, ...]]:
-    """Files (path, rows) as tasks of about `rows` rows; each row group is in one slice of one task."""
+def split_into_tasks(files: Iterable[tuple[str, int]], rows: int = SLICE_ROWS) -> list[tuple[Slice, ...]]:
+    """Split files (path, rows) into tasks of about `rows` rows; each row group is in one slice of one task."""
     tasks: list[tuple[Slice, ...]] = []
-    held: list[Slice] = []
-    held_rows = 0
+    slices: list[Slice] = []
+    slice_rows = 0
     for path, count in files:
         for first in range(0, max(count, 1), rows):
-            held.append(Slice(path, first, first + rows))
-            held_rows += min(rows, count - first)
-            if held_rows >= rows or len(held) >= TASK_FILES:
-                tasks.append(tuple(held))
-                held, held_rows = [], 0
-    return [*tasks, tuple(held)] if held else tasks
+            slices.append(Slice(path, first, first + rows))
+            slice_rows += min(rows, count - first)
+            if slice_rows >= rows or len(slices) >= TASK_FILES:
+                tasks.append(tuple(slices))
+                slices, slice_rows = [], 0
+    return [*tasks, tuple(slices)] if slices else tasks
 
 
 def read_slices(slices: Iterable[Slice], columns: list[str], rows: KeyRange | None = None) -> Iterator[pa.RecordBatch]:
-    """Columns of the slices' rows, at most BATCH_ROWS at a time; of all rows, or of those in a range.
+    """Yield columns of the slices' rows, or of those rows in a key range, in batches of at most BATCH_ROWS.
 
     A column that a file of an older home lacks (tables.ADDED_COLUMNS) is null.
     """
-    for part in slices:
-        with open_parquet(part.path) as file:
-            groups = _groups(file.metadata, part, rows)
+    for one in slices:
+        with open_parquet(one.path) as file:
+            groups = _row_groups(file.metadata, one, rows)
             if not groups:
                 continue
             stored = set(file.schema_arrow.names)
-            there = [name for name in columns if name in stored]
-            for batch in file.iter_batches(BATCH_ROWS, groups, there, use_threads=False):
-                complete = batch if len(there) == len(columns) else select_columns(batch, columns)
+            present = [name for name in columns if name in stored]
+            for batch in file.iter_batches(BATCH_ROWS, groups, present, use_threads=False):
+                complete = batch if len(present) == len(columns) else select_columns(batch, columns)
                 yield complete if rows is None else _within(complete, rows)
 
 
-def _groups(found: pq.FileMetaData, part: Slice, rows: KeyRange | None) -> list[int]:
+def _row_groups(metadata: pq.FileMetaData, one: Slice, rows: KeyRange | None) -> list[int]:
     begin = 0
     groups = []
-    for group in range(found.num_row_groups):
-        if part.first <= begin < part.stop and (rows is None or _may_hold(found.row_group(group), rows)):
+    for group in range(metadata.num_row_groups):
+        if one.first <= begin < one.stop and (rows is None or _may_contain(metadata.row_group(group), rows)):
             groups.append(group)
-        begin += found.row_group(group).num_rows
+        begin += metadata.row_group(group).num_rows
     return groups
 
 
-def _may_hold(group: pq.RowGroupMetaData, rows: KeyRange) -> bool:
+def _may_contain(group: pq.RowGroupMetaData, rows: KeyRange) -> bool:
     for place in range(group.num_columns):
         column = group.column(place)
         if column.path_in_schema == rows.column and column.statistics is not None and column.statistics.has_min_max:

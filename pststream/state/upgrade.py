@@ -27,7 +27,7 @@ def upgrade(home: Home) -> dict[str, Any]:
         for format in range(before, FORMAT):
             STEPS[format](home)
             crash_point("upgrade.stepped")
-            home.mark(found | {"format": format + 1})
+            home.write_mark(found | {"format": format + 1})
     home.check()
     return {"format_before": before, "format": FORMAT}
 
@@ -46,12 +46,12 @@ def _mark(home: Home) -> dict[str, Any]:
 
 def _to_format_3(home: Home) -> None:
     """Add the tables of the landing gate and of the results of checks."""
-    home.make_tables((names.QUARANTINE, names.QUALITY_RESULTS))
+    home.create_tables((names.QUARANTINE, names.QUALITY_RESULTS))
 
 
 def _to_format_4(home: Home) -> None:
     """Add the tables of delivery."""
-    home.make_tables((names.DELIVERIES, names.DEAD_LETTERS))
+    home.create_tables((names.DELIVERIES, names.DEAD_LETTERS))
 
 
 def _to_format_5(home: Home) -> None:

@@ -11,7 +11,7 @@ from pststream import names
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.settings import load_settings
 from pststream.state import ledger_tables, quarantine
-from pststream.state.heartbeat import Heart
+from pststream.state.heartbeat import Heartbeat
 from pststream.state.home import Home
 from pststream.utc_times import utc_now
 from tests.dags.dag_runs import FinishedRun
@@ -41,7 +41,7 @@ def ingested_now(home: Home, accepted: int, rejected: int) -> None:
 
 
 def broken_watcher(home: Home) -> None:
-    with pytest.raises(RuntimeError), Heart(home):
+    with pytest.raises(RuntimeError), Heartbeat(home):
         raise RuntimeError("Spark has died")
 
 
@@ -64,7 +64,7 @@ def broken_gate(home: Home) -> None:
     bad = Path(home.path).parent / "bad.csv"
     bad.write_text("no table")
     file = {"kind": "objects", "path": str(bad), "bytes": 8, "options": "{}"}
-    quarantine.hold(home, [(file | {"sha256": sha256(bad)}, ["no column object_id"])], 1)
+    quarantine.add_entries(home, [(file | {"sha256": sha256(bad)}, ["no column object_id"])], 1)
 
 
 def broken_sinks(home: Home) -> None:
@@ -89,8 +89,8 @@ def run_health(dagbag: Any, home: Home, **fields: Any) -> FinishedRun:
 
 
 def test_a_home_without_problems(dagbag: Any, home: Home) -> None:
-    with Heart(home) as heart:
-        heart.tell("idle")
+    with Heartbeat(home) as heart:
+        heart.report("idle")
         finished = run_health(dagbag, home, expect_watcher=True)
     assert set(finished.states.values()) == {"success"}
     assert "idle" in finished.xcom("watcher")
@@ -128,7 +128,7 @@ def test_a_stopped_watcher_is_a_problem_only_where_one_is_expected(airflow_home:
 
     from pststream.reports.reading.watcher_status import read_watcher
 
-    with Heart(home):
+    with Heartbeat(home):
         pass
     ended = read_watcher(home, utc_now())
     assert "stopped" in check_watcher(ended, expected=False)

@@ -58,7 +58,7 @@ def expected(folder: Path, *names: str) -> set[Any]:
     return twin.outcome_of([LogFile("requests", folder / "requests" / "requests.jsonl"), *log], 86_400).matches
 
 
-def test_bad_files_are_held_and_good_ones_go_on(tmp_path: Path) -> None:
+def test_bad_files_are_quarantined_and_good_ones_ingested(tmp_path: Path) -> None:
     folder, home = landing(tmp_path / "landing"), home_at(tmp_path / "home")
     result = home.run("run", folder, "--strict", code=3)
     objects = result["ingest"]["objects"]

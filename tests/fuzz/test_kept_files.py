@@ -43,13 +43,13 @@ def test_proposals(tmp_path: Path) -> None:
 
 def test_fetched_file_hashes(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    fetched_files.write_learnt(home, {"s3://bucket/a": ("etag", 3, "hash"), "/in/b": ("1-2-3", 4, "hash")})
-    path = home.work / "spool" / "learnt.json"
+    fetched_files.write_hash_cache(home, {"s3://bucket/a": ("etag", 3, "hash"), "/in/b": ("1-2-3", 4, "hash")})
+    path = home.work_folder / "spool" / "learnt.json"
     whole = path.read_bytes()
     for number, rnd in cases("learnt", 400):
         path.write_bytes(changed_json(rnd, whole))
         with trying(("learnt", number)):
-            for address, (tag, size, what) in fetched_files.read_learnt(home).items():
+            for address, (tag, size, what) in fetched_files.read_hash_cache(home).items():
                 assert isinstance(address + tag + what, str) and isinstance(size, int)
 
 

@@ -13,10 +13,10 @@ from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan, route_o
 from pststream.pipeline.engine import task_context
 from pststream.pipeline.engine.task_context import make_task_context
 from pststream.settings import load_settings
-from pststream.state.data_files import data_files, located
+from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
-from pststream.state.slices import KeyRange, tasks_of
+from pststream.state.slices import KeyRange, split_into_tasks
 from tests import worlds
 from tests.commands import ingest_world, new_home
 
@@ -28,7 +28,7 @@ def match_all_objects(home: Home) -> list[tuple[Any, ...]]:
     context = make_task_context(home, load_settings(home.path), 1)
     context = replace(context, files=tuple(index_files(home, 1)))
     every = KeyRange("object_key", -1, names.NEVER_US)
-    tasks = tasks_of(located(home, names.OBJECTS, data_files(home, names.OBJECTS)))
+    tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, list_data_files(home, names.OBJECTS)))
     received = [sent for slices in tasks for sent in route_objects(context, -1, ObjectScan(slices, every, NEW_OBJECTS))]
     counts = []
     for worker in range(context.workers):

@@ -18,8 +18,8 @@ from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.upkeep.maintain import maintain
 from pststream.progress import Progress
 from pststream.settings import Settings
-from pststream.state.data_files import data_files
-from pststream.state.home import LOG_KEPT, Home
+from pststream.state.data_files import list_data_files
+from pststream.state.home import LOG_RETENTION, Home
 from pststream.state.index_files import index_files
 from pststream.state.plans import current_version
 from pststream.state.tables import TABLES
@@ -37,7 +37,7 @@ PARTS = 10
 FLAT = 1.2
 """Greatest allowed ratio of the last fifth of the run to the middle fifth."""
 
-LOG_RETENTION = "interval 1 minutes"
+SHORT_LOG_RETENTION = "interval 1 minutes"
 """Retention of Delta's logs; the default of an hour or a day is longer than the run."""
 
 
@@ -51,7 +51,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         bench = BenchHome(f"{folder}/home", seed, progress)
         chosen = replace(chosen, cache_dir=f"{folder}/cache")
         for name in TABLES:
-            open_table(bench.home.table(name)).alter.set_table_properties({LOG_KEPT: LOG_RETENTION})
+            open_table(bench.home.table(name)).alter.set_table_properties({LOG_RETENTION: SHORT_LOG_RETENTION})
         bench.add_subscriptions(subscriptions, style)
         bench.add_objects(OBJECTS)
         match(bench.home, chosen)
@@ -84,12 +84,14 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
 def _sizes(home: Home) -> dict[str, float]:
     """Count the files of the index and of the ledgers, unreferenced files on disk, and the bytes of Delta's logs."""
     tables = list(Path(home.path, "tables").iterdir())
-    named = sum(len(data_files(home, table.name)) for table in tables)
+    named = sum(len(list_data_files(home, table.name)) for table in tables)
     stored = sum(1 for table in tables for file in table.rglob("*.parquet") if "_delta_log" not in file.parts)
     logs = sum(file.stat().st_size for table in tables for file in (table / "_delta_log").iterdir())
     return {
         "index_files": len(index_files(home, current_version(home))),
-        "control_files": sum(len(data_files(home, name)) for name in (names.FILES, names.BATCHES, names.UNIT_LOADS)),
+        "control_files": sum(
+            len(list_data_files(home, name)) for name in (names.FILES, names.BATCHES, names.UNIT_LOADS)
+        ),
         "unnamed_files": stored - named,
         "log_mb": logs / 1e6,
     }

@@ -20,11 +20,11 @@ from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.spark_session import get_session
 from pststream.pipeline.engine.task_context import TaskContext, make_task_context
 from pststream.settings import Settings
-from pststream.state.data_files import DataFile, FileWriter, data_files, located
+from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.plans import current_version
-from pststream.state.slices import KeyRange, tasks_of
+from pststream.state.slices import KeyRange, split_into_tasks
 
 
 def run_baseline(home: Home, settings: Settings, after: int, to: int, pairs: int, out: str) -> int:
@@ -32,8 +32,11 @@ def run_baseline(home: Home, settings: Settings, after: int, to: int, pairs: int
     version = current_version(home)
     work = replace(make_task_context(home, settings, version), files=tuple(index_files(home, version)))
     rows = KeyRange("object_key", after, to)
-    files = rows.files(data_files(home, names.OBJECTS))
-    scans = [ObjectScan(slices, rows, NEW_OBJECTS) for slices in tasks_of(located(home, names.OBJECTS, files))]
+    files = rows.files(list_data_files(home, names.OBJECTS))
+    scans = [
+        ObjectScan(slices, rows, NEW_OBJECTS)
+        for slices in split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))
+    ]
     write = partial(_write_made_up, work, pairs, out)
     written = get_engine(settings).run_shuffled(scans, partial(route_objects, work, -1), work.workers, write)
     return sum(file.rows for file in written if file)

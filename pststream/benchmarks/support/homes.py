@@ -21,7 +21,7 @@ from pststream.ledgers.log_end import Ledger
 from pststream.ledgers.rules import log_key
 from pststream.progress import Progress
 from pststream.state import ledger_tables
-from pststream.state.data_files import ROW_GROUP, FileWriter, commit
+from pststream.state.data_files import ROW_GROUP, FileWriter, commit_files
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
 from pststream.utc_times import to_micros
@@ -135,7 +135,7 @@ class BenchHome:
         for batch in rows.to_batches(ROW_GROUP):
             writer.write(batch)
         written = writer.close()
-        commit(self.home, name, [written] if written else [], application="bench", transaction=self.commits)
+        commit_files(self.home, name, [written] if written else [], application="bench", transaction=self.commits)
 
     def _file(self, kind: str, seq: int, rows: int, first: dt.datetime, last: dt.datetime) -> None:
         row: dict[str, Any] = {

@@ -27,11 +27,11 @@ from pststream.pipeline.index.build_index import PIECES, SIDES, write_index_rows
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
 from pststream.state import ledger_tables
-from pststream.state.data_files import DataFile, commit
+from pststream.state.data_files import DataFile, commit_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
 from pststream.state.plans import load_plan
-from pststream.state.slices import BATCH_ROWS, Slice, read_slices, tasks_of
+from pststream.state.slices import BATCH_ROWS, Slice, read_slices, split_into_tasks
 
 COLUMNS = [*PIECES.names, "batch_id"]
 
@@ -71,7 +71,7 @@ def migrate(
     # Before the shuffle `_send_pieces` runs on each group of slices of the leaving files; after it `_write_missing`
     # runs on each worker's pieces.
     migrated = get_engine(settings).run_shuffled(
-        tasks_of((file.path, file.rows) for file in leaving),
+        split_into_tasks((file.path, file.rows) for file in leaving),
         partial(_send_pieces, context, tuple(leaving), plan),
         context.workers,
         partial(_write_missing, home.table(names.WORKER_INDEX), context, tuple(files), dry_run),
@@ -79,7 +79,7 @@ def migrate(
     added = [file for part in migrated for file in part.files]
     if added:
         last = ledger_tables.last_transaction(home, names.WORKER_INDEX, "migrate")
-        commit(home, names.WORKER_INDEX, added, application="migrate", transaction=last + 1)
+        commit_files(home, names.WORKER_INDEX, added, application="migrate", transaction=last + 1)
     rows = sum(part.rows for part in migrated)
     row_bytes = sum(file.bytes for file in files) / max(sum(file.rows for file in files), 1)
     return rows, round(rows * row_bytes)

@@ -28,11 +28,11 @@ from pststream.progress import LogMessage, Progress, no_progress
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
-from pststream.state.data_files import commit, data_files, located
+from pststream.state.data_files import addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.plans import current_version
-from pststream.state.slices import KeyRange, tasks_of
+from pststream.state.slices import KeyRange, split_into_tasks
 from pststream.utc_times import to_micros, utc_now
 
 COMPACT_EVERY = 8
@@ -116,7 +116,7 @@ def batch_summary(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _next_batch(home: Home, settings: Settings, max_objects: int) -> tuple[dict[str, Any], Ledger] | None:
-    """Return the batch to run, as it stands in the ledger, and the ledger as it was before that batch.
+    """Return the batch to run, a row of the ledger, and the ledger as it was before that batch.
 
     It is the batch that was interrupted, else a new one over the pending rows, else None.
     """
@@ -175,7 +175,7 @@ def run_batch(home: Home, settings: Settings, batch: dict[str, Any], ledger: Led
     retracted = write_retractions(home, settings, context, ledger.max_matched_ts(batch["objects_after"]))
     timer.end_step("retract")
     files = [file for report in reports for file in report.files] + retracted.files
-    commit(home, names.MATCHES, files, application="match", transaction=batch["batch_id"])
+    commit_files(home, names.MATCHES, files, application="match", transaction=batch["batch_id"])
     crash_point("match.matched")
     save_unit_loads(home, batch, reports)
     timer.end_step("save")
@@ -211,9 +211,9 @@ def _done_row(
 
 def _object_scans(home: Home, batch: dict[str, Any], ledger: Ledger) -> list[ObjectScan]:
     """Return scans of the batch's objects, and of the stored objects that its late subscriptions may match."""
-    files = data_files(home, names.OBJECTS)
+    files = list_data_files(home, names.OBJECTS)
     new = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
-    tasks = tasks_of(located(home, names.OBJECTS, new.files(files)))
+    tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, new.files(files)))
     scans = [ObjectScan(slices, new, NEW_OBJECTS) for slices in tasks]
     first = ledger.min_request_time(batch["requests_after"], batch["requests_to"])
     last = ledger.max_matched_ts(batch["objects_after"])
@@ -221,8 +221,8 @@ def _object_scans(home: Home, batch: dict[str, Any], ledger: Ledger) -> list[Obj
         return scans
     since = to_micros(first)
     stored = KeyRange("object_key", -1, batch["objects_after"])
-    late_files = [file for file in stored.files(files) if file.may_hold("ts", since, names.NEVER_US)]
-    tasks = tasks_of(located(home, names.OBJECTS, late_files))
+    late_files = [file for file in stored.files(files) if file.may_contain("ts", since, names.NEVER_US)]
+    tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, late_files))
     return scans + [ObjectScan(slices, stored, STORED_OBJECTS, since) for slices in tasks]
 
 

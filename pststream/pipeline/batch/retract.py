@@ -20,9 +20,9 @@ from pststream.pipeline.engine.contract import ReceivedRows, SentRows
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext
 from pststream.settings import Settings
-from pststream.state.data_files import DataFile, FileWriter, data_files, located
+from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
+from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.utc_times import to_micros
 
 PART_PAIRS = 2_000_000
@@ -51,17 +51,19 @@ def write_retractions(
     of_batch = KeyRange("batch_id", context.batch_id - 1, context.batch_id)
     deletions = [
         file
-        for file in of_batch.files(data_files(home, names.WORKER_INDEX))
+        for file in of_batch.files(list_data_files(home, names.WORKER_INDEX))
         if file.partition == {"index_version": context.index_version, "worker": names.EVERY_WORKER}
     ]
     first_end = min((file.low["end_at"] for file in deletions), default=names.NEVER_US)
     if max_matched_ts is None or first_end > to_micros(max_matched_ts):
         return Retractions([], 0)
     earlier = KeyRange("batch_id", -1, context.batch_id - 1)
-    files = [f for f in earlier.files(data_files(home, names.MATCHES)) if f.may_hold("ts", first_end, names.NEVER_US)]
-    tasks = tasks_of(located(home, names.MATCHES, files))
+    files = [
+        f for f in earlier.files(list_data_files(home, names.MATCHES)) if f.may_contain("ts", first_end, names.NEVER_US)
+    ]
+    tasks = split_into_tasks(addresses_and_rows(home, names.MATCHES, files))
     parts = min(max(1, sum(file.bytes for file in files) // (PAIR_BYTES * PART_PAIRS)), MAX_PARTS)
-    paths = tuple(path for path, _ in located(home, names.WORKER_INDEX, deletions))
+    paths = tuple(path for path, _ in addresses_and_rows(home, names.WORKER_INDEX, deletions))
     # Before the shuffle `_send_ended_pairs` runs on each task's rows of `matches` and sends a pair to the part of its
     # object; after it `_write_part` runs on each part.
     written = get_engine(settings).run_shuffled(

@@ -21,11 +21,11 @@ from pststream.pipeline.planning.plan import new_plan
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
 from pststream.state import ledger_tables
-from pststream.state.data_files import commit, data_files, located
+from pststream.state.data_files import addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.plans import load_plan, plan_rows
-from pststream.state.slices import KeyRange, tasks_of
+from pststream.state.slices import KeyRange, split_into_tasks
 from pststream.storage.parquet_files import delete_files
 
 
@@ -136,7 +136,9 @@ class Trial:
     def _match_and_discard(self, part: slice) -> list[WorkerReport]:
         """Match the objects (of some tasks) against the present index; delete the matches, return the reports."""
         context = replace(make_task_context(self.scratch, self.settings, 1), files=tuple(index_files(self.scratch, 1)))
-        tasks = tasks_of(located(self.scratch, names.OBJECTS, data_files(self.scratch, names.OBJECTS)))[part]
+        tasks = split_into_tasks(
+            addresses_and_rows(self.scratch, names.OBJECTS, list_data_files(self.scratch, names.OBJECTS))
+        )[part]
         every = KeyRange("object_key", -1, names.NEVER_US)
         reports = route_and_match(
             self.settings, context, [ObjectScan(slices, every, NEW_OBJECTS) for slices in tasks], -1
@@ -179,14 +181,14 @@ def _link_logs(home: Home, scratch: Home, objects: int) -> tuple[list[dict[str, 
             newest.append(file)
     first = min(f["file_seq"] for f in newest)
     for name in (names.OBJECTS, names.REQUESTS):
-        files = data_files(home, name)
+        files = list_data_files(home, name)
         if name == names.OBJECTS:
-            files = [f for f in files if f.may_hold("object_key", log_key(first, 0), names.NEVER_US)]
+            files = [f for f in files if f.may_contain("object_key", log_key(first, 0), names.NEVER_US)]
         for file in files:
             target = Path(scratch.table(name)) / file.path
             target.parent.mkdir(parents=True, exist_ok=True)
             os.link(f"{home.table(name)}/{file.path}", target)
-        commit(scratch, name, files, application="compare", transaction=1)
+        commit_files(scratch, name, files, application="compare", transaction=1)
     requests = [file for file in done if file["kind"] == "requests"]
     later = [file for file in requests if file["file_seq"] >= first]
     return [file for file in requests if file["file_seq"] < first], newest + later

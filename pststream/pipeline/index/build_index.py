@@ -20,11 +20,11 @@ from pststream.pipeline.engine.task_context import TaskContext, deletions_of, di
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
 from pststream.state import ledger_tables
-from pststream.state.data_files import DataFile, FileWriter, commit, data_files, located
+from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
 from pststream.state.plans import Ranking
-from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
+from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.state.tables import TABLES
 
 SCHEMA = TABLES[names.WORKER_INDEX].schema
@@ -48,7 +48,9 @@ class RankedPlan:
 def index_requests(home: Home, context: TaskContext, after: int, up_to: int, settings: Settings) -> None:
     """Append the index rows of the requests with keys in (after, up_to], in one commit of the batch."""
     requests = KeyRange("request_key", after, up_to)
-    tasks = tasks_of(located(home, names.REQUESTS, requests.files(data_files(home, names.REQUESTS))))
+    tasks = split_into_tasks(
+        addresses_and_rows(home, names.REQUESTS, requests.files(list_data_files(home, names.REQUESTS)))
+    )
     # Tasks read slices of the request log with `_send_requests`; each worker's rows are written by one `_write_part`.
     written = get_engine(settings).run_shuffled(
         tasks,
@@ -57,13 +59,15 @@ def index_requests(home: Home, context: TaskContext, after: int, up_to: int, set
         partial(_write_part, home.table(names.WORKER_INDEX), context),
     )
     files = [file for part in written for file in part]
-    commit(home, names.WORKER_INDEX, files, application=f"index-{context.index_version}", transaction=context.batch_id)
+    commit_files(
+        home, names.WORKER_INDEX, files, application=f"index-{context.index_version}", transaction=context.batch_id
+    )
 
 
 def rebuild_index(home: Home, old: TaskContext, new: TaskContext, ranked_plan: RankedPlan, settings: Settings) -> None:
     """Build the index of a new plan from the index of the old plan, with deletions applied."""
     indexed = tuple(index_files(home, old.plan_version))
-    tasks = tasks_of((file.path, file.rows) for file in indexed if file.worker != names.EVERY_WORKER)
+    tasks = split_into_tasks((file.path, file.rows) for file in indexed if file.worker != names.EVERY_WORKER)
     # Tasks read slices of the old index with `_send_pieces`; each worker's rows are written by one `_write_part`.
     written = get_engine(settings).run_shuffled(
         tasks,
@@ -74,7 +78,7 @@ def rebuild_index(home: Home, old: TaskContext, new: TaskContext, ranked_plan: R
     files = [file for part in written for file in part]
     # A killed planner may have built an index of this version, which the caller has deleted, so each try has a number.
     last = ledger_tables.last_transaction(home, names.WORKER_INDEX, "rebuild")
-    commit(home, names.WORKER_INDEX, files, application="rebuild", transaction=last + 1)
+    commit_files(home, names.WORKER_INDEX, files, application="rebuild", transaction=last + 1)
 
 
 def _send_requests(context: TaskContext, requests: KeyRange, slices: tuple[Slice, ...]) -> Iterator[SentRows]:

@@ -15,7 +15,7 @@ from pststream.pipeline.engine.task_context import deletions_of, dispatch_index
 from pststream.pipeline.index.build_index import PIECES, apply_deletions, is_served_by, write_index_rows
 from pststream.settings import Settings
 from pststream.state import ledger_tables
-from pststream.state.data_files import DataFile, commit
+from pststream.state.data_files import DataFile, commit_files
 from pststream.state.home import Home
 from pststream.state.index_files import SMALL_BYTES, ServedFile, index_files, served_files
 from pststream.state.plans import index_version
@@ -95,7 +95,7 @@ def _replace(
     transaction: int,
 ) -> list[DataFile]:
     added = [file for part in get_engine(settings).run_tasks(compactions, _compact_files) for file in part]
-    commit(home, names.WORKER_INDEX, added, removed, application=application, transaction=transaction)
+    commit_files(home, names.WORKER_INDEX, added, removed, application=application, transaction=transaction)
     return added
 
 

@@ -23,9 +23,9 @@ from pststream.pipeline.engine.task_context import cache_place, segment_cache
 from pststream.pipeline.ingest.id_lookup import IdSet, find_rows_by_id
 from pststream.pipeline.ingest.stage_file import ID_OF, StagedFile
 from pststream.settings import Settings
-from pststream.state.data_files import DataFile, FileWriter, data_files, located
+from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
+from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.text.buffers import utf8_of
 
 NO_HORIZON = -(2**63)
@@ -121,18 +121,18 @@ def _stored_files(home: Home, kind: str, first: int, horizon: int) -> list[DataF
     """Return the data files that may have rows before the key `first` that matter: of objects, those not before the
     least horizon.
     """
-    files = KeyRange(KEY_OF[kind], NO_HORIZON, first - 1).files(data_files(home, kind))
+    files = KeyRange(KEY_OF[kind], NO_HORIZON, first - 1).files(list_data_files(home, kind))
     if kind == "objects":
         if horizon == NO_HORIZON:
             return []
-        files = [file for file in files if file.may_hold("ts", horizon, names.NEVER_US)]
+        files = [file for file in files if file.may_contain("ts", horizon, names.NEVER_US)]
     return files
 
 
 def _stored_tasks(home: Home, kind: str, files: list[DataFile], first: int, min_indexed_rows: int) -> list[StoredRows]:
     """Group the rows of stored files before the key `first` into tasks; only files of enough rows are indexed."""
-    large = tasks_of(located(home, kind, [file for file in files if file.rows >= min_indexed_rows]))
-    small = tasks_of(located(home, kind, [file for file in files if file.rows < min_indexed_rows]))
+    large = split_into_tasks(addresses_and_rows(home, kind, [file for file in files if file.rows >= min_indexed_rows]))
+    small = split_into_tasks(addresses_and_rows(home, kind, [file for file in files if file.rows < min_indexed_rows]))
     slices = [part for task in large for part in task]
     indexed = [tuple(slices[at : at + SLICES_PER_TASK]) for at in range(0, len(slices), SLICES_PER_TASK)]
     return [StoredRows(group, first, True) for group in indexed] + [StoredRows(group, first, False) for group in small]

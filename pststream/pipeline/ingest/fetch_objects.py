@@ -63,7 +63,7 @@ class Source:
         address: str,
         format: str | None,
         known: Collection[str],
-        learnt: fetched_files.Learnt,
+        learnt: fetched_files.HashCache,
         tolerant: bool,
     ) -> None:
         self._home = home
@@ -94,11 +94,11 @@ class Source:
         copied = 0
         for part in _parts(self._ready):
             offered = self._copies(part)
-            fetched_files.write_learnt(self._home, self._learnt)
+            fetched_files.write_hash_cache(self._home, self._learnt)
             crash_point("fetch.copied")
             copied += len(offered)
             yield offered
-            fetched_files.tidy(self._home)
+            fetched_files.remove_unneeded_copies(self._home)
         if self._failure is not None and not copied:
             raise self._failure
 
@@ -132,7 +132,7 @@ class Source:
         for manifest in done:
             self._learn(manifest.stored, _DONE)
         if gone or done:
-            fetched_files.write_learnt(self._home, self._learnt)
+            fetched_files.write_hash_cache(self._home, self._learnt)
 
     def _of(self, stored: StoredObject) -> str:
         """What was learnt of an object: the hash of its content; empty if it is not known, or has changed."""
@@ -181,7 +181,7 @@ class Source:
         if self._failures >= MOST_FAILURES:
             self._left(stored, RetryableError(f"{address}: not asked for, as others did not come"))
             return None
-        part = fetched_files.part_path(self._home, address)
+        part = fetched_files.partial_copy_path(self._home, address)
         try:
             with open(part, "wb") as file:
                 sha256 = self._store.copy_object(stored, file)
@@ -190,7 +190,7 @@ class Source:
             self._left(stored, error)
             return None
         self._failures = 0
-        fetched_files.keep(part, fetched_files.local_path(self._home, {"path": address, "sha256": sha256}))
+        fetched_files.finish_copy(part, fetched_files.readable_path(self._home, {"path": address, "sha256": sha256}))
         self._learn(stored, sha256)
         return Offered(address, sha256, stored.bytes)
 
@@ -208,10 +208,10 @@ def copy_again(home: Home, file: dict[str, Any]) -> None:
     store = storage_of(file["path"]).objects(file["path"])
     found = store.find_object(store.prefix)
     if found is not None:
-        part = fetched_files.part_path(home, file["path"])
+        part = fetched_files.partial_copy_path(home, file["path"])
         with open(part, "wb") as copy:
             sha256 = store.copy_object(found, copy)
-        fetched_files.keep(part, fetched_files.local_path(home, file | {"sha256": sha256}))
+        fetched_files.finish_copy(part, fetched_files.readable_path(home, file | {"sha256": sha256}))
 
 
 def _parts(objects: list[StoredObject]) -> Iterator[list[StoredObject]]:

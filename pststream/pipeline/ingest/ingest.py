@@ -75,7 +75,7 @@ def ingest(
         finish_interrupted_ingest(home, settings, progress)
         stamps = stamps_of(opened)
         offered = hashed(home, stamps, quarantine_unreadable) if local else []
-        learnt = fetched_files.read_learnt(home) if addresses else {}
+        learnt = fetched_files.read_hash_cache(home) if addresses else {}
         known = intake.known_hashes([what for _, _, what in learnt.values()]) if addresses else set()
         sources = [Source(home, one, options.format, known, learnt, quarantine_unreadable) for one in addresses]
         if local:
@@ -86,7 +86,7 @@ def ingest(
                 for group in source.parts():
                     intake.ingest_group(group)
         finally:
-            fetched_files.tidy(home)
+            fetched_files.remove_unneeded_copies(home)
     ingested = {one.path for one in offered} - set(intake.postponed)
     passed_over = [path for path in (str(Path(one).absolute()) for one in listed) if path not in ingested]
     pending = [one for source in sources for one in source.pending(settings.pending_seconds)]
@@ -122,7 +122,7 @@ class _Intake:
 
     def known_hashes(self, offered: Collection[str]) -> set[str]:
         """Hashes of the content that is in quarantine, and those of `offered` whose content is in the log."""
-        quarantined = {(hold["kind"], hold["sha256"]) for hold in quarantine.holds(self._home)}
+        quarantined = {(hold["kind"], hold["sha256"]) for hold in quarantine.read_entries(self._home)}
         return {sha256 for kind, sha256 in known_hashes(self._home, offered) | quarantined if kind == self._kind}
 
     def ingest_group(self, offered: Sequence[Offered], stamps: dict[str, Stamp] | None = None) -> None:
@@ -194,15 +194,15 @@ def release(home: Home, settings: Settings, numbers: Sequence[int], progress: Pr
     done = []
     with home.locked():
         finish_interrupted_ingest(home, settings, progress)
-        for hold in quarantine.held(home, numbers, quarantine.RELEASED):
+        for hold in quarantine.find_quarantined(home, numbers, quarantine.RELEASED):
             file = {name: hold[name] for name in ("kind", "sha256", "bytes", "options")}
             ledger = Ledger(home)
             files = number_files(ledger, [file | {"path": f"{home.path}/{hold['copy']}"}])
             if is_fetched(home.path):
                 copy_again(home, files[0])
             done += append_files(home, settings, files, stage_files(home, settings, files), ledger, progress)
-        quarantine.tidy(home)
-        fetched_files.tidy(home)
+        quarantine.remove_unneeded_copies(home)
+        fetched_files.remove_unneeded_copies(home)
     return _summary(done, [], 0, [])
 
 

@@ -26,7 +26,7 @@ from pststream.quality.readers import sha256_of
 from pststream.settings import Settings
 from pststream.state import fetched_files, ledger_tables
 from pststream.state.crash_points import crash_point
-from pststream.state.data_files import SHARED, commit
+from pststream.state.data_files import SHARED, commit_files
 from pststream.state.home import Home
 from pststream.utc_times import from_micros, to_micros, utc_now
 
@@ -43,11 +43,11 @@ def stage_files(
     """Read the files of one kind into staged files, one task a file; returns them in the order of `files`."""
     folder = staging_folder.staging_path(home)
     staging_folder.clear_staging(home)
-    tasks = [file | {"path": fetched_files.local_path(home, file)} for file in files]
+    tasks = [file | {"path": fetched_files.readable_path(home, file)} for file in files]
     read = partial(stage_file, files[0]["kind"], folder, files[0]["at"])
     staged = sorted(get_engine(settings).run_tasks(tasks, read), key=lambda one: one.file_seq)
     for file, one in zip(files, staged, strict=True):
-        if not one.exists and Path(fetched_files.local_path(home, file)).exists():
+        if not one.exists and Path(fetched_files.readable_path(home, file)).exists():
             raise RetryableError(f"{file['path']}: is there, but a node does not see it", SHARED)
         if one.problem and not quarantine_unreadable:
             raise InputFileError(file["path"], *one.problem[1:])
@@ -98,7 +98,7 @@ def _check_input(home: Home, file: File) -> None:
 
 def _is_unchanged(home: Home, file: File) -> bool:
     """Whether the file has the content that the ledger says."""
-    path = fetched_files.local_path(home, file)
+    path = fetched_files.readable_path(home, file)
     return Path(path).is_file() and sha256_of(path) == file["sha256"]
 
 
@@ -138,11 +138,11 @@ def _run(
     ]
     appended = get_engine(settings).run_tasks(tasks, append_staged_file)
     rows = [one.rows for one in appended if one.rows]
-    commit(home, TABLE_OF[kind], rows, application="ingest", transaction=ingest_id)
+    commit_files(home, TABLE_OF[kind], rows, application="ingest", transaction=ingest_id)
     crash_point(f"ingest.{kind}_written")
     rejects = [one.rejects for one in appended if one.rejects]
     if rejects:
-        commit(home, names.REJECTS, rejects, application="ingest", transaction=ingest_id)
+        commit_files(home, names.REJECTS, rejects, application="ingest", transaction=ingest_id)
     crash_point("ingest.rejects_written")
     done = _done_rows(files, of_file, {one.file_seq: one for one in appended}, watermarks)
     ledger_tables.append(home, names.FILES, [{k: v for k, v in f.items() if k != "reasons"} for f in done])

@@ -49,8 +49,8 @@ def quarantine_failing_files(
     failed = [(file, judgement.reasons) for file, judgement in zip(files, checked) if not judgement.success]
     if not failed:
         return [], []
-    first = max((hold["hold_id"] for hold in quarantine.holds(home)), default=0) + 1
-    quarantined = quarantine.hold(home, failed, first)
+    first = max((hold["hold_id"] for hold in quarantine.read_entries(home)), default=0) + 1
+    quarantined = quarantine.add_entries(home, failed, first)
     crash_point("gate.held")
     hashes = {one["sha256"] for one in quarantined}
     return quarantined, [file for file, _ in failed if file["sha256"] not in hashes]

@@ -51,7 +51,7 @@ def hashed(home: Home, stamps: dict[str, Stamp], tolerant: bool) -> list[Offered
     """
     began = time.time()
     many = sum(size for _, size in stamps.values()) > FEW_BYTES
-    learnt = fetched_files.read_learnt(home) if many else {}
+    learnt = fetched_files.read_hash_cache(home) if many else {}
 
     def offered(path: str) -> Offered | None:
         tag, size = stamps[path]
@@ -70,7 +70,7 @@ def hashed(home: Home, stamps: dict[str, Stamp], tolerant: bool) -> list[Offered
         gone = {path for path in learnt.keys() - stamps.keys() if not is_fetched(path) and not os.path.exists(path)}
         new = {path: what for path, what in (learnt | settled).items() if path not in gone}
         if new != learnt:
-            fetched_files.write_learnt(home, new)
+            fetched_files.write_hash_cache(home, new)
     return files
 
 

@@ -22,7 +22,7 @@ from pststream.pipeline.main_job.run import check_landing, ingest_landed
 from pststream.progress import LogMessage, Progress, no_progress
 from pststream.settings import Settings
 from pststream.state import ledger_tables
-from pststream.state.heartbeat import Heart
+from pststream.state.heartbeat import Heartbeat
 from pststream.state.home import RUNNER, Home
 from pststream.storage.registry import local_path
 from pststream.utc_times import iso, utc_now
@@ -41,9 +41,6 @@ MAX_SCAN_SHARE = 0.05
 
 MIN_PAUSE, MAX_PAUSE = 1.0, 60.0
 """Seconds after a round that failed: MIN_PAUSE, twice as long after each further failure, at most MAX_PAUSE."""
-
-TURN_SECONDS, BUCKET_TURN_SECONDS = 0.1, 0.5
-"""After a round that found something to do, the next comes so soon: twice as long as upkeep takes to see its turn."""
 
 STEP_SECONDS = 0.25
 
@@ -66,7 +63,7 @@ def watch(
     if local_path(landing) is None:
         raise UsageError(f"{landing}: a bucket is not watched", "give a folder, or run without --watch, on a schedule")
     check_landing(landing)
-    with home.locked(RUNNER, RunnerBusy), GracefulShutdown(kill_engine) as shutdown, Heart(home) as heart:
+    with home.locked(RUNNER, RunnerBusy), GracefulShutdown(kill_engine) as shutdown, Heartbeat(home) as heart:
         watcher = _Watcher(
             home, settings, LandingScanner(landing, options.format), options, max_objects, progress, heart, shutdown
         )
@@ -96,7 +93,7 @@ class _Watcher:
     options: ReaderOptions
     max_objects: int | None
     progress: Progress
-    heart: Heart
+    heart: Heartbeat
     shutdown: GracefulShutdown
     totals: dict[str, Any] = field(
         default_factory=lambda: dict.fromkeys(("batches", "objects", "matches", "failures"), 0)
@@ -131,7 +128,7 @@ class _Watcher:
 
         Raises RetryableError if another process has taken over the runner's lock.
         """
-        if self.home.has_lost_a_lock():
+        if self.home.has_lost_lock():
             raise RetryableError("another process has taken over the lock of the runner", "start the watcher again")
         try:
             self._round()
@@ -206,7 +203,7 @@ class _Watcher:
         return pause
 
     def _report(self, state: str, **changes: Any) -> None:
-        self.heart.tell(state, self.scanner.matched_until, waiting_files=self.scanner.waiting_files, **changes)
+        self.heart.report(state, self.scanner.matched_until, waiting_files=self.scanner.waiting_files, **changes)
 
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds

@@ -25,11 +25,11 @@ from pststream.pipeline.engine.task_context import TaskContext, make_task_contex
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, SIDES, make_pieces, read_pieces
 from pststream.samples.posting_reads import make_sample_with_reads
 from pststream.settings import Settings
-from pststream.state.data_files import DataFile, data_files, located
+from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
 from pststream.state.plans import Ranking, current_version
-from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
+from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.state.tables import TABLES
 from pststream.utc_times import to_micros
 
@@ -93,10 +93,10 @@ def _objects(
 ) -> tuple[pa.Table, float]:
     """Return sampled objects, and the number of objects that each stands for."""
     after, to = versions
-    files = data_files(home, names.OBJECTS, to)
+    files = list_data_files(home, names.OBJECTS, to)
     if after is not None:
         # By key, since `maintain` compacts files of several versions into one.
-        before = [file.high["object_key"] for file in data_files(home, names.OBJECTS, after)]
+        before = [file.high["object_key"] for file in list_data_files(home, names.OBJECTS, after)]
         after_key = max([after_key, *before])
     recent = KeyRange("object_key", after_key, names.NEVER_US)
     files = recent.files(files)
@@ -108,7 +108,7 @@ def _objects(
         )
     read = partial(_stored_objects, recent)
     choose = partial(_choose_rows, "object_key", OBJECTS, _share(settings.sample_objects, rows), read)
-    tasks = tasks_of(located(home, names.OBJECTS, files))
+    tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))
     return _merge_rows(get_engine(settings).run_tasks(tasks, choose), OBJECTS)
 
 
@@ -117,18 +117,18 @@ def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
     version, ledger = current_version(home), Ledger(home)
     indexed = tuple(index_files(home, version)) if version else ()
     waiting = KeyRange("request_key", ledger.requests_applied, names.NEVER_US)
-    requests = waiting.files(data_files(home, names.REQUESTS))
+    requests = waiting.files(list_data_files(home, names.REQUESTS))
     rows = sum(file.rows for file in indexed) + _rows_within(home, names.REQUESTS, requests, waiting)
     share = _share(settings.sample_subscriptions, rows)
     choose = partial(_choose_rows, "subscription_key", PIECES, share)
     engine = get_engine(settings)
     drawn = engine.run_tasks(
-        tasks_of(located(home, names.REQUESTS, requests)),
+        split_into_tasks(addresses_and_rows(home, names.REQUESTS, requests)),
         partial(choose, partial(_waiting_pieces, waiting)),
     )
     if indexed:
         context = make_task_context(home, settings, version)
-        tasks = tasks_of((file.path, file.rows) for file in indexed if file.worker != names.EVERY_WORKER)
+        tasks = split_into_tasks((file.path, file.rows) for file in indexed if file.worker != names.EVERY_WORKER)
         horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
         bound = to_micros(horizon) if horizon else -1
         drawn += engine.run_tasks(tasks, partial(choose, partial(_live_pieces, context, indexed, bound)))
@@ -137,9 +137,9 @@ def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
 
 def _rows_within(home: Home, name: str, files: list[DataFile], rows: KeyRange) -> int:
     """Count the rows of these files that are in the range; reads only the files that it cuts."""
-    cut = [file for file in files if file.may_hold(rows.column, -1, rows.after)]
+    cut = [file for file in files if file.may_contain(rows.column, -1, rows.after)]
     inside = sum(file.rows for file in files) - sum(file.rows for file in cut)
-    slices = [Slice(path, 0, count) for path, count in located(home, name, cut)]
+    slices = [Slice(path, 0, count) for path, count in addresses_and_rows(home, name, cut)]
     return inside + sum(batch.num_rows for batch in read_slices(slices, [rows.column], rows))
 
 

@@ -23,7 +23,7 @@ from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
-from pststream.state.index_files import forget_older
+from pststream.state.index_files import delete_older_indexes
 from pststream.state.plans import current_version, ranking_of, save_plan, save_units, save_vocabulary
 
 
@@ -86,7 +86,7 @@ def new_plan(
         }
         save_plan(home, version, new, {**figures, "seconds": time.perf_counter() - began, "options": options})
         crash_point("plan.done")
-        forget_older(home, version)
+        delete_older_indexes(home, version)
     return {
         "plan_version": version, "planner": new.planner, "workers": new.workers, "units": new.units, **figures,
         "plan_version_before": before, "dry_run": dry_run, "seconds": round(time.perf_counter() - began, 3),

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from pststream import names
-from pststream.state.data_files import data_files, located
+from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import Slice, read_slices
 from pststream.text.tokenizer import term_id
@@ -23,10 +23,10 @@ def add_words(home: Home, vocabulary: pa.Table) -> pa.Table:
 
 
 def _newest_texts(home: Home) -> list[str]:
-    files = sorted(data_files(home, names.OBJECTS), key=lambda file: file.high.get("object_key", 0))
+    files = sorted(list_data_files(home, names.OBJECTS), key=lambda file: file.high.get("object_key", 0))
     texts: list[str] = []
     left = MAX_BYTES
-    for path, rows in reversed(located(home, names.OBJECTS, files)):
+    for path, rows in reversed(addresses_and_rows(home, names.OBJECTS, files)):
         for batch in read_slices([Slice(path, 0, rows)], ["text"]):
             column = batch.column("text").slice(0, MAX_TEXTS - len(texts))
             for text in column.drop_null():

@@ -23,11 +23,11 @@ from pststream.pipeline.engine.task_context import dispatch_index
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, SIDES, make_pieces
 from pststream.quality.table_expectations import FIGURES
 from pststream.settings import Settings
-from pststream.state.data_files import data_files, located
+from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
 from pststream.state.plans import current_version, index_version
-from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
+from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -106,10 +106,13 @@ def count_placement_faults(
     version = current_version(home)
     files = tuple(index_files(home, version)) if version else ()
     check = IndexCheck(home.path, files, requests_to, batch_id, bound, index_version(home, version) != version)
-    requests = data_files(home, names.REQUESTS)
+    requests = list_data_files(home, names.REQUESTS)
     wanted = KeyRange("request_key", 0, requests_to)
-    tasks = [(REQUESTED, slices) for slices in tasks_of(located(home, names.REQUESTS, wanted.files(requests)))]
-    tasks += [(STORED, slices) for slices in tasks_of((file.path, file.rows) for file in files)]
+    tasks = [
+        (REQUESTED, slices)
+        for slices in split_into_tasks(addresses_and_rows(home, names.REQUESTS, wanted.files(requests)))
+    ]
+    tasks += [(STORED, slices) for slices in split_into_tasks((file.path, file.rows) for file in files)]
     engine = get_engine(settings)
     parts = PARTS_PER_TASK * engine.parallelism
     rows = sum(file.rows for file in requests) + sum(file.rows for file in files)

@@ -7,10 +7,10 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.ledgers.log_end import read_settled
 from pststream.state import ledger_tables
-from pststream.state.data_files import data_files
+from pststream.state.data_files import list_data_files
 from pststream.state.home import Home
 from pststream.state.plans import plan_rows
-from pststream.state.slices import KeyRange, read_slices, tasks_of
+from pststream.state.slices import KeyRange, read_slices, split_into_tasks
 
 Figures = dict[str, int | None]
 
@@ -44,8 +44,8 @@ def count_ledger_faults(home: Home) -> Figures:
     }
     for kind in ("objects", "requests"):
         accepted = _sum(_of_kind(ingested, kind), "accepted")
-        figures[f"{kind}_off"] = None if unfinished else sum(f.rows for f in data_files(home, kind)) - accepted
-    rejected = sum(f.rows for f in data_files(home, names.REJECTS))
+        figures[f"{kind}_off"] = None if unfinished else sum(f.rows for f in list_data_files(home, kind)) - accepted
+    rejected = sum(f.rows for f in list_data_files(home, names.REJECTS))
     figures["rejects_off"] = None if unfinished else rejected - _sum(ingested, "rejected")
     return figures
 
@@ -92,11 +92,11 @@ def _wrong_watermarks(files: pa.Table) -> int:
 def _rows_up_to(home: Home, key: int) -> int:
     """Count the objects with a key up to this one."""
     rows = 0
-    for file in data_files(home, names.OBJECTS):
+    for file in list_data_files(home, names.OBJECTS):
         if file.high.get("object_key", names.NEVER_US) <= key:
             rows += file.rows
-        elif file.may_hold("object_key", 0, key):
-            slices = tasks_of([(f"{home.table(names.OBJECTS)}/{file.path}", file.rows)], names.NEVER_US)[0]
+        elif file.may_contain("object_key", 0, key):
+            slices = split_into_tasks([(f"{home.table(names.OBJECTS)}/{file.path}", file.rows)], names.NEVER_US)[0]
             rows += sum(part.num_rows for part in read_slices(slices, ["object_key"], KeyRange("object_key", -1, key)))
     return rows
 

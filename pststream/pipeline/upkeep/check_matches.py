@@ -13,9 +13,9 @@ from pststream.ledgers.log_end import read_settled
 from pststream.pipeline.engine.arrow_columns import csr
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.settings import Settings
-from pststream.state.data_files import data_files, located
+from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
+from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 
 COLUMNS = ["object_key", "subscription_keys", "retracted", "batch_id"]
 FIELDS = ("batch_id", "objects_after", "objects_to", "requests_after", "requests_to", "matches", "retractions")
@@ -41,7 +41,9 @@ def count_match_faults(home: Home, settings: Settings, after: int, to: int) -> d
     rows = read_settled(home, names.BATCHES, "batch_id", list(FIELDS[1:]), (number > after) & (number <= to))
     batches = {name: pc.fill_null(rows.column(name), 0).to_numpy() for name in FIELDS}
     wanted = KeyRange("batch_id", after, to)
-    tasks = tasks_of(located(home, names.MATCHES, wanted.files(data_files(home, names.MATCHES))))
+    tasks = split_into_tasks(
+        addresses_and_rows(home, names.MATCHES, wanted.files(list_data_files(home, names.MATCHES)))
+    )
     counts = get_engine(settings).run_tasks(tasks, partial(_count, batches, wanted))
     none = np.zeros(rows.num_rows, np.int64)
     pairs = sum((one.pairs for one in counts), none)

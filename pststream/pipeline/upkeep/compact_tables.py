@@ -10,7 +10,7 @@ from pststream import names
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.settings import Settings
 from pststream.state import ledger_tables
-from pststream.state.data_files import DataFile, FileWriter, commit, data_files, located
+from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import Slice, read_slices
 from pststream.state.tables import TABLES
@@ -46,17 +46,18 @@ def compact_tables(home: Home, settings: Settings) -> int:
     """
     fewer = 0
     for name, column in ORDERED_BY.items():
-        groups = _group_neighbours(data_files(home, name), column)
+        groups = _group_neighbours(list_data_files(home, name), column)
         if not groups:
             continue
         tasks = [
-            FileGroup(name, home.table(name), tuple(path for path, _ in located(home, name, files))) for files in groups
+            FileGroup(name, home.table(name), tuple(path for path, _ in addresses_and_rows(home, name, files)))
+            for files in groups
         ]
         added = [file for file in get_engine(settings).run_tasks(tasks, _write_compacted) if file]
         removed = [file for files in groups for file in files]
         # A compaction that was killed has committed nothing, so each try has a transaction id of its own.
         last = ledger_tables.last_transaction(home, name, TRANSACTIONS)
-        commit(home, name, added, removed, application=TRANSACTIONS, transaction=last + 1, rows_change=False)
+        commit_files(home, name, added, removed, application=TRANSACTIONS, transaction=last + 1, rows_change=False)
         fewer += len(removed) - len(added)
     return fewer
 

@@ -8,7 +8,7 @@ from pststream.pipeline.upkeep.compact_tables import compact_tables
 from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.home import Home
-from pststream.state.index_files import forget_older, index_files
+from pststream.state.index_files import delete_older_indexes, index_files
 from pststream.state.plans import current_version, index_version
 from pststream.state.tables import TABLES
 
@@ -30,14 +30,14 @@ def maintain(home: Home, settings: Settings) -> dict[str, Any]:
         before = len(index_files(home, version))
         idle = Ledger(home).unfinished_batch() is None
         if idle:
-            forget_older(home, index_version(home, version))
+            delete_older_indexes(home, index_version(home, version))
         dropped = compact_index(home, settings, version) if before and idle else 0
         compacted = compact_tables(home, settings)
         for table in TABLES.values():
             if table.writer == "control":
-                ledger_tables.compact(home, table.name, ledger_tables.MOST_BYTES)
+                ledger_tables.compact(home, table.name, ledger_tables.MAX_FILE_BYTES)
             ledger_tables.trim_log(home, table.name, settings.retention_days)
-        quarantine.tidy(home)
+        quarantine.remove_unneeded_copies(home)
         removed = sum(ledger_tables.vacuum(home, table.name, settings.retention_days) for table in TABLES.values())
         return {
             "plan_version": version,

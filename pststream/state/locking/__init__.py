@@ -1,1 +1,1 @@
-"""Locks of a home: file locks in a folder, leases with fencing tokens in a bucket."""
+"""Locks of a home: file locks in a local folder, leases with fencing tokens in other storages."""

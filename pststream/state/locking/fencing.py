@@ -1,4 +1,4 @@
-"""What keeps a holder of a lease that has lost it from committing (lease.py): numbers in tables and in commits."""
+"""Write fencing tokens into tables and commits, so that a process that lost its lease cannot commit (lease.py)."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -12,46 +12,48 @@ from pststream.errors import RetryableError
 from pststream.state.locking.lease import Lease
 from pststream.state.tables import TABLES
 
-DELIVERED = (names.DELIVERIES, names.DEAD_LETTERS)
+DELIVERY_TABLES = (names.DELIVERIES, names.DEAD_LETTERS)
 TRIES = 5
 
 
-def properties(table: DeltaTable, leases: Iterable[Lease], transactions: Sequence[Transaction]) -> CommitProperties:
-    """Properties of a commit on `table`, as it was read just now: its own transactions, and the numbers of leases.
+def commit_properties(
+    table: DeltaTable, leases: Iterable[Lease], transactions: Sequence[Transaction]
+) -> CommitProperties:
+    """Return the properties of a commit to `table`, as it was just read: its transactions and the fencing tokens.
 
     Raises RetryableError if a lease was lost.
     """
-    numbers = []
+    tokens = []
     for lease in leases:
         lease.check()
-        if (table.transaction_version(lease.name) or 0) > lease.number:
+        if (table.transaction_version(lease.name) or 0) > lease.fencing_token:
             raise RetryableError(
-                f"{lease.name}: another process has taken this lock over", "nothing was changed since; run this again"
+                f"{lease.name}: another process has taken over this lock", "nothing was changed since; run this again"
             )
-        numbers.append(Transaction(lease.name, lease.number))
-    return CommitProperties(app_transactions=[*transactions, *numbers])
+        tokens.append(Transaction(lease.name, lease.fencing_token))
+    return CommitProperties(app_transactions=[*transactions, *tokens])
 
 
-def fence(tables: Iterable[str], lease: Lease) -> None:
-    """Write a lease's number into the tables at these addresses, so that no holder before it commits to them."""
+def write_fencing_token(tables: Iterable[str], lease: Lease) -> None:
+    """Write a lease's fencing token into the tables at these addresses, so that no earlier holder commits to them."""
     for address in tables:
-        for left in reversed(range(TRIES)):
+        for tries_left in reversed(range(TRIES)):
             try:
                 table = open_table(address)
-                table.create_write_transaction([], "append", table.schema(), commit_properties=_number(lease))
+                token = CommitProperties(app_transactions=[Transaction(lease.name, lease.fencing_token)])
+                table.create_write_transaction([], "append", table.schema(), commit_properties=token)
                 break
-            except TableNotFoundError:  # a home of an older format has not all of them
+            except TableNotFoundError:  # a home of an older format lacks some
                 break
-            except CommitFailedError:  # the holder before has committed just now, for the last time
-                if not left:
-                    raise RetryableError(
-                        f"{address}: is committed to by others all the time", "run this again"
-                    ) from None
+            except CommitFailedError:  # the earlier holder has committed just now, for the last time
+                if not tries_left:
+                    raise RetryableError(f"{address}: others commit to it all the time", "run this again") from None
 
 
-def greatest_number(tables: Iterable[str], name: str) -> int:
-    """The greatest number of this lease that the tables at these addresses know: 0 where it never was held. A home that
-    was copied here knows those of where it was.
+def greatest_fencing_token(tables: Iterable[str], name: str) -> int:
+    """Return the greatest fencing token of this lease in the tables at these addresses; 0 if it was never held.
+
+    A home that was copied has the tokens of the original.
     """
     greatest = 0
     for address in tables:
@@ -60,14 +62,10 @@ def greatest_number(tables: Iterable[str], name: str) -> int:
     return greatest
 
 
-def _number(lease: Lease) -> CommitProperties:
-    return CommitProperties(app_transactions=[Transaction(lease.name, lease.number)])
-
-
-def guarded(part: str) -> Sequence[str]:
-    """Names of the tables that the holder of a part of a home commits to; the part "" is the home."""
-    if not part:
+def fenced_tables(scope: str) -> Sequence[str]:
+    """Return the names of the tables that the holder of a scope's lock commits to; scope "" is the whole home."""
+    if not scope:
         return tuple(TABLES)
-    if part.startswith("deliver-"):
-        return DELIVERED
-    return [name for name in TABLES if part == f"join-{name}"]
+    if scope.startswith("deliver-"):
+        return DELIVERY_TABLES
+    return [name for name in TABLES if scope == f"compact-{name}"]

@@ -1,7 +1,4 @@
-"""Locks of a home in a folder: files under flock, so that a lock goes with its process; each tells who holds it.
-
-Those of a home in a bucket: lease.py.
-"""
+"""Lock a file with flock, so that the lock ends with its process; the file says who holds it."""
 
 import fcntl
 import json
@@ -17,11 +14,11 @@ from typing import Any, TextIO
 from pststream.utc_times import iso, utc_now
 
 POLL_SECONDS = 0.05
-"""How often a lock that is taken is tried again."""
+"""Pause between two attempts to take a lock."""
 
 
-class Taken(Exception):
-    """Another holds the lock; `holder` tells who."""
+class LockTaken(Exception):
+    """Another process holds the lock; `holder` describes it."""
 
     def __init__(self, holder: str) -> None:
         super().__init__(holder)
@@ -29,42 +26,50 @@ class Taken(Exception):
 
 
 @contextmanager
-def locked(path: Path, seconds: float = 0.0) -> Iterator[None]:
-    """Hold the lock of a file, which is tried for so long; raises Taken."""
+def hold_file_lock(path: Path, seconds: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a file; wait for it for at most `seconds`. Raises LockTaken."""
     until = time.monotonic() + seconds
     with open(path, "a+", encoding="utf-8") as file:
-        while not _try(file):
+        while not _try_lock(file):
             if time.monotonic() >= until:
-                raise Taken(_told(file))
+                raise LockTaken(_read_holder(file))
             time.sleep(POLL_SECONDS)
-        _write(file, json.dumps(this_process()))
+        _write(file, json.dumps(describe_process()))
         try:
             yield
         finally:
             _write(file, "")
 
 
-def holder(path: Path) -> int | None:
-    """Process id of who holds a lock; also of one who was killed while holding it. None: nobody."""
+def holder_process(path: Path) -> int | None:
+    """Return the id of the process that holds a lock, or that was killed while it held it; None if nobody does."""
     try:
         return int(json.loads(path.read_text("utf-8"))["process"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _try(file: TextIO) -> bool:
+def describe_process() -> dict[str, object]:
+    """Return what a lock says of this process. The command comes without arguments, which may be confidential."""
+    words = [Path(sys.argv[0]).name, *[word for word in sys.argv[1:2] if not word.startswith("-")]]
+    since = iso(utc_now(), "seconds")
+    return {"process": os.getpid(), "host": platform.node(), "command": " ".join(words), "since": since}
+
+
+def describe_holder(content: Any) -> str:
+    """Return the content of a lock as a part of a sentence; its holder may not have written it yet."""
+    try:
+        return f"{content['command']} (process {content['process']}, since {content['since']}, on {content['host']})"
+    except (KeyError, TypeError):
+        return "another command"
+
+
+def _try_lock(file: TextIO) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
-
-
-def this_process() -> dict[str, object]:
-    """Who holds a lock. Program and command, without arguments: these may hold what is nobody's business."""
-    words = [Path(sys.argv[0]).name, *[word for word in sys.argv[1:2] if not word.startswith("-")]]
-    since = iso(utc_now(), "seconds")
-    return {"process": os.getpid(), "host": platform.node(), "command": " ".join(words), "since": since}
 
 
 def _write(file: TextIO, text: str) -> None:
@@ -74,17 +79,9 @@ def _write(file: TextIO, text: str) -> None:
     file.flush()
 
 
-def _told(file: TextIO) -> str:
+def _read_holder(file: TextIO) -> str:
     file.seek(0)
     try:
-        return shown(json.loads(file.read()))
+        return describe_holder(json.loads(file.read()))
     except ValueError:
-        return shown({})
-
-
-def shown(found: Any) -> str:
-    """What the holder has written, as a sentence's part; it may not have come to that yet."""
-    try:
-        return f"{found['command']} (process {found['process']}, since {found['since']}, on {found['host']})"
-    except (KeyError, TypeError):
-        return "another command"
+        return describe_holder({})

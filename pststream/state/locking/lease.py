@@ -1,11 +1,13 @@
-"""Locks of a home in a bucket: leases, small objects that their holders write anew, on condition of the ETag.
+"""Hold a lock as a lease: a small file that its holder renews, with conditional writes.
 
-An object tells who holds the lock and carries a number that goes up with each holder. A holder that stops renewing it
-loses it after LEASE_SECONDS, by the store's own clock, so that the clocks of machines do not matter; on the same
-machine as soon as its process is gone. Whoever takes it over then writes the number into every table that goes with
-the lock (fence.py), and every commit carries the number of its holder. So a holder that was taken for dead and goes on
-fails at its next commit: either it sees the fence in the table that it has read, or the fence came between its reading
-and its commit, and delta-rs sees two transactions of one application. No clock and no timing is trusted for that.
+The file says who holds the lock, and has a fencing token, which goes up with each holder. A holder that stops renewing
+the lease loses it after LEASE_SECONDS by the clock of the storage, so the clocks of machines do not matter. If the
+holder was a process of the same machine that has ended, the lease is free at once.
+
+Who takes over a lapsed lease first writes its fencing token into every table that the lock protects (fencing.py), and
+every commit carries the token of its holder. So an old holder that was only slow fails at its next commit: it reads the
+new token in the table, or the token came after its reading, and delta-rs rejects two commits of one application. Safety
+depends on no clock and no timing.
 """
 
 import json
@@ -19,156 +21,166 @@ from pathlib import Path
 from typing import Any
 
 from pststream.errors import PstError, RetryableError
-from pststream.state.locking.file_lock import Taken, shown, this_process
+from pststream.state.locking.file_lock import LockTaken, describe_holder, describe_process
 from pststream.storage.contract import ConditionalFiles
 
 LEASE_SECONDS = 60.0
-"""A lease that was not renewed for so long is free for others."""
+"""Time after its last renewal when a lease lapses."""
 
 RENEW_SECONDS = 10.0
 MARGIN_SECONDS = 5.0
-"""A lapse is judged so much later by others than by the holder: the store tells whole seconds."""
+"""Others wait this much longer than the holder before a lease counts as lapsed: storages report whole seconds."""
 
 POLL_SECONDS = 0.25
+"""Pause between two attempts to take a lease."""
 
 
 class Lease:
-    """A lease that is held; `lapsed`: whether the holder before it let it lapse; `lost`: whether another has it now."""
+    """A lease that this process takes and renews in a thread.
 
-    def __init__(self, files: ConditionalFiles, name: str, number: int, lapsed: bool) -> None:
-        self.name, self.number, self.lapsed, self.lost = name, number, lapsed, False
+    lapsed   the previous holder let it lapse
+    lost     another process has taken it over
+    """
+
+    def __init__(self, files: ConditionalFiles, name: str, fencing_token: int, lapsed: bool) -> None:
+        self.name, self.fencing_token, self.lapsed, self.lost = name, fencing_token, lapsed, False
         self._files = files
-        self._token = uuid.uuid4().hex
-        self._told = this_process() | {"number": number, "token": self._token, "place": place()} | _process()
+        self._holder_id = uuid.uuid4().hex
+        process = {"place": process_namespace(), "began": _start_time(os.getpid())}
+        self._content = describe_process() | {"number": fencing_token, "token": self._holder_id} | process
         self._etag: str | None = None
-        self._until = -1.0
+        self._valid_until = -1.0
         self._renewals = 0
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._keep, daemon=True, name=f"lease {name}")
+        self._thread = threading.Thread(target=self._keep_renewed, daemon=True, name=f"lease {name}")
 
-    def take(self, etag: str | None) -> bool:
-        """Write it over the version with this ETag, or as the first; False if another was quicker."""
+    def acquire(self, etag: str | None) -> bool:
+        """Replace the version with this ETag, or create the file; return False if another process was faster."""
         if not self._write(etag):
             return False
         self._thread.start()
         return True
 
     def check(self) -> None:
-        """Raise RetryableError if it was not renewed in time, or another has it."""
-        if _clock() >= self._until:
+        """Raise RetryableError if the lease was not renewed in time, or another process has it."""
+        if _clock() >= self._valid_until:
             raise RetryableError(
-                f"{self.name}: this process stood still or could not reach the store, and lost its lock",
+                f"{self.name}: this process was paused or could not reach the storage, and lost its lock",
                 "nothing was changed since; run this again",
             )
 
-    def end(self, free: bool) -> None:
-        """Give it back; or, if not `free`, leave it to lapse."""
+    def release(self, free: bool) -> None:
+        """Stop renewing the lease, and free it for others; if not `free`, let it lapse."""
         self._ended.set()
         self._thread.join()
-        if free and _clock() < self._until:
-            self._told = {"number": self.number}
+        if free and _clock() < self._valid_until:
+            self._content = {"number": self.fencing_token}
             with suppress(PstError):  # then it lapses
                 self._write(self._etag)
 
-    def _keep(self) -> None:
+    def _keep_renewed(self) -> None:
         while not self._ended.wait(RENEW_SECONDS):
             try:
                 if not self._write(self._etag):
-                    self._until, self.lost = -1.0, True
+                    self._valid_until, self.lost = -1.0, True
                     return
             except PstError:
                 continue  # until the lease has lapsed
 
     def _write(self, etag: str | None) -> bool:
-        """Write it on condition of an ETag; False if that is another's by now.
+        """Write the lease if the file has this ETag; return False if another process has replaced it.
 
-        A write whose answer was lost meets its own work when it is tried again, or when the next one is.
+        If the answer to an earlier write was lost, the file has content of this process under an unknown ETag.
         """
         began, self._renewals = _clock(), self._renewals + 1
-        content = json.dumps(self._told | {"renewals": self._renewals}).encode()
+        content = json.dumps(self._content | {"renewals": self._renewals}).encode()
         written = self._files.write_if(self.name, content, etag)
         if written is None:
-            there = self._files.version(self.name)
-            if there is not None and there.content == content:
-                written = there.etag
-            elif there is not None and _read(there.content).get("token") == self._token:
-                written = self._files.write_if(self.name, content, there.etag)
+            stored = self._files.version(self.name)
+            if stored is not None and stored.content == content:
+                written = stored.etag
+            elif stored is not None and _parse(stored.content).get("token") == self._holder_id:
+                written = self._files.write_if(self.name, content, stored.etag)
             if written is None:
                 return False
-        self._etag, self._until = written, began + LEASE_SECONDS
+        self._etag, self._valid_until = written, began + LEASE_SECONDS
         return True
 
 
 @contextmanager
-def leased(
-    files: ConditionalFiles, name: str, seconds: float, before: Callable[[], int], fence: Callable[[Lease], None]
+def hold_lease(
+    files: ConditionalFiles,
+    name: str,
+    seconds: float,
+    last_token: Callable[[], int],
+    fence: Callable[[Lease], None],
 ) -> Iterator[Lease]:
-    """Hold the lease of this name, which is tried for so long; raises locks.Taken.
+    """Hold the lease of this name; wait for it for at most `seconds`. Raises LockTaken.
 
-    before: the number of the last holder, asked for where no object tells it
-    fence: called before anything else if the holder before let it lapse. Fails that, the next holder does it.
+    last_token: returns the last fencing token, where the file does not say it
+    fence: called first if the previous holder let the lease lapse. If it fails, the next holder does it.
     """
     until = time.monotonic() + seconds
-    while (lease := _taken(files, name, time.monotonic() >= until, before)) is None:
+    while (lease := _try_acquire(files, name, time.monotonic() >= until, last_token)) is None:
         time.sleep(POLL_SECONDS)
     try:
         if lease.lapsed:
             fence(lease)
     except BaseException:
-        lease.end(free=False)
+        lease.release(free=False)
         raise
     try:
         yield lease
     finally:
-        lease.end(free=True)
+        lease.release(free=True)
 
 
-def held_by_another(files: ConditionalFiles, name: str) -> bool:
-    """Whether another process holds it, or held it and was killed."""
+def is_held_by_another(files: ConditionalFiles, name: str) -> bool:
+    """Whether another process holds the lease, or was killed while it held it."""
     version = files.version(name)
-    told = _read(version.content) if version else {}
-    return "token" in told and (told.get("place"), told.get("process")) != (place(), os.getpid())
+    content = _parse(version.content) if version else {}
+    return "token" in content and (content.get("place"), content.get("process")) != (process_namespace(), os.getpid())
 
 
-def place() -> str:
-    """What tells process ids apart: this start of this machine, and the namespace of processes in it."""
+def process_namespace() -> str:
+    """Return what makes process ids unique: the boot of this machine, and the namespace of process ids."""
     return f"{Path('/proc/sys/kernel/random/boot_id').read_text('ascii').strip()} {os.readlink('/proc/self/ns/pid')}"
 
 
-def _taken(files: ConditionalFiles, name: str, last: bool, before: Callable[[], int]) -> Lease | None:
-    """The lease, or None if another has it; Taken on the last try."""
+def _try_acquire(files: ConditionalFiles, name: str, is_last_try: bool, last_token: Callable[[], int]) -> Lease | None:
+    """Return the lease, or None if another process has it; raise LockTaken at the last try."""
     version = files.version(name)
-    told = _read(version.content) if version else {}
-    held = "token" in told
-    lapsed = version is not None and held and (version.age > LEASE_SECONDS + MARGIN_SECONDS or _is_gone(told))
-    if not held or lapsed:
-        number = int(told["number"]) if "number" in told else before()
-        lease = Lease(files, name, number + 1, lapsed)
-        if lease.take(version.etag if version else None):
+    content = _parse(version.content) if version else {}
+    has_holder = "token" in content
+    lapsed = version is not None and has_holder and (_is_late(version.age) or _has_ended(content))
+    if not has_holder or lapsed:
+        token = int(content["number"]) if "number" in content else last_token()
+        lease = Lease(files, name, token + 1, lapsed)
+        if lease.acquire(version.etag if version else None):
             return lease
-    if last:
-        raise Taken(shown(told))
+    if is_last_try:
+        raise LockTaken(describe_holder(content))
     return None
 
 
-def _is_gone(told: dict[str, Any]) -> bool:
-    """Whether the holder was a process of this machine that is no more."""
-    return told.get("place") == place() and told.get("began") != _began(told.get("process"))
+def _is_late(age: float) -> bool:
+    return age > LEASE_SECONDS + MARGIN_SECONDS
 
 
-def _process() -> dict[str, Any]:
-    return {"began": _began(os.getpid())}
+def _has_ended(content: dict[str, Any]) -> bool:
+    """Whether the holder was a process of this machine that has ended."""
+    return content.get("place") == process_namespace() and content.get("began") != _start_time(content.get("process"))
 
 
-def _began(process: Any) -> str | None:
-    """When a process began, which no other of the same id did; None if there is none."""
+def _start_time(process: Any) -> str | None:
+    """Return when a process started, which no other process with its id shares; None if there is no such process."""
     try:
         return Path(f"/proc/{int(process)}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19]
     except (OSError, ValueError, TypeError, IndexError):
         return None
 
 
-def _read(content: bytes) -> dict[str, Any]:
+def _parse(content: bytes) -> dict[str, Any]:
     try:
         found = json.loads(content)
     except ValueError:
@@ -177,5 +189,5 @@ def _read(content: bytes) -> dict[str, Any]:
 
 
 def _clock() -> float:
-    """Goes on while the process or the machine sleeps."""
+    """Return seconds of a clock that also runs while the process or the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -15,7 +15,7 @@ from pststream.quality.raw_values import NotFinite
 from pststream.quality.readers import read_records
 from pststream.quality.reject_reasons import REASONS, REJECTED, Reject
 from pststream.quality.row_chunks import RecordChunk
-from pststream.state.data_files import FileWriter, commit, data_files
+from pststream.state.data_files import FileWriter, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
 from tests.oracles.text import term_id
@@ -128,8 +128,8 @@ def test_the_last_moment_of_all_can_be_stored(tmp_path: Path, end: str) -> None:
     writer.write(pa.RecordBatch.from_pylist([filled], schema=schema))
     file = writer.close()
     assert file is not None
-    commit(home, names.REQUESTS, [file], application="test", transaction=1)
-    (stored,) = data_files(home, names.REQUESTS)
+    commit_files(home, names.REQUESTS, [file], application="test", transaction=1)
+    (stored,) = list_data_files(home, names.REQUESTS)
     assert stored.high["expires_at"] >= int(request["expires_at"].timestamp() * 1000) * 1000
 
 

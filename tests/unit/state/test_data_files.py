@@ -11,9 +11,9 @@ from deltalake import DeltaTable
 from pststream import names
 from pststream.errors import RetryableError
 from pststream.state import data_files as files
-from pststream.state.data_files import FileWriter, commit, data_files, located
+from pststream.state.data_files import FileWriter, addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices, tasks_of
+from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.state.tables import TABLES
 
 SCHEMA = TABLES[names.OBJECTS].schema
@@ -53,8 +53,8 @@ def written(home: Home, *batches: pa.RecordBatch) -> files.DataFile:
 
 def test_rows_come_back_with_their_bounds(home: Home) -> None:
     file = written(home, rows(10, 5), rows(15, 3))
-    assert commit(home, names.OBJECTS, [file], application="t", transaction=1)
-    (listed,) = data_files(home, names.OBJECTS)
+    assert commit_files(home, names.OBJECTS, [file], application="t", transaction=1)
+    (listed,) = list_data_files(home, names.OBJECTS)
     assert (listed.path, listed.rows, listed.bytes) == (file.path, 8, file.bytes)
     assert (listed.low["object_key"], listed.high["object_key"]) == (10, 17)
     # Times are bounded outwards, in milliseconds.
@@ -65,7 +65,7 @@ def test_rows_come_back_with_their_bounds(home: Home) -> None:
 
 def test_a_filter_on_any_column_finds_its_rows(home: Home) -> None:
     """Readers must not take a column without bounds for one without values."""
-    commit(home, names.OBJECTS, [written(home, rows(1, 4))], application="t", transaction=1)
+    commit_files(home, names.OBJECTS, [written(home, rows(1, 4))], application="t", transaction=1)
     table = DeltaTable(home.table(names.OBJECTS))
     assert table.to_pyarrow_table(filters=[("object_id", "=", "3")]).num_rows == 1
     assert table.to_pyarrow_table(filters=[("lon", "=", 0.0)]).num_rows == 4
@@ -74,20 +74,20 @@ def test_a_filter_on_any_column_finds_its_rows(home: Home) -> None:
 
 
 def test_a_transaction_counts_once_and_its_second_files_go(home: Home) -> None:
-    assert commit(home, names.OBJECTS, [written(home, rows(1, 2))], application="t", transaction=1)
+    assert commit_files(home, names.OBJECTS, [written(home, rows(1, 2))], application="t", transaction=1)
     again = written(home, rows(1, 2))
-    assert not commit(home, names.OBJECTS, [again], application="t", transaction=1)
+    assert not commit_files(home, names.OBJECTS, [again], application="t", transaction=1)
     assert not (Path(home.table(names.OBJECTS)) / again.path).exists()
-    assert sum(file.rows for file in data_files(home, names.OBJECTS)) == 2
+    assert sum(file.rows for file in list_data_files(home, names.OBJECTS)) == 2
 
 
 def test_files_are_replaced_in_one_commit(home: Home) -> None:
     first = written(home, rows(1, 2))
-    commit(home, names.OBJECTS, [first], application="t", transaction=1)
+    commit_files(home, names.OBJECTS, [first], application="t", transaction=1)
     before = DeltaTable(home.table(names.OBJECTS)).version()
-    commit(home, names.OBJECTS, [written(home, rows(5, 1))], [first], application="t", transaction=2)
+    commit_files(home, names.OBJECTS, [written(home, rows(5, 1))], [first], application="t", transaction=2)
     assert DeltaTable(home.table(names.OBJECTS)).version() == before + 1
-    assert [file.low["object_key"] for file in data_files(home, names.OBJECTS)] == [5]
+    assert [file.low["object_key"] for file in list_data_files(home, names.OBJECTS)] == [5]
 
 
 def test_no_file_where_no_row_comes(home: Home) -> None:
@@ -100,7 +100,7 @@ def test_tasks_read_each_row_group_once(home: Home, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(files, "ROW_GROUP", 10)
     file = written(home, rows(0, 95))
     small = written(home, rows(200, 3))
-    tasks = tasks_of(located(home, names.OBJECTS, [file, small]), rows=20)
+    tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, [file, small]), rows=20)
     assert len(tasks) == 5
     found = [key for task in tasks for batch in read_slices(task, ["object_key"]) for key in batch[0].to_pylist()]
     assert sorted(found) == [*range(95), 200, 201, 202]
@@ -109,7 +109,7 @@ def test_tasks_read_each_row_group_once(home: Home, monkeypatch: pytest.MonkeyPa
 def test_a_range_reads_only_its_rows(home: Home) -> None:
     file = written(home, rows(0, 50))
     wanted = KeyRange("object_key", 10, 13)
-    (slices,) = tasks_of(located(home, names.OBJECTS, wanted.files([file])))
+    (slices,) = split_into_tasks(addresses_and_rows(home, names.OBJECTS, wanted.files([file])))
     assert [key for batch in read_slices(slices, ["object_key"], wanted) for key in batch[0].to_pylist()] == [
         11,
         12,
@@ -122,7 +122,7 @@ def test_a_range_reads_only_its_rows(home: Home) -> None:
 def test_a_file_that_only_its_node_sees_is_not_committed(home: Home) -> None:
     kept, elsewhere = written(home, rows(0, 3)), written(home, rows(3, 3))
     Path(home.table(names.OBJECTS), elsewhere.path).unlink()
-    with pytest.raises(RetryableError, match="all nodes share"):
-        commit(home, names.OBJECTS, [kept, elsewhere], application="ingest", transaction=1)
-    assert data_files(home, names.OBJECTS) == []
-    assert commit(home, names.OBJECTS, [kept], application="ingest", transaction=1)
+    with pytest.raises(RetryableError, match="all nodes mount"):
+        commit_files(home, names.OBJECTS, [kept, elsewhere], application="ingest", transaction=1)
+    assert list_data_files(home, names.OBJECTS) == []
+    assert commit_files(home, names.OBJECTS, [kept], application="ingest", transaction=1)

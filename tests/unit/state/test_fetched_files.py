@@ -14,10 +14,10 @@ ADDRESS = "s3://bucket/in/objects/a.csv"
 
 def a_copy(home: Home, sha256: str) -> Path:
     """A whole copy."""
-    part = fetched_files.part_path(home, ADDRESS)
+    part = fetched_files.partial_copy_path(home, ADDRESS)
     part.write_text("text")
-    path = Path(fetched_files.local_path(home, {"path": ADDRESS, "sha256": sha256}))
-    fetched_files.keep(part, str(path))
+    path = Path(fetched_files.readable_path(home, {"path": ADDRESS, "sha256": sha256}))
+    fetched_files.finish_copy(part, str(path))
     assert not part.exists()
     return path
 
@@ -29,30 +29,30 @@ def ledger_row(path: str, sha256: str, status: str) -> dict[str, object]:
 
 def test_a_copy_has_the_name_of_the_object_and_a_local_file_needs_none(hand_home: Home) -> None:
     assert a_copy(hand_home, "f00") == Path(hand_home.path) / "spool" / "f00" / "a.csv"
-    assert fetched_files.local_path(hand_home, {"path": "/data/a.csv", "sha256": "f00"}) == "/data/a.csv"
+    assert fetched_files.readable_path(hand_home, {"path": "/data/a.csv", "sha256": "f00"}) == "/data/a.csv"
 
 
 def test_copies_go_unless_an_unfinished_ingest_needs_them(hand_home: Home) -> None:
-    fetched_files.tidy(hand_home)
+    fetched_files.remove_unneeded_copies(hand_home)
     needed, left = a_copy(hand_home, "f00"), a_copy(hand_home, "bad")
-    fetched_files.part_path(hand_home, ADDRESS).write_text("half of")
-    fetched_files.write_learnt(hand_home, {})
+    fetched_files.partial_copy_path(hand_home, ADDRESS).write_text("half of")
+    fetched_files.write_hash_cache(hand_home, {})
     ledger_tables.append(hand_home, names.FILES, [ledger_row(ADDRESS, "f00", "started")])
-    fetched_files.tidy(hand_home)
+    fetched_files.remove_unneeded_copies(hand_home)
     assert needed.exists() and not left.exists()
     ledger_tables.append(hand_home, names.FILES, [ledger_row(ADDRESS, "f00", "done")])
-    fetched_files.tidy(hand_home)
+    fetched_files.remove_unneeded_copies(hand_home)
     assert [path.name for path in Path(hand_home.path, "spool").iterdir()] == ["learnt.json"]
 
 
 def test_what_was_learnt_is_kept(hand_home: Home) -> None:
     learnt = {ADDRESS: ("e", 4, "f00"), "s3://b/東\udc80": ("f", 0, "done")}
-    fetched_files.write_learnt(hand_home, learnt)
-    assert fetched_files.read_learnt(hand_home) == learnt
+    fetched_files.write_hash_cache(hand_home, learnt)
+    assert fetched_files.read_hash_cache(hand_home) == learnt
 
 
 @pytest.mark.parametrize("text", ["", "[", "[]", "1", '{"a": 1}', '{"a": []}', '{"a": ["e", "x", "f"]}', "\x00"])
 def test_what_cannot_be_read_was_not_learnt(hand_home: Home, text: str) -> None:
-    fetched_files.write_learnt(hand_home, {})
+    fetched_files.write_hash_cache(hand_home, {})
     Path(hand_home.path, "spool", "learnt.json").write_text(text)
-    assert fetched_files.read_learnt(hand_home) == {}
+    assert fetched_files.read_hash_cache(hand_home) == {}

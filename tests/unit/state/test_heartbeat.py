@@ -15,7 +15,7 @@ from pststream import names
 from pststream.errors import HomeBusy, RunnerBusy
 from pststream.reports.reading.watcher_status import GONE_SECONDS, read_watcher, render_watcher
 from pststream.state import home
-from pststream.state.heartbeat import Heart
+from pststream.state.heartbeat import Heartbeat
 from pststream.state.home import RUNNER, Home
 from pststream.storage.local_folder import LocalFolder
 
@@ -33,8 +33,8 @@ def told(home: Home, seconds: float = 0.0) -> Any:
 def test_it_beats_until_the_end(bare: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LocalFolder, "heartbeat_seconds", 0.02)
     assert told(bare) is None and render_watcher(None) == []
-    with Heart(bare) as heart:
-        heart.tell("working", time.monotonic() - 10, waiting_files=2, batch_id=7, batches=1)
+    with Heartbeat(bare) as heart:
+        heart.report("working", time.monotonic() - 10, waiting_files=2, batch_id=7, batches=1)
         first = told(bare)
         deadline = time.monotonic() + 60
         while told(bare)["at"] <= first["at"]:
@@ -53,7 +53,7 @@ def test_it_beats_until_the_end(bare: Home, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_an_error_is_told(bare: Home) -> None:
-    with pytest.raises(ValueError), Heart(bare):
+    with pytest.raises(ValueError), Heartbeat(bare):
         raise ValueError("no such thing")
     found = told(bare)
     assert (found["state"], found["error"], found["alive"]) == ("failed", "ValueError: no such thing", False)
@@ -75,7 +75,7 @@ def test_who_holds_a_home_is_told(bare: Home) -> None:
 
 
 def test_beside_a_runner_the_home_is_waited_for(bare: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(home, "TURN_SECONDS", 60.0)
+    monkeypatch.setattr(home, "RUNNER_WAIT_SECONDS", 60.0)
     runner = Path(bare.path) / f".lock-{RUNNER}"
     runner.write_text(json.dumps({"process": 1, "command": "pststream run", "since": "2026-01-01T00:00:00Z"}))
     holds = threading.Event()
@@ -100,10 +100,10 @@ def test_a_disk_that_is_full_for_a_while_ends_nothing(bare: Home, monkeypatch: p
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "no space left")
 
-    with Heart(bare) as heart:
+    with Heartbeat(bare) as heart:
         with monkeypatch.context() as patch:
             patch.setattr(os, "replace", full)
-            heart.tell("working")
+            heart.report("working")
             assert told(bare)["state"] != "working"
-        heart.tell("idle")
+        heart.report("idle")
         assert told(bare)["state"] == "idle"

@@ -11,9 +11,9 @@ from pststream import names
 from pststream.domain.plan import DispatchGrid, space_plan
 from pststream.errors import PstError
 from pststream.state import ledger_tables
-from pststream.state.data_files import DataFile, commit, data_files
+from pststream.state.data_files import DataFile, commit_files, list_data_files
 from pststream.state.home import Home
-from pststream.state.index_files import SMALL_BYTES, IndexFile, forget_older, index_files, segment_files
+from pststream.state.index_files import SMALL_BYTES, IndexFile, delete_older_indexes, index_files, segment_files
 from pststream.state.plans import Retiring, save_plan
 
 PLAN = space_plan("grid", DispatchGrid(0.0, 0.0, 1.0, 1.0, 1, 1), np.zeros(1), np.zeros(1), 1)
@@ -39,13 +39,13 @@ def test_files_by_plan(tmp_path: Path) -> None:
     save_plan(home, 1, PLAN, FIGURES)
     pieces = [file(home, "old", 0, 1, 10), file(home, "new", 0, 11, 20), file(home, "other", 0, 1, 1, index=3)]
     held = [*pieces, file(home, "gone", -1, 5, 15)]
-    commit(home, names.WORKER_INDEX, held, application="test", transaction=1)
+    commit_files(home, names.WORKER_INDEX, held, application="test", transaction=1)
     assert plans_of_files(home, 1) == {"old": 1, "new": 1, "gone": 1}
     save_plan(home, 2, PLAN, FIGURES, 1, Retiring(1, 10))
     assert plans_of_files(home, 2) == {"old": 1, "new": 2, "gone": 2}
     save_plan(home, 3, PLAN, FIGURES, 1)
     assert plans_of_files(home, 3) == {"old": 3, "new": 3, "gone": 3}
-    commit(home, names.WORKER_INDEX, [file(home, "both", 0, 10, 11)], application="test", transaction=2)
+    commit_files(home, names.WORKER_INDEX, [file(home, "both", 0, 10, 11)], application="test", transaction=2)
     assert plans_of_files(home, 3)["both"] == 3
     with pytest.raises(PstError, match="both"):
         index_files(home, 2)
@@ -55,10 +55,10 @@ def test_what_a_killed_planner_did_not_take_out_is(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.init()
     held = [file(home, name, 0, 1, 1, index) for name, index in (("old", 1), ("now", 3), ("next", 4))]
-    commit(home, names.WORKER_INDEX, held, application="test", transaction=1)
+    commit_files(home, names.WORKER_INDEX, held, application="test", transaction=1)
     for _ in range(2):
-        forget_older(home, 3)
-        assert sorted(f.path for f in data_files(home, names.WORKER_INDEX)) == ["next", "now"]
+        delete_older_indexes(home, 3)
+        assert sorted(f.path for f in list_data_files(home, names.WORKER_INDEX)) == ["next", "now"]
     assert ledger_tables.version(home, names.WORKER_INDEX) == 2, "the second time there was nothing to do"
 
 

@@ -10,14 +10,14 @@ from pststream import names
 from pststream.errors import UsageError
 from pststream.state import ledger_tables, quarantine
 from pststream.state.home import Home
-from pststream.state.quarantine import DISCARDED, HELD, RELEASED, held, holds
+from pststream.state.quarantine import DISCARDED, QUARANTINED, RELEASED, find_quarantined, read_entries
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     made = Home(tmp_path / "home")
     made.init()
-    quarantine.hold(made, [(offered(tmp_path, name), [f"{name} is bad"]) for name in ("a.csv", "b.csv")], 1)
+    quarantine.add_entries(made, [(offered(tmp_path, name), [f"{name} is bad"]) for name in ("a.csv", "b.csv")], 1)
     return made
 
 
@@ -42,45 +42,45 @@ def begin(home: Home, hold: dict[str, Any], status: str) -> None:
 
 def test_a_held_file_is_copied_and_known(home: Home, tmp_path: Path) -> None:
     (tmp_path / "a.csv").unlink()
-    first, second = holds(home)
-    assert (first["hold_id"], first["status"], first["reasons"]) == (1, HELD, ["a.csv is bad"])
+    first, second = read_entries(home)
+    assert (first["hold_id"], first["status"], first["reasons"]) == (1, QUARANTINED, ["a.csv is bad"])
     assert Path(home.path, second["copy"]).read_text("utf-8") == "b.csv"
     assert copies(home) == ["quarantine/1/a.csv", "quarantine/2/b.csv"]
 
 
 def test_a_release_is_what_the_ledger_of_files_says(home: Home) -> None:
-    first, _ = holds(home)
+    first, _ = read_entries(home)
     begin(home, first, "started")
-    assert [hold["status"] for hold in holds(home)] == [RELEASED, HELD]
-    quarantine.tidy(home)
+    assert [hold["status"] for hold in read_entries(home)] == [RELEASED, QUARANTINED]
+    quarantine.remove_unneeded_copies(home)
     assert copies(home) == ["quarantine/1/a.csv", "quarantine/2/b.csv"], "the ingest is not done yet"
     begin(home, first, "done")
-    quarantine.tidy(home)
+    quarantine.remove_unneeded_copies(home)
     assert copies(home) == ["quarantine/2/b.csv"]
 
 
 def test_the_same_bytes_as_requests_are_another_file(home: Home) -> None:
-    first, _ = holds(home)
+    first, _ = read_entries(home)
     begin(home, first | {"kind": "requests"}, "done")
-    assert [hold["status"] for hold in holds(home)] == [HELD, HELD]
+    assert [hold["status"] for hold in read_entries(home)] == [QUARANTINED, QUARANTINED]
 
 
 def test_discarded_is_for_ever(home: Home) -> None:
     assert [row["hold_id"] for row in quarantine.discard(home, [2])] == [2]
-    assert [hold["status"] for hold in holds(home)] == [HELD, DISCARDED]
+    assert [hold["status"] for hold in read_entries(home)] == [QUARANTINED, DISCARDED]
     assert copies(home) == ["quarantine/1/a.csv"]
     assert quarantine.discard(home, [2]) == [], "again: nothing to do"
-    with pytest.raises(UsageError, match="hold 2 was discarded"):
-        held(home, [1, 2], RELEASED)
+    with pytest.raises(UsageError, match="quarantined file 2 was discarded"):
+        find_quarantined(home, [1, 2], RELEASED)
 
 
 def test_numbers_that_are_unknown_or_released(home: Home) -> None:
-    first, _ = holds(home)
-    with pytest.raises(UsageError, match="hold 3 is unknown"):
-        held(home, [1, 3], RELEASED)
+    first, _ = read_entries(home)
+    with pytest.raises(UsageError, match="quarantined file 3 is unknown"):
+        find_quarantined(home, [1, 3], RELEASED)
     begin(home, first, "done")
-    assert [hold["hold_id"] for hold in held(home, [2, 1, 2], RELEASED)] == [2]
-    with pytest.raises(UsageError, match="hold 1 was released"):
+    assert [hold["hold_id"] for hold in find_quarantined(home, [2, 1, 2], RELEASED)] == [2]
+    with pytest.raises(UsageError, match="quarantined file 1 was released"):
         quarantine.discard(home, [1])
 
 
@@ -90,11 +90,11 @@ def test_a_file_that_changed_while_it_was_read_is_not_held(home: Home, tmp_path:
     (gone := tmp_path / "d.csv").write_text("d", "utf-8")
     missing = offered(tmp_path, "d.csv")
     gone.unlink()
-    kept = quarantine.hold(home, [(file, ["bad"]), (missing, ["bad"]), (offered(tmp_path, "e.csv"), ["bad"])], 3)
+    kept = quarantine.add_entries(home, [(file, ["bad"]), (missing, ["bad"]), (offered(tmp_path, "e.csv"), ["bad"])], 3)
     assert [(hold["hold_id"], Path(hold["copy"]).name) for hold in kept] == [(3, "e.csv")]
-    assert len(holds(home)) == 3
+    assert len(read_entries(home)) == 3
     assert quarantine.discard(home, [3])
-    quarantine.tidy(home)
+    quarantine.remove_unneeded_copies(home)
     assert copies(home) == ["quarantine/1/a.csv", "quarantine/2/b.csv"]
 
 
@@ -103,5 +103,5 @@ def test_a_number_is_used_again_only_by_who_never_held_it(home: Home, tmp_path: 
     left = Path(home.path, "quarantine", "3", "old.csv")
     left.parent.mkdir()
     left.write_text("old", "utf-8")
-    quarantine.hold(home, [(offered(tmp_path, "c.csv"), ["bad"])], 3)
+    quarantine.add_entries(home, [(offered(tmp_path, "c.csv"), ["bad"])], 3)
     assert copies(home)[-1] == "quarantine/3/c.csv" and len(copies(home)) == 3

@@ -10,7 +10,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 
 from pststream import names
 from pststream.state import ledger_tables
-from pststream.state.home import LOG_KEPT, Home, log_kept
+from pststream.state.home import LOG_RETENTION, Home, log_retention
 from pststream.state.tables import TABLES
 
 COMMITS = 5
@@ -68,18 +68,18 @@ def test_what_an_older_version_kept_for_longer_is_not(home: Home, before: str | 
         shutil.rmtree(folder)
         DeltaTable.create(folder, schema)
     else:
-        table_of(home).alter.set_table_properties({LOG_KEPT: before})
+        table_of(home).alter.set_table_properties({LOG_RETENTION: before})
     ledger_tables.trim_log(home, names.VOCABULARY, 7)
-    assert table_of(home).metadata().configuration[LOG_KEPT] == log_kept(TABLES[names.VOCABULARY])
+    assert table_of(home).metadata().configuration[LOG_RETENTION] == log_retention(TABLES[names.VOCABULARY])
 
 
 @pytest.mark.parametrize("name", [names.VOCABULARY, names.MATCHES])
 def test_what_a_user_has_set_holds(home: Home, name: str) -> None:
     kept = "interval 30 days" if name == names.VOCABULARY else "interval 7 days"
-    DeltaTable(home.table(name)).alter.set_table_properties({LOG_KEPT: kept})
+    DeltaTable(home.table(name)).alter.set_table_properties({LOG_RETENTION: kept})
     before = log_of(home)
     ledger_tables.trim_log(home, name, 7)
-    assert DeltaTable(home.table(name)).metadata().configuration[LOG_KEPT] == kept
+    assert DeltaTable(home.table(name)).metadata().configuration[LOG_RETENTION] == kept
     assert log_of(home) == before
 
 

@@ -78,19 +78,19 @@ def test_what_just_changed_and_what_is_small_is_read_each_time(
     paths = landed(tmp_path / "in", a="tea")
     assert_right(home, paths)
     assert_right(home, paths)
-    assert read == ["a", "a"] and fetched_files.read_learnt(home) == {}
+    assert read == ["a", "a"] and fetched_files.read_hash_cache(home) == {}
 
 
 def test_what_is_gone_is_forgotten(home: Home, tmp_path: Path, read: list[str]) -> None:
     paths = landed(tmp_path / "in", a="tea", b="milk")
-    fetched_files.write_learnt(home, {"s3://bucket/key": ("etag", 3, "hash")})
+    fetched_files.write_hash_cache(home, {"s3://bucket/key": ("etag", 3, "hash")})
     assert_right(home, paths)
     Path(paths[0]).unlink()
     with pytest.raises(InputFileError):
         local_files.hashed(home, local_files.stamps_of(paths), tolerant=False)
     assert [one.path for one in local_files.hashed(home, local_files.stamps_of(paths), tolerant=True)] == paths[1:]
     assert_right(home, paths[1:])
-    assert set(fetched_files.read_learnt(home)) == {paths[1], "s3://bucket/key"}
+    assert set(fetched_files.read_hash_cache(home)) == {paths[1], "s3://bucket/key"}
 
 
 def test_a_folder_above_a_link_is_that_of_its_target(home: Home, tmp_path: Path, read: list[str]) -> None:

@@ -93,7 +93,7 @@ def test_a_home_that_is_always_written_to_is_held_for_the_reading(
 
     def moving(home: Home) -> dict[str, int]:
         found = read(home)
-        if file_lock.holder(Path(home.path, ".lock")) is None:
+        if file_lock.holder_process(Path(home.path, ".lock")) is None:
             write(home, next(ahead))
         return found
 
@@ -156,8 +156,8 @@ def test_held_files_are_in_it(home: Home, tmp_path: Path) -> None:
         "options": "{}",
     }
     with home.locked():
-        quarantine.hold(home, [(file, ["it is bad"])], 1)
+        quarantine.add_entries(home, [(file, ["it is bad"])], 1)
     backup(home, str(tmp_path / "copy"))
     copy = Home(tmp_path / "copy")
-    (hold,) = quarantine.holds(copy)
+    (hold,) = quarantine.read_entries(copy)
     assert (Path(copy.path) / hold["copy"]).read_text("utf-8") == "bad"

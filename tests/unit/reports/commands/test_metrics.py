@@ -1,4 +1,4 @@
-"""The metrics of a home: what a real parser of Prometheus reads in them is what the ledgers hold."""
+"""Prometheus' own parser reads from the metrics what the ledgers contain."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from pststream import names
 from pststream.reports.commands.metrics import render_metrics
 from pststream.state import deliveries, ledger_tables
 from pststream.state.deliveries import Counts, SinkProgress
-from pststream.state.heartbeat import Heart
+from pststream.state.heartbeat import Heartbeat
 from pststream.state.home import Home
 from tests.commands import run_here
 from tests.unit.reports.commands.homes import (
@@ -68,7 +68,7 @@ def test_every_figure(hand_home: Home) -> None:
     deliveries.save_dead_letters(hand_home, [letter | {"reason": "410", "message": "{}"}])
     hold = {"hold_id": 1, "kind": "objects", "path": "/p", "sha256": "x", "bytes": 1, "options": "{}", "copy": "c"}
     ledger_tables.append(hand_home, names.QUARANTINE, [hold | {"reasons": ["r"], "status": "held", "at": at(0)}])
-    with Heart(hand_home):
+    with Heartbeat(hand_home):
         found = parsed(render_metrics(hand_home))
     expected = {
         "batches_total": 1, "matches_total": 2, "retractions_total": 0, "quarantined_files": 1,

@@ -230,11 +230,11 @@ def test_a_lock_comes_back_unless_another_has_taken_it(home: Home, server: BadSt
         time.sleep(1.5 * SECONDS)
         server.recover()
         append_soon(home, "tea")
-        assert not home.has_lost_a_lock()
+        assert not home.has_lost_lock()
         lock = S3Bucket(home.path)
         lock.write(".lock", lock.read(".lock").replace(b'"token"', b'"another"'))
         until = time.monotonic() + 60
-        while not home.has_lost_a_lock() and time.monotonic() < until:
+        while not home.has_lost_lock() and time.monotonic() < until:
             time.sleep(0.1)
         with pytest.raises(RetryableError, match="lost its lock"):
             append(home, "tea")
