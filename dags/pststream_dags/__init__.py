@@ -1,1 +1,1 @@
-"""What the DAGs share. Named so that it can lie beside other teams' files in one DAG folder."""
+"""Share code between the DAGs; the package has its own name, so that other teams' files can be in the same folder."""

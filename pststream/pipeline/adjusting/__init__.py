@@ -1,1 +1,1 @@
-"""Load adjustment: measure the balance, decide on a migration, propose, apply and undo it."""
+"""Adjust the load of workers: measure the balance, decide on a migration, propose, apply and undo it."""

@@ -1,1 +1,1 @@
-"""Micro-batches: route the objects of a key range, match them, commit the matches."""
+"""Run micro-batches: route the objects of a key range, match them, retract, commit the matches."""

@@ -1,1 +1,1 @@
-"""How tasks run: Spark, its session, and what a worker process keeps between tasks."""
+"""Run tasks in parallel: the engine contract, Spark as its implementation, and caches of worker processes."""

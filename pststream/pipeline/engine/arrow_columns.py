@@ -1,16 +1,16 @@
-"""Arrow columns as NumPy arrays, and back."""
+"""Convert Arrow columns to NumPy arrays and back."""
 
 import numpy as np
 import pyarrow as pa
 
 
 def micros(column: pa.Array) -> np.ndarray:
-    """Timestamps as int64 microseconds since 1970."""
+    """Return timestamps as int64 microseconds since 1970."""
     return column.cast(pa.int64()).to_numpy(zero_copy_only=False)
 
 
 def csr(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """A list column as offsets int64[n+1] from 0 and its values; nulls are empty lists."""
+    """Return a list column as offsets int64[n+1] from 0, and its values; nulls are empty lists."""
     if column.null_count:
         column = column.fill_null(pa.scalar([], column.type))
     offsets = column.offsets.to_numpy().astype(np.int64)
@@ -19,10 +19,10 @@ def csr(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
+    """Return a chunked column as one array."""
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def lists(offsets: np.ndarray, values: np.ndarray) -> pa.Array:
-    """The list column of offsets and values."""
+    """Return the list column of these offsets and values."""
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values))

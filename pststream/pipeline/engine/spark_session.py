@@ -1,4 +1,4 @@
-"""Spark in this process: started once, with the settings that Python workers and Delta's readers need."""
+"""Start and stop Spark in this process, with the configuration that Python workers and Delta readers need."""
 
 import atexit
 import logging
@@ -21,40 +21,41 @@ if TYPE_CHECKING:
 
 
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
-"""The JVM places tasks and moves bytes: it starts in half the time when it compiles but once, and one collector is
-enough. The code cache is that of a JVM that compiles twice, as a full one makes it sweep without end."""
+"""The JVM only schedules tasks and moves bytes: with one compiler it starts in half the time, and the serial
+collector is enough. The code cache has the size for two compilers, since the JVM sweeps a full one all the time.
+"""
 
 LOOPBACK = "127.0.0.1"
 
 SOCKETS = "spark.python.unix.domain.socket"
 
-LONGEST_FOLDER = 38
-"""Characters of the folder of temporary files: a Unix socket's whole name has 107 at most, of which a folder's own name
-takes 25 and what Spark adds 43.
+MAX_FOLDER_LENGTH = 38
+"""Characters that the path of the folder of temporary files may have: the path of a Unix socket has 107 at most, of
+which the name of our folder takes 25 and the name that Spark adds 43.
 """
 
 PARENT = os.getppid()
-"""Who started this process; under spark-submit that is the JVM."""
+"""The process that started this one; under spark-submit, the JVM."""
 
 
 def jar_folder() -> Path:
-    """Where set-up puts the Delta jars."""
+    """Return the folder into which the setup installs the Delta jars."""
     return Path(sys.prefix) / "share" / "pststream" / "jars"
 
 
 def is_local(master: str) -> bool:
-    """Whether a master means threads of the driver itself, so that nobody else needs to reach it."""
+    """Whether the tasks of a master run in the driver's own process, so that no other machine needs to reach it."""
     return master == "local" or master.startswith("local[")
 
 
 def spark_conf(settings: Settings) -> dict[str, str]:
-    """Configuration of a session or a spark-submit; why each is there stands beside it."""
+    """Return the configuration of a session or of spark-submit; the comments say why each entry is there."""
     jars = sorted(str(path) for path in jar_folder().glob("*.jar"))
     if not jars:
-        raise HomeError(str(jar_folder()), "holds no Spark jars", "run: make setup")
+        raise HomeError(str(jar_folder()), "has no Spark jars", "run: make setup")
     addresses = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return {
-        # The nodes of a cluster call the driver back: where, the machine's name or SPARK_LOCAL_IP says.
+        # The nodes of a cluster call the driver back, at the machine's name or SPARK_LOCAL_IP.
         **(addresses if is_local(settings.spark_master) else {}),
         "spark.jars": ",".join(jars),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -64,9 +65,9 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         # Arrow UDFs on a Parquet scan hang with columnar input in PySpark 4.2.0 (apache/spark#57403).
         "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-        # Any other bound measures the whole batch again after each row: 14 times slower for nested columns.
+        # With any other bound Spark measures the whole batch again after each row: 14 times slower for nested columns.
         "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
-        # A fresh Python worker would load and compile kernels and map segments again in each task.
+        # A new Python worker for each task would load kernels and map segments again.
         "spark.python.worker.reuse": "true",
         # The default of 50 tasks a Delta snapshot makes a small commit take seconds.
         "spark.databricks.delta.snapshotPartitions": "2",
@@ -82,9 +83,9 @@ def spark_conf(settings: Settings) -> dict[str, str]:
 
 
 def get_context(settings: Settings) -> "SparkContext":
-    """The process's Spark; under spark-submit its master and memory stay as submitted.
+    """Return the Spark context of this process; start it if needed. Under spark-submit it has the submitted values.
 
-    A context alone starts in half the time of a session with its SQL engine, which the pipeline does not need.
+    A context starts in half the time of a session with its SQL engine, which the pipeline does not need.
     """
     from pyspark import SparkConf, SparkContext
 
@@ -96,41 +97,41 @@ def get_context(settings: Settings) -> "SparkContext":
     master = submitted.get("spark.master", settings.spark_master)
     if is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    wanted = {"spark.app.name": "pststream", "spark.master": master}
-    wanted |= spark_conf(replace(settings, spark_master=master))
+    ours = {"spark.app.name": "pststream", "spark.master": master}
+    ours |= spark_conf(replace(settings, spark_master=master))
     if is_local(master):
-        wanted |= _unix_sockets()
-    conf = SparkConf().setAll([(key, value) for key, value in {**wanted, **submitted}.items()])
+        ours |= _unix_sockets()
+    conf = SparkConf().setAll([(key, value) for key, value in {**ours, **submitted}.items()])
     context = SparkContext.getOrCreate(conf)
     context.setLogLevel("ERROR")
     return context
 
 
 def _unix_sockets() -> dict[str, str]:
-    """Configuration that has the JVM and its Python workers on this machine speak through sockets in a folder that is
-    nobody else's: by TCP over loopback a small task takes more than twice as long.
+    """Return the configuration for Unix sockets between the JVM and its Python workers, in a private folder: over TCP a
+    small task takes more than twice as long.
 
-    Nothing where the folder's name is too long for a socket. On a cluster each node would need such a folder.
+    Returns nothing if the path of the folder is too long for a socket. On a cluster each node would need such a folder.
     """
-    if len(tempfile.gettempdir()) > LONGEST_FOLDER:
+    if len(tempfile.gettempdir()) > MAX_FOLDER_LENGTH:
         return {}
     folder = tempfile.mkdtemp(prefix="pststream-spark-")
-    _made.append(folder)
+    _socket_folders.append(folder)
     return {f"{SOCKETS}.enabled": "true", f"{SOCKETS}.dir": folder}
 
 
-_made: list[str] = []
+_socket_folders: list[str] = []
 
 
 @atexit.register
 def _remove_sockets() -> None:
-    """Remove the folders of sockets that this process has made."""
-    while _made:
-        shutil.rmtree(_made.pop(), ignore_errors=True)
+    """Delete the socket folders that this process has made."""
+    while _socket_folders:
+        shutil.rmtree(_socket_folders.pop(), ignore_errors=True)
 
 
 def get_session(settings: Settings) -> "SparkSession":
-    """A session on the process's Spark, with Delta's SQL: for those who query the tables."""
+    """Return a session on the process's Spark, with Delta's SQL, for queries of the tables."""
     from pyspark.sql import SparkSession
 
     get_context(settings)
@@ -138,12 +139,12 @@ def get_session(settings: Settings) -> "SparkSession":
 
 
 def _submit_arguments(settings: Settings) -> str:
-    """How pyspark starts the JVM of a session that nobody submitted."""
+    """Return the arguments with which pyspark starts the JVM without spark-submit."""
     return f"--driver-memory {settings.spark_driver_memory} --driver-java-options '{JVM_OPTIONS}' pyspark-shell"
 
 
 def _submitted() -> dict[str, str]:
-    """What spark-submit was told, if it started this process; only a live gateway knows."""
+    """Return the configuration that spark-submit was given, if it started this process; only a live gateway has it."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
     from pyspark import SparkConf, SparkContext
@@ -153,7 +154,7 @@ def _submitted() -> dict[str, str]:
 
 
 def spark_is_alive() -> bool:
-    """Whether the process's Spark runs; it may have been killed for the memory it takes."""
+    """Whether the Spark of this process runs; the operating system may have killed it for the memory it takes."""
     from pyspark import SparkContext
 
     try:
@@ -163,7 +164,7 @@ def spark_is_alive() -> bool:
 
 
 def kill_spark() -> None:
-    """End the process's Spark at once, whatever it is at: stopping would wait for its tasks."""
+    """Kill the Spark of this process. A stop would wait for its tasks."""
     from pyspark import SparkContext
 
     if SparkContext._gateway is not None:
@@ -175,7 +176,7 @@ def kill_spark() -> None:
 
 
 def stop_spark() -> None:
-    """Stop the process's Spark, if it started one."""
+    """Stop the Spark of this process, if it started one."""
     if "pyspark" not in sys.modules:
         return
     from pyspark import SparkContext

@@ -1,4 +1,7 @@
-"""The kernels of a worker, loaded before its work is timed: a process compiles or loads each at its first call."""
+"""Load the kernels in a worker process before its work is timed.
+
+A process compiles a kernel, or loads its machine code, at the first call.
+"""
 
 from functools import lru_cache
 
@@ -18,9 +21,9 @@ from pststream.shapes.registry import PIECE_COLUMNS, SIDES
 
 @lru_cache(maxsize=1)
 def load_kernels() -> None:
-    """Take one object and one subscription through dispatch, index and matching; at once when done before.
+    """Call the kernels for dispatch, index and matching with one object and one subscription; once a process.
 
-    What comes from Arrow is read-only, which is another type to the compiler.
+    Arrays that come from Arrow are read-only, which is a type of its own for the compiler.
     """
     lon, lat, terms = (pa.array([value]).to_numpy() for value in (18.0, 59.0, 7))
     offsets = np.array([0, 1], np.int64)

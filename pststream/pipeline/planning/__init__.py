@@ -1,1 +1,1 @@
-"""Planning: draw the sample that planners see, make a plan version and its index."""
+"""Make plan versions: draw the sample that planners see, plan, build the index."""

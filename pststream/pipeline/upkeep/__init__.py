@@ -1,1 +1,1 @@
-"""Upkeep: daily checks, compaction and vacuum, backup."""
+"""Maintain a home: daily checks, compaction and vacuum, backup."""
