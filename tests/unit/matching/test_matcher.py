@@ -10,7 +10,7 @@ from pststream.kernels.matching.index_cells import MAX_LEVEL, level_of_box
 from pststream.matching import matcher
 from pststream.matching.deletions import build_deletions, merge_deletions
 from pststream.matching.live_filter import LiveFilter
-from pststream.matching.matcher import match_objects, probe_of
+from pststream.matching.matcher import Found, match_objects, pairs_of, probe_of
 from pststream.matching.object_batch import sort_objects
 from pststream.matching.segments import COLUMNS, build_segment
 from pststream.names import NEVER_US
@@ -21,6 +21,7 @@ LONS = st.sampled_from([-180.0, -179.99, -90.0, -0.1, 0.0, 0.05, 0.1, 12.3, 90.0
 LATS = st.sampled_from([-90.0, -89.9, -45.0, 0.0, 0.05, 0.1, 33.3, 89.9, 90.0])
 TERMS = st.sets(st.integers(-4, 4), max_size=5)
 TIMES = st.integers(0, 6)
+KEYS = st.lists(st.integers(0, 99), max_size=4)
 
 
 @st.composite
@@ -185,3 +186,16 @@ def test_many_terms_and_clauses(terms):
     }
     world = [{**piece, "subscription_key": 7, "clauses": [[i, i + 1000] for i in range(50)]}]
     assert fast(made, [world], []) == ([(0, 7)] if terms == 1000 else [])
+
+
+def pairs_found(keys: list[list[int]]) -> Found:
+    offsets = np.concatenate([[0], np.cumsum([len(part) for part in keys])]).astype(np.int64)
+    return Found(offsets, np.array([key for part in keys for key in part], np.int64), np.zeros(1), np.zeros(1))
+
+
+@given(st.lists(st.tuples(KEYS, KEYS), max_size=5))
+def test_pairs_of_two_searches_are_joined_by_object(both):
+    searches = [pairs_found([one for one, _ in both]), pairs_found([other for _, other in both])]
+    offsets, keys = pairs_of(searches)
+    joined = [keys[start:stop].tolist() for start, stop in zip(offsets, offsets[1:])]
+    assert joined == [one + other for one, other in both]
