@@ -12,6 +12,7 @@ from pststream.reports.pages.balance_section import compare_loads
 from pststream.reports.pages.map_section import CITIES, worker_items
 from pststream.reports.pages.render_page import render_page
 from pststream.reports.plots.base_map import BaseMap, draw_base_map
+from pststream.reports.plots.cell_changes import BY_TEXT, PlanChange, compare_cells
 from pststream.reports.plots.plan_map import (
     MapArea,
     MapLayer,
@@ -21,7 +22,6 @@ from pststream.reports.plots.plan_map import (
     worker_style,
 )
 from pststream.reports.plots.projection import Projection, fit_view
-from pststream.reports.plots.served_cells import BY_TEXT, PlanChange, compare_cells
 
 _MAX_MOVES = 40
 _KINDS = {

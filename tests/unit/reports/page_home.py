@@ -1,4 +1,4 @@
-"""A home that holds what a few batches leave behind, made without the pipeline."""
+"""Write a home as a few batches would leave it, without the pipeline."""
 
 import datetime as dt
 import json

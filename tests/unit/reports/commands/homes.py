@@ -1,4 +1,4 @@
-"""Homes written by hand, table by table, as ingest and match would leave them: no Spark, no kernels of matching."""
+"""Write homes table by table as ingest and match would leave them, without Spark and without the matching kernels."""
 
 import datetime as dt
 import shutil
@@ -98,18 +98,18 @@ def add_file(
 
 
 def _write_objects(home: Home, seq: int, ingest_id: int, rows: Iterable[dict[str, Any]]) -> None:
-    told = [
+    objects = [
         {
             "terms": sorted({term_id(word) for word in tokenize(row["text"])}),
             **row, "object_key": log_key(seq, row["row"]), "ingest_id": ingest_id,
         }
         for row in rows
     ]  # fmt: skip
-    ledger_tables.append(home, names.OBJECTS, told)
+    ledger_tables.append(home, names.OBJECTS, objects)
 
 
 def _write_requests(home: Home, seq: int, ingest_id: int, rows: Iterable[dict[str, Any]]) -> None:
-    told = []
+    requests = []
     for row in rows:
         base = {
             "request_key": log_key(seq, row["row"]),
@@ -119,8 +119,8 @@ def _write_requests(home: Home, seq: int, ingest_id: int, rows: Iterable[dict[st
         if row["op"] == "insert":
             base |= to_columns(read_region(row))
             base["clauses"] = [sorted({term_id(w) for w in clause}) for clause in parse_keywords(row["keywords"])]
-        told.append({**row, "circle": None, **base} | _own_key(row))
-    ledger_tables.append(home, names.REQUESTS, told)
+        requests.append({**row, "circle": None, **base} | _own_key(row))
+    ledger_tables.append(home, names.REQUESTS, requests)
 
 
 def _own_key(row: dict[str, Any]) -> dict[str, Any]:

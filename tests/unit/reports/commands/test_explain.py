@@ -1,4 +1,4 @@
-"""Explain: each condition that can fail, several rows of an id, and tables that disagree with the rule."""
+"""Explain names the first condition that fails, explains several rows of an id, and reports inconsistent tables."""
 
 import json
 from collections.abc import Sequence
@@ -139,7 +139,7 @@ def test_pending_before_the_first_plan(hand_home: Home) -> None:
     assert found["pairs"][0]["posting"] is None
 
 
-def test_deletion_that_waits_and_then_takes_the_pair_back(hand_home: Home) -> None:
+def test_a_pending_deletion_retracts_the_pair_in_the_next_batch(hand_home: Home) -> None:
     assert pair_of(hand_home, thing(1, "o"), [insertion(1, "s")], True)["state"] == "matched"
     add_file(hand_home, "requests", [deletion(1, "s", -5, log_key(1, 1))])
     found = explained(hand_home)
@@ -200,7 +200,7 @@ WRONG = {
     "missed": ([], "no batch wrote the pair"),
     "wrong worker": ([{"worker": 0}], "worker 0 wrote the pair, but worker 1 serves it"),
     "twice": ([{"worker": 1}, {"worker": 1}], "written 2 times"),
-    "taken back": ([{"worker": 1}, {"worker": -1, "retracted": True}], "nothing ended the subscription"),
+    "retracted": ([{"worker": 1}, {"worker": -1, "retracted": True}], "nothing ended the subscription"),
 }
 
 

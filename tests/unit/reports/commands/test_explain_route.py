@@ -1,4 +1,4 @@
-"""The slow twins of owners and rarest clauses say what the fast ones say; a cell holds its point."""
+"""Owners of terms and rarest clauses equal those of the fast code; an index cell contains its point."""
 
 import random
 

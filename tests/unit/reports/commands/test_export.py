@@ -1,4 +1,4 @@
-"""Export: every pair once, of finished batches, without those taken back, in three forms."""
+"""Export writes every pair of finished batches once, without retracted ones, in three formats."""
 
 import csv
 import datetime as dt

@@ -1,4 +1,4 @@
-"""The latest pairs of one subscription and of one object are those that a slow reader finds."""
+"""The latest matches of one subscription and of one object equal those of a slow reader."""
 
 from pathlib import Path
 
@@ -13,10 +13,10 @@ from tests.unit.reports.commands.homes import add_batch, copy_of, match_row
 
 
 @pytest.mark.parametrize("most", [lookups.MAX_PAIRS_KEPT, 1])
-def test_the_latest_pairs_that_hold_as_a_slow_reader_finds_them(
+def test_latest_matches_equal_those_of_a_slow_reader(
     empty_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    """Over several batches with pairs that were taken back, and an unfinished batch that counts for nothing."""
+    """Over several batches with retracted pairs, and an unfinished batch, which does not count."""
     home = copy_of(empty_home, tmp_path / "home")
     keys = add_subscriptions(home, 6)
     rows = add_matched_batch(home, keys, 30, seed=1)

@@ -1,4 +1,4 @@
-"""Plans: the list, one plan with bounds and map, within bounds of their own."""
+"""The list of plans, and one plan with its units and its map, stay small."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Rejects: newest ingest first, in an ingest by file and row."""
+"""Rejects are ordered by ingest, the newest first, then by file and row."""
 
 from pststream.reports.commands.rejects import list_rejects
 from pststream.state.home import Home

@@ -1,4 +1,4 @@
-"""Status: lag, live subscriptions, balance, what was left unfinished; in step with the ledger that match uses."""
+"""Status reports lag, live subscriptions, balance and unfinished work, and agrees with the ledger that match uses."""
 
 import json
 from typing import Any
@@ -116,12 +116,12 @@ def test_the_plan_that_is_retired(hand_home: Home) -> None:
     add_plan(hand_home, halves(), 2, retiring=Retiring(1, log_key(1, 4)))
     add_file(hand_home, "requests", [insertion(1, "new"), deletion(2, "gone", -30, log_key(1, 2))])
     document = shown(hand_home)
-    told = {"version": 1, "planner": "stripes", "subscriptions_to": log_key(1, 4), "live": 2}
-    assert (document["plan"]["version"], document["plan"]["retiring"]) == (2, told)
+    retiring = {"version": 1, "planner": "stripes", "subscriptions_to": log_key(1, 4), "live": 2}
+    assert (document["plan"]["version"], document["plan"]["retiring"]) == (2, retiring)
     assert "version 1, stripes, still serves 2 of 3 live subscriptions" in render_status(document)
 
 
-def test_what_was_left_unfinished(hand_home: Home) -> None:
+def test_unfinished_ingests_and_batches(hand_home: Home) -> None:
     add_file(hand_home, "objects", [thing(1, "a")])
     add_batch(hand_home, [match_row(log_key(1, 1), "a", 0, [1])], done=False)
     add_file(hand_home, "requests", [insertion(1, "s1")], done=False)

@@ -1,4 +1,4 @@
-"""The page on an adjustment: the cells that change hands, the loads, and nothing that a name could break."""
+"""The adjustment page shows the cells that change worker and the loads, with every name escaped."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan, text_plan
 from pststream.domain.plan_moves import Move, moved
 from pststream.reports.pages.adjustment_page import write_adjustment
-from pststream.reports.plots.served_cells import BY_TEXT, compare_cells
+from pststream.reports.plots.cell_changes import BY_TEXT, compare_cells
 from tests.plans import TERMS, plans, quarters
 
 GRID = DispatchGrid(0.0, 0.0, 2.0, 2.0, 2, 2)
@@ -59,7 +59,7 @@ def test_a_cell_is_compared_with_that_of_the_earlier_raster_at_its_middle() -> N
     assert change.changed.tolist() == [False, True, False, False]
 
 
-def test_words_that_change_hands_change_the_cell() -> None:
+def test_terms_that_change_worker_change_the_cell() -> None:
     terms = np.array([1, 5])
     before, after = (text_plan("frequency", GRID, terms, np.array(w), 2) for w in ([0, 1], [1, 1]))
     change = compare_cells(before, after)
@@ -71,7 +71,7 @@ def page(tmp_path: Path) -> Path:
     return tmp_path / "new" / "page.html"
 
 
-def test_the_page_tells_what_the_document_says(page: Path) -> None:
+def test_the_page_shows_the_document(page: Path) -> None:
     before = quarters()
     after = moved(before, Move(0, 3, np.flatnonzero(before.cell_leaf == 0)[:1]))
     write_adjustment(page, "/home/<script>", document(), before, after)
@@ -82,7 +82,7 @@ def test_the_page_tells_what_the_document_says(page: Path) -> None:
     assert "<script>" not in text.partition("<body>")[2].rpartition("<script>")[0]
 
 
-def test_a_repartition_tells_who_takes_from_whom(page: Path) -> None:
+def test_a_repartition_lists_the_cells_between_each_two_workers(page: Path) -> None:
     before, after = (space_plan("kd_tree", GRID, np.arange(4), np.array(w), 2) for w in ([0, 0, 1, 1], [0, 1, 0, 1]))
     moves = [{"origin": -1, "target": -1, "cells": 4, "terms": None, "reason": "kd_tree"}]
     write_adjustment(page, "h", document("global", moves=moves, dry_run=False), before, after)

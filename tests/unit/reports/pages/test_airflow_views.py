@@ -1,4 +1,4 @@
-"""The pages in Airflow: what they show of a home, and what they say where there is nothing."""
+"""The pages in Airflow show a home, escape every text, and say what is missing."""
 
 import re
 import shutil
@@ -63,7 +63,7 @@ def migration(version: int, reason: str, before: list[float], after: list[float]
 
 @pytest.fixture(scope="module")
 def home(empty_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """Two plans, two batches, a waiting file, a held one, a sink that is down; hostile texts wherever one may stand."""
+    """Two plans, two batches, a pending file, a quarantined one, a sink that is down; hostile texts everywhere."""
     home = copy_of(empty_home, tmp_path_factory.mktemp("site") / "home")
     add_plan(home, halves(2))
     asked = add_file(home, "requests", [insertion(1, "s"), insertion(2, HOSTILE, keywords="free")])
@@ -81,11 +81,11 @@ def home(empty_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:
     add_batch(home, plan_version=2, cpu_seconds=[2.0, 2.0])
     rejects = [reject(2, "late", "ts", HOSTILE), reject(3, "unreadable_row", "", f'{{"object_id": "lost {HOSTILE}"}}')]
     add_file(home, "objects", [thing(1, "waits", 9)], rejects)
-    held = {
+    quarantined = {
         "hold_id": 1, "kind": "objects", "path": f"/in/{HOSTILE}.csv", "copy": "c", "sha256": "f", "bytes": 1,
         "options": "{}", "reasons": [f"null share of {HOSTILE}"], "status": "held", "at": at(1),
     }  # fmt: skip
-    ledger_tables.append(home, names.QUARANTINE, [held])
+    ledger_tables.append(home, names.QUARANTINE, [quarantined])
     add_sinks(home, "alerts")
     save_progress(home, "alerts", SinkProgress(1, 0, False, state="down"), Counts(4, 1, 2), HOSTILE)
     return home

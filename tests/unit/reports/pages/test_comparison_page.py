@@ -35,7 +35,7 @@ def test_the_page_has_every_planner_and_worker(tmp_path: Path) -> None:
     hostile = figures("<b>grid", 1_000, [2.0, 1.0])
     write_comparison(document(figures("hybrid", 1_500, [1.0, 0.0]), hostile), str(tmp_path / "page.html"))
     page = (tmp_path / "page.html").read_text("utf-8")
-    assert "1 object met 2,000 requests under each plan, with the same 1 match." in page
+    assert "Each plan processed 1 object and 2,000 requests, with the same 1 match." in page
     assert "&lt;b&gt;grid" in page and "<b>" not in page
     assert "1,500 tuples/s" in page and "--part:66.7%" in page and ">2.000<" in page
 

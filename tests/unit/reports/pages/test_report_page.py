@@ -1,4 +1,4 @@
-"""The page: self-contained, whole with hostile texts, honest about what is not there."""
+"""The report is self-contained, escapes hostile texts, and names what is missing or cannot be read."""
 
 import re
 import shutil
@@ -156,7 +156,7 @@ def test_plan_with_wrong_units_is_named(home: Path, tmp_path: Path) -> None:
     assert document["plan_version"] is None and document["problems"]
 
 
-def test_pairs_that_were_taken_back_are_not_shown(home: Path, tmp_path: Path) -> None:
+def test_retracted_pairs_are_not_shown(home: Path, tmp_path: Path) -> None:
     changed = tmp_path / "changed"
     shutil.copytree(home, changed)
     before = read_report(str(changed)).matches

@@ -1,4 +1,4 @@
-"""Status of sinks: the row that is furthest, sums of all rows, dead letters that were not replayed."""
+"""The progress of a sink is its furthest row, the sums of all rows, and its dead letters that were not replayed."""
 
 from typing import Any
 
@@ -62,7 +62,7 @@ def test_the_row_that_is_furthest_counts(hand_home: Home) -> None:
 
 
 def test_a_sink_that_the_settings_name_no_more(hand_home: Home) -> None:
-    """It is not down: nobody wants it to be told."""
+    """It is not down, since no messages are meant for it."""
     add_sinks(hand_home, "kept")
     for _ in range(3):
         add_batch(hand_home)
