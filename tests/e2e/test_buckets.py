@@ -157,7 +157,7 @@ def test_a_bucket_gives_what_a_folder_gives(
     assert_as_from_the_folder(home, undisturbed, landing)
 
 
-def test_a_kind_that_cannot_be_read_holds_back_no_other(store: BadStore, home: Home) -> None:
+def test_an_unreadable_kind_delays_no_other(store: BadStore, home: Home) -> None:
     store.fault = lambda method, target: 503 if is_body(method, target) and "/requests/" in target else None
     assert run_here("run", LANDING, "--home", home.path, "--json").code == 1
     assert {path.split("/")[4] for path in paths_of(home, "files")} == {"objects"}
@@ -175,7 +175,7 @@ def test_faults_are_outlasted(
     draw = random.Random(5)
     monkeypatch.setattr(aws, "READ_SECONDS", 2)
     monkeypatch.setattr(store, "seconds", 3.0)
-    monkeypatch.setattr(fetch_objects, "PART_BYTES", sum(path.stat().st_size for path in world.objects) // 2)
+    monkeypatch.setattr(fetch_objects, "GROUP_BYTES", sum(path.stat().st_size for path in world.objects) // 2)
     monkeypatch.setattr(s3_bucket, "BODY_TRIES", 1)
     store.page = 1000
     faults, codes = Counter[int | str | None](), Counter[int]()
@@ -218,7 +218,7 @@ def test_killed_at_a_step(store: BadStore, uploader: Uploader, home: Home, undis
     assert_as_from_the_folder(home, undisturbed, landing)
 
 
-def test_what_belongs_together_waits_for_its_manifest(store: BadStore, uploader: Uploader, home: Home) -> None:
+def test_files_wait_for_their_manifest(store: BadStore, uploader: Uploader, home: Home) -> None:
     uploader.new_bucket()
     home.set(pending_seconds=0)
     row = {"ts": worlds.moment(1), "lon": 1.0, "lat": 2.0, "text": "tea"}
@@ -230,10 +230,10 @@ def test_what_belongs_together_waits_for_its_manifest(store: BadStore, uploader:
     reasons = {Path(one["path"]).name: one["reason"] for one in output["pending"]}
     assert output["files"] == 0
     assert reasons == {
-        "a.jsonl": "no manifest names it", "b.jsonl": "no manifest names it",
+        "a.jsonl": "no manifest lists it", "b.jsonl": "no manifest lists it",
         "c.jsonl": "its upload is not completed",
     }  # fmt: skip
-    assert f"{LANDING}/objects/_1/a.jsonl: pending: no manifest names it" in said
+    assert f"{LANDING}/objects/_1/a.jsonl: pending: no manifest lists it" in said
 
     where = {"Bucket": BUCKET, "Key": "in/objects/_1/c.jsonl", "UploadId": upload}
     part = {"PartNumber": 1, "ETag": uploader.s3.list_parts(**where)["Parts"][0]["ETag"]}
@@ -290,7 +290,7 @@ def test_a_bucket_that_changes_while_it_is_looked_at(
     assert {path for path in paths_of(home, "files") if "/objects/" in path} == there
 
 
-def test_what_cannot_be_had_is_told(
+def test_unreadable_objects_are_reported(
     store: BadStore, home: Home, landing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad = as_listed(landing)[-1]

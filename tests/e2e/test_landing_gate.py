@@ -66,7 +66,7 @@ def test_bad_files_are_quarantined_and_good_ones_ingested(tmp_path: Path) -> Non
     assert set(named(objects["quarantined"])) == BAD
     assert result["ingest"]["requests"]["quarantined"] == []
     quarantined = listed(home)
-    assert quarantined["lacking.csv"]["reasons"] == ["0.55 of the rows lack lon; at most 0.5 may"]
+    assert quarantined["lacking.csv"]["reasons"] == ["0.55 of the rows have no lon; at most 0.5 may"]
     assert "no column lon" in quarantined["headless.csv"]["reasons"][0]
     assert "not readable as Parquet" in quarantined["damaged.parquet"]["reasons"][0]
     assert set(home.exported()) == expected(folder, "good.csv", "right.jsonl")
@@ -111,7 +111,7 @@ def test_ingest_by_hand_refuses_what_cannot_be_read_and_holds_the_rest(tmp_path:
     result = home.run("ingest", "objects", folder / "good.csv", folder / "lacking.csv")
     assert (result["files"], len(result["quarantined"])) == (1, 1)
     text = run_here("quarantine", "list", "--home", home.path).out
-    assert "lacking.csv" in text and "rows lack lon" in text
+    assert "lacking.csv" in text and "rows have no lon" in text
     home.run("quarantine", "release", code=2)
     home.run("quarantine", "release", "9", code=2)
 
@@ -128,20 +128,20 @@ def test_a_file_is_compared_with_those_before_it(tmp_path: Path) -> None:
     result = home.ingest("objects", [large, ahead])
     assert result["files"] == 0
     reasons = {name: hold["reasons"][0] for name, hold in named(result["quarantined"]).items()}
-    assert reasons["large.csv"].startswith("it has 3 times as many rows")
+    assert reasons["large.csv"].startswith("it has 3 times the usual number of rows")
     assert "ahead" in reasons["ahead.csv"]
 
 
 def test_a_file_that_is_still_being_written_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, home = landing(tmp_path / "landing"), home_at(tmp_path / "home")
-    lacking, hold = folder / "objects" / "lacking.csv", quarantine.add_entries
+    lacking, add_entries = folder / "objects" / "lacking.csv", quarantine.add_entries
 
     def written_meanwhile(*arguments: Any) -> Any:
         worlds.write_rows(lacking, rows_of("lacking"))
-        return hold(*arguments)
+        return add_entries(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(quarantine, "hold", written_meanwhile)
+        patch.setattr(quarantine, "add_entries", written_meanwhile)
         result = home.run("run", folder)["ingest"]["objects"]
     assert (result["files"], set(named(result["quarantined"]))) == (2, BAD - {"lacking.csv"})
     assert home.run("run", folder)["ingest"]["objects"]["accepted"] == ROWS
