@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import cycle
 
 STEPS = (
-    *("ingest.parsed", "gate.judged", "ingest.started", "ingest.objects_written", "ingest.requests_written"),
+    *("ingest.parsed", "gate.checked", "ingest.started", "ingest.objects_written", "ingest.requests_written"),
     *("ingest.rejects_written", "ingest.done", "match.started", "match.indexed", "match.matched"),
     *("match.loads_written", "match.done", "deliver.sent", "deliver.saved"),
 )

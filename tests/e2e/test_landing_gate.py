@@ -153,7 +153,7 @@ def test_killed_at_each_step_and_run_again(tmp_path: Path) -> None:
     undisturbed = home_at(tmp_path / "undisturbed")
     folder = landing(tmp_path / "landing")
     undisturbed.run("run", folder)
-    for step in ("gate.judged", "quarantine.copied", "gate.held", "ingest.started"):
+    for step in ("gate.checked", "quarantine.copied", "gate.quarantined", "ingest.started"):
         home = home_at(tmp_path / step)
         # Requests first: the crash is to be in the ingest of objects.
         home.run("ingest", "requests", folder / "requests")

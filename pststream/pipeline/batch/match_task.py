@@ -50,7 +50,7 @@ class UnitCounts:
 
 @dataclass
 class MatchCounts:
-    """What a worker matched, in all and (`units`) under each plan that serves the index."""
+    """Counts of a worker: in all, and (`units`) under each plan that serves the index."""
 
     units: list[UnitCounts]
     objects: int = 0
@@ -60,7 +60,7 @@ class MatchCounts:
 
 @dataclass
 class WorkerReport:
-    """What the matching task of one worker returns to the driver.
+    """The result that the matching task of one worker returns to the driver.
 
     subscriptions     pieces in the worker's index
     files             data files of `matches`, not yet committed

@@ -26,7 +26,7 @@ FIELD_OF = {"late": "ts", "duplicate": "object_id", "before_insertion": "at"}
 
 @dataclass(frozen=True)
 class AppendTask:
-    """What a task needs to append the rows of one file.
+    """The input of a task that appends the rows of one file.
 
     path      of the input file, for the rejects
     horizon   objects before it (microseconds) are late

@@ -60,7 +60,7 @@ VERDICTS = pa.schema([("key", pa.int64()), ("reason", pa.string()), ("concerned"
 
 @dataclass(frozen=True)
 class NewIds:
-    """Where a task reads the ids of the new rows (staged files), and the node's cache of id indexes."""
+    """Paths of the staged files with the ids of the new rows, and the cache of id indexes on the node."""
 
     paths: tuple[str, ...]
     cache_dir: str

@@ -45,13 +45,13 @@ def quarantine_failing_files(
     ]
     if results:
         ledger_tables.append(home, names.QUALITY_RESULTS, results)
-    crash_point("gate.judged")
+    crash_point("gate.checked")
     failed = [(file, judgement.reasons) for file, judgement in zip(files, checked) if not judgement.success]
     if not failed:
         return [], []
     first = max((hold["hold_id"] for hold in quarantine.read_entries(home)), default=0) + 1
     quarantined = quarantine.add_entries(home, failed, first)
-    crash_point("gate.held")
+    crash_point("gate.quarantined")
     hashes = {one["sha256"] for one in quarantined}
     return quarantined, [file for file, _ in failed if file["sha256"] not in hashes]
 
