@@ -7,6 +7,7 @@ import pytest
 from tests.chaos.compare import DELIVERY_ERRORS, ERRORS, is_right
 from tests.chaos.plan import COMMAND_STEPS, STEPS, WATCHER_FAULTS, counts, plan
 from tests.chaos.run import run
+from tests.chaos.watcher_faults import FAILED
 
 FAULTS = 6
 
@@ -26,6 +27,7 @@ def test_the_steps_are_those_of_the_product() -> None:
     text = "".join(path.read_text("utf-8") for path in root.rglob("*.py")).replace("{kind}", "objects")
     for step in {*STEPS, *COMMAND_STEPS} - {"ingest.requests_written"}:
         assert f'"{step}"' in text, step
+    assert f'"{FAILED} (' in text
 
 
 def test_comparison_reports_errors() -> None:

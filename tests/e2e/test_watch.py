@@ -97,7 +97,7 @@ def _bad_file_ends_nothing(home: Home, watching: Watching) -> None:
     bad = home.path.parent / "bad.csv"
     bad.write_text("this is no table\n")
     watching.land("objects", bad)
-    watching.until(lambda pulse: pulse["waiting_files"] == 0 and "bad.csv: held" in watching.log)
+    watching.until(lambda pulse: pulse["waiting_files"] == 0 and "bad.csv: quarantined" in watching.log)
     (hold,) = home.run("quarantine", "list")["quarantine"]
     assert "bad.csv" in hold["path"]
 
