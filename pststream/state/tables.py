@@ -1,4 +1,4 @@
-"""Every table of a home, declared once: columns, types, units, keys, layout, and who writes it.
+"""Declare every table of a home: columns, types, units, keys, layout, and the writer.
 
 Tables that grow with the data are written by Spark's tasks (state/data_files.py); the small control tables
 (`writer="control"`) are written by the driver. Every commit goes through delta-rs, which needs no JVM. Times are
@@ -18,13 +18,13 @@ IDS = pa.list_(pa.int64())
 
 
 def has_bounds(kind: pa.DataType) -> bool:
-    """Whether data files tell the least and the greatest value of columns of this type: whole numbers and times."""
+    """Whether data files record the least and the greatest value of columns of this type: integers and times."""
     return bool(pa.types.is_int64(kind) or pa.types.is_timestamp(kind))
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its type and what it holds.
+    """A column: its type and meaning.
 
     since: format of the homes that added it to a table of older homes. Data files written before lack it; every
     reader returns null for their rows, so it is nullable.
@@ -39,7 +39,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A Delta table; `key` names the columns that identify a row, `partitions` those that part its files."""
+    """A Delta table; `key` names the columns that identify a row, `partitions` those that partition its files."""
 
     name: str
     meaning: str
@@ -94,9 +94,9 @@ _TABLES = (
         "rows that were not accepted",
         (
             Column("kind", pa.string(), "objects or requests"),
-            Column("file", pa.string(), "path as offered"),
+            Column("file", pa.string(), "path as given"),
             Column("row", pa.int64(), "number of the row in the file, from 1"),
-            Column("field", pa.string(), "the field at fault; empty if the row as a whole"),
+            Column("field", pa.string(), "the invalid field; empty if the whole row is invalid"),
             Column("reason", pa.string(), "code, see quality.md"),
             Column("detail", pa.string(), "the same in a sentence"),
             Column("raw", pa.string(), "the value, at most 1,000 characters", True),
@@ -108,10 +108,10 @@ _TABLES = (
         names.FILES,
         "ledger of ingested files: a row when an ingest starts, another when it is done; the last row counts",
         (
-            Column("file_seq", pa.int64(), "place of the file in the log"),
-            Column("ingest_id", pa.int64(), "files taken in together"),
+            Column("file_seq", pa.int64(), "position of the file in the log"),
+            Column("ingest_id", pa.int64(), "the ingest, which may have several files"),
             Column("kind", pa.string(), "objects or requests"),
-            Column("path", pa.string(), "as offered"),
+            Column("path", pa.string(), "as given"),
             Column("sha256", pa.string(), "of the content"),
             Column("bytes", pa.int64(), "size of the file"),
             Column("options", pa.string(), "JSON of the reader's options"),
@@ -146,38 +146,40 @@ _TABLES = (
         (
             Column("plan_version", pa.int64(), "from 1"),
             Column(
-                "index_version", pa.int64(), "of the index and vocabulary it serves from; its own, if not migrated to"
+                "index_version",
+                pa.int64(),
+                "of the index and vocabulary that it uses; its own, unless made by a migration",
             ),
             Column(
                 "retiring_version",
                 pa.int64(),
-                "older plan that still serves the older subscriptions; null: none",
+                "older plan that still serves older subscriptions; null: none",
                 True,
                 5,
             ),
             Column(
                 "retiring_to",
                 pa.int64(),
-                "... of a subscription_key up to this; this plan serves the rest",
+                "greatest subscription_key under the older plan; this plan serves the rest",
                 True,
                 5,
             ),
             Column("planner", pa.string(), "name of the planner"),
             Column("workers", pa.int64(), "number of workers"),
             Column("units", pa.int64(), "number of units"),
-            Column("west", pa.float64(), "dispatch grid, degrees"),
+            Column("west", pa.float64(), "bounds of the raster, degrees"),
             Column("south", pa.float64(), ""),
             Column("east", pa.float64(), ""),
             Column("north", pa.float64(), ""),
-            Column("columns", pa.int64(), "dispatch grid"),
-            Column("rows", pa.int64(), "dispatch grid"),
+            Column("columns", pa.int64(), "of the raster"),
+            Column("rows", pa.int64(), "of the raster"),
             Column("load_total", pa.float64(), "Definition 1, summed over workers"),
             Column("load_max", pa.float64(), "of the most loaded worker"),
             Column("load_min", pa.float64(), "of the least loaded worker"),
             Column("imbalance", pa.float64(), "load_max / load_min"),
             Column("worker_loads", pa.list_(pa.float64()), "Definition 1, of each worker"),
             Column("options", pa.string(), "JSON: options of the planner, cost constants, sample sizes"),
-            Column("seconds", pa.float64(), "time it took to plan"),
+            Column("seconds", pa.float64(), "duration of planning"),
             Column("created_at", TIME, "when it was made"),
         ),
         ("plan_version",),
@@ -189,11 +191,11 @@ _TABLES = (
         (
             Column("plan_version", pa.int64(), "the plan"),
             Column("unit", pa.int64(), "from 0"),
-            Column("worker", pa.int64(), "that serves it"),
-            Column("leaf", pa.int64(), "the region; units of one leaf share it by text"),
-            Column("cell_runs", pa.list_(pa.int64()), "cells of the leaf: start, length, start, length ..."),
-            Column("terms", IDS, "terms it serves; null is all of the leaf", True),
-            Column("takes_other_terms", pa.bool_(), "shares the terms that no unit of the leaf names"),
+            Column("worker", pa.int64(), "the worker that serves it"),
+            Column("leaf", pa.int64(), "the leaf; its units divide it by text"),
+            Column("cell_runs", pa.list_(pa.int64()), "raster cells of the leaf: start, length, start, length ..."),
+            Column("terms", IDS, "terms that it serves; null: all terms of the leaf", True),
+            Column("takes_other_terms", pa.bool_(), "whether it shares the terms that no unit of the leaf lists"),
             Column("load", pa.float64(), "objects x subscriptions of the sample, scaled"),
             Column("objects", pa.float64(), "objects of the sample, scaled"),
             Column("subscriptions", pa.float64(), "subscriptions of the sample, scaled"),
@@ -205,23 +207,23 @@ _TABLES = (
         names.WORKER_INDEX,
         "the subscriptions of each worker; index segments are built from its data files (matching/segments.py)",
         (
-            Column("index_version", pa.int64(), "of the plans that are served from it, see plans"),
-            Column("worker", pa.int64(), "the worker; -1 holds deletions, which every worker reads"),
+            Column("index_version", pa.int64(), "index version of the plans that use it, see plans"),
+            Column("worker", pa.int64(), "the worker; -1: a deletion, which every worker reads"),
             Column("subscription_key", pa.int64(), "see requests"),
             *(Column(c.name, c.type, c.meaning, True, c.since) for c in PIECE_COLUMNS),
-            Column("clauses", pa.list_(IDS), "CNF; the first clause is the one it is posted under", True),
+            Column("clauses", pa.list_(IDS), "conjunctive normal form; the first clause is the posted one", True),
             Column("created_at", pa.int64(), "start of validity, microseconds", True),
             Column("end_at", pa.int64(), "end of validity (exclusive), microseconds; 2^63-1 is never"),
-            Column("batch_id", pa.int64(), "the batch that wrote it; 0 is the building of a plan's index"),
+            Column("batch_id", pa.int64(), "the batch that wrote it; 0: written when the index of a plan was built"),
         ),
         ("index_version", "worker", "subscription_key", "west", "south"),
         partitions=("index_version", "worker"),
     ),
     Table(
         names.MIGRATIONS,
-        "what moved when the plan changed between batches; a row for each move, in the order in which they were made",
+        "moves of changes of the plan; a row for each move, in their order",
         (
-            Column("plan_version", pa.int64(), "the plan that the migration made; counts once `plans` has it"),
+            Column("plan_version", pa.int64(), "the plan that the migration made; valid once `plans` has it"),
             Column("plan_version_before", pa.int64(), "the plan that it changed"),
             Column("kind", pa.string(), "local, global, retire or undo"),
             Column(
@@ -230,18 +232,20 @@ _TABLES = (
                 "split, merge, the method that chose the cells (gr, dp, si, ra), the planner, retire or undo",
             ),
             Column("move", pa.int64(), "from 0"),
-            Column("origin", pa.int64(), "worker that gave; -1: several", True),
-            Column("target", pa.int64(), "worker that took; -1: several", True),
-            Column("cells", pa.list_(pa.int64()), "cells of the dispatch grid"),
-            Column("terms", IDS, "of these cells, the terms that moved; null is all", True),
-            Column("subscriptions", pa.int64(), "rows of the index that the target took, of the whole migration"),
-            Column("bytes", pa.int64(), "about, of these rows"),
-            Column("expected_gain", pa.float64(), "part of the greatest load that is saved, of the whole migration"),
-            Column("load_before", pa.list_(pa.float64()), "of each worker on the sample, Definition 1, seconds"),
+            Column("origin", pa.int64(), "worker that the move is from; -1: several", True),
+            Column("target", pa.int64(), "worker that the move is to; -1: several", True),
+            Column("cells", pa.list_(pa.int64()), "raster cells that move"),
+            Column("terms", IDS, "terms of these cells that move; null: all", True),
+            Column("subscriptions", pa.int64(), "index rows copied to targets, of the whole migration"),
+            Column("bytes", pa.int64(), "approximate size of these rows"),
+            Column("expected_gain", pa.float64(), "share of the greatest load that the whole migration saves"),
+            Column("load_before", pa.list_(pa.float64()), "load of each worker on the sample, Definition 1, seconds"),
             Column(
-                "load_after", pa.list_(pa.float64()), "the same after it; of a global one, once the old plan is retired"
+                "load_after",
+                pa.list_(pa.float64()),
+                "the same after it; for a global one, once the old plan is retired",
             ),
-            Column("at", TIME, "when it was decided"),
+            Column("at", TIME, "time of the decision"),
         ),
         ("plan_version", "move"),
         writer="control",
@@ -251,15 +255,17 @@ _TABLES = (
         "load of each unit in each batch",
         (
             Column("batch_id", pa.int64(), "the batch"),
-            Column("plan_version", pa.int64(), "the plan of the unit; where unit is -1, the batch's"),
-            Column("worker", pa.int64(), "that served it"),
-            Column("unit", pa.int64(), "of the plan; -1 sums what belongs to the worker as a whole"),
+            Column("plan_version", pa.int64(), "the plan of the unit; where unit is -1, that of the batch"),
+            Column("worker", pa.int64(), "the worker that served it"),
+            Column("unit", pa.int64(), "unit of the plan; -1: total of the worker"),
             Column("objects", pa.int64(), "objects matched in the unit"),
             Column("subscriptions", pa.int64(), "subscriptions stored; by worker only (unit -1)"),
             Column("candidates", pa.int64(), "postings checked"),
             Column("matches", pa.int64(), "pairs found"),
             Column(
-                "cpu_seconds", pa.float64(), "of the worker, building of new segments included; only where unit is -1"
+                "cpu_seconds",
+                pa.float64(),
+                "of the worker, with the building of new segments; only where unit is -1",
             ),
         ),
         ("batch_id", "plan_version", "worker", "unit"),
@@ -272,11 +278,15 @@ _TABLES = (
             Column("object_key", pa.int64(), "see objects"),
             Column("object_id", pa.string(), "as published"),
             Column("ts", TIME, "event time of the object"),
-            Column("subscription_keys", IDS, "that it matched, see requests"),
-            Column("retracted", pa.bool_(), "true: a deletion read later ended these before `ts`"),
-            Column("worker", pa.int64(), "that found them; -1 in a retraction"),
-            Column("batch_id", pa.int64(), "that wrote the row"),
-            Column("plan_version", pa.int64(), "that the batch ran under"),
+            Column("subscription_keys", IDS, "subscriptions that the object matched, see requests"),
+            Column(
+                "retracted",
+                pa.bool_(),
+                "true: retracted; a deletion read later ended these before `ts`",
+            ),
+            Column("worker", pa.int64(), "the worker that matched; -1 in a retraction"),
+            Column("batch_id", pa.int64(), "the batch that wrote the row"),
+            Column("plan_version", pa.int64(), "plan of the batch"),
         ),
         ("object_key", "worker", "batch_id"),
     ),
@@ -286,7 +296,7 @@ _TABLES = (
         (
             Column("batch_id", pa.int64(), "from 1"),
             Column("status", pa.string(), "started or done"),
-            Column("plan_version", pa.int64(), "the plan it runs under"),
+            Column("plan_version", pa.int64(), "plan of the batch"),
             Column("objects_after", pa.int64(), "object_key range: greater than this"),
             Column("objects_to", pa.int64(), "... up to this"),
             Column("requests_after", pa.int64(), "request_key range: greater than this"),
@@ -294,10 +304,10 @@ _TABLES = (
             Column("objects_version", pa.int64(), "Delta version of `objects` that was read"),
             Column("requests_version", pa.int64(), "Delta version of `requests` that was read"),
             Column("objects", pa.int64(), "objects in the range", True),
-            Column("discarded", pa.int64(), "of these, sent to no worker: no live term", True),
+            Column("discarded", pa.int64(), "objects without a live term, sent to no worker", True),
             Column("requests", pa.int64(), "requests in the range", True),
             Column("matches", pa.int64(), "pairs written", True),
-            Column("retractions", pa.int64(), "pairs taken back", True),
+            Column("retractions", pa.int64(), "pairs retracted", True),
             Column("seconds", pa.string(), "JSON: seconds of each step; *_cpu: CPU seconds within them", True),
             Column("started_at", TIME, "when it started"),
             Column("finished_at", TIME, "when it was done", True),
@@ -307,34 +317,33 @@ _TABLES = (
     ),
     Table(
         names.QUARANTINE,
-        "files that a landing gate holds: a row when one is held, another when it is discarded; released files are in "
-        "`files`",
+        "quarantined files: a row when one is quarantined, another when it is discarded; released ones are in `files`",
         (
             Column("hold_id", pa.int64(), "from 1"),
             Column("kind", pa.string(), "objects or requests"),
-            Column("path", pa.string(), "as offered"),
-            Column("copy", pa.string(), "the file as it was held, below the home"),
+            Column("path", pa.string(), "as given"),
+            Column("copy", pa.string(), "path of the copy, below the home"),
             Column("sha256", pa.string(), "of the content"),
             Column("bytes", pa.int64(), "size of the file"),
             Column("options", pa.string(), "JSON of the reader's options"),
-            Column("reasons", pa.list_(pa.string()), "why it is held, a sentence for each failed expectation"),
-            Column("status", pa.string(), "held or discarded"),
-            Column("at", TIME, "when it was held or discarded"),
+            Column("reasons", pa.list_(pa.string()), "a sentence for each failed expectation"),
+            Column("status", pa.string(), "held (in quarantine) or discarded"),
+            Column("at", TIME, "time of the row"),
         ),
         ("hold_id", "status"),
         writer="control",
     ),
     Table(
         names.QUALITY_RESULTS,
-        "what Great Expectations found: a row for each file judged on landing, and for each daily check of the tables",
+        "results of Great Expectations: a row for each file that the landing gate checked, and for each daily check",
         (
-            Column("at", TIME, "when it was judged"),
-            Column("suite", pa.string(), "objects or requests (a file on landing), or tables"),
+            Column("at", TIME, "time of the check"),
+            Column("suite", pa.string(), "objects or requests (landing gate), or tables (daily checks)"),
             Column("subject", pa.string(), "path of the file, or name of the check"),
             Column("success", pa.bool_(), "whether every expectation was met"),
-            Column("failed", pa.list_(pa.string()), "a sentence for each that was not"),
-            Column("results", pa.string(), "JSON: of each expectation its name, value, success"),
-            Column("batch_id", pa.int64(), "tables: the last batch that the check covered", True),
+            Column("failed", pa.list_(pa.string()), "a sentence for each failed expectation"),
+            Column("results", pa.string(), "JSON: name, value and success of each expectation"),
+            Column("batch_id", pa.int64(), "daily checks: the last batch that the check covered", True),
         ),
         ("suite", "subject", "at"),
         writer="control",
@@ -365,12 +374,12 @@ _TABLES = (
     ),
     Table(
         names.DEAD_LETTERS,
-        "messages that a sink refused for good; of rows with one id, one that says delivered counts",
+        "messages that a sink refused permanently; a row `delivered` supersedes other rows of its id",
         (
-            Column("sink", pa.string(), "that refused it"),
-            Column("message_id", pa.string(), "as in the message"),
-            Column("batch_id", pa.int64(), "the batch it tells of"),
-            Column("subscription_id", pa.string(), "whom it was for"),
+            Column("sink", pa.string(), "the sink that refused it"),
+            Column("message_id", pa.string(), "id of the message"),
+            Column("batch_id", pa.int64(), "batch of the message"),
+            Column("subscription_id", pa.string(), "subscription of the message"),
             Column("kind", pa.string(), "matched, retracted or digest"),
             Column("status", pa.string(), "dead, or delivered (by a replay)"),
             Column("reason", pa.string(), "why it was refused", True),
