@@ -72,7 +72,7 @@ class PostingFinder:
         if not boxes:
             return None
         words = posted.words
-        clause = rarest_clause(posted.clauses, self._frequencies(posted.clauses))
+        clause = find_rarest_clause(posted.clauses, self._frequencies(posted.clauses))
         terms = {term_id(word) for word in tokenize(stored.text)}
         term = next(term for term in clause if term in terms)
         cell = find_index_cell(boxes[0], stored.lon, stored.lat)
@@ -98,7 +98,7 @@ class PostingFinder:
         return {row["term_id"]: row["objects"] for row in rows}
 
 
-def rarest_clause(clauses: tuple[tuple[int, ...], ...], frequencies: dict[int, int]) -> tuple[int, ...]:
+def find_rarest_clause(clauses: tuple[tuple[int, ...], ...], frequencies: dict[int, int]) -> tuple[int, ...]:
     """The clause whose terms occur in the fewest sampled objects in sum; ties: the shortest, the first."""
     return min(clauses, key=lambda clause: (sum(frequencies.get(term, 0) for term in clause), len(clause)))
 

@@ -11,7 +11,7 @@ from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows
 from pststream.errors import UsageError
 from pststream.format_values import counted
-from pststream.reports.commands.text_tables import text_table
+from pststream.reports.commands.text_tables import format_table
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.utc_times import iso
 
@@ -68,7 +68,7 @@ def show_plan(home: AnyHome, version: int | None = None) -> dict[str, Any]:
         "grid": {name: row[name] for name in _GRID},
         "leaves": plan.leaves,
         "units_shown": [{**unit, **bounds[unit["leaf"]], "terms": terms} for unit, terms in zip(shown, term_counts)],
-        "map": text_map(plan),
+        "map": draw_text_map(plan),
     }
 
 
@@ -89,7 +89,7 @@ def read_plan(reader: TableReader, version: int | None) -> tuple[dict[str, Any],
     return row, plan_from_rows(row, units), units
 
 
-def text_map(plan: PartitionPlan) -> list[str]:
+def draw_text_map(plan: PartitionPlan) -> list[str]:
     """Draw the workers of a plan as a map of at most MAP_COLUMNS x MAP_ROWS characters, north first."""
     grid = plan.grid
     width, height = min(MAP_COLUMNS, grid.columns), min(MAP_ROWS, grid.rows)
@@ -131,7 +131,7 @@ def render_plans(plans: list[dict[str, Any]]) -> str:
             (version, plan["planner"], str(plan["workers"]), str(plan["units"]), *loads, plan["created_at"][:19])
         )
     retiring = "; ~ still serves the older subscriptions" if any(plan["retiring"] for plan in plans) else ""
-    return "\n".join([*text_table(rows), f"* is the current plan{retiring}; loads are seconds of Definition 1"])
+    return "\n".join([*format_table(rows), f"* is the current plan{retiring}; loads are seconds of Definition 1"])
 
 
 def _render_retiring(plan: dict[str, Any]) -> list[str]:
@@ -169,5 +169,5 @@ def render_plan(plan: dict[str, Any]) -> str:
         rows.append((str(unit["unit"]), str(unit["worker"]), *bounds, terms, *loads))
     more = plan["units"] - (len(rows) - 1)
     return "\n".join(
-        [*lines, *text_table(rows), *([f"... and {counted(more, 'unit')} with less load"] if more else [])]
+        [*lines, *format_table(rows), *([f"... and {counted(more, 'unit')} with less load"] if more else [])]
     )

@@ -14,7 +14,7 @@ from pststream.escape_text import escape_controls
 from pststream.format_values import counted
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.rules import log_key, step_seconds
-from pststream.reports.commands.text_tables import text_table
+from pststream.reports.commands.text_tables import format_table
 from pststream.reports.reading.backlog import (
     lag_seconds_of,
     measure_object_lag,
@@ -330,4 +330,4 @@ def _lines_of_batches(batches: list[dict[str, Any]]) -> list[str]:
         seconds = f"{sum(batch['seconds'].values()):.1f}" if batch["seconds"] else "-"
         finished = batch["finished_at"] or batch["status"]
         rows.append((str(batch["batch_id"]), str(batch["plan_version"]), *texts, seconds, finished[:19]))
-    return text_table(rows)
+    return format_table(rows)

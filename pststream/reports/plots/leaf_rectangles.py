@@ -24,7 +24,7 @@ class Rectangles:
         return len(self.value)
 
 
-def rectangles(raster: np.ndarray) -> Rectangles:
+def cover_with_rectangles(raster: np.ndarray) -> Rectangles:
     """Cover each cell of int[rows, columns] once: runs of equal cells in a row, merged with equal runs above."""
     rows, columns = raster.shape
     border = np.ones((rows, columns), dtype=bool)

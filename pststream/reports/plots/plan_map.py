@@ -9,7 +9,7 @@ import numpy as np
 from pststream.domain.plan import DispatchGrid
 from pststream.format_values import counted, percent, short
 from pststream.reports.plots.base_map import BaseMap, MapLabel, draw_base_map, point_path
-from pststream.reports.plots.leaf_rectangles import Rectangles, rectangles
+from pststream.reports.plots.leaf_rectangles import Rectangles, cover_with_rectangles
 from pststream.reports.plots.projection import Projection, fit_view
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView
 from pststream.reports.reading.samples import MatchView
@@ -142,11 +142,11 @@ def cover_raster(raster: np.ndarray, grid: DispatchGrid, projection: Projection)
 
     Returns values int64[n], ascending, and corners float64[n, 4]: x, y, width, height in units of the map.
     """
-    cover = rectangles(raster)
+    cover = cover_with_rectangles(raster)
     scale = 1
     while len(cover) > _MAX_RECTANGLES:
         scale *= 2
-        cover = rectangles(raster[::scale, ::scale])
+        cover = cover_with_rectangles(raster[::scale, ::scale])
     return cover.value, _corners(cover, grid, projection, scale)
 
 

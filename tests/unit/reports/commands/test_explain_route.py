@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.domain.pieces import rarest_clause_first
-from pststream.reports.commands.explain_route import find_index_cell, find_unit, rarest_clause
+from pststream.reports.commands.explain_route import find_index_cell, find_rarest_clause, find_unit
 from pststream.routing.dispatch import DispatchIndex
 from tests.unit.reports.commands.test_plans import shared_by_text
 
@@ -43,4 +43,4 @@ def test_rarest_clause() -> None:
         clauses = tuple(tuple(rnd.sample(range(10), rnd.randint(1, 3))) for _ in range(rnd.randint(1, 4)))
         rows = pa.array([clauses], pa.list_(pa.list_(pa.int64())))
         ordered, _, _ = rarest_clause_first(rows, lambda terms: lookup[terms])
-        assert tuple(ordered.to_pylist()[0][0]) == rarest_clause(clauses, frequencies)
+        assert tuple(ordered.to_pylist()[0][0]) == find_rarest_clause(clauses, frequencies)

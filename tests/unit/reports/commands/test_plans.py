@@ -8,7 +8,7 @@ import pytest
 
 from pststream.errors import UsageError
 from pststream.reports.commands import plans as plans_module
-from pststream.reports.commands.plans import list_plans, render_plan, render_plans, show_plan, text_map
+from pststream.reports.commands.plans import draw_text_map, list_plans, render_plan, render_plans, show_plan
 from pststream.state.home import Home
 from pststream.state.plans import Retiring
 from tests.unit.reports.commands.homes import add_plan, halves
@@ -68,7 +68,7 @@ def test_a_leaf_shared_by_text(hand_home: Home) -> None:
     plan = shared_by_text()
     add_plan(hand_home, plan)
     shown = show_plan(hand_home)
-    assert set(text_map(plan)[0]) == {"0", "*"}
+    assert set(draw_text_map(plan)[0]) == {"0", "*"}
     terms = {unit["unit"]: unit["terms"] for unit in shown["units_shown"]}
     assert terms == {0: None, 1: 2, 2: 0}
     assert "several workers, by text" in render_plan(shown)
