@@ -91,7 +91,7 @@ def format_of(path: str, format: str | None = None) -> str:
         return FORMATS[format]
     found = _known_format(path)
     if found is None:
-        raise InputFileError(path, "its ending tells no format", f"give --format, one of: {known}")
+        raise InputFileError(path, "its ending is that of no known format", f"give --format, one of: {known}")
     return found
 
 
