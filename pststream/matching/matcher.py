@@ -1,4 +1,4 @@
-"""Matching the objects of a micro-batch with all the segments of a worker."""
+"""Match the objects of a micro-batch with all segments of a worker."""
 
 import sys
 from collections.abc import Sequence
@@ -7,41 +7,41 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.kernels.matching.match_segment import LocalObjects, MatchCounts, localize, match_segment, place_pairs
+from pststream.kernels.matching.match_segment import LocalObjects, SearchCounts, localize, match_segment, place_pairs
 from pststream.kernels.matching.verify import Deleted
 from pststream.matching.deletions import NO_DELETIONS, Deletions, deleted_pieces
 from pststream.matching.object_batch import ObjectBatch
 from pststream.matching.segments import Segment
 
-HITS = 1 << 14
+HIT_BUFFER = 1 << 14
 """Hits that wait to be verified together: 256 KiB of them."""
 
 
-MOST_PAIRS = 1 << 24
-"""Pairs of one search: about half a gigabyte while they are found."""
+MAX_PAIRS = 1 << 24
+"""Greatest number of pairs of one search, which take about half a gigabyte."""
 
 
 class TooManyPairs(Exception):
-    """The objects have more pairs than were to be found at once."""
+    """The objects have more pairs than one search may find."""
 
 
-class Probe(NamedTuple):
-    """What objects are matched with: a segment, the deletions that it does not know, how many hits may wait."""
+class SegmentProbe(NamedTuple):
+    """A segment, the deletions that it does not contain, and the size of the hit buffer that it needs."""
 
     segment: Segment
     deleted: Deleted
-    room: int
+    hit_buffer: int
 
 
-def probe_of(segment: Segment, deletions: Deletions = NO_DELETIONS, after_key: int = -1) -> Probe:
-    """A segment to be matched with, but for subscriptions with keys up to `after_key`."""
-    room = max(HITS, int(segment.longest[0]))
-    return Probe(segment, deleted_pieces(segment, *deletions, after_key), room)
+def make_probe(segment: Segment, deletions: Deletions = NO_DELETIONS, after_key: int = -1) -> SegmentProbe:
+    """Prepare a segment for matching; subscriptions with keys up to `after_key` do not match."""
+    hit_buffer = max(HIT_BUFFER, int(segment.longest[0]))
+    return SegmentProbe(segment, deleted_pieces(segment, *deletions, after_key), hit_buffer)
 
 
 @dataclass(frozen=True)
-class Found:
-    """Pairs grouped by object, in the order of the batch, and what it took to find them.
+class MatchedPairs:
+    """Pairs grouped by object, in the order of the batch, and the work of the search.
 
     offsets int64[objects+1]: slice of `keys` of each object; keys int64[pairs]: subscription keys;
     candidates, matches int64[units]: postings checked and pairs found for each unit of the plan.
@@ -53,36 +53,36 @@ class Found:
     matches: np.ndarray
 
 
-def match_objects(batch: ObjectBatch, probes: Sequence[Probe], units: int) -> Found:
-    """All pairs of the batch's objects and the probes' subscriptions.
+def match_objects(batch: ObjectBatch, probes: Sequence[SegmentProbe], units: int) -> MatchedPairs:
+    """Find all pairs of the batch's objects and the subscriptions of the probes.
 
-    Raises TooManyPairs if several objects have more than MOST_PAIRS together.
+    Raises TooManyPairs if several objects have more than MAX_PAIRS together.
     """
-    most, pairs = MOST_PAIRS if batch.objects > 1 else sys.maxsize, 0
-    counts = MatchCounts(np.zeros(units, np.int64), np.zeros(units, np.int64), np.zeros(batch.objects, np.int64))
-    parts = []
-    for segment, deleted, room in probes:
+    limit, total = MAX_PAIRS if batch.objects > 1 else sys.maxsize, 0
+    counts = SearchCounts(np.zeros(units, np.int64), np.zeros(units, np.int64), np.zeros(batch.objects, np.int64))
+    found = []
+    for segment, deleted, hit_buffer in probes:
         terms = localize(
             batch.term_offsets, batch.terms, batch.units,
             segment.slots, segment.places, segment.bits, segment.levels_of_term,
         )  # fmt: skip
         objects = LocalObjects(batch.codes, batch.lon, batch.lat, batch.ts, *terms)
-        parts.append(match_segment(objects, segment, deleted, counts, room, most - pairs))
-        pairs += len(parts[-1][0])
-        if pairs > most:
+        found.append(match_segment(objects, segment, deleted, counts, hit_buffer, limit - total))
+        total += len(found[-1][0])
+        if total > limit:
             raise TooManyPairs
     offsets = np.concatenate([[0], np.cumsum(counts.pairs)]).astype(np.int64)
     keys = np.empty(offsets[-1], np.int64)
     following = offsets[:-1].copy()
-    for found_object, found_key in parts:
-        place_pairs(found_object, found_key, following, keys)
-    return Found(offsets, keys, counts.candidates, counts.matches)
+    for pair_object, pair_key in found:
+        place_pairs(pair_object, pair_key, following, keys)
+    return MatchedPairs(offsets, keys, counts.candidates, counts.matches)
 
 
-def pairs_of(found: Sequence[Found]) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets and keys, as `Found` has them, of all that several searches have found for the same objects."""
+def merge_pairs(found: Sequence[MatchedPairs]) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets and keys, as in `MatchedPairs`, of several searches for the same objects together."""
     if len(found) == 1:
         return found[0].offsets, found[0].keys
-    owner = np.concatenate([np.repeat(np.arange(len(part.offsets) - 1), np.diff(part.offsets)) for part in found])
-    keys = np.concatenate([part.keys for part in found])
-    return np.sum([part.offsets for part in found], axis=0), keys[np.argsort(owner, kind="stable")]
+    owner = np.concatenate([np.repeat(np.arange(len(pairs.offsets) - 1), np.diff(pairs.offsets)) for pairs in found])
+    keys = np.concatenate([pairs.keys for pairs in found])
+    return np.sum([pairs.offsets for pairs in found], axis=0), keys[np.argsort(owner, kind="stable")]

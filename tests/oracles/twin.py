@@ -432,6 +432,8 @@ class RequestLog:
         if row is None:
             raise BadRow("not readable")
         if row.get("op") == "insert":
+            if has_empty_validity(row, self.now_us):
+                return "empty_validity"
             return self._insert(read_insertion(row, self.now_us))
         if row.get("op") == "delete":
             at = row.get("at")
@@ -439,8 +441,6 @@ class RequestLog:
         raise BadRow("unknown op")
 
     def _insert(self, new: Incarnation) -> str:
-        if new.end is not None and new.end <= new.created_at:
-            return "empty_validity"
         lives = self.lives.setdefault(new.subscription_id, [])
         if lives and (lives[-1].end is None or lives[-1].end > new.created_at):
             return "already_live"
@@ -458,6 +458,14 @@ class RequestLog:
             return "before_insertion"
         last.end = at
         return ""
+
+
+def has_empty_validity(row: dict[str, Any], now_us: int) -> bool:
+    """Whether an insertion ends before it begins; its times are judged before its keywords and its region."""
+    identifier(row.get("subscription_id"))
+    created, expires = row.get("created_at"), row.get("expires_at")
+    start = now_us if created is None else time_us(created)
+    return expires is not None and time_us(expires) <= start
 
 
 def read_insertion(row: dict[str, Any], now_us: int) -> Incarnation:

@@ -49,13 +49,13 @@ def test_portions_change_no_match_and_no_count(tmp_path: Path, monkeypatch: pyte
     assert sum(matches for matches, *_ in at_once) > 100
     searches = []
 
-    def counted(batch: matcher.ObjectBatch, *rest: Any) -> matcher.Found:
+    def counted(batch: matcher.ObjectBatch, *rest: Any) -> matcher.MatchedPairs:
         searches.append(batch.objects)
         return matcher.match_objects(batch, *rest)
 
-    task_context.portion_sizes.cache_clear()
+    task_context.chunk_size.cache_clear()
     monkeypatch.setattr("pststream.pipeline.batch.match_task.match_objects", counted)
-    monkeypatch.setattr(matcher, "MOST_PAIRS", 10)
+    monkeypatch.setattr(matcher, "MAX_PAIRS", 10)
     assert match_all_objects(home) == at_once
     assert min(searches) < max(searches) // 4
-    task_context.portion_sizes.cache_clear()
+    task_context.chunk_size.cache_clear()

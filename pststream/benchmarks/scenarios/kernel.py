@@ -10,7 +10,7 @@ from pststream.benchmarks.support.targets import at_least
 from pststream.domain.pieces import rarest_clause_first
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.synthetic_arrays import synthetic_objects, synthetic_subscriptions
-from pststream.matching.matcher import match_objects, probe_of
+from pststream.matching.matcher import match_objects, make_probe
 from pststream.matching.segments import build_segment
 from pststream.progress import Progress
 from pststream.settings import Settings
@@ -50,7 +50,7 @@ def measure(count: int, style: SubscriptionStyle, seed: int, progress: Progress)
     for _ in range(RUNS + 1):
         began = time.process_time()
         object_batch(objects)
-        pairs = match_objects(batch, [probe_of(segment)], 1)
+        pairs = match_objects(batch, [make_probe(segment)], 1)
         times.append(time.process_time() - began)
     seconds = float(np.median(times[1:]))
     progress(f"{count} subscriptions: {OBJECTS / seconds:,.0f} objects/s")

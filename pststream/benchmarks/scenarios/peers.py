@@ -26,7 +26,7 @@ from pststream.domain.pieces import rarest_clause_first
 from pststream.errors import PstError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.synthetic_arrays import SyntheticObjects, synthetic_objects, synthetic_subscriptions
-from pststream.matching.matcher import match_objects, probe_of
+from pststream.matching.matcher import match_objects, make_probe
 from pststream.matching.segments import build_segment
 from pststream.pipeline.batch.micro_batch import match
 from pststream.progress import Progress
@@ -116,7 +116,7 @@ def _kernel(objects: SyntheticObjects, segment: Any) -> tuple[ExpectedMatches, f
     for _ in range(4):
         began = time.perf_counter()
         batch = object_batch(objects)
-        pairs = match_objects(batch, [probe_of(segment)], 1)
+        pairs = match_objects(batch, [make_probe(segment)], 1)
         times.append(time.perf_counter() - began)
     sums = np.concatenate([[0], np.cumsum(pairs.keys)])
     totals = np.zeros((2, OBJECTS + 1), np.int64)

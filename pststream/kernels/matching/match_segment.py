@@ -34,7 +34,7 @@ class LocalObjects(NamedTuple):
     unit: np.ndarray
 
 
-class MatchCounts(NamedTuple):
+class SearchCounts(NamedTuple):
     """Counts that a batch adds to: candidates, matches int64[units]; pairs int64[objects]."""
 
     candidates: np.ndarray

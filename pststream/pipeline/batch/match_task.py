@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.kernels.planning.count_loads import count_units
-from pststream.matching.matcher import Found, Probe, TooManyPairs, match_objects, pairs_of, probe_of
+from pststream.matching.matcher import MatchedPairs, SegmentProbe, TooManyPairs, make_probe, match_objects, merge_pairs
 from pststream.matching.object_batch import sort_objects
 from pststream.matching.segment_cache import SegmentCache
 from pststream.matching.segments import Segment
@@ -20,7 +20,7 @@ from pststream.pipeline.engine.task_context import (
     TaskContext,
     deletions_of,
     dispatch_index,
-    portion_sizes,
+    chunk_size,
     segment_cache,
 )
 from pststream.pipeline.engine.warm_up import load_kernels
@@ -123,7 +123,7 @@ class _ServedPlan:
     dispatch: DispatchIndex
     segments: list[tuple[int, Segment]]
     counts: UnitCounts
-    probes: dict[int, list[Probe]] = field(default_factory=dict)
+    probes: dict[int, list[SegmentProbe]] = field(default_factory=dict)
 
 
 class _Matcher:
@@ -144,19 +144,19 @@ class _Matcher:
         self.report.index_seconds = time.thread_time() - began
 
     def match(self, chunk: pa.RecordBatch, tag: int) -> None:
-        """Match a chunk of routed objects in portions whose pairs fit into memory, and write the matches."""
+        """Match a chunk of routed objects in slices whose pairs fit into memory, and write the matches."""
         began, start = time.thread_time(), 0
-        size = portion_sizes(self.context.home, self.worker)
+        size = chunk_size(self.context.home, self.worker)
         while start < chunk.num_rows:
-            portion = chunk.slice(start, size.objects)
+            rows = chunk.slice(start, size.objects)
             try:
-                pairs = self._match_portion(portion, self.after_key if tag == STORED_OBJECTS else -1)
+                pairs = self._match_slice(rows, self.after_key if tag == STORED_OBJECTS else -1)
             except TooManyPairs:
-                size.too_many(portion.num_rows)
+                size.shrink(rows.num_rows)
                 continue
-            size.found(portion.num_rows, pairs)
+            size.record(rows.num_rows, pairs)
             self.report.counts.matches += pairs
-            start += portion.num_rows
+            start += rows.num_rows
         self.report.counts.cpu_seconds += time.thread_time() - began
         self.report.counts.objects += chunk.num_rows
 
@@ -166,7 +166,7 @@ class _Matcher:
         self.report.files = [file] if file else []
         return self.report
 
-    def _match_portion(self, objects: pa.RecordBatch, after_key: int) -> int:
+    def _match_slice(self, objects: pa.RecordBatch, after_key: int) -> int:
         order, offsets, keys = self._find_pairs(objects, after_key)
         for rows in self._rows_of_pairs(objects, order, offsets, keys):
             self.writer.write(rows)
@@ -178,7 +178,7 @@ class _Matcher:
         """
         lon, lat, ts = objects.column("lon").to_numpy(), objects.column("lat").to_numpy(), micros(objects.column("ts"))
         offsets, terms = csr(objects.column("terms"))
-        found, units_of = list[Found](), list[np.ndarray]()
+        found, units_of = list[MatchedPairs](), list[np.ndarray]()
         for served in self.served:
             units = served.dispatch.units_of_objects(lon, lat, offsets, terms)
             units = np.where(served.dispatch.arrays.unit_worker[units] == self.worker, units, np.int32(-1))
@@ -190,12 +190,12 @@ class _Matcher:
                 count_units(offsets, units, served.counts.objects)
             served.counts.candidates += pairs.candidates
             served.counts.matches += pairs.matches
-        return batch.order, *pairs_of(found)
+        return batch.order, *merge_pairs(found)
 
-    def _probes(self, served: _ServedPlan, after_key: int) -> list[Probe]:
+    def _probes(self, served: _ServedPlan, after_key: int) -> list[SegmentProbe]:
         if after_key not in served.probes:
             newer = [segment for max_key, segment in served.segments if max_key > after_key]
-            served.probes[after_key] = [probe_of(segment, self.deletions, after_key) for segment in newer]
+            served.probes[after_key] = [make_probe(segment, self.deletions, after_key) for segment in newer]
         return served.probes[after_key]
 
     def _rows_of_pairs(

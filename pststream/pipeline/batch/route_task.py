@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pststream.pipeline.engine.arrow_columns import csr, micros
 from pststream.pipeline.engine.contract import SentRows
-from pststream.pipeline.engine.task_context import TaskContext, dispatch_index, live_filter, segment_cache
+from pststream.pipeline.engine.task_context import TaskContext, dispatch_index, live_term_filter, segment_cache
 from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.state.index_files import segment_files
 from pststream.state.slices import KeyRange, Slice, read_slices
@@ -61,7 +61,7 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
     cache.take_built()
     plans = []
     for plan_position, version in enumerate(context.plans):
-        live = live_filter(context.home, plan_position, scan.tag)
+        live = live_term_filter(context.home, plan_position, scan.tag)
         live.update(frozenset(segment.paths for segment in segments if segment.plan_version == version), cache)
         plans.append((dispatch_index(context.home, version), live))
     built = cache.take_built()
@@ -74,7 +74,7 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
         lon, lat = objects.column("lon").to_numpy(), objects.column("lat").to_numpy()
         offsets, terms = csr(objects.column("terms"))
         routes = [
-            dispatch.route_objects(lon, lat, offsets, terms, live.live(lon, lat, offsets, terms))
+            dispatch.route_objects(lon, lat, offsets, terms, live.may_match(lon, lat, offsets, terms))
             for dispatch, live in plans
         ]
         place, worker = _merge_routes(routes, context.workers)

@@ -10,8 +10,8 @@ from functools import lru_cache
 
 from pststream import names
 from pststream.matching.deletions import Deletions, merge_deletions
-from pststream.matching.live_filter import LiveFilter
-from pststream.matching.portion_size import Portions
+from pststream.matching.live_term_filter import LiveTermFilter
+from pststream.matching.chunk_size import ChunkSize
 from pststream.matching.segment_cache import SegmentCache
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
@@ -88,15 +88,15 @@ def ranking(home: str, plan_version: int) -> Ranking:
 
 
 @lru_cache(maxsize=8)
-def live_filter(home: str, plan_position: int, tag: int) -> LiveFilter:
+def live_term_filter(home: str, plan_position: int, tag: int) -> LiveTermFilter:
     """Return the process's filter of live terms for objects of one tag; the caller updates it to the index.
 
     plan_position: position of the plan in `TaskContext.plans`, so that a filter lives on when a new plan comes
     """
-    return LiveFilter()
+    return LiveTermFilter()
 
 
 @lru_cache(maxsize=64)
-def portion_sizes(home: str, worker: int) -> Portions:
-    """Return the number of objects that a worker matches at a time, which adapts from portion to portion."""
-    return Portions()
+def chunk_size(home: str, worker: int) -> ChunkSize:
+    """Return the number of objects that a worker matches at a time, which adapts from slice to slice."""
+    return ChunkSize()

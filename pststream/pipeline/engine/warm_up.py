@@ -11,8 +11,8 @@ import pyarrow as pa
 from pststream.domain.plan import DispatchGrid, space_plan
 from pststream.kernels.planning.count_loads import count_units
 from pststream.matching.deletions import build_deletions
-from pststream.matching.live_filter import LiveFilter
-from pststream.matching.matcher import match_objects, probe_of
+from pststream.matching.live_term_filter import LiveTermFilter
+from pststream.matching.matcher import match_objects, make_probe
 from pststream.matching.object_batch import sort_objects
 from pststream.matching.segments import build_segment
 from pststream.routing.dispatch import DispatchIndex
@@ -30,13 +30,13 @@ def load_kernels() -> None:
     box = np.array([[17.0, 58.0, 19.0, 60.0]])
     dispatch = DispatchIndex(space_plan("grid", DispatchGrid(0, 0, 90, 90, 2, 2), np.zeros(4), np.zeros(1), 1))
     dispatch.workers_of_pieces(box, offsets, terms)
-    LiveFilter().live(lon, lat, offsets, terms)
+    LiveTermFilter().may_match(lon, lat, offsets, terms)
     dispatch.route_objects(lon, lat, offsets, terms, np.ones(1, bool))
     units = dispatch.units_of_objects(lon, lat, offsets, terms)
     count_units(offsets, units, np.zeros(1, np.int64))
     batch = sort_objects(lon, lat, np.zeros(1, np.int64), offsets, terms, units)
     deleted = build_deletions(pa.table({"subscription_key": [5], "end_at": [0]}))
-    match_objects(batch, [probe_of(build_segment(_row(box)), (deleted["keys"], deleted["ends"]))], 1)
+    match_objects(batch, [make_probe(build_segment(_row(box)), (deleted["keys"], deleted["ends"]))], 1)
 
 
 def _row(box: np.ndarray) -> pa.Table:

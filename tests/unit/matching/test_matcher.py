@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pststream.kernels.matching.index_cells import MAX_LEVEL, level_of_box
 from pststream.matching import matcher
 from pststream.matching.deletions import build_deletions, merge_deletions
-from pststream.matching.live_filter import LiveFilter
-from pststream.matching.matcher import Found, match_objects, pairs_of, probe_of
+from pststream.matching.live_term_filter import LiveTermFilter
+from pststream.matching.matcher import MatchedPairs, make_probe, match_objects, merge_pairs
 from pststream.matching.object_batch import sort_objects
 from pststream.matching.segments import COLUMNS, build_segment
 from pststream.names import NEVER_US
@@ -72,7 +72,7 @@ def fast(made: list[dict], segments: list[list[dict]], deletions: list[tuple[int
     batch = sort_objects(lon, lat, ts, offsets, terms, np.zeros(len(terms), np.int32))
     table = pa.table({"subscription_key": [k for k, _ in deletions], "end_at": [e for _, e in deletions]})
     deleted = merge_deletions([build_deletions(table.cast(pa.schema([(n, pa.int64()) for n in table.schema.names])))])
-    found = match_objects(batch, [probe_of(build_segment(rows_of(part)), deleted, after_key) for part in segments], 1)
+    found = match_objects(batch, [make_probe(build_segment(rows_of(part)), deleted, after_key) for part in segments], 1)
     owner = batch.order[np.repeat(np.arange(batch.objects), np.diff(found.offsets))]
     assert found.matches.sum() == len(found.keys) <= found.candidates.sum()
     return sorted(zip(owner.tolist(), found.keys.tolist(), strict=True))
@@ -104,16 +104,16 @@ def test_no_live_term_is_filtered_out(data):
         def segments(self, wanted: frozenset[tuple[str, ...]]):
             return {paths: build_segment(rows_of(world)) for paths in wanted}
 
-    live = LiveFilter()
+    live = LiveTermFilter()
     live.update(frozenset([("one",)]), Cache())
     lon, lat, _, offsets, terms = arrays_of(made)
-    passed = live.live(lon, lat, offsets, terms)
+    passed = live.may_match(lon, lat, offsets, terms)
     for place, key in matches_of(made, [{**p, "created_at": 0, "end_at": 9} for p in world], []):
         clause = world[key]["clauses"][0]
         mine = slice(offsets[place], offsets[place + 1])
         assert all(passed[mine][[t in clause for t in terms[mine]]])
     live.update(frozenset(), Cache())
-    assert not live.live(lon, lat, offsets, terms).any()
+    assert not live.may_match(lon, lat, offsets, terms).any()
 
 
 def test_edges_that_differ_by_less_than_a_step():
@@ -133,7 +133,7 @@ def test_edges_that_differ_by_less_than_a_step():
 
 def test_hits_are_verified_in_parts(monkeypatch):
     """More hits than wait at a time, of objects with many and with no terms."""
-    monkeypatch.setattr(matcher, "HITS", 4)
+    monkeypatch.setattr(matcher, "HIT_BUFFER", 4)
     made = [{"lon": 1.0, "lat": 1.0, "ts": 1, "terms": list(range(n % 7))} for n in range(40)]
     box = {
         "west": 0.0,
@@ -188,14 +188,14 @@ def test_many_terms_and_clauses(terms):
     assert fast(made, [world], []) == ([(0, 7)] if terms == 1000 else [])
 
 
-def pairs_found(keys: list[list[int]]) -> Found:
+def pairs_found(keys: list[list[int]]) -> MatchedPairs:
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in keys])]).astype(np.int64)
-    return Found(offsets, np.array([key for part in keys for key in part], np.int64), np.zeros(1), np.zeros(1))
+    return MatchedPairs(offsets, np.array([key for part in keys for key in part], np.int64), np.zeros(1), np.zeros(1))
 
 
 @given(st.lists(st.tuples(KEYS, KEYS), max_size=5))
 def test_pairs_of_two_searches_are_joined_by_object(both):
     searches = [pairs_found([one for one, _ in both]), pairs_found([other for _, other in both])]
-    offsets, keys = pairs_of(searches)
+    offsets, keys = merge_pairs(searches)
     joined = [keys[start:stop].tolist() for start, stop in zip(offsets, offsets[1:])]
     assert joined == [one + other for one, other in both]

@@ -1,0 +1,43 @@
+"""Bloom filter of live terms: tells the dispatchers which terms of an object some subscription near it may have."""
+
+import numpy as np
+
+from pststream.kernels.matching.bloom_filter import LIVE_LEVEL, add_keys, live_terms
+from pststream.matching.segment_cache import Paths, SegmentCache
+
+BITS_PER_KEY = 16
+
+
+class LiveTermFilter:
+    """A Bloom filter of the (index cell, term) keys of an index's segments.
+
+    It grows with each new segment. Keys of removed segments stay, which now and then sends an object in vain; the
+    filter is built again when they are as many as the others, or when it is full.
+    """
+
+    def __init__(self) -> None:
+        self._keys_of: dict[Paths, int] = {}
+        self._added = 0
+        self._levels: set[int] = set()
+        self._words = np.zeros(1 << 10, np.uint64)
+
+    def update(self, wanted: frozenset[Paths], cache: SegmentCache) -> None:
+        """Add the keys of the segments that are new among `wanted`."""
+        segments = cache.segments(wanted - self._keys_of.keys())
+        self._keys_of = {paths: count for paths, count in self._keys_of.items() if paths in wanted}
+        self._keys_of |= {paths: len(segment.key_term) for paths, segment in segments.items()}
+        self._added += sum(len(segment.key_term) for segment in segments.values())
+        needed = sum(self._keys_of.values())
+        if self._added > 2 * needed or BITS_PER_KEY * self._added > 64 * len(self._words):
+            segments = cache.segments(wanted)
+            self._added, self._levels = needed, set()
+            words = BITS_PER_KEY * needed // 64
+            self._words = np.zeros(1 << max(10, int(words + words // 4).bit_length()), np.uint64)
+        for segment in segments.values():
+            add_keys(self._words, segment.cells, segment.cell_keys, segment.key_term, segment.terms)
+            self._levels.update(min(int(level), LIVE_LEVEL) for level in segment.levels)
+
+    def may_match(self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray) -> np.ndarray:
+        """Whether each (object, term) pair may match a subscription: bool, parallel to `terms`."""
+        levels = np.array(sorted(self._levels, reverse=True), np.int64)
+        return live_terms(self._words, levels, lon, lat, term_offsets, terms)
