@@ -10,7 +10,7 @@ from pststream.benchmarks.support.targets import at_least
 from pststream.domain.pieces import rarest_clause_first
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.synthetic_arrays import synthetic_objects, synthetic_subscriptions
-from pststream.matching.matcher import match_objects, make_probe
+from pststream.matching.matcher import make_probe, match_objects
 from pststream.matching.segments import build_segment
 from pststream.progress import Progress
 from pststream.settings import Settings

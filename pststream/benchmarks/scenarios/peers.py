@@ -26,7 +26,7 @@ from pststream.domain.pieces import rarest_clause_first
 from pststream.errors import PstError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.synthetic_arrays import SyntheticObjects, synthetic_objects, synthetic_subscriptions
-from pststream.matching.matcher import match_objects, make_probe
+from pststream.matching.matcher import make_probe, match_objects
 from pststream.matching.segments import build_segment
 from pststream.pipeline.batch.micro_batch import match
 from pststream.progress import Progress

@@ -18,9 +18,9 @@ from pststream.pipeline.engine.arrow_columns import csr, lists, micros
 from pststream.pipeline.engine.contract import ReceivedRows
 from pststream.pipeline.engine.task_context import (
     TaskContext,
+    chunk_size,
     deletions_of,
     dispatch_index,
-    chunk_size,
     segment_cache,
 )
 from pststream.pipeline.engine.warm_up import load_kernels

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pststream import names
+from pststream.matching.chunk_size import ChunkSize
 from pststream.matching.deletions import Deletions, merge_deletions
 from pststream.matching.live_term_filter import LiveTermFilter
-from pststream.matching.chunk_size import ChunkSize
 from pststream.matching.segment_cache import SegmentCache
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings

@@ -12,7 +12,7 @@ from pststream.domain.plan import DispatchGrid, space_plan
 from pststream.kernels.planning.count_loads import count_units
 from pststream.matching.deletions import build_deletions
 from pststream.matching.live_term_filter import LiveTermFilter
-from pststream.matching.matcher import match_objects, make_probe
+from pststream.matching.matcher import make_probe, match_objects
 from pststream.matching.object_batch import sort_objects
 from pststream.matching.segments import build_segment
 from pststream.routing.dispatch import DispatchIndex
