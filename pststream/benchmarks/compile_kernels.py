@@ -14,6 +14,8 @@ from pststream.kernels.log_rules import apply_request_rules, find_duplicate_obje
 from pststream.partitioning.registry import make_plan
 from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.samples.posting_reads import make_sample_with_reads
+from pststream.shapes.region import Region
+from pststream.shapes.registry import pieces_of
 from pststream.text.tokenizer import terms_of
 
 
@@ -30,6 +32,7 @@ def warm_kernels() -> None:
     for planner in names.PLANNERS:
         compute_worker_loads(sample, make_plan(planner, sample, 2, cost), cost)
     load_kernels()
+    pieces_of(Region(((0.0, 0.0, 1.0, 1.0),), "polygon", ((0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0),)))
     zero = np.zeros(1, np.int64)
     find_duplicate_objects(offsets, zero, zero, zero, 32)
     apply_request_rules(offsets, zero, np.zeros(1, bool), zero, zero)

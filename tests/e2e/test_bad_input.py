@@ -192,6 +192,12 @@ BAD_REQUESTS: dict[str, dict[str, Any]] = {
     "negative radius": {"bbox": None, "circle": {"lon": 0, "lat": 0, "radius_m": -5}},
     "no region": {"bbox": None},
     "two regions": {"circle": {"lon": 0, "lat": 0, "radius_m": 5}},
+    "open ring": {"bbox": None, "geometry": {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 1]]]}},
+    "bow tie": {
+        "bbox": None,
+        "geometry": {"type": "Polygon", "coordinates": [[[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]]]},
+    },
+    "point": {"bbox": None, "geometry": {"type": "Point", "coordinates": [0, 0]}},
     "bad time": {"created_at": "soon"},
     "expired at birth": {"expires_at": "2026-01-01T00:00:00Z"},
     "unknown op": {"op": "upsert"},
