@@ -1,1 +1,1 @@
-"""Segments of the worker index, their node-local cache, and the matching of a micro-batch."""
+"""Build segments of the worker index, cache them on each node, and match micro-batches with them."""

@@ -1,6 +1,6 @@
-"""Deletions that are not yet merged into the segments: lazy deletion (PS2Stream section IV-D).
+"""Apply deletions that the segments do not contain yet: lazy deletion (PS2Stream section IV-D).
 
-They are kept beside the segments, and looked up only for pieces that they name.
+They are arrays of their own, and are looked up only for the pieces of the subscriptions that they delete.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ def build_deletions(rows: pa.Table) -> dict[str, np.ndarray]:
 
 
 def merge_deletions(parts: list[dict[str, np.ndarray]]) -> Deletions:
-    """Keys and ends of all parts, ascending by key; of a key's several ends, the earliest."""
+    """Keys and ends of all parts, ascending by key; the earliest end of each key."""
     if not parts:
         return NO_DELETIONS
     keys = np.concatenate([part["keys"] for part in parts])
@@ -38,14 +38,14 @@ def merge_deletions(parts: list[dict[str, np.ndarray]]) -> Deletions:
 
 
 def deleted_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray, after_key: int = -1) -> Deleted:
-    """The segment's pieces that the deletions name."""
+    """The pieces of the segment that the deletions end."""
     if segment.pieces:
-        # Most segments are newer than most deletions' subscriptions.
+        # Most deletions are of subscriptions older than the segment.
         borders = segment.sorted_keys[[0, -1]]
         first, last = np.searchsorted(keys, borders[0], "left"), np.searchsorted(keys, borders[1], "right")
         keys, ends = keys[first:last], ends[first:last]
-    places, of = find_all_positions(segment.sorted_keys, keys)
-    pieces, piece_ends = segment.key_order[places], ends[of]
+    places, deletion = find_all_positions(segment.sorted_keys, keys)
+    pieces, piece_ends = segment.key_order[places], ends[deletion]
     order = np.argsort(pieces, kind="stable")
     pieces = pieces[order].astype(np.int64)
     return Deleted(mark_bits(pieces, segment.pieces), pieces, piece_ends[order], after_key)

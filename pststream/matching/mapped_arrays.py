@@ -1,8 +1,8 @@
-"""Named arrays in one file that many processes map at once.
+"""Write named arrays to one file, and map them in many processes at once.
 
 Layout: 16 bytes (length of the header, length of the file; little-endian int64), a JSON header
-{name: [dtype, shape, offset]}, then the arrays, each on a 64-byte border. Written beside its final name and renamed, so
-that a reader sees a whole file or none; the recorded length betrays a file that lost its end.
+{name: [dtype, shape, offset]}, then the arrays, each at a multiple of 64 bytes. The file is written under another name
+and renamed, so that a reader sees a whole file or none; the recorded length reveals a file that lost its end.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The objects of a micro-batch as the kernels take them, in Morton order."""
+"""Sort the objects of a micro-batch into Morton order, as the kernels read them."""
 
 from dataclasses import dataclass
 
@@ -9,10 +9,10 @@ from pststream.kernels.matching.match_segment import point_codes
 
 @dataclass(frozen=True)
 class ObjectBatch:
-    """Objects sorted by `codes`; `order` gives the place of each in the arrays it was made from.
+    """Objects sorted by `codes`; `order` int64[n] is the place of each in the arrays before sorting.
 
     codes int64[n]; lon, lat float64[n] degrees; ts int64[n] microseconds; term_offsets int64[n+1], terms int64[m];
-    units int32[m]: the unit each (object, term) is probed for, -1 if it is another worker's.
+    units int32[m]: the unit that each (object, term) is matched for, -1 if another worker matches it.
     """
 
     order: np.ndarray
@@ -33,7 +33,7 @@ class ObjectBatch:
 def sort_objects(
     lon: np.ndarray, lat: np.ndarray, ts: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, units: np.ndarray
 ) -> ObjectBatch:
-    """Bring objects into Morton order."""
+    """Sort objects into Morton order."""
     codes = point_codes(lon, lat)
     order = np.argsort(codes, kind="stable")
     lengths = np.diff(term_offsets)[order]

@@ -1,8 +1,9 @@
-"""Node-local cache of segments: arrays derived from immutable data files, mapped by every task of the node.
+"""Cache segments on each node: arrays derived from immutable data files, mapped by all tasks of the node.
 
-A file of a Delta table never changes, so the names of the files that a segment is built from are its key. Entries are
-written whole or not at all (matching/mapped_arrays.py); a torn one is built again; the least recently used ones go when
-the folder outgrows its bound, which is safe at any time, since a mapped file lives until its last reader lets go.
+A file of a Delta table never changes, so the paths of the files that a segment is built from are its cache key. An
+entry is written whole or not at all (matching/mapped_arrays.py); a torn one is built again. The least recently used
+entries are deleted when the folder exceeds its bound, which is safe at any time: a mapped file exists until its last
+reader closes it.
 """
 
 import hashlib
@@ -25,44 +26,44 @@ from pststream.shapes.registry import PIECE_COLUMNS
 from pststream.storage.parquet_files import open_parquet
 
 LAYOUT = 4
-"""Part of each entry's name: a change of the arrays makes old entries unreachable."""
+"""Layout version in the name of the cache folder, so that code with other arrays reads none of the entries."""
 
-LOOK_SHARE = 0.01
-"""A process looks whether the folder is too large when it has written this part of what it may hold."""
+CHECK_SHARE = 0.01
+"""A process checks the size of the folder whenever it has written this share of the bound."""
 
-KEPT_IN_PROCESS = 512
-"""Entries that a process keeps mapped; the disk space of one that was removed is free once nobody maps it."""
+MAPPED_ENTRIES = 512
+"""Entries that a process keeps mapped; the disk space of a deleted entry is freed once no process maps it."""
 
 PIECE_TYPES = {column.name: column.type for column in PIECE_COLUMNS}
 
 Paths = tuple[str, ...]
-"""The data files that an entry is built from, in the order of its rows."""
+"""Paths of the data files that an entry is built from, in the order of its rows."""
 
 
 class SegmentCache:
-    """Arrays of data files, by path; one instance a process."""
+    """Arrays built from data files, by their paths; one instance for each process."""
 
     def __init__(self, folder: str, max_bytes: int) -> None:
         base = Path(folder) if folder else node_folder()
         self.folder = base / f"segments-{LAYOUT}-{cache_folder().name}"
         self.max_bytes = max_bytes
-        self._kept: dict[Paths, dict[str, np.ndarray]] = {}
+        self._mapped: dict[Paths, dict[str, np.ndarray]] = {}
         self._built: dict[Paths, float] = {}
-        self._written = float(max_bytes)  # so that a new process looks once
+        self._written = float(max_bytes)  # so that a new process checks the folder once
 
     def take_built(self) -> dict[Paths, float]:
-        """CPU seconds of each entry, by its files, that this process has built since it was last asked."""
+        """Return the CPU seconds of each entry that this process has built since the last call, and forget them."""
         built, self._built = self._built, {}
         return built
 
     def segments(self, wanted: Iterable[Paths]) -> dict[Paths, Segment]:
-        """Many segments. Each process goes through them in an order of its own, so that processes that start together
-        on new files build different ones.
+        """Several segments. Each process loads them in another order, so that processes that start together on new
+        files build different ones.
         """
         return {paths: self.segment(paths) for paths in sorted(wanted, key=lambda paths: hash((os.getpid(), paths)))}
 
     def segment(self, paths: Paths) -> Segment:
-        """The segment of data files of pieces."""
+        """The segment of some data files of pieces."""
         return Segment(**self.arrays(paths, lambda: build_segment(_read(paths, COLUMNS))._asdict()))
 
     def deletions(self, path: str) -> dict[str, np.ndarray]:
@@ -70,12 +71,12 @@ class SegmentCache:
         return self.arrays((path,), lambda: build_deletions(_read((path,), DELETION_COLUMNS)))
 
     def arrays(self, paths: Paths, build: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        """What `build` makes of immutable data files, built by the first process of the node that asks for it.
+        """The arrays that `build` makes of immutable data files; the first process of the node that needs them builds.
 
-        paths: the files, or whatever else names the arrays for good
+        paths: the files, or other texts that identify the arrays
         """
-        if paths in self._kept:
-            return self._kept[paths]
+        if paths in self._mapped:
+            return self._mapped[paths]
         entry = self.folder / hashlib.sha256("\n".join(paths).encode()).hexdigest()[:32]
         try:
             arrays = map_arrays(entry)
@@ -85,20 +86,20 @@ class SegmentCache:
             arrays = build()
             write_arrays(entry, arrays)
             self._built[paths] = time.thread_time() - began
-            with suppress(FileNotFoundError):  # where little is kept, another process may have removed it already
+            with suppress(FileNotFoundError):  # under a small bound another process may have deleted it
                 arrays = map_arrays(entry)
             self._written += sum(array.nbytes for array in arrays.values())
-            if self._written > self.max_bytes * LOOK_SHARE:
+            if self._written > self.max_bytes * CHECK_SHARE:
                 self._evict(keep=entry)
                 self._written = 0.0
-        if len(self._kept) >= KEPT_IN_PROCESS:
-            self._kept.clear()
-        self._kept[paths] = arrays
+        if len(self._mapped) >= MAPPED_ENTRIES:
+            self._mapped.clear()
+        self._mapped[paths] = arrays
         return arrays
 
     def _evict(self, keep: Path) -> None:
         entries = []
-        # Those of other versions of the code count too: the oldest of all go.
+        # Entries of other versions of the code count too.
         for entry in (entry for folder in self.folder.parent.glob("segments-*") for entry in os.scandir(folder)):
             try:
                 status = entry.stat()

@@ -1,23 +1,23 @@
-"""Index segments: rows of data files of `worker_index`, turned into arrays that the kernels walk.
+"""Index segments: rows of data files of `worker_index` as the arrays that the matching kernels read.
 
-A row is a piece: one box of a subscription, its clauses, its validity. Its postings, one for each cell that the box
-covers and each term of the clause it is posted under, are derived here: the rows are five times smaller than the
-postings, so the table is cheap to write, to migrate and to keep, while the postings live in the node-local cache.
+A row is a piece: one box of a subscription, its clauses, its validity. Its postings, one for each index cell that the
+box covers and each term of the clause that it is posted under, are derived here: the rows are five times smaller than
+the postings, so the table is cheap to write, to migrate and to store, while the postings are in the node-local cache.
 
 Departure from PS2Stream section IV-D: an OR query is appended there to the list of the least frequent keyword of *each*
 conjunct; one conjunct has to hold in any match, so one is enough. We post under the clause whose terms are rarest in
-sum, and the posting emits a match only if its term is the first of the clause that the object has. Each pair is then
+sum, and a posting emits a match only if its term is the first of the clause that the object has. Each pair is then
 found once, on one worker, and no merger is needed.
 
 Arrays of a segment (S pieces, P postings, K keys, C cells, T terms):
 
     terms int64[T] ascending; slots int64[2^b], places int32[2^b]: hash table of them; levels_of_term uint32[T]
     levels int64[L], level_cells int64[L+1]: slice of `cells` of each level in use
-    cells int64[C], cell_keys int64[C+1], key_term int32[K], key_postings int32[K+1]: directory
-    cell_buckets int64[C,2], buckets uint64[B+1,2]: a cell's keys in buckets of 64 bits by their place among all terms;
-        a bit for each key, so that most misses cost one look, and the first key, so that a hit costs few more
-    fine_boxes int32[P,4], posting_piece int32[P], posting_rank int16[P] (-1: the box is all there is to check)
-    boxes float64[S,4]: looked at only where the 9 mm of `fine_boxes` do not decide
+    cells int64[C], cell_keys int64[C+1], key_term int32[K], key_postings int32[K+1]: directory of the index cells
+    cell_buckets int64[C,2], buckets uint64[B+1,2]: keys of a cell in buckets of 64 bits by their place among all terms;
+        a bit for each key, so that most misses cost one look-up, and the first key, so that a hit costs few more
+    fine_boxes int32[P,4], posting_piece int32[P], posting_rank int16[P] (-1: only the box is to be tested)
+    boxes float64[S,4]: read only where the steps of 9 mm of `fine_boxes` do not decide
     records int64[S,4]: subscription key, created_at, end_at, number of the exact test or -1: the box decides
     literal_offsets int32[S+1], literals int32[]: clauses as the kernel reads them
     shape_codes int64[R], shape_offsets int64[R+1], shape_numbers float64[]: exact tests, each with the code of its
@@ -49,7 +49,7 @@ from pststream.shapes.registry import PIECE_COLUMNS, SHAPES
 COLUMNS = ("subscription_key", *(column.name for column in PIECE_COLUMNS), "clauses", "created_at", "end_at")
 
 
-MOST_POSTINGS = (1 << 31) - 1
+MAX_POSTINGS = (1 << 31) - 1
 
 
 class Segment(NamedTuple):
@@ -98,7 +98,8 @@ class Segment(NamedTuple):
 
 
 def build_segment(rows: pa.Table) -> Segment:
-    """The segment of rows (columns COLUMNS)."""
+    """Build the segment of rows (columns COLUMNS)."""
+    # Pieces in the order of their first postings, their terms numbered within the segment.
     rows = _in_order_of_postings(rows)
     boxes = _boxes(rows)
     outer, inner, term_ids = _nested(rows.column("clauses"))
@@ -106,11 +107,12 @@ def build_segment(rows: pa.Table) -> Segment:
     if len(terms) >= 1 << TERM_BITS:
         raise ValueError(f"a segment holds at most {1 << TERM_BITS} terms, not {len(terms)}")
     literal_offsets, literals = _literals(outer, inner, local)
+    # The postings, sorted by cell and term.
     first_size = (inner[outer[:-1] + 1] - inner[outer[:-1]]).astype(np.int64)
     postings = count_postings(boxes, first_size)
-    if max(postings, len(literals)) > MOST_POSTINGS:
+    if max(postings, len(literals)) > MAX_POSTINGS:
         raise ValueError(
-            f"a segment holds at most {MOST_POSTINGS} postings and literals, not {postings}, {len(literals)}"
+            f"a segment holds at most {MAX_POSTINGS} postings and literals, not {postings}, {len(literals)}"
         )
     sort_key = np.empty(postings, np.int64)
     piece = np.empty(postings, np.int32)
@@ -120,10 +122,12 @@ def build_segment(rows: pa.Table) -> Segment:
     sort_key, piece, rank = sort_key[order], piece[order], rank[order]
     only_clause = np.diff(outer) == 1
     rank[(rank == 0) & only_clause[piece]] = -1
+    # The directory of cells and keys, and the look-ups into it.
     cells, cell_keys, key_term, key_postings = directory(sort_key)
     levels, level_cells = _levels(cells)
     starts, buckets = cell_buckets(cell_keys)
     slots, places = hash_table(terms, max(3, (2 * len(terms)).bit_length()))
+    # What is tested of a posting whose box contains the object.
     exact_test, shape_codes, shape_offsets, shape_numbers = _exact_tests(rows)
     records = _records(rows, exact_test)
     key_order = np.argsort(records[:, 0], kind="stable")
@@ -160,7 +164,7 @@ def build_segment(rows: pa.Table) -> Segment:
 
 
 def _in_order_of_postings(rows: pa.Table) -> pa.Table:
-    """Rows by the cell and the term of their first posting, so that hits of one list are neighbours in memory."""
+    """Sort rows by the cell and the term of their first posting, so that hits of one list are neighbours in memory."""
     outer, inner, terms = _nested(rows.column("clauses"))
     first = terms[inner[outer[:-1]]]
     order = np.argsort((first_cells(_boxes(rows)) << TERM_BITS) | (first & ((1 << TERM_BITS) - 1)), kind="stable")
@@ -190,7 +194,7 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _literals(outer: np.ndarray, inner: np.ndarray, local: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Clauses in one array: the size of each, then its terms (int32); and where each piece's begin."""
+    """Clauses in one array: the size of each, then its terms (int32); and the start of those of each piece."""
     clauses = len(inner) - 1
     sizes = np.diff(inner)
     literals = np.empty(clauses + len(local), np.int32)

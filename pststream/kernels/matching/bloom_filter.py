@@ -1,4 +1,7 @@
-"""Filter of live terms: which (cell, term) pairs have a subscription (PS2Stream section IV-C, map H2)."""
+"""Bloom filter of live terms: the (index cell, term) pairs under which a subscription is posted.
+
+PS2Stream section IV-C, map H2. A word of 64 bits is a block of the filter; a pair sets three bits of one word.
+"""
 
 import numpy as np
 
@@ -6,12 +9,12 @@ from pststream.kernels.compile import kernel
 from pststream.kernels.matching.index_cells import MAX_LEVEL, column_of, interleave, row_of
 
 LIVE_LEVEL = 9
-"""Finer cells are taken together at this level (cells of 0.7 degrees); coarser ones stay as they are."""
+"""Index cells of finer levels count as their ancestors of this level (0.7 degrees); coarser ones as they are."""
 
 
 @kernel
 def _mixed(cell, term):
-    """64 well-mixed bits of a pair."""
+    """A 64-bit hash of a pair."""
     value = np.uint64(term) ^ (np.uint64(cell) * np.uint64(0x9E3779B97F4A7C15))
     value ^= value >> np.uint64(32)
     value *= np.uint64(0xD6E8FEB86659FD93)
@@ -22,7 +25,7 @@ def _mixed(cell, term):
 
 @kernel
 def _bits_of(value):
-    """Three bits of a 64-bit word."""
+    """The three bits of a word that a hash sets."""
     one = np.uint64(1)
     six = np.uint64(63)
     return (one << (value & six)) | (one << ((value >> np.uint64(6)) & six)) | (one << ((value >> np.uint64(12)) & six))
@@ -30,7 +33,7 @@ def _bits_of(value):
 
 @kernel
 def add_keys(words, cells, cell_keys, key_term, terms):
-    """Enter every (cell, term) of a segment into the filter (uint64[2^k])."""
+    """Add every (cell, term) of a segment to the filter (uint64[2^k])."""
     last = np.uint64(len(words) - 1)
     for c in range(len(cells)):
         cell = cells[c]
@@ -45,7 +48,7 @@ def add_keys(words, cells, cell_keys, key_term, terms):
 def live_terms(words, levels, lon, lat, term_offsets, terms):
     """Whether some subscription near the object may be posted under the term: bool, parallel to `terms`.
 
-    `levels` int64[]: cell levels in use, capped at LIVE_LEVEL. Never false for a live pair; true for 1% of others.
+    `levels` int64[]: levels in use, capped at LIVE_LEVEL. Never false for a live term; true for 1% of others.
     """
     live = np.zeros(len(terms), np.bool_)
     last = np.uint64(len(words) - 1)

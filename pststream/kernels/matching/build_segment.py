@@ -1,4 +1,4 @@
-"""Building the arrays of an index segment (see matching/segments.py for the layout)."""
+"""Build the arrays of an index segment (see matching/segments.py for the layout)."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ TERM_BITS = 26
 
 @kernel
 def count_postings(boxes, first_clause_size):
-    """Number of postings of all pieces: cells covered by each box times terms of the clause it is posted under."""
+    """Number of postings of all pieces: index cells under each box times terms of the clause it is posted under."""
     total = 0
     for piece in range(boxes.shape[0]):
         shift = MAX_LEVEL - level_of_box(boxes[piece, 0], boxes[piece, 1], boxes[piece, 2], boxes[piece, 3])
@@ -31,7 +31,7 @@ def count_postings(boxes, first_clause_size):
 
 @kernel
 def first_cells(boxes):
-    """The cell of each box's south-west corner, on the level that the box is indexed on (int64)."""
+    """The index cell of each box's south-west corner, on the level of the box (int64)."""
     cells = np.empty(boxes.shape[0], np.int64)
     for piece in range(boxes.shape[0]):
         level = level_of_box(boxes[piece, 0], boxes[piece, 1], boxes[piece, 2], boxes[piece, 3])
@@ -43,7 +43,7 @@ def first_cells(boxes):
 
 @kernel
 def fine_boxes(boxes):
-    """Boxes in steps of `fine_x` and `fine_y` (int32)."""
+    """Boxes in whole steps of `fine_x` and `fine_y` (int32)."""
     fine = np.empty(boxes.shape, np.int32)
     for piece in range(boxes.shape[0]):
         for side in (0, 2):
@@ -54,8 +54,8 @@ def fine_boxes(boxes):
 
 @kernel
 def fill_postings(boxes, clause_start, first_clause_size, literals, sort_key, posting_piece, posting_rank):
-    """Write a row a posting: its sort key, its piece, and the place of its term in the clause."""
-    at = 0
+    """Write for each posting its sort key, its piece, and the place of its term in the clause."""
+    posting = 0
     for piece in range(boxes.shape[0]):
         level = level_of_box(boxes[piece, 0], boxes[piece, 1], boxes[piece, 2], boxes[piece, 3])
         shift = MAX_LEVEL - level
@@ -64,20 +64,21 @@ def fill_postings(boxes, clause_start, first_clause_size, literals, sort_key, po
             for column in range(column_of(boxes[piece, 0]) >> shift, (column_of(boxes[piece, 2]) >> shift) + 1):
                 cell = (1 << (2 * level)) | interleave(column, row)
                 for rank in range(first_clause_size[piece]):
-                    sort_key[at] = (cell << TERM_BITS) | literals[start + rank]
-                    posting_piece[at] = piece
-                    posting_rank[at] = rank
-                    at += 1
-    return at
+                    sort_key[posting] = (cell << TERM_BITS) | literals[start + rank]
+                    posting_piece[posting] = piece
+                    posting_rank[posting] = rank
+                    posting += 1
+    return posting
 
 
 @kernel
 def directory(sort_key):
-    """Cells and keys of sorted postings.
+    """Index cells and keys of sorted postings.
 
     Returns cells int64[C] ascending, cell_keys int64[C+1] (slice of keys of each cell), key_term int32[K] ascending
     inside a cell, key_postings int32[K+1] (slice of postings of each key).
     """
+    # Count the keys and the cells.
     postings = len(sort_key)
     keys = 0
     cells = 0
@@ -90,6 +91,7 @@ def directory(sort_key):
     cell_keys = np.empty(cells + 1, np.int64)
     key_term = np.empty(keys, np.int32)
     key_postings = np.empty(keys + 1, np.int32)
+    # Fill the directory.
     k = 0
     c = 0
     for p in range(postings):
@@ -121,16 +123,15 @@ def term_levels(cells, cell_keys, key_term, terms):
 
 @kernel
 def spot_of(term, terms):
-    """Where a term of a segment that has so many stands among them, in 2^32nds."""
+    """The place of a term among the terms of a segment, scaled to [0, 2^32)."""
     return (np.int64(term) << 32) // terms
 
 
 @kernel
 def cell_buckets(cell_keys):
-    """First bucket of each cell, and the shift that turns a spot into a bit of the cell's buckets (int64[C,2]).
+    """First bucket of each index cell, the shift from a spot to a bit of its buckets (int64[C,2]); number of buckets.
 
-    A cell has a power of two of buckets of 64 bits, of which 8 to 16 fall to a key. Returns the number of all buckets
-    too.
+    A cell has a power of two of buckets of 64 bits, 8 to 16 bits for each key.
     """
     starts = np.empty((len(cell_keys) - 1, 2), np.int64)
     total = 0
@@ -146,9 +147,10 @@ def cell_buckets(cell_keys):
 
 @kernel
 def fill_buckets(cell_keys, key_term, starts, total, terms):
-    """For each bucket, the bits of its keys and its first key; and a last row with the number of keys (uint64)."""
+    """The bits of the keys of each bucket and its first key; and a last row with the number of keys (uint64)."""
     buckets = np.zeros((total + 1, 2), np.uint64)
     for c in range(len(cell_keys) - 1):
+        # The keys of the cell, in the order of their terms.
         bucket = starts[c, 0]
         buckets[bucket, 1] = cell_keys[c]
         for k in range(cell_keys[c], cell_keys[c + 1]):
@@ -157,6 +159,7 @@ def fill_buckets(cell_keys, key_term, starts, total, terms):
                 bucket += 1
                 buckets[bucket, 1] = k
             buckets[bucket, 0] |= np.uint64(1) << np.uint64(place & 63)
+        # The buckets behind the last key.
         last = starts[c + 1, 0] if c + 1 < len(starts) else total
         for rest in range(bucket + 1, last):
             buckets[rest, 1] = cell_keys[c + 1]
@@ -166,7 +169,7 @@ def fill_buckets(cell_keys, key_term, starts, total, terms):
 
 @kernel
 def hash_table(terms, bits):
-    """Open addressing table of 2^bits slots: (term id int64, its place in `terms` int32; -1 is a free slot)."""
+    """Open addressing table of 2^bits slots: term id int64, its place in `terms` int32 (-1: free slot)."""
     size = 1 << bits
     slots = np.zeros(size, np.int64)
     places = np.full(size, -1, np.int32)

@@ -29,7 +29,7 @@ def row_of(lat: float) -> int:
 
 @kernel
 def fine_x(lon: float) -> np.int32:
-    """Longitude in steps of 360 / 2^32 degrees (9 mm at the equator), as a number of 32 bits with a sign.
+    """Longitude in whole steps of 360 / 2^32 degrees (9 mm at the equator), as a signed number of 32 bits.
 
     Never decreases with the longitude, so points and edges that differ in steps differ alike in degrees.
     """
@@ -44,7 +44,7 @@ def fine_y(lat: float) -> np.int32:
 
 @kernel
 def interleave(x: int, y: int) -> int:
-    """Morton number: bits of x on the even places, of y on the odd ones (17 bits each)."""
+    """Morton number: bits of x at the even places, of y at the odd ones (17 bits each)."""
     return _spread(x) | (_spread(y) << 1)
 
 

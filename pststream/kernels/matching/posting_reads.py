@@ -1,4 +1,4 @@
-"""Counting the postings that objects read, without matching them."""
+"""Count the postings that each term of each object reads in the index, without matching."""
 
 import numpy as np
 
@@ -6,22 +6,22 @@ from pststream.kernels.compile import kernel
 from pststream.kernels.matching.index_cells import MAX_LEVEL
 from pststream.kernels.search import find, gallop
 
-LOOKED_AT = 64
+SAMPLED_POSTINGS = 64
 
-MOST = 2**31 - 1
-"""Reads that are counted of an (object, term)."""
+MAX_READS = 2**31 - 1
+"""Greatest number of reads that is counted of an (object, term)."""
 
 
 @kernel
-def _holding(piece, boxes, first, end, point):
-    """About how many of the postings in [first, end) have boxes that hold the point."""
-    step = (end - first + LOOKED_AT - 1) // LOOKED_AT
-    seen = held = 0
+def _estimate_containing(piece, boxes, first, end, point):
+    """About how many of the postings in [first, end) have boxes that contain the point."""
+    step = (end - first + SAMPLED_POSTINGS - 1) // SAMPLED_POSTINGS
+    sampled = containing = 0
     for p in range(first, end, step):
         box = boxes[piece[p]]
-        seen += 1
-        held += box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
-    return held * (end - first) // seen
+        sampled += 1
+        containing += box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
+    return containing * (end - first) // sampled
 
 
 @kernel
@@ -39,15 +39,16 @@ def count_reads(
     points: np.ndarray,
     match_reads: int,
 ) -> np.ndarray:
-    """Postings that stand under each (object, term) in the object's cells of all levels, each of those whose box holds
-    the object counted as `match_reads` more: int32[len(places)]. Of more than LOOKED_AT postings of a key some are
-    looked at and stand for all.
+    """Postings under each (object, term) in the object's index cells of all levels: int32[len(places)].
+
+    Each posting whose box contains the object counts as `match_reads` more. Of a key with more than SAMPLED_POSTINGS
+    postings some are tested and stand for all.
 
     order                int64[objects]    the objects in Morton order
-    codes                int64[objects]    `match.point_codes` of each in this order
+    codes                int64[objects]    `match_segment.point_codes` of each in this order
     object_offsets       int64[objects+1]  slice of `places` of each object
     places               int32[n]          number of each of the objects' terms among those posted, or -1
-    cells, cell_keys, key_term, key_postings   of the postings, as `segment.directory` returns them
+    cells, cell_keys, key_term, key_postings   of the postings, as `build_segment.directory` returns them
     piece                int32[postings]   the piece of each posting
     boxes                float64[pieces,4]
     points               float64[objects,2]  longitude and latitude of each object
@@ -56,24 +57,26 @@ def count_reads(
     for level in range(MAX_LEVEL + 1):
         marker, shift = 1 << (2 * level), 2 * (MAX_LEVEL - level)
         cell, last_cell = find(cells, 0, len(cells), marker), find(cells, 0, len(cells), marker << 2)
-        at = 0
-        while at < len(codes) and cell < last_cell:
-            here = marker | (codes[at] >> shift)
-            if cells[cell] < here:
-                cell = gallop(cells, cell, last_cell, here)
+        i = 0
+        while i < len(codes) and cell < last_cell:
+            # Advance the objects or the cells, whichever lag, until an object lies in the cell.
+            own_cell = marker | (codes[i] >> shift)
+            if cells[cell] < own_cell:
+                cell = gallop(cells, cell, last_cell, own_cell)
                 continue
-            if cells[cell] > here:
-                at = gallop(codes, at, len(codes), (cells[cell] - marker) << shift)
+            if cells[cell] > own_cell:
+                i = gallop(codes, i, len(codes), (cells[cell] - marker) << shift)
                 continue
+            # Count the postings of the object's terms in the cell.
             first, last = cell_keys[cell], cell_keys[cell + 1]
-            for j in range(object_offsets[order[at]], object_offsets[order[at] + 1]):
+            for j in range(object_offsets[order[i]], object_offsets[order[i] + 1]):
                 if places[j] >= 0:
                     key = find(key_term, first, last, places[j])
                     if key < last and key_term[key] == places[j]:
                         first_posting, end = key_postings[key], key_postings[key + 1]
                         reads[j] += end - first_posting
                         if match_reads:
-                            held = _holding(piece, boxes, first_posting, end, points[order[at]])
-                            reads[j] = min(reads[j] + match_reads * held, MOST)
-            at += 1
+                            containing = _estimate_containing(piece, boxes, first_posting, end, points[order[i]])
+                            reads[j] = min(reads[j] + match_reads * containing, MAX_READS)
+            i += 1
     return reads
