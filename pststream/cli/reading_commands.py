@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pststream.cli.command import BAD_USAGE, DONE, CommandContext, CommandResult, check_output_path, refuse_options
+from pststream.cli.result_texts import describe_imbalance
 from pststream.errors import UsageError
 from pststream.escape_text import escape_controls
 from pststream.format_values import counted
@@ -105,8 +106,8 @@ def check_balance_command(context: CommandContext, arguments: Any) -> CommandRes
     document = check_balance(context.home, context.settings)
     relation = "violates" if document["violated"] else "does not violate"
     text = (
-        f"plan {document['plan_version']}: measured imbalance {document['measured_imbalance']:.3g} over"
-        f" {counted(document['batches'], 'batch', 'batches')} {relation} sigma {document['sigma']:g}"
+        f"plan {document['plan_version']}: the load of {counted(document['batches'], 'batch', 'batches')} {relation}"
+        f" sigma {document['sigma']:g}, measured {describe_imbalance(document['measured_imbalance'])}"
     )
     return CommandResult(document, text if document["plan_version"] else "no plan yet")
 

@@ -45,7 +45,14 @@ def describe_plan(document: dict[str, Any], dry_run: bool) -> str:
     head = f"plan {document['plan_version']} (not saved)" if dry_run else f"plan {document['plan_version']}"
     size = f"{counted(document['workers'], 'worker')}, {counted(document['units'], 'unit')}"
     loads = f"predicted load {document['load_total']:.4g} s, greatest of a worker {document['load_max']:.4g} s"
-    return f"{head}: {document['planner']}, {size}; {loads}, imbalance {document['imbalance']:.3g}"
+    return f"{head}: {document['planner']}, {size}; {loads}, {describe_imbalance(document['imbalance'])}"
+
+
+def describe_imbalance(imbalance: float) -> str:
+    """Describe the greatest load over the least; a worker without load has no such ratio."""
+    from pststream.cost.load_model import MAX_IMBALANCE
+
+    return "imbalance unbounded: a worker has no load" if imbalance >= MAX_IMBALANCE else f"imbalance {imbalance:.3g}"
 
 
 def describe_adjustment(document: dict[str, Any]) -> str:

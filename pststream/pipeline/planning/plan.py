@@ -12,6 +12,7 @@ from typing import Any
 from pststream import names
 from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.errors import RetryableError
+from pststream.format_values import counted
 from pststream.ledgers.log_end import Ledger
 from pststream.partitioning.registry import make_plan
 from pststream.pipeline.engine.task_context import make_task_context
@@ -60,7 +61,8 @@ def new_plan(
     if Ledger(home).unfinished_batch() is not None:
         raise RetryableError("a batch is unfinished", "run: pststream match, then plan again")
     sample, vocabulary = draw_sample(home, settings, versions)
-    progress(f"sample: {sample.objects} objects, {sample.pieces} subscription boxes, {vocabulary.num_rows} terms")
+    boxes = counted(sample.pieces, "subscription box", "subscription boxes")
+    progress(f"sample: {counted(sample.objects, 'object')}, {boxes}, {counted(vocabulary.num_rows, 'term')}")
     cost = CostModel.of(settings)
     new = make_plan(settings.planner, sample, settings.workers, cost)
     loads = compute_worker_loads(sample, new, cost)

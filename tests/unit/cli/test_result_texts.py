@@ -5,6 +5,7 @@ from typing import Any
 from pststream.cli.result_texts import (
     describe_adjustment,
     describe_delivery,
+    describe_imbalance,
     describe_ingest,
     describe_match,
     describe_replay,
@@ -59,6 +60,11 @@ def test_deliveries() -> None:
         "b: 0 delivered, 0 dead letters left (down)",
     ]
     assert describe_delivery({"sinks": {}}) == describe_replay({"sinks": {}})
+
+
+def test_an_imbalance() -> None:
+    assert describe_imbalance(1.234) == "imbalance 1.23"
+    assert describe_imbalance(1e9) == "imbalance unbounded: a worker has no load"
 
 
 def test_an_adjustment() -> None:
