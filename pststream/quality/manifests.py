@@ -1,9 +1,9 @@
-"""Which objects of a bucket are ready to be taken in, and which wait.
+"""Choose the objects of a bucket that are ready for ingest, by manifests of files that belong together.
 
-An object is there whole or not at all, so a file by itself is taken as it is. Files that belong together lie under a
-name that is left out otherwise (it, or a folder above it, begins with `_`), and are named by a manifest, uploaded last:
-`_manifests/<name>.json` holds {"files": [{"key": …, "etag": …, "size": …}, …]}, the keys relative to the folder. The
-manifest is the commit: what it names is taken once all of it is there as told.
+An object exists only when it is complete, so a single file is ready at once. Files that belong together have names that
+are ignored otherwise (the name, or a folder above, begins with `_`). A manifest, uploaded last, lists them:
+`_manifests/<name>.json` with {"files": [{"key": …, "etag": …, "size": …}, …]}, the keys relative to the folder. The
+manifest is their commit: they are ready when all of them exist with these ETags and sizes.
 """
 
 import datetime as dt
@@ -15,13 +15,12 @@ from pststream.quality.input_files import has_format, is_left_out
 from pststream.storage.contract import StoredObject
 
 FOLDER = "_manifests/"
-MOST_BYTES = 16 << 20
-"""Of a manifest."""
+MAX_MANIFEST_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The object, and the (ETag, size or None) of each key that it names; why it is none, if it is none."""
+    """A manifest: its object, (ETag, size or None) of each key that it lists, and why it cannot be read, if so."""
 
     stored: StoredObject
     files: Mapping[str, tuple[str, int | None]]
@@ -29,8 +28,8 @@ class Manifest:
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """A key that waits: for what, since when."""
+class PendingObject:
+    """An object that is not ready: its key, the reason, and since when."""
 
     key: str
     reason: str
@@ -38,19 +37,19 @@ class Waiting:
 
 
 def is_manifest(folder: str, key: str) -> bool:
-    """Whether a key below `folder` is that of a manifest."""
+    """Whether an object below `folder` is a manifest."""
     return key.startswith(folder + FOLDER) and key.endswith(".json")
 
 
 def parse_manifest(stored: StoredObject, folder: str, content: bytes) -> Manifest:
-    """The manifest that `content` is, keys made absolute; one with a fault and no files if it is none."""
-    if len(content) > MOST_BYTES:
-        return Manifest(stored, {}, f"no manifest: larger than {MOST_BYTES} bytes")
+    """Parse a manifest, with absolute keys; an invalid one has a fault and no files."""
+    if len(content) > MAX_MANIFEST_BYTES:
+        return Manifest(stored, {}, f"not a manifest: larger than {MAX_MANIFEST_BYTES} bytes")
     try:
         entries = json.loads(content)["files"]
         files = {folder + _text(entry["key"]): (_text(entry["etag"]).strip('"'), _size(entry)) for entry in entries}
     except (ValueError, TypeError, KeyError, RecursionError):
-        return Manifest(stored, {}, 'no manifest: {"files": [{"key": …, "etag": …, "size": …}, …]} is wanted')
+        return Manifest(stored, {}, 'not a manifest: expected {"files": [{"key": …, "etag": …, "size": …}, …]}')
     return Manifest(stored, files)
 
 
@@ -67,50 +66,50 @@ def _size(entry: dict[str, object]) -> int | None:
     return size
 
 
-def lacking(manifest: Manifest, there: Mapping[str, StoredObject]) -> list[Waiting]:
-    """What keeps a manifest from being complete; `there`: the objects by key."""
+def find_missing(manifest: Manifest, existing: Mapping[str, StoredObject]) -> list[PendingObject]:
+    """Return what keeps a manifest from being complete; `existing`: objects by key."""
     since, name = manifest.stored.modified, manifest.stored.key
     if manifest.fault:
-        return [Waiting(name, manifest.fault, since)]
+        return [PendingObject(name, manifest.fault, since)]
     found = []
     for key, (etag, size) in manifest.files.items():
-        one = there.get(key)
+        one = existing.get(key)
         if one is None:
-            found.append(Waiting(key, f"{name} names it, and it is not there", since))
+            found.append(PendingObject(key, f"{name} lists it, but it does not exist", since))
         elif one.etag != etag or size not in (None, one.bytes):
-            found.append(Waiting(key, f"{name} tells another ETag or size of it", since))
+            found.append(PendingObject(key, f"{name} lists it with another ETag or size", since))
     return found
 
 
-def choose(
+def choose_ready(
     folder: str,
     objects: Sequence[StoredObject],
     manifests: Iterable[Manifest],
-    taken: Collection[str],
+    ingested: Collection[str],
     format: str | None = None,
-) -> tuple[list[StoredObject], list[Waiting]]:
-    """The objects below `folder` that are ready and not among the keys `taken`, in their order; and what waits.
+) -> tuple[list[StoredObject], list[PendingObject]]:
+    """Return the objects below `folder` that are ready and whose keys are not in `ingested`, in order; and the pending.
 
-    `manifests`: those that are not done with. An object named only by manifests that are not complete is not ready.
+    manifests: those not done yet. An object that only incomplete manifests list is not ready.
     """
-    there = {one.key: one for one in objects}
-    named: set[str] = set()
+    existing = {one.key: one for one in objects}
+    listed: set[str] = set()
     complete: set[str] = set()
-    waiting: list[Waiting] = []
+    pending: list[PendingObject] = []
     for manifest in manifests:
-        missing = lacking(manifest, there)
-        waiting += missing
-        named.update(manifest.files)
+        missing = find_missing(manifest, existing)
+        pending += missing
+        listed.update(manifest.files)
         complete.update(() if missing else manifest.files)
     ready = []
     for one in objects:
         *folders, name = one.key[len(folder) :].split("/")
-        if one.key in taken or not has_format(name, format) or is_manifest(folder, one.key):
+        if one.key in ingested or not has_format(name, format) or is_manifest(folder, one.key):
             continue
         if one.key in complete:
             ready.append(one)
-        elif one.key not in named and any(map(is_left_out, [*folders, name])):
-            waiting.append(Waiting(one.key, "no manifest names it", one.modified))
-        elif one.key not in named:
+        elif one.key not in listed and any(map(is_left_out, [*folders, name])):
+            pending.append(PendingObject(one.key, "no manifest lists it", one.modified))
+        elif one.key not in listed:
             ready.append(one)
-    return ready, waiting
+    return ready, pending

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pststream.errors import SettingError
-from pststream.quality.manifests import choose, parse_manifest
+from pststream.quality.manifests import choose_ready, parse_manifest
 from pststream.settings import FILE, Settings, default_file, load_settings, setting_keys
 from pststream.sinks.read_settings import sink_keys
 from pststream.storage.contract import StoredObject
@@ -94,7 +94,7 @@ def test_manifests() -> None:
             manifest = parse_manifest(_stored("in/_manifests/m.json", "m", len(content)), "in/", content)
             assert bool(manifest.files) <= (not manifest.fault)
             assert all(isinstance(key, str) and key.startswith("in/") for key in manifest.files)
-            ready, waiting = choose("in/", there, [manifest], ())
+            ready, waiting = choose_ready("in/", there, [manifest], ())
             assert [one.key for one in ready if "/_" not in one.key] == ["in/a.csv"]
             assert len({one.key for one in ready} | {one.key for one in waiting}) >= len(there)
 

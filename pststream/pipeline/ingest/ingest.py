@@ -14,7 +14,7 @@ from typing import Any
 from pststream.errors import RetryableError
 from pststream.escape_text import escape_controls
 from pststream.ledgers.log_end import Ledger, known_hashes
-from pststream.pipeline.ingest.fetch_objects import Offered, Source, copy_again, is_fetched
+from pststream.pipeline.ingest.fetch_objects import ObjectSource, OfferedFile, fetch_again, is_fetched
 from pststream.pipeline.ingest.ingest_transaction import (
     append_files,
     finish_interrupted_ingest,
@@ -22,7 +22,7 @@ from pststream.pipeline.ingest.ingest_transaction import (
     stage_files,
 )
 from pststream.pipeline.ingest.landing_gate import File, quarantine_failing_files
-from pststream.pipeline.ingest.local_files import Stamp, has_changed, hashed, readable, stamps_of
+from pststream.pipeline.ingest.local_files import Stamp, has_changed, hash_files, read_stamps, select_readable
 from pststream.pipeline.ingest.stage_file import StagedFile, object_options
 from pststream.progress import Progress, no_progress
 from pststream.quality.readers import find_files
@@ -36,7 +36,7 @@ MAX_LISTED_PENDING = 100
 
 @dataclass(frozen=True)
 class ReaderOptions:
-    """How files are read; see quality/parse_objects.py. `format` None: by the file's ending."""
+    """Options of the readers; see quality/parse_objects.py. `format` None: by the file's ending."""
 
     format: str | None = None
     columns: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -69,21 +69,21 @@ def ingest(
     addresses = [path for path in dict.fromkeys(paths) if is_fetched(path)]
     local = [path for path in paths if not is_fetched(path)]
     listed = find_files(local, options.format) if local else []
-    opened = readable(listed, progress) if quarantine_unreadable else listed
+    opened = select_readable(listed, progress) if quarantine_unreadable else listed
     intake = _Intake(home, settings, kind, options, quarantine_unreadable, progress)
     with home.locked():
         finish_interrupted_ingest(home, settings, progress)
-        stamps = stamps_of(opened)
-        offered = hashed(home, stamps, quarantine_unreadable) if local else []
-        learnt = fetched_files.read_hash_cache(home) if addresses else {}
-        known = intake.known_hashes([what for _, _, what in learnt.values()]) if addresses else set()
-        sources = [Source(home, one, options.format, known, learnt, quarantine_unreadable) for one in addresses]
+        stamps = read_stamps(opened)
+        offered = hash_files(home, stamps, quarantine_unreadable) if local else []
+        hashes = fetched_files.read_hash_cache(home) if addresses else {}
+        known = intake.known_hashes([sha256 for _, _, sha256 in hashes.values()]) if addresses else set()
+        sources = [ObjectSource(home, one, options.format, known, hashes, quarantine_unreadable) for one in addresses]
         if local:
             intake.ingest_group(offered, stamps)
         try:
             for source in sources:
                 intake.skipped += source.skipped
-                for group in source.parts():
+                for group in source.fetch_groups():
                     intake.ingest_group(group)
         finally:
             fetched_files.remove_unneeded_copies(home)
@@ -125,7 +125,7 @@ class _Intake:
         quarantined = {(hold["kind"], hold["sha256"]) for hold in quarantine.read_entries(self._home)}
         return {sha256 for kind, sha256 in known_hashes(self._home, offered) | quarantined if kind == self._kind}
 
-    def ingest_group(self, offered: Sequence[Offered], stamps: dict[str, Stamp] | None = None) -> None:
+    def ingest_group(self, offered: Sequence[OfferedFile], stamps: dict[str, Stamp] | None = None) -> None:
         """Ingest the new ones of these files, in their order, as one transaction.
 
         stamps: of local files, before they were hashed. A file whose stamp differs after it was read is postponed.
@@ -151,7 +151,7 @@ class _Intake:
         if files:
             self.done += append_files(home, settings, files, staged, ledger, self._progress)
 
-    def _postpone(self, changed: Sequence[File], offered: Sequence[Offered]) -> None:
+    def _postpone(self, changed: Sequence[File], offered: Sequence[OfferedFile]) -> None:
         """Leave the changed files, and all offered files with the content that these had, for the next ingest."""
         for file in changed:
             reason = "it changed while it was read"
@@ -160,7 +160,7 @@ class _Intake:
             self._progress(escape_controls(f"{file['path']}: left for the next ingest: {reason}"))
             self.postponed += [one.path for one in offered if one.sha256 == file["sha256"]]
 
-    def _select_new(self, offered: Sequence[Offered], ledger: Ledger) -> list[File]:
+    def _select_new(self, offered: Sequence[OfferedFile], ledger: Ledger) -> list[File]:
         """Return ledger rows of the files whose content is new."""
         known, files = self.known_hashes([one.sha256 for one in offered]), []
         for one in offered:
@@ -199,7 +199,7 @@ def release(home: Home, settings: Settings, numbers: Sequence[int], progress: Pr
             ledger = Ledger(home)
             files = number_files(ledger, [file | {"path": f"{home.path}/{hold['copy']}"}])
             if is_fetched(home.path):
-                copy_again(home, files[0])
+                fetch_again(home, files[0])
             done += append_files(home, settings, files, stage_files(home, settings, files), ledger, progress)
         quarantine.remove_unneeded_copies(home)
         fetched_files.remove_unneeded_copies(home)

@@ -18,7 +18,7 @@ from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.ingest import staging_folder
 from pststream.pipeline.ingest.append_rows import TABLE_OF, AppendedFile, AppendTask, append_staged_file
 from pststream.pipeline.ingest.deduplicate import NO_HORIZON, deduplicate
-from pststream.pipeline.ingest.fetch_objects import copy_again, is_fetched
+from pststream.pipeline.ingest.fetch_objects import fetch_again, is_fetched
 from pststream.pipeline.ingest.landing_gate import File
 from pststream.pipeline.ingest.stage_file import StagedFile, stage_file
 from pststream.progress import Progress
@@ -87,7 +87,7 @@ def finish_interrupted_ingest(home: Home, settings: Settings, progress: Progress
 def _check_input(home: Home, file: File) -> None:
     """Raise HomeError unless the input file is there, unchanged; fetch an object of a bucket again if it is not."""
     if not _is_unchanged(home, file) and is_fetched(file["path"]):
-        copy_again(home, file)
+        fetch_again(home, file)
     if not _is_unchanged(home, file):
         raise HomeError(
             home.path,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pststream.quality.manifests import MOST_BYTES, Manifest, choose, parse_manifest
+from pststream.quality.manifests import MAX_MANIFEST_BYTES, Manifest, choose_ready, parse_manifest
 from pststream.storage.contract import StoredObject
 
 NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
@@ -27,17 +27,19 @@ def keys(found: list[Any]) -> list[str]:
 
 def test_a_file_by_itself_is_ready() -> None:
     objects = [stored(f"in/{name}") for name in ("a.csv", "b.txt", "folder/", "sub/c.jsonl.gz")]
-    assert choose("in/", objects, [], ()) == ([objects[0], objects[3]], [])
-    assert keys(choose("in/", objects, [], {"in/a.csv"})[0]) == ["in/sub/c.jsonl.gz"]
-    assert keys(choose("in/", objects, [], (), "csv")[0]) == ["in/a.csv"]
-    assert keys(choose("", objects, [], ())[0]) == ["in/a.csv", "in/sub/c.jsonl.gz"]
+    assert choose_ready("in/", objects, [], ()) == ([objects[0], objects[3]], [])
+    assert keys(choose_ready("in/", objects, [], {"in/a.csv"})[0]) == ["in/sub/c.jsonl.gz"]
+    assert keys(choose_ready("in/", objects, [], (), "csv")[0]) == ["in/a.csv"]
+    assert keys(choose_ready("", objects, [], ())[0]) == ["in/a.csv", "in/sub/c.jsonl.gz"]
 
 
 def test_what_is_left_out_waits_for_a_manifest() -> None:
     objects = [stored(f"in/{name}") for name in ("_1/a.csv", "_1/_SUCCESS", "_manifests/m.json", "b.csv")]
-    ready, waiting = choose("in/", objects, [], ())
+    ready, waiting = choose_ready("in/", objects, [], ())
     assert (keys(ready), keys(waiting)) == (["in/b.csv"], ["in/_1/a.csv"])
-    ready, waiting = choose("in/", objects, [manifest("m", **{"_1/a.csv": ("e", 1), "_1/_SUCCESS": ("e", None)})], ())
+    ready, waiting = choose_ready(
+        "in/", objects, [manifest("m", **{"_1/a.csv": ("e", 1), "_1/_SUCCESS": ("e", None)})], ()
+    )
     assert (keys(ready), waiting) == (["in/_1/a.csv", "in/b.csv"], [])
 
 
@@ -45,7 +47,7 @@ def test_what_is_left_out_waits_for_a_manifest() -> None:
 def test_a_manifest_is_taken_whole_or_not_at_all(told: Any) -> None:
     objects = [stored(f"in/{name}") for name in ("_1/a.csv", "_1/b.csv", "c.csv", "d.csv")]
     named = {"_1/a.csv": ("e", 1), "d.csv": ("e", 1), "_1/b.csv" if told else "_1/gone.csv": told or ("e", 1)}
-    ready, waiting = choose("in/", objects, [manifest("m", **named)], ())
+    ready, waiting = choose_ready("in/", objects, [manifest("m", **named)], ())
     assert keys(ready) == ["in/c.csv"]
     assert waiting[0].key == ("in/_1/b.csv" if told else "in/_1/gone.csv")
     assert "in/_manifests/m.json" in waiting[0].reason
@@ -54,7 +56,7 @@ def test_a_manifest_is_taken_whole_or_not_at_all(told: Any) -> None:
 def test_one_manifest_does_not_wait_for_another() -> None:
     objects = [stored("in/_1/a.csv", "new"), stored("in/_1/b.csv")]
     old, new = manifest("1", **{"_1/a.csv": ("old", 1)}), manifest("2", **{"_1/a.csv": ("new", 1)})
-    ready, waiting = choose("in/", objects, [old, new], ())
+    ready, waiting = choose_ready("in/", objects, [old, new], ())
     assert keys(ready) == ["in/_1/a.csv"]
     assert [one.reason.split()[0] for one in waiting] == ["in/_manifests/1.json", "no"]
 
@@ -71,13 +73,13 @@ def test_reading_a_manifest() -> None:
         b"", b"{", b"[]", b"null", b'{"files": null}', b'{"files": [1]}', b'{"files": [{"key": "a"}]}', b"\xff",
         b'{"files": [{"key": 1, "etag": "e"}]}', b'{"files": [{"key": "", "etag": "e"}]}',
         b'{"files": [{"key": "a", "etag": "e", "size": "1"}]}', b'{"files": [{"key": "a", "etag": "e", "size": true}]}',
-        b"[" * 100_000, b" " * (MOST_BYTES + 1),
+        b"[" * 100_000, b" " * (MAX_MANIFEST_BYTES + 1),
     ],
 )  # fmt: skip
 def test_what_is_no_manifest_names_nothing_and_waits(content: bytes) -> None:
     read = parse_manifest(stored("in/_manifests/m.json"), "in/", content)
-    assert read.files == {} and read.fault.startswith("no manifest")
-    ready, waiting = choose("in/", [stored("in/a.csv")], [read], ())
+    assert read.files == {} and read.fault.startswith("not a manifest")
+    ready, waiting = choose_ready("in/", [stored("in/a.csv")], [read], ())
     assert (keys(ready), keys(waiting)) == (["in/a.csv"], ["in/_manifests/m.json"])
 
 
@@ -99,8 +101,8 @@ def test_each_key_by_the_rule(seed: int) -> None:
             return True
         return not naming and "/_" not in key
 
-    ready, waiting = choose("in/", objects, manifests, taken)
+    ready, waiting = choose_ready("in/", objects, manifests, taken)
     assert keys(ready) == [one.key for one in objects if one.key not in taken and is_ready(one.key)]
-    forgotten = {one.key for one in waiting if one.reason == "no manifest names it"}
+    forgotten = {one.key for one in waiting if one.reason == "no manifest lists it"}
     named = {key for one in manifests for key in one.files}
     assert forgotten == {k for k in etags if k not in taken and k not in named and "/_" in k}

@@ -27,7 +27,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return sha256_of(path)
 
     monkeypatch.setattr(local_files, "sha256_of", hashing)
-    monkeypatch.setattr(local_files, "FEW_BYTES", 0)
+    monkeypatch.setattr(local_files, "UNCACHED_BYTES", 0)
     monkeypatch.setattr(local_files, "SETTLED_SECONDS", -60.0)
     return told
 
@@ -40,7 +40,7 @@ def landed(folder: Path, **files: str) -> list[str]:
 
 
 def assert_right(home: Home, paths: list[str]) -> None:
-    found = local_files.hashed(home, local_files.stamps_of(paths), tolerant=False)
+    found = local_files.hash_files(home, local_files.read_stamps(paths), tolerant=False)
     assert [(one.path, one.sha256, one.bytes) for one in found] == [
         (path, sha256_of(path), Path(path).stat().st_size) for path in paths
     ]
@@ -70,7 +70,7 @@ def test_a_changed_file_is_read_again(home: Home, tmp_path: Path, read: list[str
     assert len(read) == 4
 
 
-@pytest.mark.parametrize(("bound", "value"), [("SETTLED_SECONDS", 60.0), ("FEW_BYTES", 1000)])
+@pytest.mark.parametrize(("bound", "value"), [("SETTLED_SECONDS", 60.0), ("UNCACHED_BYTES", 1000)])
 def test_what_just_changed_and_what_is_small_is_read_each_time(
     home: Home, tmp_path: Path, read: list[str], monkeypatch: pytest.MonkeyPatch, bound: str, value: float
 ) -> None:
@@ -87,8 +87,10 @@ def test_what_is_gone_is_forgotten(home: Home, tmp_path: Path, read: list[str]) 
     assert_right(home, paths)
     Path(paths[0]).unlink()
     with pytest.raises(InputFileError):
-        local_files.hashed(home, local_files.stamps_of(paths), tolerant=False)
-    assert [one.path for one in local_files.hashed(home, local_files.stamps_of(paths), tolerant=True)] == paths[1:]
+        local_files.hash_files(home, local_files.read_stamps(paths), tolerant=False)
+    assert [one.path for one in local_files.hash_files(home, local_files.read_stamps(paths), tolerant=True)] == paths[
+        1:
+    ]
     assert_right(home, paths[1:])
     assert set(fetched_files.read_hash_cache(home)) == {paths[1], "s3://bucket/key"}
 
@@ -98,7 +100,9 @@ def test_a_folder_above_a_link_is_that_of_its_target(home: Home, tmp_path: Path,
     (tmp_path / "far" / "a").write_text("far")
     (tmp_path / "link").symlink_to(tmp_path / "far" / "below")
     (tmp_path / "a").write_text("near")
-    (found,) = local_files.hashed(home, local_files.stamps_of([str(tmp_path / "link" / ".." / "a")]), tolerant=False)
+    (found,) = local_files.hash_files(
+        home, local_files.read_stamps([str(tmp_path / "link" / ".." / "a")]), tolerant=False
+    )
     assert Path(found.path).read_text() == "far" and found.sha256 == sha256_of(str(tmp_path / "far" / "a"))
 
 
@@ -107,7 +111,7 @@ def test_a_name_that_is_not_utf_8_stops_no_other(tmp_path: Path) -> None:
     for path in (bad, str(tmp_path / "good.csv")):
         Path(path).write_text("a")
     said: list[str] = []
-    assert local_files.readable(files_below(tmp_path), said.append) == [str(tmp_path / "good.csv")]
+    assert local_files.select_readable(files_below(tmp_path), said.append) == [str(tmp_path / "good.csv")]
     assert len(said) == 1 and "not UTF-8" in said[0] and said[0].isprintable()
     with pytest.raises(InputFileError, match="not UTF-8"):
         find_files([tmp_path])
