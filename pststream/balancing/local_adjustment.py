@@ -9,7 +9,7 @@ from pststream.cost.block_loads import compute_block_loads
 from pststream.cost.cell_loads import compute_cell_loads
 from pststream.cost.load_model import CostModel, WorkerLoads, compute_worker_loads
 from pststream.domain.plan import PartitionPlan
-from pststream.domain.plan_moves import Move, moved
+from pststream.domain.plan_moves import Move, apply_move
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.rectangle_cuts import Rectangle
 from pststream.partitioning.text_split import RegionTerms
@@ -64,7 +64,7 @@ class _DraftPlan:
 
     def try_move(self, move: Move) -> tuple[PartitionPlan, WorkerLoads]:
         """Return the plan after a move, and its loads."""
-        plan = moved(self.plan, move)
+        plan = apply_move(self.plan, move)
         return plan, _loads(self.sample, plan, self.cost, self.fixed_load)
 
     def apply_move(self, move: Move, reason: str, plan: PartitionPlan, loads: WorkerLoads) -> None:

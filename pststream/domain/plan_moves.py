@@ -21,7 +21,7 @@ class Move:
     terms: np.ndarray | None = None
 
 
-def moved(plan: PartitionPlan, move: Move) -> PartitionPlan:
+def apply_move(plan: PartitionPlan, move: Move) -> PartitionPlan:
     """Return the plan after a move.
 
     Terms of the cells that `origin` does not serve stay where they are. Raises ValueError if the move has `terms` and

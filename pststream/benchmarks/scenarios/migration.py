@@ -12,7 +12,7 @@ from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.targets import at_most
 from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.domain.plan import DispatchGrid
-from pststream.domain.plan_moves import Move, moved
+from pststream.domain.plan_moves import Move, apply_move
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.pipeline.adjusting.balance import balance
@@ -78,7 +78,7 @@ def _proposed(bench: BenchHome, settings: Settings, share: float) -> Proposal:
     sample, _ = draw_sample(bench.home, settings)
     before, cost = load_plan(bench.home, version), CostModel.of(settings)
     move = Move(0, 1, _cells(sample, before.unit_worker[before.leaf_unit[before.cell_leaf]] == 0, before.grid, share))
-    after = moved(before, move)
+    after = apply_move(before, move)
     loads = [compute_worker_loads(sample, one, cost) for one in (before, after)]
     return Proposal(
         "local", version, digest_of(before), Decision("benchmark", 1.0, Adjustment(after, [move], ["gr"], *loads))

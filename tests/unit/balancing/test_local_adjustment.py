@@ -5,7 +5,7 @@ import numpy as np
 from pststream.balancing.local_adjustment import adjust_locally
 from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.domain.plan import DispatchGrid, space_plan
-from pststream.domain.plan_moves import Move, moved
+from pststream.domain.plan_moves import Move, apply_move
 from pststream.partitioning.registry import make_plan
 from pststream.samples.posting_reads import keep_pieces
 from tests.paper_samples import paper_sample
@@ -58,7 +58,7 @@ def test_a_cell_of_two_topics_is_split_by_text():
 def test_a_cell_by_text_is_merged_if_objects_go_to_both_workers():
     """Every object has both words, so it goes to both workers until one of them has the whole cell."""
     sample = in_one_cell([[1, 2]] * (2 * COUNT))
-    split = moved(ONE_CELL, Move(0, 1, np.array([0]), np.array([2])))
+    split = apply_move(ONE_CELL, Move(0, 1, np.array([0]), np.array([2])))
     cost = CostModel(0.0, 1e-6, 1e-9, 0.0)
     before = compute_worker_loads(sample, split, cost)
     adjustment = adjust_locally(sample, split, cost, "gr", 1.2, fixed_load=np.array([2 * before.max, 0.0]))

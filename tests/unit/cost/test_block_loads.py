@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pststream.cost.block_loads import BlockLoads, compute_block_loads
 from pststream.cost.load_model import CostModel, LoadRates, compute_worker_loads
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
-from pststream.domain.plan_moves import Move, moved
+from pststream.domain.plan_moves import Move, apply_move
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.registry import make_plan
 from tests.oracles import dispatch as slow
@@ -88,7 +88,7 @@ def test_blocks_move_as_much_of_the_next_batch_as_the_sample_predicts() -> None:
     plan = make_plan("kd_tree", sample, 4, cost)
     blocks = compute_block_loads(sample, plan, cost.rates(sample), 0, 64)
     chosen = np.argsort(blocks.subscriptions / blocks.loads)[: len(blocks.loads) // 3]
-    after = moved(plan, Move(0, 1, blocks.cells_of(np.sort(chosen))))
+    after = apply_move(plan, Move(0, 1, blocks.cells_of(np.sort(chosen))))
     expected, actual = (
         1 - compute_worker_loads(one, after, cost).objects[0] / compute_worker_loads(one, plan, cost).objects[0]
         for one in (sample, following)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan, text_plan
-from pststream.domain.plan_moves import Move, changed_cells, moved
+from pststream.domain.plan_moves import Move, apply_move, changed_cells
 from pststream.domain.plan_rows import validate
 from pststream.routing.dispatch import DispatchIndex
 
@@ -63,9 +63,9 @@ def test_moves_one_after_another(which, moves):
         whole = (plan.leaf_unit[plan.cell_leaf[cells]] >= 0).all() and (expected[cells] == origin).all()
         if terms is not None and not whole:
             with pytest.raises(ValueError, match="whole"):
-                moved(plan, Move(origin, target, cells, terms))
+                apply_move(plan, Move(origin, target, cells, terms))
             continue
-        before, plan = plan, moved(plan, Move(origin, target, cells, terms))
+        before, plan = plan, apply_move(plan, Move(origin, target, cells, terms))
         validate(plan)
         here = np.isin(np.arange(GRID.cells), cells)[:, None] & (expected == origin)
         if terms is not None:
@@ -81,7 +81,7 @@ def test_moves_one_after_another(which, moves):
 
 def test_only_the_cells_that_moved_have_changed():
     for plan in plans():
-        after = moved(plan, Move(0, 1, np.array([0, 5])))
+        after = apply_move(plan, Move(0, 1, np.array([0, 5])))
         assert changed_cells(plan, after).tolist() == [0, 5]
         assert changed_cells(after, plan).tolist() == [0, 5]
     finer = space_plan("grid", DispatchGrid(0.0, 0.0, 4.0, 4.0, 2, 2), np.zeros(4), np.array([0]), 3)
@@ -90,6 +90,6 @@ def test_only_the_cells_that_moved_have_changed():
 
 def test_text_on_one_worker_is_served_whole():
     plan = text_plan("frequency", GRID, np.array([-3, 0]), np.array([0, 1]), 2)
-    after = moved(plan, Move(1, 0, np.arange(GRID.cells)))
+    after = apply_move(plan, Move(1, 0, np.arange(GRID.cells)))
     assert after.units == after.leaves == 1 and not len(after.terms)
     assert (owners(after) == 0).all()

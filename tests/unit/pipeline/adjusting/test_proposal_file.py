@@ -10,7 +10,7 @@ import pytest
 from pststream.balancing.local_adjustment import Adjustment
 from pststream.cost.load_model import WorkerLoads
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
-from pststream.domain.plan_moves import Move, moved
+from pststream.domain.plan_moves import Move, apply_move
 from pststream.errors import UsageError
 from pststream.pipeline.adjusting.proposal_file import (
     Decision,
@@ -36,7 +36,7 @@ def proposal() -> Proposal:
     plan = space_plan("grid", grid, np.arange(4), np.array([0, 0, 1, 1]), 2, {"level": 3})
     moves = [Move(0, 1, CELL, TERMS), Move(1, 0, np.array([2, 3]))]
     for move in moves:
-        plan = moved(plan, move)
+        plan = apply_move(plan, move)
     adjustment = Adjustment(plan, moves, ["split", "gr"], loads(1), loads(2))
     return Proposal("local", 7, digest_of(plan), Decision("measured imbalance 3", 3.25, adjustment))
 
@@ -108,4 +108,4 @@ def test_plans_are_the_same_if_every_unit_is() -> None:
     others = replace(found.plan, unit_worker=1 - found.plan.unit_worker), replace(found.plan, workers=3)
     assert len({digest_of(plan) for plan in (found.plan, *others)}) == 3
     assert not same_plan(found.plan, replace(found.plan, unit_worker=1 - found.plan.unit_worker))
-    assert not same_plan(found.plan, moved(found.plan, Move(0, 1, np.array([0]))))
+    assert not same_plan(found.plan, apply_move(found.plan, Move(0, 1, np.array([0]))))

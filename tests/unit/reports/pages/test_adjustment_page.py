@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan, text_plan
-from pststream.domain.plan_moves import Move, moved
+from pststream.domain.plan_moves import Move, apply_move
 from pststream.reports.pages.adjustment_page import write_adjustment
 from pststream.reports.plots.cell_changes import BY_TEXT, compare_cells
 from tests.plans import TERMS, plans, quarters
@@ -42,7 +42,7 @@ def worker_of(plan: PartitionPlan, cell: int, term: int) -> int:
 def test_cells_that_do_not_change_serve_every_term_as_before(plan: PartitionPlan, data: st.DataObject) -> None:
     worker = st.integers(0, plan.workers - 1)
     cells = data.draw(st.lists(st.integers(0, plan.grid.cells - 1), min_size=1, unique=True).map(sorted))
-    after = moved(plan, Move(data.draw(worker), data.draw(worker), np.array(cells)))
+    after = apply_move(plan, Move(data.draw(worker), data.draw(worker), np.array(cells)))
     change = compare_cells(plan, after)
     terms = [*TERMS, *after.terms.tolist()]
     differs = [any(worker_of(plan, c, t) != worker_of(after, c, t) for t in terms) for c in range(plan.grid.cells)]
@@ -73,7 +73,7 @@ def page(tmp_path: Path) -> Path:
 
 def test_the_page_shows_the_document(page: Path) -> None:
     before = quarters()
-    after = moved(before, Move(0, 3, np.flatnonzero(before.cell_leaf == 0)[:1]))
+    after = apply_move(before, Move(0, 3, np.flatnonzero(before.cell_leaf == 0)[:1]))
     write_adjustment(page, "/home/<script>", document(), before, after)
     text = page.read_text("utf-8")
     for part in ("Load adjustment: plan 3 to 4", "proposed, nothing changed yet", "12,345", "7 terms of 1 cell", "3.12",
