@@ -1,4 +1,4 @@
-"""Bloom filter of live terms: tells the dispatchers which terms of an object some subscription near it may have."""
+"""Maintain the Bloom filter of live terms, by which dispatchers drop terms without a subscription nearby."""
 
 import numpy as np
 

@@ -105,7 +105,7 @@ def _write_past(bench: BenchHome, batches: int, progress: Progress) -> None:
             ledger_tables.append(bench.home, name, _table(name, columns))
         progress(f"{number[-1]} of {batches} batches in the ledgers")
     for name in (names.FILES, names.BATCHES, names.UNIT_LOADS, names.DELIVERIES):
-        ledger_tables.compact(bench.home, name, ledger_tables.MOST_BYTES)
+        ledger_tables.compact(bench.home, name, ledger_tables.MAX_FILE_BYTES)
 
 
 def _files(number: np.ndarray, at: np.ndarray) -> dict[str, Any]:
