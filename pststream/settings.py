@@ -129,6 +129,11 @@ class Settings:
     watch_seconds: float = declare(
         0.25, "interval at which run --watch lists the landing folder", least=0.05, greatest=3600
     )
+    engine: str = declare(
+        "auto",
+        "where tasks run: local (this process), spark, or auto: few tasks in this process, many on Spark",
+        choices=("auto", "spark", "local"),
+    )
     spark_master: str = declare("local[*]", "where Spark runs when a command starts it itself")
     spark_driver_memory: str = declare("2g", "heap of the driver")
     cache_dir: str = declare("", "node-local folder of derived index arrays; empty: ~/.cache/pststream")

@@ -1,5 +1,7 @@
 """Maintain the Bloom filter of live terms, by which dispatchers drop terms without a subscription nearby."""
 
+import threading
+
 import numpy as np
 
 from pststream.kernels.matching.bloom_filter import LIVE_LEVEL, add_keys, live_terms
@@ -20,9 +22,16 @@ class LiveTermFilter:
         self._added = 0
         self._levels: set[int] = set()
         self._words = np.zeros(1 << 10, np.uint64)
+        self._lock = threading.Lock()
 
     def update(self, wanted: frozenset[Paths], cache: SegmentCache) -> None:
-        """Add the keys of the segments that are new among `wanted`."""
+        """Add the keys of the segments that are new among `wanted`; several threads may call it."""
+        # Threads that come together build different segments here, before one of them adds the keys.
+        cache.segments(wanted - self._keys_of.keys())
+        with self._lock:
+            self._add(wanted, cache)
+
+    def _add(self, wanted: frozenset[Paths], cache: SegmentCache) -> None:
         segments = cache.segments(wanted - self._keys_of.keys())
         self._keys_of = {paths: count for paths, count in self._keys_of.items() if paths in wanted}
         self._keys_of |= {paths: len(segment.key_term) for paths, segment in segments.items()}

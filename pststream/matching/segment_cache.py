@@ -8,6 +8,7 @@ reader closes it.
 
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -48,19 +49,20 @@ class SegmentCache:
         self.folder = base / f"segments-{LAYOUT}-{cache_folder().name}"
         self.max_bytes = max_bytes
         self._mapped: dict[Paths, dict[str, np.ndarray]] = {}
-        self._built: dict[Paths, float] = {}
+        self._of_thread = threading.local()
         self._written = float(max_bytes)  # so that a new process checks the folder once
 
     def take_built(self) -> dict[Paths, float]:
-        """Return the CPU seconds of each entry that this process has built since the last call, and forget them."""
-        built, self._built = self._built, {}
+        """Return the CPU seconds of each entry that this thread has built since its last call, and forget them."""
+        built: dict[Paths, float] = self._of_thread.__dict__.pop("built", {})
         return built
 
     def segments(self, wanted: Iterable[Paths]) -> dict[Paths, Segment]:
-        """Several segments. Each process loads them in another order, so that processes that start together on new
-        files build different ones.
+        """Several segments. Each thread loads them in another order, so that threads and processes that start together
+        on new files build different ones.
         """
-        return {paths: self.segment(paths) for paths in sorted(wanted, key=lambda paths: hash((os.getpid(), paths)))}
+        thread = os.getpid(), threading.get_ident()
+        return {paths: self.segment(paths) for paths in sorted(wanted, key=lambda paths: hash((thread, paths)))}
 
     def segment(self, paths: Paths) -> Segment:
         """The segment of some data files of pieces."""
@@ -85,7 +87,7 @@ class SegmentCache:
             began = time.thread_time()
             arrays = build()
             write_arrays(entry, arrays)
-            self._built[paths] = time.thread_time() - began
+            self._of_thread.__dict__.setdefault("built", {})[paths] = time.thread_time() - began
             with suppress(FileNotFoundError):  # under a small bound another process may have deleted it
                 arrays = map_arrays(entry)
             self._written += sum(array.nbytes for array in arrays.values())

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_a_node_with_other_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = get_engine(Settings(spark_master="local[2]"))
+    engine = get_engine(Settings(engine="spark", spark_master="local[2]"))
     folder = str(tmp_path)
     assert len(engine.run_tasks([1, 2], lambda number: os.mkdir(f"{folder}/{number}"))) == 2
     monkeypatch.setattr(spark_engine, "is_local", lambda _: False)

@@ -1,22 +1,50 @@
-"""Start, stop and kill the engine of this process.
+"""Choose, stop and kill the engine of this process.
 
-There is one engine, Spark. A second one is a class that implements `contract.Engine` and a branch in `get_engine`.
+The setting `engine` names it: `local` runs tasks in threads of this process, `spark` on Spark, and `auto` few tasks
+here and many on Spark; on a cluster `auto` means Spark. A further engine is a class that implements `contract.Engine`
+and an entry of `ENGINES`.
 """
 
+from collections.abc import Callable
+
+from pststream.pipeline.engine.auto_engine import AutoEngine
 from pststream.pipeline.engine.contract import Engine
+from pststream.pipeline.engine.local_engine import LocalEngine
 from pststream.pipeline.engine.spark_engine import SparkEngine
-from pststream.pipeline.engine.spark_session import get_context, kill_spark, spark_is_alive, stop_spark
+from pststream.pipeline.engine.spark_session import (
+    get_context,
+    is_local,
+    kill_spark,
+    spark_has_died,
+    spark_master,
+    stop_spark,
+)
 from pststream.settings import Settings
 
 
-def get_engine(settings: Settings) -> Engine:
-    """Return the engine of this process; start it if it does not run yet."""
+def _auto(settings: Settings) -> Engine:
+    return AutoEngine(lambda: _spark(settings)) if is_local(spark_master(settings)) else _spark(settings)
+
+
+def _spark(settings: Settings) -> Engine:
     return SparkEngine(get_context(settings))
 
 
+ENGINES: dict[str, Callable[[Settings], Engine]] = {
+    "auto": _auto,
+    "spark": _spark,
+    "local": lambda settings: LocalEngine(),
+}
+
+
+def get_engine(settings: Settings) -> Engine:
+    """Return the engine that the settings name; `spark` starts Spark if it does not run yet."""
+    return ENGINES[settings.engine](settings)
+
+
 def engine_is_alive() -> bool:
-    """Whether the engine still runs; the operating system may have killed it for the memory it takes."""
-    return spark_is_alive()
+    """Whether the engine can run tasks: the operating system may have killed Spark for the memory it takes."""
+    return not spark_has_died()
 
 
 def kill_engine() -> None:

@@ -93,8 +93,7 @@ def get_context(settings: Settings) -> "SparkContext":
         return SparkContext._active_spark_context
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_SUBMIT_ARGS", _submit_arguments(settings))
-    submitted = _submitted()
-    master = submitted.get("spark.master", settings.spark_master)
+    submitted, master = _submitted(), spark_master(settings)
     if is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     ours = {"spark.app.name": "pststream", "spark.master": master}
@@ -143,6 +142,11 @@ def _submit_arguments(settings: Settings) -> str:
     return f"--driver-memory {settings.spark_driver_memory} --driver-java-options '{JVM_OPTIONS}' pyspark-shell"
 
 
+def spark_master(settings: Settings) -> str:
+    """Return where Spark runs: as submitted, else as the settings say."""
+    return _submitted().get("spark.master", settings.spark_master)
+
+
 def _submitted() -> dict[str, str]:
     """Return the configuration that spark-submit was given, if it started this process; only a live gateway has it."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -153,18 +157,24 @@ def _submitted() -> dict[str, str]:
     return dict(SparkConf().getAll())
 
 
-def spark_is_alive() -> bool:
-    """Whether the Spark of this process runs; the operating system may have killed it for the memory it takes."""
+def spark_has_died() -> bool:
+    """Whether this process started Spark and it does not run any more: the operating system may have killed it."""
+    if "pyspark" not in sys.modules:
+        return False
     from pyspark import SparkContext
 
-    try:
-        return not SparkContext._active_spark_context._jsc.sc().isStopped()  # type: ignore[union-attr]
-    except Exception:
+    if SparkContext._active_spark_context is None:
         return False
+    try:
+        return bool(SparkContext._active_spark_context._jsc.sc().isStopped())
+    except Exception:
+        return True
 
 
 def kill_spark() -> None:
     """Kill the Spark of this process. A stop would wait for its tasks."""
+    if "pyspark" not in sys.modules:
+        return
     from pyspark import SparkContext
 
     if SparkContext._gateway is not None:

@@ -20,5 +20,5 @@ def test_a_spark_context_has_its_private_members(member: str) -> None:
 
 
 def test_a_running_context_has_the_java_context() -> None:
-    """`spark_session.spark_is_alive` asks `SparkContext._jsc` whether it has stopped."""
+    """`spark_session.spark_has_died` asks `SparkContext._jsc` whether it has stopped."""
     assert "self._jsc = " in inspect.getsource(SparkContext._do_init)

@@ -1,0 +1,99 @@
+"""Run the pipeline's tasks in threads of this process, without a JVM.
+
+Kernels and Arrow release the interpreter's lock, so the threads use all cores where the time goes. The rows of a
+shuffle stay in memory until a part receives them; Spark writes them to disk, which is what large work needs.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from threading import Lock, Thread
+from typing import Generic
+
+import pyarrow as pa
+
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Task, Value
+
+
+class LocalEngine:
+    """Runs tasks in threads, one for each core."""
+
+    @property
+    def parallelism(self) -> int:
+        """The number of tasks that run at the same time."""
+        return len(os.sched_getaffinity(0))
+
+    def run_tasks(self, tasks: Sequence[Task], function: Callable[[Task], Value]) -> list[Value]:
+        """Return the value of `function(task)` for each task, in the order of the tasks.
+
+        If a task fails, no further task starts, and its error is raised once the running ones have ended.
+        """
+        run = _Run(tasks, function)
+        # Daemon threads: a process that abandons a step does not wait for them. What they write no commit names.
+        threads = [Thread(target=run.work, daemon=True) for _ in range(min(self.parallelism, len(tasks)))]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        except BaseException:
+            run.stop()
+            raise
+        return run.values()
+
+    def run_shuffled(
+        self,
+        tasks: Sequence[Task],
+        send: Callable[[Task], Iterable[SentRows]],
+        parts: int,
+        receive: Callable[[int, ReceivedRows], Value],
+    ) -> list[Value]:
+        """Return the value of `receive(part, rows)` for each part that some task sent rows to, by part."""
+        rows_of: dict[int, list[tuple[int, pa.RecordBatch]]] = {}
+        for sent in self.run_tasks(tasks, lambda task: list(send(task))):
+            for part, tag, rows in sent:
+                if rows.num_rows:
+                    rows_of.setdefault(part, []).append((tag, rows))
+        # A part takes its rows away, so that they are freed as soon as it has read them.
+        return self.run_tasks(sorted(rows_of), lambda part: receive(part, _drain(rows_of.pop(part))))
+
+
+def _drain(rows: list[tuple[int, pa.RecordBatch]]) -> ReceivedRows:
+    rows.reverse()
+    while rows:
+        yield rows.pop()
+
+
+class _Run(Generic[Task, Value]):
+    """The state of one `run_tasks`, shared by its threads."""
+
+    def __init__(self, tasks: Sequence[Task], function: Callable[[Task], Value]) -> None:
+        self._function = function
+        self._waiting: Iterator[tuple[int, Task]] = enumerate(tasks)
+        self._values: dict[int, Value] = {}
+        self._error: BaseException | None = None
+        self._lock = Lock()
+
+    def work(self) -> None:
+        """Run one task after the other until none is left or one has failed."""
+        while (task := self._next()) is not None:
+            number, argument = task
+            try:
+                self._values[number] = self._function(argument)
+            except BaseException as error:
+                self._error = self._error or error
+                self.stop()
+
+    def stop(self) -> None:
+        """Start no further task."""
+        with self._lock:
+            self._waiting = iter(())
+
+    def values(self) -> list[Value]:
+        """Return the values in the order of the tasks; raises the first error of a task."""
+        if self._error is not None:
+            raise self._error
+        return [self._values[number] for number in sorted(self._values)]
+
+    def _next(self) -> tuple[int, Task] | None:
+        with self._lock:
+            return next(self._waiting, None)
