@@ -152,7 +152,7 @@ from pststream.settings import Settings
 
 graceful_shutdown.STOP_SECONDS = 1.0
 with graceful_shutdown.GracefulShutdown(kill_engine) as shutdown:
-    engine = get_engine(Settings(spark_master="local[1]"))
+    engine = get_engine(Settings(engine="spark", spark_master="local[1]"))
     shutdown.install_handlers()
     threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
     began = time.monotonic()
