@@ -114,12 +114,7 @@ def build_segment(rows: pa.Table) -> Segment:
         raise ValueError(
             f"a segment holds at most {MAX_POSTINGS} postings and literals, not {postings}, {len(literals)}"
         )
-    sort_key = np.empty(postings, np.int64)
-    piece = np.empty(postings, np.int32)
-    rank = np.empty(postings, np.int16)
-    fill_postings(boxes, literal_offsets[:-1] + 1, first_size, literals, sort_key, piece, rank)
-    order = np.argsort(sort_key, kind="stable")
-    sort_key, piece, rank = sort_key[order], piece[order], rank[order]
+    sort_key, piece, rank = _sorted_postings(postings, boxes, literal_offsets, first_size, literals)
     only_clause = np.diff(outer) == 1
     rank[(rank == 0) & only_clause[piece]] = -1
     # The directory of cells and keys, and the look-ups into it.
@@ -161,6 +156,18 @@ def build_segment(rows: pa.Table) -> Segment:
     for array in segment:
         array.setflags(write=False)
     return segment
+
+
+def _sorted_postings(
+    count: int, boxes: np.ndarray, literal_offsets: np.ndarray, first_size: np.ndarray, literals: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the sort key (cell and term), the piece and the rank of each posting, sorted by the key."""
+    sort_key = np.empty(count, np.int64)
+    piece = np.empty(count, np.int32)
+    rank = np.empty(count, np.int16)
+    fill_postings(boxes, literal_offsets[:-1] + 1, first_size, literals, sort_key, piece, rank)
+    order = np.argsort(sort_key, kind="stable")
+    return sort_key[order], piece[order], rank[order]
 
 
 def _in_order_of_postings(rows: pa.Table) -> pa.Table:
