@@ -83,9 +83,9 @@ def test_the_page_is_in_the_menu_and_closed_to_strangers(airflow: Airflow) -> No
     assert (entry["href"], entry["destination"]) == ("/pststream/", "nav")
     routes = {
         "/pststream/": "Balance of the workers",
-        "/pststream/object?id=o1": "What it is",
-        "/pststream/object?id=o1&subscription=s1": "Why it matched, or not",
-        "/pststream/subscription?id=s1": "What it asks for",
+        "/pststream/object?id=o1": "matched against all subscriptions",
+        "/pststream/object?id=o1&subscription=s1": "Why it matched or not",
+        "/pststream/subscription?id=s1": "Definition",
         "/pststream/pages/none.html": "",
     }
     for route, expected in routes.items():
@@ -109,15 +109,15 @@ def test_a_person_logs_in_looks_and_looks_up(airflow: Airflow) -> None:
         page = browser.new_page()
         page.set_default_timeout(60_000)
         page.goto(airflow.url)
-        page.locator("[name=username]").fill_landing(user)
-        page.locator("[name=password]").fill_landing(password)
+        page.locator("[name=username]").fill(user)
+        page.locator("[name=password]").fill(password)
         page.keyboard.press("Enter")
         page.wait_for_url(lambda url: "login" not in url)
         page.goto(f"{airflow.url}/plugin/pststream")
         frame = page.frame_locator("iframe[title=PSTStream]")
         expect(frame.get_by_role("heading", name="Balance of the workers")).to_be_visible(timeout=60_000)
-        frame.get_by_label("Object id").fill_landing("o1")
-        frame.get_by_label("Why it matched this subscription").fill_landing("s2")
+        frame.get_by_label("Object id").fill("o1")
+        frame.get_by_label("to see why it matched or not").fill("s2")
         page.keyboard.press("Enter")
         expect(frame.get_by_text("the object lies outside the region")).to_be_visible(timeout=60_000)
         for scheme in ("light", "dark"):
