@@ -190,10 +190,17 @@ def _add_balance(commands: Any) -> None:
     )
     balance.add_argument("--planner", choices=names.PLANNERS, help="for `global`; default: the setting")
     balance.add_argument(
-        "--sigma", type=float, metavar="X", help="for `local` and `check`: greatest load over the least that counts as balanced"
+        "--sigma",
+        type=float,
+        metavar="X",
+        help="for `local` and `check`: greatest load over the least that counts as balanced",
     )
     balance.add_argument(
-        "--gain", type=float, metavar="X", dest="repartition_gain", help="for `global`: share of the greatest load it must save"
+        "--gain",
+        type=float,
+        metavar="X",
+        dest="repartition_gain",
+        help="for `global`: share of the greatest load it must save",
     )
     balance.add_argument(
         "--proposal", type=Path, metavar="FILE", help="--dry-run writes the proposal here; --apply applies it"

@@ -165,7 +165,10 @@ def check_settings(home: str) -> Check:
         settings = load_settings(home)
     except PstError as error:
         return Check(
-            "settings", False, error.args[0], error.hint or "correct the key, or delete it to use its default (docs/settings.md)"
+            "settings",
+            False,
+            error.args[0],
+            error.hint or "correct the key, or delete it to use its default (docs/settings.md)",
         )
     except OSError as error:
         return Check("settings", False, str(error), f"make {home} readable for this user")
