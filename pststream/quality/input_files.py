@@ -1,4 +1,4 @@
-"""Input files: which ones a pattern means, their format by name, their bytes, their hash."""
+"""Find input files by patterns, recognize their format by name, read and decompress their bytes, hash them."""
 
 import glob
 import hashlib
@@ -14,7 +14,7 @@ import pyarrow as pa
 from pststream.errors import InputFileError, UsageError
 
 FORMATS = {"csv": "csv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl", "parquet": "parquet"}
-"""Ending of a file name (and value of `--format`) to the format it stands for."""
+"""Format by the ending of a file name, or by the value of `--format`."""
 
 _CODECS = {".gz": "gzip", ".zst": "zstd"}
 _MAGIC = (
@@ -25,19 +25,19 @@ _MAGIC = (
     (b"\xff\xfe", "text in UTF-16", "convert it to UTF-8"),
     (b"\xfe\xff", "text in UTF-16", "convert it to UTF-8"),
 )
-MOST_EXPANSION = 200
-ALWAYS_ALLOWED = 1 << 30
-"""A compressed file may hold so many bytes, and more only up to MOST_EXPANSION times its own size."""
+MAX_EXPANSION = 200
+ALWAYS_ALLOWED_BYTES = 1 << 30
+"""A compressed file may have this many bytes, and more only up to MAX_EXPANSION times its own size."""
 
 _DAMAGED = "it is cut short or damaged: fetch it again"
 
 
 def find_files(patterns: Iterable[str | os.PathLike[str]], format: str | None = None) -> list[str]:
-    """The files that `patterns` mean, sorted, each once: files, folders with all below them, globs (`**` too).
+    """Return the files that match the patterns, sorted, each once. A pattern is a file, a folder or a glob (also `**`).
 
-    Left out are hidden files and those whose name begins with `_`, also where a folder above them is so named, and
-    files in folders whose ending is no known one. A file given by its name or a glob may have any ending if `format`
-    is given. Raises InputFileError for a pattern that means no file, UsageError for an unknown `format`.
+    Skips files whose name, or a folder above, begins with `.` or `_`, and files of folders with an unknown ending. A
+    file given by name or glob may have any ending if `format` is given. Raises InputFileError for a pattern without
+    files, UsageError for an unknown `format`.
     """
     if format is not None:
         format_of("", format)
@@ -58,7 +58,7 @@ def find_files(patterns: Iterable[str | os.PathLike[str]], format: str | None = 
 
 
 def is_utf8_name(path: str) -> bool:
-    """Whether the ledger can hold a path: on Linux a name may be any bytes."""
+    """Whether a path is valid UTF-8, as the ledger needs it; on Linux a name may be any bytes."""
     try:
         path.encode("utf-8")
     except UnicodeEncodeError:
@@ -67,23 +67,23 @@ def is_utf8_name(path: str) -> bool:
 
 
 def files_below(folder: str | os.PathLike[str]) -> list[str]:
-    """The files that `find_files` would find in a folder, sorted; none is no error."""
+    """Return the files that `find_files` finds in a folder, sorted; none is no error."""
     return sorted(_below(os.fspath(folder), None))
 
 
 def is_left_out(name: str) -> bool:
-    """Whether a file or folder of this name is left out of the folder it is in."""
+    """Whether a folder is read without the file or folder of this name."""
     return name.startswith((".", "_"))
 
 
 def has_format(name: str, format: str | None) -> bool:
-    """Whether a file in a folder is taken for input by its ending, and for one of `format` if that is given."""
+    """Whether the ending of a file is one of input files, and that of `format` if it is given."""
     known = _known_format(name)
     return known is not None and (format is None or known == FORMATS[format])
 
 
 def format_of(path: str, format: str | None = None) -> str:
-    """csv, jsonl or parquet, by `format` or else by the ending; raises UsageError or InputFileError."""
+    """Return csv, jsonl or parquet, by `format` or else by the ending. Raises UsageError or InputFileError."""
     known = ", ".join(FORMATS)
     if format is not None:
         if format not in FORMATS:
@@ -96,7 +96,7 @@ def format_of(path: str, format: str | None = None) -> str:
 
 
 def sha256_of(path: str) -> str:
-    """Hexadecimal SHA-256 of the file's bytes as they are on disk; raises InputFileError."""
+    """Return the hexadecimal SHA-256 of a file's bytes as they are on disk. Raises InputFileError."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -113,14 +113,14 @@ class ByteStream:
         try:
             if codec is not None and os.path.getsize(path) == 0:
                 raise InputFileError(path, "empty, though its name says it is compressed", _DAMAGED)
-            self._left = max(ALWAYS_ALLOWED, MOST_EXPANSION * os.path.getsize(path)) if codec else math.inf
+            self._left = max(ALWAYS_ALLOWED_BYTES, MAX_EXPANSION * os.path.getsize(path)) if codec else math.inf
             self._file = pa.OSFile(path)
             self._stream = pa.CompressedInputStream(self._file, codec) if codec else self._file
         except OSError as error:
             raise unreadable(path, error) from None
 
     def read(self, size: int) -> bytes:
-        """The next `size` bytes; fewer only at the end."""
+        """Return the next `size` bytes; fewer only at the end."""
         parts: list[bytes] = []
         while size > 0:
             try:
@@ -133,8 +133,8 @@ class ByteStream:
             size -= len(part)
             self._left -= len(part)
             if self._left < 0:
-                reason = f"holds more than {MOST_EXPANSION} times its own size, and more than {ALWAYS_ALLOWED} bytes"
-                raise InputFileError(self.path, reason, "if it is sound, decompress it first")
+                reason = f"decompresses to over {MAX_EXPANSION} times its own size and {ALWAYS_ALLOWED_BYTES} bytes"
+                raise InputFileError(self.path, reason, "if the file is valid, decompress it first")
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
@@ -142,8 +142,8 @@ class ByteStream:
         self._file.close()
 
 
-def seekable(path: str) -> Any:
-    """What a reader that jumps about can open: the path, or a temporary file of what it decompresses to."""
+def open_seekable(path: str) -> Any:
+    """Return what a reader that seeks can open: the path, or a temporary file with the decompressed content."""
     if Path(path).suffix.lower() not in _CODECS:
         return path
     stream = ByteStream(path)
@@ -156,7 +156,7 @@ def seekable(path: str) -> Any:
 
 
 def check_head(path: str, head: bytes, wanted: str) -> None:
-    """Raise InputFileError if the first bytes of a file are those of something else than text."""
+    """Raise InputFileError if a file does not begin like text."""
     for magic, what, hint in _MAGIC:
         if head.startswith(magic):
             raise InputFileError(path, f"not {wanted}: it begins like {what}", hint)
@@ -167,13 +167,13 @@ def check_head(path: str, head: bytes, wanted: str) -> None:
 
 
 def unreadable(path: str, error: Exception) -> InputFileError:
-    """The InputFileError for a failure to open or read a file."""
+    """Return the InputFileError for a failure to open or read a file."""
     if isinstance(error, FileNotFoundError):
         return InputFileError(path, "no such file")
     if isinstance(error, PermissionError):
-        return InputFileError(path, "may not be read", "ask for the right to read it")
+        return InputFileError(path, "cannot be read: permission denied", "ask for the permission to read it")
     if isinstance(error, IsADirectoryError) or _is_dir(path):
-        return InputFileError(path, "a folder, where a file is wanted")
+        return InputFileError(path, "is a folder, not a file")
     return InputFileError(path, f"cannot be read: {_first_line(error)}", _DAMAGED)
 
 

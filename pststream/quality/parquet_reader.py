@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pststream.errors import InputFileError
-from pststream.quality.input_files import seekable
+from pststream.quality.input_files import open_seekable
 from pststream.quality.reject_reasons import Reject
 from pststream.quality.row_chunks import (
     MAX_CHUNK_ROWS,
@@ -50,7 +50,7 @@ def read_parquet_records(path: str, required: ColumnSources) -> Iterator[RecordC
 @contextmanager
 def _open(path: str) -> Iterator[pq.ParquetFile]:
     try:
-        with pq.ParquetFile(seekable(path)) as file:
+        with pq.ParquetFile(open_seekable(path)) as file:
             yield file
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: a name in the schema
         if isinstance(error, FileNotFoundError):

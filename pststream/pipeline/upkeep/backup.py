@@ -1,11 +1,11 @@
-"""A backup: a copy of a home as it stood at one moment, made while other commands go on writing.
+"""Back up a home: copy its state of one moment while other commands continue to write.
 
-All that a home knows is in the logs of its tables, and each commit is one new file there. So the versions of all tables
-are read again and again until two readings in a row are equal: then nothing was committed between them, and these
-versions are what a process killed at that moment would have left behind, which every command can go on from. Where too
-much is committed for that, they are read under the home's lock: only sinks commit then, to `deliveries` and before that
-to `dead_letters`, which is read after it. The logs are copied at once, as far as these versions need them; the data
-files they name stay for `retention_days` at least, so copying them takes its time.
+The state of a home is in the logs of its tables, and each commit is a new file there. So the versions of all tables are
+read repeatedly until two readings are equal. Nothing was committed between these, and their versions are what a process
+killed at that moment leaves, which every command can continue from. If commits are too frequent for that, the versions
+are read under the lock of the home. Then only sinks commit: to `dead_letters` and after that to `deliveries`; the
+versions are read in the opposite order. The logs are copied first, as far as these versions need them. The data files
+that they list stay for at least `retention_days`, so there is time to copy them.
 """
 
 import time
@@ -24,32 +24,31 @@ from pststream.state.tables import TABLES
 from pststream.storage.registry import local_path, normalize
 
 LOG = "_delta_log"
-MOST_READINGS = 100
+MAX_READINGS = 100
 PAUSE_SECONDS = 0.01
 
 
 def backup(home: Home, out: str) -> dict[str, Any]:
-    """Copy a home to the folder `out`, which must not be there; {"out", "tables": versions, "files", "bytes"}.
+    """Copy a home to the new folder `out`; return {"out", "tables": versions, "files", "bytes"}.
 
-    The copy is a home: its mark is written last. To restore it, copy it to where the home was. Raises RetryableError
-    if the home does not stand still (HomeBusy: and a command that takes long holds it), or if files were removed during
-    the copying.
+    The copy is a home: its mark is written last. To restore it, copy it to the address of the home. Raises HomeBusy if
+    commits are too frequent while a long command has the home, RetryableError if files were removed during the copy.
     """
     home.check()
     if local_path(normalize(out)) is None:
         raise UsageError(f"{out}: a backup goes into a folder", "give a folder, and copy that to a bucket afterwards")
     target = Path(out).absolute()
     if target.exists():
-        raise UsageError(f"{out} is there already", "give a new folder, one for each backup")
-    versions = _at_one_moment(home)
+        raise UsageError(f"{out} exists already", "give a new folder, one for each backup")
+    versions = _consistent_versions(home)
     crash_point("backup.read")
     copy = Home(target)
-    logs = [_needed(home, name, version) for name, version in versions.items()]
+    logs = [_needed_log(home, name, version) for name, version in versions.items()]
     for entry in (entry for log in logs for entry in log):
         _copy(home, entry, target)
     for name in TABLES:
         _copy_data(home, copy, name)
-    for hold in quarantine.needed(copy):
+    for hold in quarantine.read_needed_entries(copy):
         _copy(home, hold["copy"], target)
     if home.files.exists(FILE):
         _copy(home, FILE, target)
@@ -60,10 +59,10 @@ def backup(home: Home, out: str) -> dict[str, Any]:
     return {"out": str(target), "tables": versions, "files": len(files), "bytes": size}
 
 
-def _at_one_moment(home: Home) -> dict[str, int]:
-    """The version of each table, at a moment between two commits."""
+def _consistent_versions(home: Home) -> dict[str, int]:
+    """Return the version of each table at a moment between two commits."""
     before = _versions(home)
-    for _ in range(MOST_READINGS):
+    for _ in range(MAX_READINGS):
         time.sleep(PAUSE_SECONDS)
         now = _versions(home)
         if now == before:
@@ -82,33 +81,33 @@ def _commits(home: Home, table: str) -> list[str]:
 
 
 def _log(home: Home, table: str) -> list[str]:
-    """The files of a table's log that are of one version each: commits and checkpoints."""
+    """Return the files of a table's log that belong to one version each: commits and checkpoints."""
     return [name for name in home.files.names(f"tables/{table}/{LOG}") if name.rpartition("/")[2][0].isdigit()]
 
 
-def _needed(home: Home, table: str, version: int) -> list[str]:
-    """The files of a log that tell a version: its last checkpoint, and the commits from there on."""
+def _needed_log(home: Home, table: str, version: int) -> list[str]:
+    """Return the files of a log that define a version: its last checkpoint, and the commits from there on."""
     until = [name for name in _log(home, table) if _version_of(name) <= version]
     start = max((_version_of(name) for name in until if name.endswith(".parquet")), default=0)
     found = [name for name in until if _version_of(name) >= start]
     if {_version_of(name) for name in found} != set(range(start, version + 1)):
-        raise RetryableError(f"{home.table(table)}: its log was cut during the backup", "run this again")
+        raise RetryableError(f"{home.table(table)}: its log was trimmed during the backup", "run this again")
     return found
 
 
 def _version_of(name: str) -> int:
-    """The version that a file of a log is of: its name begins with it."""
+    """Return the version of a log file, which its name begins with."""
     return int(name.rpartition("/")[2].split(".")[0])
 
 
 def _copy_data(home: Home, copy: Home, table: str) -> None:
-    """Copy the data files that a log which was copied names."""
+    """Copy the data files that a copied log lists."""
     for path in pa.table(open_table(copy.table(table)).get_add_actions(flatten=True)).column("path").to_pylist():
         _copy(home, f"tables/{table}/{path}", Path(copy.path))
 
 
 def _copy(home: Home, name: str, root: Path) -> None:
-    """Copy a file of the home to the same place below another root."""
+    """Copy a file of the home to the same relative path below another root."""
     target = root / name
     target.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -8,7 +8,7 @@ import pytest
 
 from pststream.errors import InputFileError, UsageError
 from pststream.quality import input_files
-from pststream.quality.input_files import ByteStream, check_head, seekable
+from pststream.quality.input_files import ByteStream, check_head, open_seekable
 from pststream.quality.readers import find_files, format_of, sha256_of
 
 
@@ -91,19 +91,19 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
 
 
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_files, "ALWAYS_ALLOWED", 10_000)
+    monkeypatch.setattr(input_files, "ALWAYS_ALLOWED_BYTES", 10_000)
     (tmp_path / "small.gz").write_bytes(gzip.compress(bytes(10_000)))
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(bytes(100_000)))
-    with seekable(f"{tmp_path}/small.gz") as file:
+    with open_seekable(f"{tmp_path}/small.gz") as file:
         assert len(file.read()) == 10_000
     with pytest.raises(InputFileError, match="200 times its own size"):
-        seekable(f"{tmp_path}/bomb.gz")
+        open_seekable(f"{tmp_path}/bomb.gz")
 
 
 def test_several_compressed_streams_in_one_file_are_one(tmp_path: Path) -> None:
     (tmp_path / "x.gz").write_bytes(gzip.compress(b"ab") + gzip.compress(b"cd"))
     assert ByteStream(f"{tmp_path}/x.gz").read(10) == b"abcd"
-    with seekable(f"{tmp_path}/x.gz") as file:
+    with open_seekable(f"{tmp_path}/x.gz") as file:
         assert file.read() == b"abcd"
 
 

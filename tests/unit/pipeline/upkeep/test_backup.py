@@ -98,7 +98,7 @@ def test_a_home_that_is_always_written_to_is_held_for_the_reading(
         return found
 
     monkeypatch.setattr(module, "_versions", moving)
-    monkeypatch.setattr(module, "MOST_READINGS", 3)
+    monkeypatch.setattr(module, "MAX_READINGS", 3)
     backup(home, str(tmp_path / "copy"))
     assert numbers(Home(tmp_path / "copy").check()) == [1, 2, 3, 4, 5]
 
@@ -132,7 +132,7 @@ def test_a_log_that_is_cut_during_the_copying(home: Home, tmp_path: Path, monkey
         return found
 
     monkeypatch.setattr(module, "_versions", then_cut)
-    with pytest.raises(RetryableError, match="log was cut"):
+    with pytest.raises(RetryableError, match="log was trimmed"):
         backup(home, str(tmp_path / "copy"))
 
 
