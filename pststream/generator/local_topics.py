@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pststream.domain.mixing import mix, mix_unit
+from pststream.domain.integer_hash import hash_integers, hash_to_unit
 from pststream.generator.power_law import PowerLaw
 
 AREA_DEGREES = 1.5
@@ -30,9 +30,9 @@ def topic_terms(areas: np.ndarray, unit: np.ndarray, law: PowerLaw, seed: int) -
     ranks are spread evenly over the logarithm, so a topic may be a common word or a rare one.
     """
     slot = _FAVOUR.ranks(unit).astype(np.int64)
-    key = mix(areas, seed).view(np.int64) + slot
+    key = hash_integers(areas, seed).view(np.int64) + slot
     first = min(_EVERYWHERE, law.size // 10) + 1.0
-    rank = first * np.exp(mix_unit(key, seed + 1) * np.log(law.size / first)) - 1.0
+    rank = first * np.exp(hash_to_unit(key, seed + 1) * np.log(law.size / first)) - 1.0
     return np.minimum(rank, law.size - 1).astype(np.int32)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pststream.domain.mixing import mix
+from pststream.domain.integer_hash import hash_integers
 from pststream.generator.draw_subscriptions import (
     DrawnSubscriptions,
     SubscriptionSource,
@@ -57,7 +57,7 @@ class SyntheticSubscriptions:
 
 def term_ids(terms: np.ndarray) -> np.ndarray:
     """Return the 64-bit id of each term: int64, never changes, distinct for each term."""
-    return mix(terms).view(np.int64)
+    return hash_integers(terms).view(np.int64)
 
 
 def synthetic_objects(

@@ -7,7 +7,7 @@ import mtkahypar
 import numpy as np
 
 from pststream.cost.load_model import CostModel, LoadRates
-from pststream.domain.mixing import mix
+from pststream.domain.integer_hash import hash_integers
 from pststream.domain.plan import PartitionPlan, text_plan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.partitioning.metric import assign_terms
@@ -85,7 +85,7 @@ def _nets(
     offsets = np.concatenate([[0], np.cumsum(pins >= 0)])[ends]
     pins = pins[pins >= 0]
     # Sum the weights of equal sets, which are recognized by the sum of the hashes of their vertices.
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mix(np.arange(len(vertices)))[pins])])
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(hash_integers(np.arange(len(vertices)))[pins])])
     shared = np.flatnonzero(np.diff(offsets) > 1)
     _, first, net = np.unique(np.diff(sums[offsets])[shared], return_index=True, return_inverse=True)
     rows = shared[first]

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.cost.load_model import CostModel
-from pststream.domain.mixing import mix_unit
+from pststream.domain.integer_hash import hash_to_unit
 from pststream.domain.pieces import rarest_clause_first
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
@@ -176,7 +176,7 @@ def _choose_rows(
     for rows in read(slices):
         seen += rows.num_rows
         if share < 1.0:
-            rows = rows.filter(pa.array(mix_unit(rows.column(key).to_numpy(), SEED) < share))
+            rows = rows.filter(pa.array(hash_to_unit(rows.column(key).to_numpy(), SEED) < share))
         chosen.append(rows)
     return SampledRows(pa.Table.from_batches(chosen, schema), seen)
 

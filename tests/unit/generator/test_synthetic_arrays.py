@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pststream.domain.mixing import mix, mix_unit
+from pststream.domain.integer_hash import hash_integers, hash_to_unit
 from pststream.errors import UsageError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.keywords import draw_keywords
@@ -71,8 +71,8 @@ def test_ids_are_fixed_and_distinct() -> None:
     ids = term_ids(np.arange(200_000, dtype=np.int32))
     assert len(np.unique(ids)) == 200_000 and ids.dtype == np.int64
     assert ids[:2].tolist() == [-2152535657050944081, 7960286522194355700]
-    assert mix_unit(ids).min() >= 0 and 0.49 < mix_unit(ids).mean() < 0.51
-    assert (mix(np.arange(100)) != mix(np.arange(100), 1)).all()
+    assert hash_to_unit(ids).min() >= 0 and 0.49 < hash_to_unit(ids).mean() < 0.51
+    assert (hash_integers(np.arange(100)) != hash_integers(np.arange(100), 1)).all()
 
 
 def test_power_law() -> None:

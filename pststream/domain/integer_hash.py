@@ -7,7 +7,7 @@ _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 
 
-def mix(values: np.ndarray, salt: int = 0) -> np.ndarray:
+def hash_integers(values: np.ndarray, salt: int = 0) -> np.ndarray:
     """Hash each integer of `values` to a uint64; one-to-one for a given salt.
 
     Source: the finalizer of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
@@ -20,6 +20,6 @@ def mix(values: np.ndarray, salt: int = 0) -> np.ndarray:
     return z ^ (z >> np.uint64(31))
 
 
-def mix_unit(values: np.ndarray, salt: int = 0) -> np.ndarray:
-    """Hash as `mix` does, to float64 in [0, 1)."""
-    return (mix(values, salt) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+def hash_to_unit(values: np.ndarray, salt: int = 0) -> np.ndarray:
+    """Hash as `hash_integers` does, to float64 in [0, 1)."""
+    return (hash_integers(values, salt) >> np.uint64(11)).astype(np.float64) * 2.0**-53
