@@ -123,6 +123,7 @@ def _environment(receiver: Receiver, store: BadStore, disk: Disk) -> Iterator[No
         "AWS_MAX_ATTEMPTS": "2",
         "PSTSTREAM_SINK_HOOK_SECRET": SECRET,
         "PSTSTREAM_SINK_HOOK_TARGET": receiver.url,
+        "PSTSTREAM_ENGINE": "spark",
         "PSTSTREAM_SPARK_MASTER": "local[2]",
         "PSTSTREAM_SPARK_DRIVER_MEMORY": "1g",
     }
