@@ -79,7 +79,7 @@ def test_compaction_of_large_tables_changes_no_row(tmp_path: Path) -> None:
     assert home.run("check", "--all")["success"]
     # Version 0 of `objects` is before the first of them.
     assert home.run("plan", "--from-version", "0", "--dry-run")
-    assert "not any more; the newest is" in home.run("plan", "--from-version", "99999", "--dry-run", code=2)["error"]
+    assert "no longer; the newest is" in home.run("plan", "--from-version", "99999", "--dry-run", code=2)["error"]
 
 
 def test_duplicates_do_not_depend_on_compaction(tmp_path: Path) -> None:
