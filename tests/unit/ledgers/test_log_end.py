@@ -153,7 +153,7 @@ def take(files, position, rows):
     return later[-1] if later else position
 
 
-def told(home):
+def answers_of(home):
     ledger = Ledger(home)
     last = ledger.last_batch or {"objects_after": 0, "requests_after": 0, "requests_to": 0}
     pending = ledger.pending(7)
@@ -180,7 +180,7 @@ def test_the_end_of_a_ledger_tells_what_the_whole_does(home, seed):
         row = file(seq, kind, rng.choice([0, 1, 5, 20]), rng.randrange(50))
         row["watermark"] = mark if kind == "objects" else None
         whole.file(row | dict.fromkeys(("rows", "min_ts", "max_ts")) | {"status": "started"})
-        assert told(home) == whole.answers()
+        assert answers_of(home) == whole.answers()
         whole.file(row)
         for _ in range(rng.choice([0, 0, 1, 2])):
             ledger = Ledger(home)
@@ -189,12 +189,12 @@ def test_the_end_of_a_ledger_tells_what_the_whole_does(home, seed):
                 done = batch(ledger.next_batch_id, pending.objects_to, pending.requests_to)
                 done |= {"objects_after": pending.objects_after, "requests_after": pending.requests_after}
                 whole.batch(done | {"status": "started"})
-                assert told(home) == whole.answers()
+                assert answers_of(home) == whole.answers()
                 whole.batch(done)
         if rng.random() < 0.2:
             ledger_tables.compact(home, FILES, 4096)
             ledger_tables.compact(home, BATCHES, 4096)
-        assert told(home) == whole.answers()
+        assert answers_of(home) == whole.answers()
 
 
 def test_the_last_files_of_a_kind_and_known_hashes(home):

@@ -49,8 +49,8 @@ def test_a_sink_that_was_told_nothing_for_long_is_found(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.init()
     assert read_progress(home, "late") == SinkProgress()
-    for told in (2, 1):
-        save_progress(home, "late", SinkProgress(3, told, False), Counts(1))
+    for position in (2, 1):
+        save_progress(home, "late", SinkProgress(3, position, False), Counts(1))
     for batch in (2, 5_000, 100_000):
         save_progress(home, "quick", SinkProgress(batch, 0, True), Counts(1))
     assert read_progress(home, "late") == SinkProgress(3, 2, False)

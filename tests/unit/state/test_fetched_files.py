@@ -46,9 +46,9 @@ def test_copies_go_unless_an_unfinished_ingest_needs_them(hand_home: Home) -> No
 
 
 def test_what_was_learnt_is_kept(hand_home: Home) -> None:
-    learnt = {ADDRESS: ("e", 4, "f00"), "s3://b/東\udc80": ("f", 0, "done")}
-    fetched_files.write_hash_cache(hand_home, learnt)
-    assert fetched_files.read_hash_cache(hand_home) == learnt
+    hashes = {ADDRESS: ("e", 4, "f00"), "s3://b/東\udc80": ("f", 0, "done")}
+    fetched_files.write_hash_cache(hand_home, hashes)
+    assert fetched_files.read_hash_cache(hand_home) == hashes
 
 
 @pytest.mark.parametrize("text", ["", "[", "[]", "1", '{"a": 1}', '{"a": []}', '{"a": ["e", "x", "f"]}', "\x00"])

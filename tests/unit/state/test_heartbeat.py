@@ -1,4 +1,4 @@
-"""The heartbeat of a watcher: it tells how it is while it is at work, and a reader knows when it is gone."""
+"""The heartbeat of a watcher: its content while the watcher runs, and how a reader sees that the watcher is gone."""
 
 import datetime as dt
 import errno
@@ -26,27 +26,27 @@ def bare(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-def told(home: Home, seconds: float = 0.0) -> Any:
+def read_heartbeat(home: Home, seconds: float = 0.0) -> Any:
     return read_watcher(home, dt.datetime.now(dt.UTC) + dt.timedelta(seconds=seconds))
 
 
 def test_it_beats_until_the_end(bare: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LocalFolder, "heartbeat_seconds", 0.02)
-    assert told(bare) is None and render_watcher(None) == []
+    assert read_heartbeat(bare) is None and render_watcher(None) == []
     with Heartbeat(bare) as heart:
         heart.report("working", time.monotonic() - 10, waiting_files=2, batch_id=7, batches=1)
-        first = told(bare)
+        first = read_heartbeat(bare)
         deadline = time.monotonic() + 60
-        while told(bare)["at"] <= first["at"]:
+        while read_heartbeat(bare)["at"] <= first["at"]:
             assert time.monotonic() < deadline, "it does not beat by itself"
             time.sleep(0.02)
         assert first["alive"] and (first["process"], first["state"], first["batch_id"]) == (os.getpid(), "working", 7)
-        assert 10 <= first["lag_seconds"] < told(bare)["lag_seconds"] < 100
+        assert 10 <= first["lag_seconds"] < read_heartbeat(bare)["lag_seconds"] < 100
         assert "working" in render_watcher(first)[0] and "2 files waiting" in render_watcher(first)[0]
-        gone = told(bare, GONE_SECONDS + 1)
+        gone = read_heartbeat(bare, GONE_SECONDS + 1)
         assert not gone["alive"] and gone["lag_seconds"] > 40
         assert render_watcher(gone)[0].startswith("WATCHER        dead (no heartbeat)")
-    ended = told(bare)
+    ended = read_heartbeat(bare)
     assert (ended["state"], ended["alive"]) == ("stopped", False)
     assert render_watcher(ended)[0].startswith("watcher        stopped")
     assert sorted(os.listdir(bare.path)) == [names.HEARTBEAT]
@@ -55,7 +55,7 @@ def test_it_beats_until_the_end(bare: Home, monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_error_is_told(bare: Home) -> None:
     with pytest.raises(ValueError), Heartbeat(bare):
         raise ValueError("no such thing")
-    found = told(bare)
+    found = read_heartbeat(bare)
     assert (found["state"], found["error"], found["alive"]) == ("failed", "ValueError: no such thing", False)
     assert render_watcher(found)[1].endswith("ValueError: no such thing")
 
@@ -63,7 +63,7 @@ def test_an_error_is_told(bare: Home) -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"at": 5}', '{"at": "yesterday"}'])
 def test_what_is_no_heartbeat_is_none(bare: Home, text: str) -> None:
     (Path(bare.path) / names.HEARTBEAT).write_text(text)
-    assert told(bare) is None
+    assert read_heartbeat(bare) is None
 
 
 def test_who_holds_a_home_is_told(bare: Home) -> None:
@@ -104,6 +104,6 @@ def test_a_disk_that_is_full_for_a_while_ends_nothing(bare: Home, monkeypatch: p
         with monkeypatch.context() as patch:
             patch.setattr(os, "replace", full)
             heart.report("working")
-            assert told(bare)["state"] != "working"
+            assert read_heartbeat(bare)["state"] != "working"
         heart.report("idle")
-        assert told(bare)["state"] == "idle"
+        assert read_heartbeat(bare)["state"] == "idle"

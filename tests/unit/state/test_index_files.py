@@ -38,8 +38,8 @@ def test_files_by_plan(tmp_path: Path) -> None:
     home.init()
     save_plan(home, 1, PLAN, FIGURES)
     pieces = [file(home, "old", 0, 1, 10), file(home, "new", 0, 11, 20), file(home, "other", 0, 1, 1, index=3)]
-    held = [*pieces, file(home, "gone", -1, 5, 15)]
-    commit_files(home, names.WORKER_INDEX, held, application="test", transaction=1)
+    files = [*pieces, file(home, "gone", -1, 5, 15)]
+    commit_files(home, names.WORKER_INDEX, files, application="test", transaction=1)
     assert plans_of_files(home, 1) == {"old": 1, "new": 1, "gone": 1}
     save_plan(home, 2, PLAN, FIGURES, 1, Retiring(1, 10))
     assert plans_of_files(home, 2) == {"old": 1, "new": 2, "gone": 2}
@@ -54,8 +54,8 @@ def test_files_by_plan(tmp_path: Path) -> None:
 def test_what_a_killed_planner_did_not_take_out_is(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.init()
-    held = [file(home, name, 0, 1, 1, index) for name, index in (("old", 1), ("now", 3), ("next", 4))]
-    commit_files(home, names.WORKER_INDEX, held, application="test", transaction=1)
+    files = [file(home, name, 0, 1, 1, index) for name, index in (("old", 1), ("now", 3), ("next", 4))]
+    commit_files(home, names.WORKER_INDEX, files, application="test", transaction=1)
     for _ in range(2):
         delete_older_indexes(home, 3)
         assert sorted(f.path for f in list_data_files(home, names.WORKER_INDEX)) == ["next", "now"]
@@ -93,9 +93,9 @@ def test_each_file_of_pieces_is_in_one_segment(drawn: list[tuple[int, int, bool]
     by_path = {file.path: file for file in files}
     assert sorted(path for s in segments for path in s.paths) == sorted(f.path for f in files if f.worker >= 0)
     for segment in segments:
-        held = [by_path[path] for path in segment.paths]
-        assert {(f.worker, f.plan_version) for f in held} == {(segment.worker, segment.plan_version)}
-        assert max(f.max_key for f in held) == segment.max_key
-        assert len(held) == 1 or all(f.bytes < SMALL_BYTES for f in held)
+        served = [by_path[path] for path in segment.paths]
+        assert {(f.worker, f.plan_version) for f in served} == {(segment.worker, segment.plan_version)}
+        assert max(f.max_key for f in served) == segment.max_key
+        assert len(served) == 1 or all(f.bytes < SMALL_BYTES for f in served)
     chance.shuffle(files)
     assert segment_files(files) == segments

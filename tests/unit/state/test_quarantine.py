@@ -1,4 +1,4 @@
-"""Holds: what becomes of a held file, and what is left of it."""
+"""Quarantined files: their entries and copies until they are released or discarded."""
 
 import hashlib
 from pathlib import Path
@@ -99,7 +99,7 @@ def test_a_file_that_changed_while_it_was_read_is_not_held(home: Home, tmp_path:
 
 
 def test_a_number_is_used_again_only_by_who_never_held_it(home: Home, tmp_path: Path) -> None:
-    """A try that died after copying leaves a folder; the next one with its number writes it anew."""
+    """A process killed after the copy leaves a folder; the next entry with this number replaces it."""
     left = Path(home.path, "quarantine", "3", "old.csv")
     left.parent.mkdir()
     left.write_text("old", "utf-8")

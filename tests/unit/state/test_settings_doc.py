@@ -1,6 +1,6 @@
 """docs/settings.md says of every setting what `settings.py` declares.
 
-After a change of the settings, `python -m tests.unit.state.test_settings_doc` writes that part of the page anew.
+After a change of the settings, `python -m tests.unit.state.test_settings_doc` rewrites that part of the page.
 """
 
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_the_page_says_what_is_declared() -> None:
 
 
 def write_page() -> None:
-    """Write the part anew."""
+    """Rewrite the generated part of the page."""
     head, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
     PAGE.write_text(f"{head}{BEGIN}\n{rendered()}\n{END}{rest.partition(END)[2]}", "utf-8")
 

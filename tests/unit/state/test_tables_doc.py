@@ -1,6 +1,6 @@
 """docs/tables.md says of every table what `state/tables.py` declares.
 
-After a change of the tables, `python -m tests.unit.state.test_tables_doc` writes that part of the page anew.
+After a change of the tables, `python -m tests.unit.state.test_tables_doc` rewrites that part of the page.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ BEGIN, END = "<!-- tables: begin -->\n", "<!-- tables: end -->\n"
 
 
 def rendered() -> str:
-    """The part of the page that tells of the tables."""
+    """Return the generated part of the page."""
     return "\n".join(section(table) for table in TABLES.values())
 
 
@@ -65,7 +65,7 @@ def test_the_page_says_what_is_declared() -> None:
 
 
 def write_page() -> None:
-    """Write the part anew."""
+    """Rewrite the generated part of the page."""
     head, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
     PAGE.write_text(f"{head}{BEGIN}\n{rendered()}\n{END}{rest.partition(END)[2]}", "utf-8")
 

@@ -39,18 +39,18 @@ def test_what_is_written_is_read(files: Files, tmp_path: Path) -> None:
     assert files.names() == [] and not files.exists("a.json")
     files.write("a.json", b"1")
     files.write("a.json", b"2")
-    files.write("held/1/b ü.csv", b"b")
-    assert files.read("a.json") == b"2" and files.exists("held/1/b ü.csv") and not files.exists("held")
-    assert files.names() == ["a.json", "held/1/b ü.csv"] and files.names("held") == ["held/1/b ü.csv"]
+    files.write("folder/1/b ü.csv", b"b")
+    assert files.read("a.json") == b"2" and files.exists("folder/1/b ü.csv") and not files.exists("folder")
+    assert files.names() == ["a.json", "folder/1/b ü.csv"] and files.names("folder") == ["folder/1/b ü.csv"]
     (part := tmp_path / "part").write_bytes(b"c")
-    files.upload("held/2/c", part)
-    files.download("held/2/c", tmp_path / "copy")
+    files.upload("folder/2/c", part)
+    files.download("folder/2/c", tmp_path / "copy")
     assert (tmp_path / "copy").read_bytes() == b"c"
     with pytest.raises(FileNotFoundError):
-        files.download("held/3", tmp_path / "copy")
-    files.delete(["held/1/b ü.csv", "held/2/c", "never/there"])
+        files.download("folder/3", tmp_path / "copy")
+    files.delete(["folder/1/b ü.csv", "folder/2/c", "never/there"])
     files.delete([])
-    assert files.names() == ["a.json"] and files.names("held") == []
+    assert files.names() == ["a.json"] and files.names("folder") == []
 
 
 def test_of_two_writers_on_a_condition_one_wins(address: str) -> None:
@@ -82,11 +82,11 @@ def test_a_body_that_breaks_off_is_asked_for_again(server: BadStore, address: st
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [("s3a://b1/x/", "s3://b1/x"), ("s3://b1", "s3://b1"), ("s3://b1/", "s3://b1"), ("/a/b", "/a/b")],
 )
-def test_one_spelling(given: str, told: str) -> None:
-    assert normalize(given) == told
+def test_one_spelling(given: str, expected: str) -> None:
+    assert normalize(given) == expected
 
 
 @pytest.mark.parametrize("given", ["s3://", "s3:///x", "s3://b1//x", "s3://b1/../x", "s3a://b1/./x"])
@@ -99,8 +99,8 @@ def refusal(address: str) -> PstError:
     with pytest.raises(PstError) as found:
         files_at(address).read("home.json")
         aws.resolve_credentials(address)
-    told = str(found.value)
-    assert found.value.hint and not [secret for secret in CREDENTIALS.values() if len(secret) > 12 and secret in told]
+    text = str(found.value)
+    assert found.value.hint and not [secret for secret in CREDENTIALS.values() if len(secret) > 12 and secret in text]
     return found.value
 
 

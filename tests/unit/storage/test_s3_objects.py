@@ -140,10 +140,10 @@ def test_a_body_that_is_shorter_than_listed(store: BadStore, uploader: Uploader)
 def refusal(address: str) -> PstError:
     with pytest.raises(PstError) as found:
         S3Bucket(address).list_objects("in/")
-    told = str(found.value)
+    text = str(found.value)
     assert found.value.hint
-    assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in told and CREDENTIALS["AWS_ACCESS_KEY_ID"] not in told
-    assert "a-password" not in told
+    assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in text and CREDENTIALS["AWS_ACCESS_KEY_ID"] not in text
+    assert "a-password" not in text
     return found.value
 
 

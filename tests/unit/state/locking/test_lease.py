@@ -241,7 +241,7 @@ def test_a_lock_comes_back_unless_another_has_taken_it(home: Home, server: BadSt
 
 
 def test_a_home_that_was_copied_here_is_written_to(home: Home, server: BadStore) -> None:
-    """Its tables know the numbers of the holders where it was; no lock tells them here."""
+    """The tables of the copy have the fencing tokens of the original; the copy has no lock files."""
     for _ in range(3):
         with home.locked():
             append(home, "tea")
