@@ -26,6 +26,8 @@ REQUEST_COLUMNS = (
 )
 """Columns of the table `requests` that hold a region."""
 
+_REQUEST_NAMES = tuple(column.name for column in REQUEST_COLUMNS)
+
 PIECE_COLUMNS = (
     *(ShapeColumn(s, pa.float64(), "the box, degrees; null in a deletion" if s == "west" else "") for s in SIDES),
     *(shape.PIECE_COLUMN for shape in SHAPES if shape.PIECE_COLUMN),
@@ -55,13 +57,12 @@ def read_region(record: Mapping[str, Any], limits: RegionLimits = DEFAULT_LIMITS
 
 def to_columns(region: Region) -> dict[str, Any]:
     """The region's values in REQUEST_COLUMNS."""
-    sides = zip(SIDES, zip(*region.boxes), strict=True)
     own = _shape_of(region).REQUEST_COLUMN
-    return {
-        **{column.name: None for column in REQUEST_COLUMNS},
-        **{side: list(values) for side, values in sides},
-        **({own.name: list(region.numbers)} if own else {}),
-    }
+    values: dict[str, Any] = dict.fromkeys(_REQUEST_NAMES)
+    values.update(zip(SIDES, map(list, zip(*region.boxes))))
+    if own:
+        values[own.name] = list(region.numbers)
+    return values
 
 
 def from_columns(row: Mapping[str, Any]) -> Region:

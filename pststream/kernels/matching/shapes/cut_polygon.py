@@ -2,7 +2,17 @@
 
 A long thin polygon fills little of its bounding box, so that the box alone would make many candidates in vain. The
 bounding box is halved again and again, first where exact tests cost most, and each half is tightened to the part of the
-polygon in it. Of the halvings those are kept that pay by the cost model below.
+polygon in it. Of the halvings those are kept that pay: the model counts postings that objects of even density read,
+a few more for each exact test and its edges, and a share of the whole for each piece.
+
+Postings read and exact tests made for each object inside, without and with cutting:
+
+    shape                                     reads           tests         pieces   edges of a test
+    strip 50 times as long as wide, 0.2 deg   77 -> 29        26 -> 3.7     18       4 -> 2
+    the same, 20 degrees                      506 -> 24       26 -> 4.2     8        4 -> 2
+    ring of 80 vertices, 2 degrees            14 -> 14        3.6 -> 1.8    12       80 -> 10
+    outline of 40 vertices, 2 degrees         9.3 -> 6.7      1.9 -> 1.0    17       40 -> 5
+    outline of 900 vertices, 2 degrees        9.2 -> 7.4      1.7 -> 0.9    16       900 -> 79
 """
 
 import numpy as np
