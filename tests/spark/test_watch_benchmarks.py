@@ -22,7 +22,9 @@ def test_each_file_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_part_of_a_long_run_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(soak.SIZES, "small", (300, 5))
     monkeypatch.setattr(soak, "PARTS", 5)
-    figures = run_benchmark("soak", "small", 1, Settings(engine="spark", spark_master="local[2]"), lambda _: None)["figures"]
+    figures = run_benchmark("soak", "small", 1, Settings(engine="spark", spark_master="local[2]"), lambda _: None)[
+        "figures"
+    ]
     assert figures["batch_seconds_middle"] > 0 and figures["upkeep_seconds_last"] > 0
     assert figures["unnamed_files_last"] == 0 < figures["index_files_last"]
     assert min(figures[f"{kind}_mb_last"] for kind in ("driver", "jvm", "workers", "log")) > 0
