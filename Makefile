@@ -10,7 +10,7 @@ SCALE ?= small
 TIMES ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-days test-quick fuzz chaos lint format lock airflow image-steps audit bench peers results clean
+.PHONY: help setup demo test test-days test-quick test-spark fuzz chaos lint format lock airflow image-steps audit bench peers results clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -25,6 +25,9 @@ test: lint  ## run all checks and all tests except test-days and chaos
 
 test-quick: lint  ## run the tests without the slow ones: crashes, Airflow itself, real data, many cuts
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not days and not chaos"
+
+test-spark: lint  ## run all checks and tests with every task on Spark, whatever its size
+	PSTSTREAM_ENGINE=spark $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not days and not chaos"
 
 test-days: setup  ## run simulated days of a drifting stream under Airflow's scheduler (ten minutes, on an idle machine)
 	$(BIN)/python -m pytest -m days
