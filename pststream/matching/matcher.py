@@ -60,29 +60,29 @@ def match_objects(batch: ObjectBatch, probes: Sequence[SegmentProbe], units: int
     """
     limit, total = MAX_PAIRS if batch.objects > 1 else sys.maxsize, 0
     counts = SearchCounts(np.zeros(units, np.int64), np.zeros(units, np.int64), np.zeros(batch.objects, np.int64))
-    found = []
+    searches = []
     for segment, deleted, hit_buffer in probes:
         terms = localize(
             batch.term_offsets, batch.terms, batch.units,
             segment.slots, segment.places, segment.bits, segment.levels_of_term,
         )  # fmt: skip
         objects = LocalObjects(batch.codes, batch.lon, batch.lat, batch.ts, *terms)
-        found.append(match_segment(objects, segment, deleted, counts, hit_buffer, limit - total))
-        total += len(found[-1][0])
+        searches.append(match_segment(objects, segment, deleted, counts, hit_buffer, limit - total))
+        total += len(searches[-1][0])
         if total > limit:
             raise TooManyPairs
     offsets = np.concatenate([[0], np.cumsum(counts.pairs)]).astype(np.int64)
     keys = np.empty(offsets[-1], np.int64)
     following = offsets[:-1].copy()
-    for pair_object, pair_key in found:
+    for pair_object, pair_key in searches:
         place_pairs(pair_object, pair_key, following, keys)
     return MatchedPairs(offsets, keys, counts.candidates, counts.matches)
 
 
-def merge_pairs(found: Sequence[MatchedPairs]) -> tuple[np.ndarray, np.ndarray]:
+def merge_pairs(searches: Sequence[MatchedPairs]) -> tuple[np.ndarray, np.ndarray]:
     """Offsets and keys, as in `MatchedPairs`, of several searches for the same objects together."""
-    if len(found) == 1:
-        return found[0].offsets, found[0].keys
-    owner = np.concatenate([np.repeat(np.arange(len(pairs.offsets) - 1), np.diff(pairs.offsets)) for pairs in found])
-    keys = np.concatenate([pairs.keys for pairs in found])
-    return np.sum([pairs.offsets for pairs in found], axis=0), keys[np.argsort(owner, kind="stable")]
+    if len(searches) == 1:
+        return searches[0].offsets, searches[0].keys
+    owner = np.concatenate([np.repeat(np.arange(len(pairs.offsets) - 1), np.diff(pairs.offsets)) for pairs in searches])
+    keys = np.concatenate([pairs.keys for pairs in searches])
+    return np.sum([pairs.offsets for pairs in searches], axis=0), keys[np.argsort(owner, kind="stable")]

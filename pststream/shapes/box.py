@@ -48,7 +48,7 @@ def contains(region: Region, lon: float, lat: float) -> bool:
 
 def outside(region: Region, lon: float, lat: float) -> str:
     """The side of the nearest box on which the point lies, and about how far away."""
-    return min((_beside(box, lon, lat) for box in region.boxes), key=lambda found: found[0])[1]
+    return min((_distance_to_box(box, lon, lat) for box in region.boxes), key=lambda distance: distance[0])[1]
 
 
 def describe(region: Region) -> str:
@@ -68,7 +68,7 @@ def outline(region: Region) -> list[np.ndarray]:
     return [np.array([(w, n), (e, n), (e, s), (w, s), (w, n)]) for w, s, e, n in region.boxes]
 
 
-def _beside(box: Box, lon: float, lat: float) -> tuple[float, str]:
+def _distance_to_box(box: Box, lon: float, lat: float) -> tuple[float, str]:
     """About how far the point is from the box, in metres, and on which side."""
     west, south, east, north = box
     sides = []

@@ -64,11 +64,11 @@ def cut(boxes: pa.RecordBatch, numbers: pa.Array | None) -> Pieces:
     assert numbers is not None
     offsets, edges = _edges_of(numbers)
     parts = [cut_polygon(edges[offsets[row] : offsets[row + 1]].ravel()) for row in range(len(numbers))]
-    counts = [len(found) for found, _, _ in parts]
+    counts = [len(cut_boxes) for cut_boxes, _, _ in parts]
     lengths = np.concatenate([np.empty(0, np.int64), *(np.diff(part) for _, part, _ in parts)])
     return Pieces(
         np.repeat(np.arange(len(numbers)), counts),
-        np.concatenate([np.empty((0, 4)), *(found for found, _, _ in parts)]),
+        np.concatenate([np.empty((0, 4)), *(cut_boxes for cut_boxes, _, _ in parts)]),
         pa.ListArray.from_arrays(
             pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)),
             pa.array(np.concatenate([np.empty(0), *(values for _, _, values in parts)])),
@@ -165,16 +165,16 @@ def _check_reference_system(crs: Any) -> None:
         raise _fault("crs is not that of RFC 7946: leave it out, and give WGS84 longitude and latitude")
 
 
-def _check_vertices(value: Any, depth: int, most: int) -> None:
-    """Stop at the first list that has more positions than allowed, before anything else looks at them."""
-    left = most
+def _check_vertices(value: Any, depth: int, limit: int) -> None:
+    """Stop at the first list that has more positions than allowed, before anything else reads them."""
+    left = limit
     level: list[Any] = [value]
     for _ in range(depth - 1):
-        level = [part for parts in level if _is_list(parts) for part in parts[: most + 1]][: most + 1]
+        level = [part for parts in level if _is_list(parts) for part in parts[: limit + 1]][: limit + 1]
     for ring in level:
         left -= len(ring) if _is_list(ring) else 0
         if left < 0:
-            raise _fault(f"more than {most:,} vertices; the setting max_polygon_vertices bounds them")
+            raise _fault(f"more than {limit:,} vertices; the setting max_polygon_vertices bounds them")
 
 
 def _is_list(value: Any) -> bool:

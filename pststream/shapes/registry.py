@@ -150,7 +150,7 @@ def _merged(
         if column.name in SIDES:
             values = pa.array(np.ascontiguousarray(sides[:, place]))
         else:
-            parts = [found.get(column.name, pa.nulls(len(mine), column.type)) for mine, found in zip(owners, columns)]
+            parts = [own.get(column.name, pa.nulls(len(mine), column.type)) for mine, own in zip(owners, columns)]
             values = pa.concat_arrays([pa.nulls(0, column.type), *parts])
         merged[column.name] = values if order is None else values.take(pa.array(order))
     return owner if order is None else owner[order], merged
