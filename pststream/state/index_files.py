@@ -23,6 +23,11 @@ SIMILAR_ROWS = 1.5
 and workers that rebuilt segments in different batches would seem out of balance in each of these."""
 
 
+def migration_application(index_version: int) -> str:
+    """Return the application id of the commits by which migrations add pieces to an index."""
+    return f"migrate-{index_version}"
+
+
 @dataclass(frozen=True)
 class IndexFile:
     """A data file: its path, the worker that its rows belong to, its size, its greatest subscription key.

@@ -29,7 +29,7 @@ from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, commit_files
 from pststream.state.home import Home
-from pststream.state.index_files import IndexFile, index_files
+from pststream.state.index_files import IndexFile, index_files, migration_application
 from pststream.state.plans import load_plan
 from pststream.state.slices import BATCH_ROWS, Slice, read_slices, split_into_tasks
 
@@ -78,8 +78,11 @@ def migrate(
     )
     added = [file for part in migrated for file in part.files]
     if added:
-        last = ledger_tables.last_transaction(home, names.WORKER_INDEX, "migrate")
-        commit_files(home, names.WORKER_INDEX, added, application="migrate", transaction=last + 1)
+        # `check` sees from these transactions that workers may have pieces that the plan in force does not give them:
+        # those they had before a migration, and those of an adjustment that was killed before its plan was in force.
+        application = migration_application(context.index_version)
+        last = ledger_tables.last_transaction(home, names.WORKER_INDEX, application)
+        commit_files(home, names.WORKER_INDEX, added, application=application, transaction=last + 1)
     rows = sum(part.rows for part in migrated)
     row_bytes = sum(file.bytes for file in files) / max(sum(file.rows for file in files), 1)
     return rows, round(rows * row_bytes)

@@ -25,7 +25,8 @@ from pststream.quality.table_expectations import FIGURES
 from pststream.settings import Settings
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.index_files import IndexFile, index_files
+from pststream.state.index_files import IndexFile, index_files, migration_application
+from pststream.state.ledger_tables import last_transaction
 from pststream.state.plans import current_version, index_version
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 
@@ -75,7 +76,7 @@ class IndexCheck:
     """The index to check: its files, and the last request and batch that it must include.
 
     bound     subscriptions that ended at this time (microseconds) or before may be in the index or not
-    migrated  whether workers may have rows that a migration has left there
+    migrated  whether workers may have rows that a migration, finished or killed, has left there
     """
 
     home: str
@@ -105,7 +106,7 @@ def count_placement_faults(
     """
     version = current_version(home)
     files = tuple(index_files(home, version)) if version else ()
-    check = IndexCheck(home.path, files, requests_to, batch_id, bound, index_version(home, version) != version)
+    check = IndexCheck(home.path, files, requests_to, batch_id, bound, _may_have_strays(home, version))
     requests = list_data_files(home, names.REQUESTS)
     wanted = KeyRange("request_key", 0, requests_to)
     tasks = [
@@ -132,6 +133,12 @@ def count_placement_faults(
     if check.migrated:
         counts["stray"] = None
     return counts, examples
+
+
+def _may_have_strays(home: Home, version: int) -> bool:
+    """Whether a migration, finished or killed, added pieces to the index of a plan; a killed one made no plan."""
+    index = index_version(home, version)
+    return index != version or last_transaction(home, names.WORKER_INDEX, migration_application(index)) >= 0
 
 
 def _send_rows(check: IndexCheck, round_: KeyRound, task: tuple[int, tuple[Slice, ...]]) -> Iterator[SentRows]:
