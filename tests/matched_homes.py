@@ -5,7 +5,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from pststream.ledgers.rules import log_key
+from pststream.ledgers.ledger_rows import log_key
 from pststream.state.home import Home
 from tests.unit.reports.commands.homes import add_batch, add_file, insertion, match_row, thing
 

@@ -1,1 +1,1 @@
-"""Read the ledgers of files and batches; state and reports share the rules."""
+"""Read the ledgers of files and batches; state and reports share the types of their rows."""

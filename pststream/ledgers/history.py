@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.ledgers.rules import MAX_ROW, split_by_status
+from pststream.ledgers.ledger_rows import MAX_ROW, split_by_status
 
 _FILES = (
     "file_seq", "ingest_id", "kind", "path", "status", "rows", "accepted", "rejected", "min_ts", "max_ts", "at",

@@ -11,7 +11,7 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.delta_tables import greatest_value, read_table
-from pststream.ledgers.rules import MAX_ROW, BatchRow, FileRow, log_key, settled_rows
+from pststream.ledgers.ledger_rows import MAX_ROW, BatchRow, FileRow, latest_rows, log_key
 
 
 class TableAddresses(Protocol):
@@ -154,7 +154,7 @@ class Ledger:
 
 def read_files(home: TableAddresses, filter: pds.Expression | None = None) -> list[FileRow]:
     """Return the files of the log that pass the filter, in the order of the log."""
-    rows: list[FileRow] = read_settled(home, names.FILES, "file_seq", filter=filter).to_pylist()
+    rows: list[FileRow] = read_latest(home, names.FILES, "file_seq", filter=filter).to_pylist()
     return rows
 
 
@@ -162,20 +162,20 @@ def read_batches(home: TableAddresses, after: int = 0, up_to: int = names.NEVER_
     """Return the batches with after < batch_id <= up_to, in order."""
     number = pds.field("batch_id")
     within = (number > after) & (number <= up_to)
-    rows: list[BatchRow] = read_settled(home, names.BATCHES, "batch_id", filter=within).to_pylist()
+    rows: list[BatchRow] = read_latest(home, names.BATCHES, "batch_id", filter=within).to_pylist()
     return rows
 
 
-def read_settled(
+def read_latest(
     home: TableAddresses,
     name: str,
     key: str,
     columns: list[str] | None = None,
     filter: pds.Expression | None = None,
 ) -> pa.Table:
-    """Return the rows of a ledger that count, ordered by `key`; `columns`: those besides key and status, None: all."""
+    """Return the latest row of each key of a ledger, by key; `columns`: those besides key and status, None: all."""
     selected = None if columns is None else [key, "status", *columns]
-    return settled_rows(read_table(home.table(name), selected, filter), key)
+    return latest_rows(read_table(home.table(name), selected, filter), key)
 
 
 def known_hashes(home: TableAddresses, hashes: Collection[str]) -> set[tuple[str, str]]:

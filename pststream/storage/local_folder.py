@@ -1,4 +1,4 @@
-"""Keep homes and landing folders in local folders."""
+"""The storage for local paths: small files, Arrow and Delta locations of a folder."""
 
 import os
 import shutil

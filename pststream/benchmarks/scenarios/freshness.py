@@ -21,8 +21,8 @@ from pststream.benchmarks.support.targets import at_most
 from pststream.errors import PstError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.generate_files import write_objects, write_requests
+from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import Ledger, read_batches, read_files
-from pststream.ledgers.rules import log_key
 from pststream.names import HEARTBEAT
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.engine.running_engine import stop_engine

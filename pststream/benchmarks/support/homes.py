@@ -17,8 +17,8 @@ from pststream.generator.synthetic_arrays import (
     synthetic_subscriptions,
     term_ids,
 )
+from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import Ledger
-from pststream.ledgers.rules import log_key
 from pststream.progress import Progress
 from pststream.state import ledger_tables
 from pststream.state.data_files import ROW_GROUP, FileWriter, commit_files

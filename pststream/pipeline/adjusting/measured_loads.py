@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.ledgers.ledger_rows import BatchRow
 from pststream.ledgers.log_end import read_batches
-from pststream.ledgers.rules import BatchRow
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home

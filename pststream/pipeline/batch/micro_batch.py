@@ -13,8 +13,8 @@ from typing import Any
 
 from pststream import lineage, names
 from pststream.format_values import counted
+from pststream.ledgers.ledger_rows import step_seconds
 from pststream.ledgers.log_end import Ledger
-from pststream.ledgers.rules import step_seconds
 from pststream.pipeline.batch.match_task import WorkerReport, match_worker
 from pststream.pipeline.batch.retract import write_retractions
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, STORED_OBJECTS, ObjectScan, route_objects

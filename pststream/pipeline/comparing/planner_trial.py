@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import read_batches, read_files
-from pststream.ledgers.rules import log_key
 from pststream.pipeline.batch.match_task import WorkerReport
 from pststream.pipeline.batch.micro_batch import match, route_and_match
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan

@@ -1,4 +1,4 @@
-"""Check that every node of a cluster runs the same code as the driver.
+"""Let each task check that its node runs the driver's code, and report which node does not.
 
 A node that an upgrade has missed might match by other rules, and nobody would notice. Each task carries the digest of
 the driver's code and compares it with that of its node before it starts.
@@ -29,14 +29,14 @@ def code_digest() -> str:
     return digest.hexdigest()
 
 
-def check_code(expected: str) -> None:
+def check_code_in_task(expected: str) -> None:
     """Raise RuntimeError unless `code_digest()` is `expected`; an empty string accepts any code."""
     if expected and code_digest() != expected:
         raise RuntimeError(f"{OTHER_CODE}: {platform.node()}")
 
 
-def raise_if_other_code(error: Exception) -> None:
-    """Raise RetryableError if a task failed because of `check_code`; `error`: what the engine raised."""
+def explain_if_other_code(error: Exception) -> None:
+    """Raise RetryableError that names the node if `check_code_in_task` failed; `error`: what the engine raised."""
     _, matched, node = str(error).partition(f"{OTHER_CODE}: ")
     if matched:
         raise RetryableError(

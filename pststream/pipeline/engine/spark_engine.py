@@ -58,7 +58,7 @@ class SparkEngine:
             return []
 
         def run(numbers: Iterable[int]) -> Iterator[Value]:
-            code_version.check_code(code)
+            code_version.check_code_in_task(code)
             for number in numbers:
                 yield function(tasks[number])
             _freeze_loaded_objects()
@@ -84,7 +84,7 @@ class SparkEngine:
 
         # Runs before the shuffle, one task for each of `tasks`.
         def send_all(numbers: Iterable[int]) -> Iterator[tuple[int, tuple[int, bytes]]]:
-            code_version.check_code(code)
+            code_version.check_code_in_task(code)
             for number in numbers:
                 for part, tag, rows in send(tasks[number]):
                     if rows.num_rows:
@@ -93,7 +93,7 @@ class SparkEngine:
 
         # Runs after the shuffle, one task for each slot.
         def receive_all(sent: Iterable[tuple[int, tuple[int, bytes]]]) -> Iterator[Value]:
-            code_version.check_code(code)
+            code_version.check_code_in_task(code)
             if slots < parts:
                 sent = sorted(sent, key=itemgetter(0))
             for part, of_part in groupby(sent, key=itemgetter(0)):
@@ -132,7 +132,7 @@ def _collect(values: "RDD[Value]") -> list[Value]:
     try:
         return [value for batch in values._jrdd.collect() for value in pickle.loads(batch)]
     except Exception as error:
-        code_version.raise_if_other_code(error)
+        code_version.explain_if_other_code(error)
         raise_storage_error(error)
         raise
 

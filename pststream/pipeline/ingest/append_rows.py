@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.ledgers.rules import log_key
+from pststream.ledgers.ledger_rows import log_key
 from pststream.pipeline.engine.arrow_columns import micros, whole
 from pststream.pipeline.ingest.deduplicate import KEY_OF, NO_HORIZON, VERDICTS, is_late
 from pststream.pipeline.ingest.stage_file import ID_OF, SCHEMAS, TIME_OF, StagedFile

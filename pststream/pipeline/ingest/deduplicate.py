@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects
 from pststream.kernels.parsing.tokens import hash_texts
-from pststream.ledgers.rules import log_key
+from pststream.ledgers.ledger_rows import log_key
 from pststream.pipeline.engine.arrow_columns import micros
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
 from pststream.pipeline.engine.running_engine import get_engine

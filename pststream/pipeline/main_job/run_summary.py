@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.ledgers.log_end import read_files, read_settled
-from pststream.ledgers.rules import FileRow
+from pststream.ledgers.ledger_rows import FileRow
+from pststream.ledgers.log_end import read_files, read_latest
 from pststream.pipeline.batch.micro_batch import batch_summary
 from pststream.pipeline.main_job.landing_scanner import KINDS
 from pststream.state import ledger_tables
@@ -24,7 +24,7 @@ def summarize_since(home: Home, since: dt.datetime) -> dict[str, Any]:
     Returns {"ingest": {kind: {"files", "rows", "accepted", "rejected", "rejects_by_reason"}}, "batches": as `match`
     returns them}; a kind without such files is left out.
     """
-    batches = read_settled(home, names.BATCHES, "batch_id", filter=pds.field("finished_at") >= since).to_pylist()
+    batches = read_latest(home, names.BATCHES, "batch_id", filter=pds.field("finished_at") >= since).to_pylist()
     done = [batch_summary(batch) for batch in batches if batch["status"] == "done"]
     files = [file for file in read_files(home, pds.field("at") >= since) if file["status"] == "done"]
     by_kind = {kind: [file for file in files if file["kind"] == kind] for kind in KINDS}

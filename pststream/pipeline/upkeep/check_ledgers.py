@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.ledgers.log_end import read_settled
+from pststream.ledgers.log_end import read_latest
 from pststream.state import ledger_tables
 from pststream.state.data_files import list_data_files
 from pststream.state.home import Home
@@ -26,8 +26,8 @@ def count_ledger_faults(home: Home) -> Figures:
     last batch took a part.
     """
     batches, files = (
-        read_settled(home, names.BATCHES, "batch_id", _BATCH),
-        read_settled(home, names.FILES, "file_seq", _FILE),
+        read_latest(home, names.BATCHES, "batch_id", _BATCH),
+        read_latest(home, names.FILES, "file_seq", _FILE),
     )
     done, ingested = _done(batches), _done(files)
     unfinished = files.num_rows - ingested.num_rows

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.ledgers.log_end import read_settled
+from pststream.ledgers.log_end import read_latest
 from pststream.pipeline.engine.arrow_columns import csr
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.settings import Settings
@@ -38,7 +38,7 @@ def count_match_faults(home: Home, settings: Settings, after: int, to: int) -> d
     A task has 65,536 rows of `matches` in memory at a time, and two counts for each batch.
     """
     number = pds.field("batch_id")
-    rows = read_settled(home, names.BATCHES, "batch_id", list(FIELDS[1:]), (number > after) & (number <= to))
+    rows = read_latest(home, names.BATCHES, "batch_id", list(FIELDS[1:]), (number > after) & (number <= to))
     batches = {name: pc.fill_null(rows.column(name), 0).to_numpy() for name in FIELDS}
     wanted = KeyRange("batch_id", after, to)
     tasks = split_into_tasks(

@@ -13,8 +13,8 @@ from pststream import names
 from pststream.escape_text import escape_controls
 from pststream.format_values import counted
 from pststream.ledgers.history import LedgerHistory
-from pststream.ledgers.rules import log_key, step_seconds
-from pststream.reports.commands.text_tables import format_table
+from pststream.ledgers.ledger_rows import log_key, step_seconds
+from pststream.reports.commands.text_tables import table_lines
 from pststream.reports.reading.backlog import (
     lag_seconds_of,
     measure_object_lag,
@@ -330,4 +330,4 @@ def _lines_of_batches(batches: list[dict[str, Any]]) -> list[str]:
         seconds = f"{sum(batch['seconds'].values()):.1f}" if batch["seconds"] else "-"
         finished = batch["finished_at"] or batch["status"]
         rows.append((str(batch["batch_id"]), str(batch["plan_version"]), *texts, seconds, finished[:19]))
-    return format_table(rows)
+    return table_lines(rows)

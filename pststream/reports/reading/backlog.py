@@ -9,7 +9,7 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.ledgers.history import LedgerHistory
-from pststream.ledgers.rules import log_key
+from pststream.ledgers.ledger_rows import log_key
 from pststream.reports.reading.table_reader import TableReader
 from pststream.utc_times import iso
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from pststream import names
 from pststream.ledgers.history import LedgerHistory
-from pststream.ledgers.rules import step_seconds
+from pststream.ledgers.ledger_rows import step_seconds
 from pststream.reports.reading.tolerant_reader import TolerantReader
 
 LATEST = 60

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from pststream.errors import HomeError, RetryableError
+from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import Ledger, known_hashes, recent_row_counts
-from pststream.ledgers.rules import log_key
 from pststream.names import BATCHES, FILES
 from pststream.state import ledger_tables
 from pststream.state.home import FORMAT, MARK, Home

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pststream.ledgers.rules import log_key
+from pststream.ledgers.ledger_rows import log_key
 from pststream.pipeline.adjusting.measured_loads import MeasuredLoads, measure_loads
 from pststream.state.home import Home
 from tests.unit.reports.commands.homes import add_batch, add_file, add_plan, deletion, halves, insertion, thing

@@ -1,7 +1,7 @@
 """The check of the ledgers on homes written by hand: no fault in a sound one, and each fault that can be."""
 
 from pststream import names
-from pststream.ledgers.rules import log_key
+from pststream.ledgers.ledger_rows import log_key
 from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
 from pststream.state import ledger_tables
 from pststream.state.home import Home

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
+from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import Ledger
-from pststream.ledgers.rules import log_key
 from pststream.shapes.registry import read_region, to_columns
 from pststream.state import ledger_tables
 from pststream.state.home import Home

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pststream.ledgers.rules import log_key
+from pststream.ledgers.ledger_rows import log_key
 from pststream.reports.commands.explain import explain, render_explain
 from pststream.state.home import Home
 from pststream.text.tokenizer import term_id

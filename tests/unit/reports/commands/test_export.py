@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream.errors import PstError, UsageError
-from pststream.ledgers.rules import log_key
+from pststream.ledgers.ledger_rows import log_key
 from pststream.reports.commands.export import export_matches
 from pststream.reports.reading import pairs as pairs_module
 from pststream.state.home import Home

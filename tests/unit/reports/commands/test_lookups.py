@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream.ledgers.rules import log_key
+from pststream.ledgers.ledger_rows import log_key
 from pststream.reports.commands import lookups
 from pststream.reports.commands.lookups import MAX_OBJECTS_SHOWN, look_up_object, look_up_subscription
 from pststream.reports.reading.table_reader import TableReader

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from pststream.ledgers.history import LedgerHistory
+from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import Ledger
-from pststream.ledgers.rules import log_key
 from pststream.reports.commands.status import TABLES, read_status, render_status
 from pststream.reports.reading.table_reader import TableReader
 from pststream.state import tables

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pststream import names
-from pststream.ledgers.rules import log_key
+from pststream.ledgers.ledger_rows import log_key
 from pststream.reports.pages import airflow_views
 from pststream.reports.pages.overview_data import read_overview
 from pststream.state import ledger_tables

@@ -1,4 +1,4 @@
-"""Types of ledger rows, and which rows count."""
+"""Types of ledger rows, and the latest row of each key."""
 
 import datetime as dt
 from types import UnionType
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pststream import names
-from pststream.ledgers.rules import BatchRow, FileRow, settled_rows, split_by_status
+from pststream.ledgers.ledger_rows import BatchRow, FileRow, latest_rows, split_by_status
 from pststream.state.tables import TABLES, TIME
 
 PYTHON_TYPES = {pa.int64(): int, pa.string(): str, TIME: dt.datetime}
@@ -31,10 +31,10 @@ def test_of_one_key_the_row_done_counts() -> None:
     keys = random.permutation(np.repeat(np.arange(40), 2))
     status = np.where(random.random(80) < 0.5, "done", "started")
     rows = pa.table({"key": keys, "status": status, "place": np.arange(80)})
-    settled, (done, started) = settled_rows(rows, "key"), split_by_status(rows, "key")
-    assert settled.column("key").to_pylist() == list(range(40))
+    latest, (done, started) = latest_rows(rows, "key"), split_by_status(rows, "key")
+    assert latest.column("key").to_pylist() == list(range(40))
     expected = {key: "done" if "done" in status[keys == key] else "started" for key in range(40)}
-    assert dict(zip(settled.column("key").to_pylist(), settled.column("status").to_pylist())) == expected
+    assert dict(zip(latest.column("key").to_pylist(), latest.column("status").to_pylist())) == expected
     assert done.column("key").to_pylist() == [key for key in range(40) if expected[key] == "done"]
     assert started.column("key").to_pylist() == [key for key in range(40) if expected[key] == "started"]
-    assert settled_rows(rows.slice(0, 0), "key").num_rows == 0
+    assert latest_rows(rows.slice(0, 0), "key").num_rows == 0

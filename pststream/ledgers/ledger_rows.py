@@ -1,4 +1,4 @@
-"""Rules of the ledgers: which rows count, the order of the log, and the types of their rows."""
+"""Types of the ledgers' rows, the latest row of each key, and the keys of rows of the object and request logs."""
 
 import datetime as dt
 import json
@@ -57,12 +57,12 @@ class BatchRow(TypedDict):
 
 
 def log_key(file_seq: int, row: int) -> int:
-    """Return the position of a row in the log."""
+    """Return the key of a row of the object log or the request log: its file, then its row in the file."""
     return file_seq << names.ROW_BITS | row
 
 
-def settled_rows(rows: pa.Table, key: str) -> pa.Table:
-    """Return the rows that count, ordered by `key`: `done`, or `started` where the key has no other row."""
+def latest_rows(rows: pa.Table, key: str) -> pa.Table:
+    """Return the latest row of each key, ordered by `key`: `done`, or `started` where the key has no other row."""
     keys = rows.column(key).to_numpy()
     order = np.lexsort((pc.equal(rows.column("status"), "done").to_numpy(), keys))
     is_last = np.append(keys[order][1:] != keys[order][:-1], True)[: len(order)]
@@ -70,10 +70,10 @@ def settled_rows(rows: pa.Table, key: str) -> pa.Table:
 
 
 def split_by_status(rows: pa.Table, key: str) -> tuple[pa.Table, pa.Table]:
-    """Return the rows that count in two tables, both ordered by `key`: those `done`, and those only `started`."""
-    settled = settled_rows(rows, key)
-    is_done = pc.equal(settled.column("status"), "done")
-    return settled.filter(is_done), settled.filter(pc.invert(is_done))
+    """Return the latest rows in two tables, both ordered by `key`: those `done`, and those only `started`."""
+    latest = latest_rows(rows, key)
+    is_done = pc.equal(latest.column("status"), "done")
+    return latest.filter(is_done), latest.filter(pc.invert(is_done))
 
 
 def step_seconds(text: str | None) -> dict[str, float]:
