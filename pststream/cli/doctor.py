@@ -178,7 +178,7 @@ def check_settings(home: str) -> Check:
 def check_sinks(home: str) -> list[Check]:
     """Check that each sink has what it needs; sends nothing."""
     from pststream.settings import load_settings
-    from pststream.sinks.registry import find_fault
+    from pststream.sinks.registry import find_delivery_obstacle
 
     try:
         sinks = load_settings(home).sinks
@@ -186,9 +186,9 @@ def check_sinks(home: str) -> list[Check]:
         return []
     checks = []
     for sink in sinks:
-        fault = find_fault(sink)
-        detail, remedy = (fault, "see docs/delivery.md") if fault else (f"{sink.kind}, ready", "")
-        checks.append(Check(f"sink {sink.name}", not fault, detail, remedy))
+        obstacle = find_delivery_obstacle(sink)
+        detail, remedy = (obstacle, "see docs/delivery.md") if obstacle else (f"{sink.kind}, ready", "")
+        checks.append(Check(f"sink {sink.name}", not obstacle, detail, remedy))
     return checks
 
 

@@ -1,4 +1,7 @@
-"""Group the raster cells of a worker into blocks, and estimate the load and the subscriptions of each block."""
+"""Cut the cells of a worker into runs of the Hilbert curve with equal objects, and estimate the load of each run.
+
+Such a run is called a block.
+"""
 
 from dataclasses import dataclass
 
@@ -41,12 +44,13 @@ class BlockLoads:
 def compute_block_loads(
     sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, worker: int, count: int
 ) -> BlockLoads:
-    """Divide the cells of a worker into about `count` blocks, runs of the Hilbert curve with as many objects each.
+    """Cut the cells of a worker into about `count` blocks, runs of the Hilbert curve with equal objects.
 
     Departure from PS2Stream section V-A, which moves single cells: its dispatch index has 64 x 64 of them, ours has 64
     times as many. A sample says little about such a small cell: most cells with objects in the sample have none in the
-    next batch, so their load would not move. A block also moves the cells between them. And the subscriptions of cells
-    that are chosen one by one overlap many other cells, so nearly all of them would be copied.
+    next batch, so their load would not move. A block also takes along the cells without
+    sampled objects. And the subscriptions of cells that are chosen one by one overlap many other cells, so nearly all
+    of them would be copied.
 
     A box over several blocks counts in each, as in the paper a box over several cells does.
     """

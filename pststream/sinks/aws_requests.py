@@ -21,7 +21,7 @@ MAX_REQUEST_BYTES = 262_144
 _ATTRIBUTE_BYTES = 256
 
 
-def find_aws_fault(settings: SinkSettings) -> str:
+def find_aws_obstacle(settings: SinkSettings) -> str:
     """Return what prevents requests: missing credentials or region; or ""."""
     from botocore.exceptions import BotoCoreError
 

@@ -58,7 +58,7 @@ class SinkDown(Exception):
 class Sink(Protocol):
     """Where messages are delivered to.
 
-    A batch has at most `max_messages` for each of the sink's `lanes` (`lane_of` its subscription), and at most
+    A batch has at most `max_messages` per lane; `lane_of` gives the lane of a message's subscription. It has at most
     `max_bytes` in all; one larger message may come alone.
     """
 
@@ -78,19 +78,19 @@ def _accept(settings: SinkSettings, in_file: bool) -> None:
 class SinkKind:
     """A kind of sink, which `kind = "<name>"` in the settings of a sink selects.
 
-    target          what the target of such a sink is, for the settings page
-    open            makes the sink; connects to nothing yet
-    find_fault      returns what prevents delivery as far as that shows without sending, or ""; contains no secret
-    check_settings  checks the settings, and whether the target may stand in the settings file (`in_file`: it does);
-                    raises SettingError
-    max_lanes       greatest allowed value of `lanes`
-    normal_target   returns the same text for targets that two sinks must not share; None: sinks may share targets
+    target                  what the target of such a sink is, for the settings page
+    open                    makes the sink; connects to nothing yet
+    find_delivery_obstacle  returns without sending what prevents delivery, or ""; the text has no secret
+    check_settings          checks the settings, and whether the target may stand in the settings file (`in_file`: it
+                            does); raises SettingError
+    max_lanes               greatest allowed value of `lanes`
+    normal_target           normal form of a target; no two sinks may have the same one; None: sinks may share targets
     """
 
     name: str
     target: str
     open: Callable[[SinkSettings], Sink]
-    find_fault: Callable[[SinkSettings], str]
+    find_delivery_obstacle: Callable[[SinkSettings], str]
     check_settings: Callable[[SinkSettings, bool], None] = _accept
     max_lanes: int = MAX_LANES
     normal_target: Callable[[str], str] | None = None

@@ -35,11 +35,11 @@ class FileSink:
         return []
 
 
-def _find_fault(settings: SinkSettings) -> str:
+def _find_delivery_obstacle(settings: SinkSettings) -> str:
     folder = Path(settings.target)
     existing = next((path for path in (folder, *folder.absolute().parents) if path.exists()), Path("/"))
     return "" if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK) else "its folder cannot be written"
 
 
 # Two sinks must not share a folder: their files have the same names.
-KIND = SinkKind("file", "a folder", FileSink, _find_fault, max_lanes=1, normal_target=os.path.realpath)
+KIND = SinkKind("file", "a folder", FileSink, _find_delivery_obstacle, max_lanes=1, normal_target=os.path.realpath)

@@ -1,4 +1,4 @@
-"""List the kinds of sinks; open a sink of one kind, or find what prevents its delivery.
+"""List the kinds of sinks; open a sink of one kind, or find without sending what prevents its delivery.
 
 A new kind is one module with its SinkKind, and one line of SINK_KINDS.
 """
@@ -35,9 +35,9 @@ def open_sink(settings: SinkSettings) -> Sink:
     return LaneSink(sink, settings.lanes) if settings.lanes > 1 else sink
 
 
-def find_fault(settings: SinkSettings) -> str:
-    """Return what prevents delivery as far as that shows without sending, or ""; the text contains no secret."""
+def find_delivery_obstacle(settings: SinkSettings) -> str:
+    """Return without sending what prevents delivery, as far as that is visible, or ""; the text has no secret."""
     kind = kind_of(settings)
     if not settings.target:
         return f"it has no target: set {PREFIX}{settings.name.upper()}_TARGET"
-    return kind.find_fault(settings)
+    return kind.find_delivery_obstacle(settings)

@@ -1,8 +1,8 @@
-"""Deliver to an SNS topic."""
+"""The request that publishes to an SNS topic; the rest is in aws_requests.py."""
 
 from typing import Any
 
-from pststream.sinks.aws_requests import AwsRequestSink, find_aws_fault
+from pststream.sinks.aws_requests import AwsRequestSink, find_aws_obstacle
 from pststream.sinks.contract import SinkKind
 
 
@@ -21,4 +21,4 @@ class SnsSink(AwsRequestSink):
         return response
 
 
-KIND = SinkKind("sns", "ARN of the topic", SnsSink, find_aws_fault)
+KIND = SinkKind("sns", "ARN of the topic", SnsSink, find_aws_obstacle)

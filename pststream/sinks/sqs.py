@@ -1,8 +1,8 @@
-"""Deliver to an SQS queue."""
+"""The request that sends to an SQS queue; the rest is in aws_requests.py."""
 
 from typing import Any
 
-from pststream.sinks.aws_requests import AwsRequestSink, find_aws_fault
+from pststream.sinks.aws_requests import AwsRequestSink, find_aws_obstacle
 from pststream.sinks.contract import SinkKind
 
 
@@ -21,4 +21,4 @@ class SqsSink(AwsRequestSink):
         return response
 
 
-KIND = SinkKind("sqs", "URL of the queue", SqsSink, find_aws_fault)
+KIND = SinkKind("sqs", "URL of the queue", SqsSink, find_aws_obstacle)

@@ -109,7 +109,7 @@ def _check_settings(settings: SinkSettings, in_file: bool) -> None:
             raise SettingError(f"{section}.networks", f"{text!r} is not a network", "write it as 10.1.0.0/16") from None
 
 
-def _find_fault(settings: SinkSettings) -> str:
+def _find_delivery_obstacle(settings: SinkSettings) -> str:
     if not settings.secret:
         return _missing_secret(settings)
     parts = urlsplit(settings.target)
@@ -120,4 +120,4 @@ def _find_fault(settings: SinkSettings) -> str:
     return ""
 
 
-KIND = SinkKind("webhook", "a URL", WebhookSink, _find_fault, _check_settings)
+KIND = SinkKind("webhook", "a URL", WebhookSink, _find_delivery_obstacle, _check_settings)

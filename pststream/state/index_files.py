@@ -20,7 +20,7 @@ SMALL_BYTES = 8 * 1024 * 1024
 
 SIMILAR_ROWS = 1.5
 """Ratio of rows up to which two files count as similar in size. The requests of a batch spread over workers by chance,
-and workers that rebuilt segments in different batches would seem out of balance in each of these."""
+so at a ratio of 1 each worker would rebuild segments in a different batch, and look unbalanced in it."""
 
 
 def migration_application(index_version: int) -> str:
@@ -55,7 +55,7 @@ class SegmentFiles:
 
 
 @dataclass(frozen=True)
-class ServedFile:
+class FileOfPlan:
     """A data file of the table, and the plan that serves its rows."""
 
     data: DataFile
@@ -67,12 +67,12 @@ class ServedFile:
         return self.data.partition["worker"]
 
 
-def served_files(home: Home, plan_version: int) -> list[ServedFile]:
+def files_of_plan(home: Home, plan_version: int) -> list[FileOfPlan]:
     """Return the files that serve a plan and the plan that it retires, ordered by worker and path."""
     row = find_plan_row(home, plan_version)
     index, retiring = (row["index_version"], retiring_plan(row)) if row else (plan_version, None)
     files = [file for file in list_data_files(home, names.WORKER_INDEX) if file.partition["index_version"] == index]
-    found = [ServedFile(file, _plan_of(file, plan_version, retiring)) for file in files]
+    found = [FileOfPlan(file, _plan_of(file, plan_version, retiring)) for file in files]
     return sorted(found, key=lambda file: (file.worker, file.data.path))
 
 
@@ -88,7 +88,7 @@ def index_files(home: Home, plan_version: int) -> list[IndexFile]:
             file.data.rows,
             file.plan_version,
         )
-        for file in served_files(home, plan_version)
+        for file in files_of_plan(home, plan_version)
     ]
 
 
@@ -145,7 +145,7 @@ def _plan_of(file: DataFile, version: int, retiring: Retiring | None) -> int:
 
 
 def delete_older_indexes(home: Home, version: int) -> None:
-    """Delete the rows of earlier indexes, which a planner that was killed may have left.
+    """Delete the indexes that a newer plan has replaced; `maintain` repeats it in case the planner was killed.
 
     Delta keeps their files for readers of older versions.
     """

@@ -30,10 +30,16 @@ def _check_settings(settings: SinkSettings, in_file: bool) -> None:
         raise SettingError(f"sinks.{settings.name}.target", "is not an absolute path")
 
 
-def _find_fault(settings: SinkSettings) -> str:
+def _find_delivery_obstacle(settings: SinkSettings) -> str:
     return "" if Path(settings.target).is_dir() else "its folder is missing"
 
 
 KIND = SinkKind(
-    "maildrop", "a folder", MaildropSink, _find_fault, _check_settings, max_lanes=2, normal_target=lambda path: path
+    "maildrop",
+    "a folder",
+    MaildropSink,
+    _find_delivery_obstacle,
+    _check_settings,
+    max_lanes=2,
+    normal_target=lambda path: path,
 )

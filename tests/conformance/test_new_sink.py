@@ -11,7 +11,7 @@ from pststream.pipeline.delivery.dead_letters import replay_letters
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.settings import FILE, Settings, load_settings
 from pststream.sinks.read_settings import sink_keys
-from pststream.sinks.registry import SINK_KINDS, find_fault, open_sink
+from pststream.sinks.registry import SINK_KINDS, find_delivery_obstacle, open_sink
 from pststream.sinks.sink_settings import SinkSettings
 from pststream.state.deliveries import SinkProgress, count_dead, read_progress
 from pststream.state.home import Home
@@ -85,7 +85,7 @@ def test_an_unknown_kind_stops_before_any_work(home: Home, tmp_path: Path) -> No
     for work in (deliver, replay_letters):
         with pytest.raises(SettingError, match="unknown"):
             work(home, settings)
-    for of_one_sink in (open_sink, find_fault):
+    for of_one_sink in (open_sink, find_delivery_obstacle):
         with pytest.raises(SettingError, match="unknown"):
             of_one_sink(unknown)
     assert not (tmp_path / "good").exists()
@@ -97,6 +97,6 @@ def test_each_kind_needs_a_target_and_opens_without_reaching_it(kind: str) -> No
     assert SINK_KINDS[kind].name == kind
     with pytest.raises(SettingError, match="is missing"):
         open_sink(SinkSettings("s", kind))
-    assert "no target" in find_fault(SinkSettings("s", kind))
+    assert "no target" in find_delivery_obstacle(SinkSettings("s", kind))
     sink = open_sink(SinkSettings("s", kind, "https://nowhere.invalid/x"))
     assert sink.lanes == 1 and sink.max_messages > 0 and sink.max_bytes > 0

@@ -1,4 +1,7 @@
-"""Deliver while a watcher runs: a thread for each sink, so that a slow or dead sink delays nothing else."""
+"""A thread for each sink of a watcher: it delivers when woken after a batch, and retries with growing pauses.
+
+A slow or dead sink delays nothing else.
+"""
 
 import threading
 

@@ -17,7 +17,7 @@ from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, commit_files
 from pststream.state.home import Home
-from pststream.state.index_files import SMALL_BYTES, ServedFile, index_files, served_files
+from pststream.state.index_files import SMALL_BYTES, FileOfPlan, files_of_plan, index_files
 from pststream.state.plans import index_version
 from pststream.state.slices import Slice, read_slices
 from pststream.utc_times import to_micros
@@ -44,7 +44,7 @@ class Compaction:
 
 def compact_small_files(home: Home, settings: Settings, plan_version: int, batch_id: int) -> bool:
     """Compact small files if a worker has more than `settings.merge_files` under a plan; return whether it did."""
-    small = _group_files(file for file in served_files(home, plan_version) if file.data.bytes < SMALL_BYTES)
+    small = _group_files(file for file in files_of_plan(home, plan_version) if file.data.bytes < SMALL_BYTES)
     if max((len(files) for files in small.values()), default=0) <= settings.merge_files:
         return False
     root, index, none = home.table(names.WORKER_INDEX), index_version(home, plan_version), merge_deletions([])
@@ -67,7 +67,7 @@ def compact_index(home: Home, settings: Settings, plan_version: int) -> int:
     """
     horizon = Ledger(home).horizon(dt.timedelta(seconds=settings.lateness_seconds))
     index = index_version(home, plan_version)
-    groups = _group_files(served_files(home, plan_version))
+    groups = _group_files(files_of_plan(home, plan_version))
     root = home.table(names.WORKER_INDEX)
     before = sum(file.rows for files in groups.values() for file in files)
     deletions = deletions_of(index_files(home, plan_version), settings.cache_dir, settings.cache_bytes)
@@ -113,7 +113,7 @@ def _kept_rows(compaction: Compaction) -> Iterator[pa.RecordBatch]:
         yield pieces.filter(pa.array(kept))
 
 
-def _group_files(files: Iterable[ServedFile]) -> dict[tuple[int, int], list[DataFile]]:
+def _group_files(files: Iterable[FileOfPlan]) -> dict[tuple[int, int], list[DataFile]]:
     """Group files by worker and plan: the files of the two plans of an index stay apart."""
     groups: dict[tuple[int, int], list[DataFile]] = {}
     for file in files:

@@ -18,7 +18,7 @@ from pststream.partitioning.registry import make_plan
 from pststream.pipeline.engine.task_context import make_task_context
 from pststream.pipeline.index.build_index import RankedPlan, rebuild_index
 from pststream.pipeline.planning.draw_sample import draw_sample
-from pststream.pipeline.planning.plan_vocabulary import add_words
+from pststream.pipeline.planning.plan_vocabulary import fill_words
 from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -77,7 +77,7 @@ def new_plan(
             new,
             {"load": loads.unit_load, "objects": loads.unit_objects, "subscriptions": loads.unit_subscriptions},
         )
-        save_vocabulary(home, version, add_words(home, vocabulary) if len(new.terms) else vocabulary)
+        save_vocabulary(home, version, fill_words(home, vocabulary) if len(new.terms) else vocabulary)
         crash_point("plan.units_written")
         _build_index(home, settings, RankedPlan(new, ranking_of(vocabulary)), before)
         crash_point("plan.indexed")

@@ -1,4 +1,7 @@
-"""Add words to the terms of a plan, for people: the tables identify terms by their hashes only."""
+"""Fill the column `term` of a vocabulary with words found in the newest texts; a term found in none stays null.
+
+The words are for people: the tables identify terms by their hashes only.
+"""
 
 import pyarrow as pa
 
@@ -13,8 +16,8 @@ MAX_TEXTS, MAX_BYTES = 20_000, 4_000_000
 """Texts of the newest objects that are searched for words, and their bytes, at most."""
 
 
-def add_words(home: Home, vocabulary: pa.Table) -> pa.Table:
-    """Return the vocabulary with the words that occur in the newest texts; other terms keep null."""
+def fill_words(home: Home, vocabulary: pa.Table) -> pa.Table:
+    """Return the vocabulary with `term` filled for words of the newest texts; it stays null for other terms."""
     words: dict[int, str] = {}
     for text in _newest_texts(home):
         words |= {term_id(word): word for word in tokenize(text)}

@@ -9,7 +9,7 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.ledgers.history import LedgerHistory
-from pststream.reports.commands.text_tables import format_table
+from pststream.reports.commands.text_tables import table_lines
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.utc_times import iso
 
@@ -98,7 +98,7 @@ def render_plan_history(rows: list[dict[str, Any]]) -> str:
         measured = "-" if row["measured"] is None else f"{row['measured']:.3g}"
         figures = (str(len(row["moves"])), *moved, gain, str(len(row["batches"])), measured)
         table.append((str(row["plan_version"]), row["at"][:19], row["kind"], reason, *figures))
-    return "\n".join([*format_table(table), "measured: greatest CPU time of a worker over the least, under that plan"])
+    return "\n".join([*table_lines(table), "measured: greatest CPU time of a worker over the least, under that plan"])
 
 
 def _text(value: int | None) -> str:

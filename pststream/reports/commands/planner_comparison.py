@@ -3,7 +3,7 @@
 from typing import Any
 
 from pststream.format_values import whole_or_short
-from pststream.reports.commands.text_tables import format_table
+from pststream.reports.commands.text_tables import table_lines
 
 COLUMNS: tuple[tuple[str, str], ...] = (
     ("planner", "planner"),
@@ -36,7 +36,7 @@ def render_comparison(document: dict[str, Any]) -> str:
     """The figures of each planner as a table, and the verdict."""
     rows = [[title for _, title in COLUMNS]]
     rows += [[format_figure(figures[key]) for key, _ in COLUMNS] for figures in document["plans"]]
-    return "\n".join([*format_table(rows), "", describe_best(document)])
+    return "\n".join([*table_lines(rows), "", describe_best(document)])
 
 
 def describe_best(document: dict[str, Any]) -> str:

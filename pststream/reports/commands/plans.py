@@ -11,7 +11,7 @@ from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows
 from pststream.errors import UsageError
 from pststream.format_values import counted
-from pststream.reports.commands.text_tables import format_table
+from pststream.reports.commands.text_tables import table_lines
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.utc_times import iso
 
@@ -131,7 +131,7 @@ def render_plans(plans: list[dict[str, Any]]) -> str:
             (version, plan["planner"], str(plan["workers"]), str(plan["units"]), *loads, plan["created_at"][:19])
         )
     retiring = "; ~ still serves the older subscriptions" if any(plan["retiring"] for plan in plans) else ""
-    return "\n".join([*format_table(rows), f"* is the current plan{retiring}; loads are seconds of Definition 1"])
+    return "\n".join([*table_lines(rows), f"* is the current plan{retiring}; loads are seconds of Definition 1"])
 
 
 def _render_retiring(plan: dict[str, Any]) -> list[str]:
@@ -169,5 +169,5 @@ def render_plan(plan: dict[str, Any]) -> str:
         rows.append((str(unit["unit"]), str(unit["worker"]), *bounds, terms, *loads))
     more = plan["units"] - (len(rows) - 1)
     return "\n".join(
-        [*lines, *format_table(rows), *([f"... and {counted(more, 'unit')} with less load"] if more else [])]
+        [*lines, *table_lines(rows), *([f"... and {counted(more, 'unit')} with less load"] if more else [])]
     )

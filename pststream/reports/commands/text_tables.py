@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 
-def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Format rows as lines with right-aligned columns; the first row is the head."""
+def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as lines with right-aligned columns; the first row is the head."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     return ["  ".join(text.rjust(width) for text, width in zip(row, widths)).rstrip() for row in rows]

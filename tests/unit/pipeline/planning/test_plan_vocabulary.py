@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from pststream.pipeline.planning import plan_vocabulary
-from pststream.pipeline.planning.plan_vocabulary import add_words
+from pststream.pipeline.planning.plan_vocabulary import fill_words
 from pststream.state.home import Home
 from pststream.text.tokenizer import term_id
 from tests.unit.reports.commands.homes import add_file, thing
@@ -16,7 +16,7 @@ def vocabulary(*terms: str) -> pa.Table:
 
 def test_words_are_those_of_the_texts(hand_home: Home) -> None:
     add_file(hand_home, "objects", [thing(1, "a", text="Grüner Tee"), thing(2, "b", text=""), thing(3, "c", text="x")])
-    found = add_words(hand_home, vocabulary("tee", "grüner", "kaffee"))
+    found = fill_words(hand_home, vocabulary("tee", "grüner", "kaffee"))
     assert found.column("term").to_pylist() == ["tee", "grüner", None]
     assert found.schema == vocabulary("tee").schema
 
@@ -28,8 +28,8 @@ def test_few_texts_are_read_the_newest_first(
     add_file(hand_home, "objects", [thing(1, "a", text="old")])
     add_file(hand_home, "objects", [thing(1, "b", text="new")])
     monkeypatch.setattr(plan_vocabulary, name, most)
-    assert add_words(hand_home, vocabulary("old", "new")).column("term").to_pylist() == [None, "new"]
+    assert fill_words(hand_home, vocabulary("old", "new")).column("term").to_pylist() == [None, "new"]
 
 
 def test_no_texts(hand_home: Home) -> None:
-    assert add_words(hand_home, vocabulary("old")).column("term").to_pylist() == [None]
+    assert fill_words(hand_home, vocabulary("old")).column("term").to_pylist() == [None]
