@@ -43,6 +43,9 @@ ALL_TERMS = -1
 EVERY_WORKER = -1
 """The worker partition whose rows every worker reads (deletions)."""
 
+WHOLE_WORKER = -1
+"""The unit of the rows of `unit_loads` that have the total of a worker."""
+
 NEVER_US = 2**63 - 1
 """End of validity, in microseconds since 1970, of what never ends."""
 

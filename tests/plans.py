@@ -121,7 +121,7 @@ def quarters(workers: int = 4) -> PartitionPlan:
     return space_plan("quarters", grid, (y // 4) * 2 + x // 4, np.arange(4) % workers, workers)
 
 
-def same_plan(one: PartitionPlan, other: PartitionPlan) -> bool:
+def identical_plans(one: PartitionPlan, other: PartitionPlan) -> bool:
     """Whether two plans are equal in every field and every element, types included."""
     for name, value in vars(one).items():
         another = getattr(other, name)

@@ -146,9 +146,9 @@ def _flat(column: Any) -> tuple[np.ndarray, np.ndarray]:
 def validate(plan: PartitionPlan) -> None:
     """Raise ValueError with the broken rule unless every (raster cell, term) has exactly one unit, on one worker.
 
-    Each raster cell has a leaf. Each leaf has one unit, or at least one unit that takes the terms that no unit of the
-    leaf lists. Terms ascend in a leaf. Each unit belongs to one leaf and to one worker. Units that share a leaf's other
-    terms ascend.
+    Each raster cell has a leaf. Each leaf is served whole by one unit, or by term; then at least one unit takes all
+    unlisted terms. Terms ascend in a leaf. Each unit belongs to one leaf and to one worker. Units that share the
+    unlisted terms of a leaf ascend.
     """
     _require(plan.workers >= 1, "a plan has at least one worker")
     _require(plan.cell_leaf.shape == (plan.grid.cells,), "cell_leaf has a leaf for each raster cell")

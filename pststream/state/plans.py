@@ -10,15 +10,15 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.domain.plan import PartitionPlan
-from pststream.domain.plan_rows import plan_from_rows, unit_rows
+from pststream.domain.plan_rows import plan_from_rows, plan_row, unit_rows
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.utc_times import utc_now
 
 
 @dataclass(frozen=True)
-class Ranking:
-    """Frequency of terms in the sample of a plan; a term that is not listed occurs in no sampled object.
+class TermFrequencies:
+    """Frequencies of terms in the sample of a plan; a term that is not listed occurs in no sampled object.
 
     terms int64[n] ascending, objects int64[n].
     """
@@ -45,7 +45,7 @@ class Retiring:
     to: int
 
 
-def plan_rows(home: Home) -> list[dict[str, Any]]:
+def read_plan_rows(home: Home) -> list[dict[str, Any]]:
     """Return the rows of `plans`, oldest first."""
     return sorted(ledger_tables.read(home, names.PLANS).to_pylist(), key=lambda row: row["plan_version"])
 
@@ -57,7 +57,10 @@ def current_version(home: Home) -> int:
 
 
 def index_version(home: Home, version: int) -> int:
-    """Return the version of the index and vocabulary that serve a plan; that of a plan without a row is its own."""
+    """Return the version of the index and vocabulary that serve a plan.
+
+    A plan without a row has the index of its own version.
+    """
     found = (
         ledger_tables.read(home, names.PLANS, ["index_version"], [("plan_version", "=", version)]).column(0).to_pylist()
     )
@@ -69,34 +72,34 @@ def find_plan_row(home: Home, version: int) -> dict[str, Any] | None:
     return next(iter(ledger_tables.read(home, names.PLANS, filters=[("plan_version", "=", version)]).to_pylist()), None)
 
 
-def plan_row(home: Home, version: int) -> dict[str, Any]:
-    """Return the row of an existing plan."""
+def read_plan_row(home: Home, version: int) -> dict[str, Any]:
+    """Read the row of an existing plan."""
     return cast(dict[str, Any], find_plan_row(home, version))
 
 
 def retiring_plan(row: Mapping[str, Any]) -> Retiring | None:
-    """Return the plan that the plan of this row of `plans` retires, if any."""
+    """Return the older plan that this plan (a row of `plans`) is replacing, None if there is none."""
     version = row["retiring_version"]
     return None if version is None else Retiring(version, row["retiring_to"])
 
 
 def load_plan(home: Home, version: int) -> PartitionPlan:
     """Read a plan."""
-    row = plan_row(home, version)
+    row = read_plan_row(home, version)
     units = ledger_tables.read(home, names.PLAN_UNITS, filters=[("plan_version", "=", version)]).sort_by("unit")
     return plan_from_rows(row, units)
 
 
-def load_ranking(home: Home, version: int) -> Ranking:
+def load_term_frequencies(home: Home, version: int) -> TermFrequencies:
     """Read the term frequencies of the sample that a plan's index was built with."""
     filters = [("plan_version", "=", index_version(home, version))]
-    return ranking_of(ledger_tables.read(home, names.VOCABULARY, ["term_id", "objects"], filters))
+    return term_frequencies_of(ledger_tables.read(home, names.VOCABULARY, ["term_id", "objects"], filters))
 
 
-def ranking_of(vocabulary: pa.Table) -> Ranking:
-    """Return the ranking of rows of `vocabulary`."""
+def term_frequencies_of(vocabulary: pa.Table) -> TermFrequencies:
+    """Return the term frequencies in rows of `vocabulary`."""
     rows = vocabulary.sort_by("term_id")
-    return Ranking(rows.column("term_id").to_numpy(), rows.column("objects").to_numpy())
+    return TermFrequencies(rows.column("term_id").to_numpy(), rows.column("objects").to_numpy())
 
 
 def save_units(home: Home, version: int, plan: PartitionPlan, loads: dict[str, np.ndarray]) -> None:
@@ -128,7 +131,6 @@ def save_plan(
     index: version of the index that serves it, if not its own
     retiring: the plan that still serves older subscriptions
     """
-    grid = plan.grid
     ledger_tables.append(
         home,
         names.PLANS,
@@ -137,9 +139,7 @@ def save_plan(
                 "plan_version": version, "index_version": index or version,
                 "retiring_version": retiring.plan_version if retiring else None,
                 "retiring_to": retiring.to if retiring else None,
-                "planner": plan.planner, "workers": plan.workers, "units": plan.units,
-                "west": grid.west, "south": grid.south, "east": grid.east, "north": grid.north,
-                "columns": grid.columns, "rows": grid.rows, "created_at": utc_now(),
+                **plan_row(plan), "created_at": utc_now(),
                 **figures, "options": json.dumps({**plan.options, **figures["options"]}, sort_keys=True),
             }
         ],

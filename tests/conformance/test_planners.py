@@ -16,7 +16,7 @@ from pststream.generator.power_law import PowerLaw
 from pststream.names import PLANNERS
 from pststream.partitioning import split_by_similarity, text_split
 from pststream.partitioning.registry import make_plan
-from tests.plans import TERMS, make_sample, pack, same_plan, samples, unpack
+from tests.plans import TERMS, identical_plans, make_sample, pack, samples, unpack
 from tests.routes import check_meetings
 
 COST = CostModel(check=5e-9, object=4e-6, insert=1e-5, delete=5e-6)
@@ -57,8 +57,8 @@ def test_is_complete_and_comes_back_from_its_rows(name: str, sample: WorkloadSam
     validate(plan)
     assert (plan.planner, plan.workers) == (name, workers)
     assert set(np.unique(plan.cell_leaf)) == set(range(plan.leaves))
-    assert same_plan(plan, plan_from_rows(plan_row(plan), unit_rows(plan)))
-    assert same_plan(plan, pickle.loads(pickle.dumps(plan)))
+    assert identical_plans(plan, plan_from_rows(plan_row(plan), unit_rows(plan)))
+    assert identical_plans(plan, pickle.loads(pickle.dumps(plan)))
 
 
 @every_planner
@@ -68,7 +68,7 @@ def test_same_sample_same_plan_and_the_sample_is_left_alone(name: str, sample: W
     before = pickle.loads(pickle.dumps(sample))
     options = dict(SMALL)
     plan = make_plan(name, sample, workers, COST, options)
-    assert same_plan(plan, small_plan(name, sample, workers))
+    assert identical_plans(plan, small_plan(name, sample, workers))
     assert options == SMALL
     for field in fields(sample):
         assert np.array_equal(getattr(sample, field.name), getattr(before, field.name))
@@ -78,7 +78,7 @@ def test_same_sample_same_plan_and_the_sample_is_left_alone(name: str, sample: W
 @settings(max_examples=30, deadline=None)
 @given(sample=samples(), workers=some_workers, seed=st.integers(0, 2**32 - 1))
 def test_the_order_of_the_sample_is_irrelevant(name: str, sample: WorkloadSample, workers: int, seed: int) -> None:
-    assert same_plan(small_plan(name, sample, workers), small_plan(name, shuffled(sample, seed), workers))
+    assert identical_plans(small_plan(name, sample, workers), small_plan(name, shuffled(sample, seed), workers))
 
 
 @every_planner
@@ -101,7 +101,7 @@ def test_hybrid_where_few_are_enough_to_judge(
         for module in (split_by_similarity, text_split):
             patch.setattr(module, "MIN_ROWS", 1)
         plan = small_plan("hybrid", seen, workers)
-        assert same_plan(plan, small_plan("hybrid", shuffled(seen, seed), workers))
+        assert identical_plans(plan, small_plan("hybrid", shuffled(seen, seed), workers))
     validate(plan)
     check_meetings(plan, seen)
     check_meetings(plan, later)

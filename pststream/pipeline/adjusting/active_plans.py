@@ -14,7 +14,7 @@ from pststream.ledgers.log_end import Ledger
 from pststream.samples.posting_reads import keep_pieces
 from pststream.state import ledger_tables
 from pststream.state.home import Home
-from pststream.state.plans import Retiring, load_plan, plan_row, retiring_plan
+from pststream.state.plans import Retiring, load_plan, read_plan_row, retiring_plan
 
 
 def split_sample(sample: WorkloadSample, retiring: Retiring) -> tuple[WorkloadSample, WorkloadSample]:
@@ -48,7 +48,7 @@ def retiring_after(home: Home, version: int, kind: str) -> tuple[str, Retiring |
     """Return the kind that an adjustment has in `migrations`, and the plan that goes on serving older subscriptions
     after it. Kind `global` retires the older of two active plans, if there are two.
     """
-    retiring = retiring_plan(plan_row(home, version))
+    retiring = retiring_plan(read_plan_row(home, version))
     if kind == "global" and retiring is None:
         return kind, Retiring(version, Ledger(home).requests_applied)
     if kind == "undo":
@@ -68,5 +68,5 @@ def plan_after_undo(home: Home, version: int) -> tuple[int, Retiring | None]:
     if rows[0]["kind"] == "undo":
         raise UsageError(f"plan {version} already undoes a migration", "run: pststream balance local")
     before = rows[0]["plan_version_before"]
-    retiring = retiring_plan(plan_row(home, before))
+    retiring = retiring_plan(read_plan_row(home, before))
     return (retiring.plan_version, None) if retiring and rows[0]["kind"] == "retire" else (before, retiring)

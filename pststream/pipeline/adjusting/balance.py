@@ -36,7 +36,7 @@ from pststream.state.plans import (
     current_version,
     index_version,
     load_plan,
-    plan_row,
+    read_plan_row,
     retiring_plan,
     save_plan,
     save_units,
@@ -95,7 +95,7 @@ def balance(
 
 def _plan_that_changes(home: Home, document: dict[str, Any]) -> int:
     """Return the version of the plan whose subscriptions move: of two active plans the retiring one."""
-    row = plan_row(home, document["plan_version_before"])
+    row = read_plan_row(home, document["plan_version_before"])
     retiring = row["retiring_version"] if document["kind"] in ("global", "retire") else None
     return int(row["plan_version"] if retiring is None else retiring)
 
@@ -106,7 +106,7 @@ def _apply(
     """Migrate the subscriptions and switch to the new plan, or in a dry run count; return the document of `balance`."""
     adjustment = decision.adjustment
     if adjustment is None:
-        return _document(decision, version, 0, 0, retiring_plan(plan_row(home, version)))
+        return _document(decision, version, 0, 0, retiring_plan(read_plan_row(home, version)))
     context = make_task_context(home, settings, version)
     named = {move.origin for move in adjustment.moves}
     origins = set(range(context.workers)) if -1 in named else named
@@ -129,7 +129,7 @@ def _apply_proposal(home: Home, settings: Settings, version: int, kind: str, pro
         return _apply(home, settings, version, kind, proposal.decision, dry_run=False)
     rows = ledger_tables.read(home, names.MIGRATIONS, filters=[("plan_version", "=", version)]).to_pylist()
     if adjustment and rows and before == version - 1 and same_plan(load_plan(home, version), adjustment.plan):
-        retiring = retiring_plan(plan_row(home, version))
+        retiring = retiring_plan(read_plan_row(home, version))
         return _document(proposal.decision, before, rows[0]["subscriptions"], rows[0]["bytes"], retiring)
     other = f"the proposal changes plan {before}, and plan {version} is in force"
     raise UsageError(
@@ -184,7 +184,7 @@ def _save(
     save_units(home, new, adjustment.plan, columns)
     ledger_tables.append(home, names.MIGRATIONS, _migration_rows(version, kind, adjustment, document))
     crash_point("balance.units_written")
-    options = json.loads(plan_row(home, version)["options"])
+    options = json.loads(read_plan_row(home, version)["options"])
     figures = {**loads.figures, "options": options, "seconds": 0.0}
     save_plan(home, new, adjustment.plan, figures, index_version(home, version), retiring)
     crash_point("balance.done")

@@ -20,7 +20,7 @@ from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.progress import Progress
 from pststream.settings import Settings
 from pststream.state.home import Home
-from pststream.state.plans import load_plan, load_ranking, plan_row, retiring_plan
+from pststream.state.plans import load_plan, load_term_frequencies, read_plan_row, retiring_plan
 
 
 def _recent_sample(
@@ -32,7 +32,8 @@ def _recent_sample(
     Departure from Definition 1, where subscriptions are those inserted in the period: here they are all that are live,
     so each costs its share of what the insertions and deletions of the period cost.
     """
-    sample, _ = draw_sample(home, settings, after_key=measured.first_key, ranking=load_ranking(home, version))
+    frequencies = load_term_frequencies(home, version)
+    sample, _ = draw_sample(home, settings, after_key=measured.first_key, frequencies=frequencies)
     live = max(sample.pieces * sample.subscription_scale, 1.0)
     cost = CostModel.of(settings)
     changes = (measured.insertions * cost.insert + measured.deletions * cost.delete) / live
@@ -68,7 +69,7 @@ def _decide_local(home: Home, settings: Settings, version: int, method: str, pro
         return Decision(f"{text}: within {settings.sigma:g}, or not in both halves of them", measured.imbalance)
     progress(f"{text}: looking for raster cells to move")
     sample, cost = _recent_sample(home, settings, version, measured)
-    plan, retiring = load_plan(home, version), retiring_plan(plan_row(home, version))
+    plan, retiring = load_plan(home, version), retiring_plan(read_plan_row(home, version))
     older = np.zeros(plan.workers)
     if retiring:
         of_retiring, sample = split_sample(sample, retiring)
@@ -89,7 +90,7 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     V-B), so nothing is copied. The parts of the new plan go to the workers that have most of them already, by the
     setting `mapping`, so that few of the old subscriptions will move when the old plan is retired.
     """
-    if retiring_plan(plan_row(home, version)):
+    if retiring_plan(read_plan_row(home, version)):
         return _decide_retirement(home, settings, version, method, progress, settings.retire_share)
     measured = measure_loads(home, version, settings.balance_batches)
     sample, cost = _recent_sample(home, settings, version, measured)
@@ -113,7 +114,7 @@ def _decide_undo(home: Home, settings: Settings, version: int, method: str, prog
     sample, cost = _recent_sample(home, settings, version, measured)
     now, before = load_plan(home, version), load_plan(home, target)
     loads = [
-        combined_loads(home, sample, cost, now, retiring_plan(plan_row(home, version))),
+        combined_loads(home, sample, cost, now, retiring_plan(read_plan_row(home, version))),
         combined_loads(home, sample, cost, before, retiring),
     ]
     adjustment = Adjustment(before, [Move(-1, -1, changed_cells(now, before))], ["undo"], *loads)
@@ -126,7 +127,7 @@ def _decide_retirement(
     """Move the last subscriptions of the older of two active plans to the newer one, if they are at most the share
     `max_share` of the live subscriptions of the sample.
     """
-    retiring = retiring_plan(plan_row(home, version))
+    retiring = retiring_plan(read_plan_row(home, version))
     if retiring is None:
         raise UsageError(f"plan {version} retires no older plan", "pststream balance global makes a new one")
     measured = measure_loads(home, version, settings.balance_batches)

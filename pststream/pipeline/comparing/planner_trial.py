@@ -24,7 +24,7 @@ from pststream.state import ledger_tables
 from pststream.state.data_files import addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
-from pststream.state.plans import load_plan, plan_rows
+from pststream.state.plans import load_plan, read_plan_rows
 from pststream.state.slices import KeyRange, split_into_tasks
 from pststream.storage.parquet_files import delete_files
 
@@ -53,7 +53,7 @@ class Trial:
         with self.scratch.locked():
             new_plan(self.scratch, self.settings)
         self.planned = time.perf_counter() - began
-        (self.plan_row,), self.plan = plan_rows(self.scratch), load_plan(self.scratch, 1)
+        (self.plan_row,), self.plan = read_plan_rows(self.scratch), load_plan(self.scratch, 1)
         self.build_seconds = 0.0
         if earlier:
             ledger_tables.append(self.scratch, names.FILES, earlier)
@@ -64,7 +64,7 @@ class Trial:
         ledger_tables.append(self.scratch, names.FILES, measured)
         match(self.scratch, self.settings, max_objects=1 << 40)
         self.batch = read_batches(self.scratch)[-1]
-        of_workers = [("batch_id", "=", self.batch["batch_id"]), ("unit", "=", -1)]
+        of_workers = [("batch_id", "=", self.batch["batch_id"]), ("unit", "=", names.WHOLE_WORKER)]
         self.loads = ledger_tables.read(self.scratch, names.UNIT_LOADS, filters=of_workers).sort_by("worker")
         self._inserted_rows = self._stored_rows() - stored
         self._again: list[np.ndarray] = []

@@ -17,7 +17,7 @@ from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile
-from pststream.state.plans import Ranking, load_plan, load_ranking, plan_row, retiring_plan
+from pststream.state.plans import TermFrequencies, load_plan, load_term_frequencies, read_plan_row, retiring_plan
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class TaskContext:
 
 def make_task_context(home: Home, settings: Settings, version: int, batch_id: int = 0) -> TaskContext:
     """Return the context for a stored plan, without index files: the caller adds those that its tasks need."""
-    row = plan_row(home, version)
+    row = read_plan_row(home, version)
     retiring = retiring_plan(row)
     plans = (retiring.plan_version, version) if retiring else (version,)
     return TaskContext(
@@ -82,9 +82,9 @@ def dispatch_index(home: str, plan_version: int) -> DispatchIndex:
 
 
 @lru_cache(maxsize=2)
-def ranking(home: str, plan_version: int) -> Ranking:
+def term_frequencies(home: str, plan_version: int) -> TermFrequencies:
     """Return the term frequencies of a plan's sample."""
-    return load_ranking(Home(home), plan_version)
+    return load_term_frequencies(Home(home), plan_version)
 
 
 @lru_cache(maxsize=8)

@@ -16,14 +16,14 @@ from pststream.kinds.registry import piece_columns, split_by_kind
 from pststream.matching.deletions import Deletions
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows
 from pststream.pipeline.engine.running_engine import get_engine
-from pststream.pipeline.engine.task_context import TaskContext, deletions_of, dispatch_index, ranking
+from pststream.pipeline.engine.task_context import TaskContext, deletions_of, dispatch_index, term_frequencies
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
-from pststream.state.plans import Ranking
+from pststream.state.plans import TermFrequencies
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.state.tables import TABLES
 
@@ -38,11 +38,11 @@ SEGMENT_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
-class RankedPlan:
-    """A plan and the ranking of terms of its sample."""
+class PlanAndFrequencies:
+    """A plan and the term frequencies of its sample."""
 
     plan: PartitionPlan
-    ranking: Ranking
+    frequencies: TermFrequencies
 
 
 def index_requests(home: Home, context: TaskContext, after: int, up_to: int, settings: Settings) -> None:
@@ -64,14 +64,16 @@ def index_requests(home: Home, context: TaskContext, after: int, up_to: int, set
     )
 
 
-def rebuild_index(home: Home, old: TaskContext, new: TaskContext, ranked_plan: RankedPlan, settings: Settings) -> None:
+def rebuild_index(
+    home: Home, old: TaskContext, new: TaskContext, new_plan: PlanAndFrequencies, settings: Settings
+) -> None:
     """Build the index of a new plan from the index of the old plan, with deletions applied."""
     indexed = tuple(index_files(home, old.plan_version))
     tasks = split_into_tasks((file.path, file.rows) for file in indexed if file.worker != names.EVERY_WORKER)
     # Tasks read slices of the old index with `_send_pieces`; each worker's rows are written by one `_write_part`.
     written = get_engine(settings).run_shuffled(
         tasks,
-        partial(_send_pieces, old, indexed, new, ranked_plan),
+        partial(_send_pieces, old, indexed, new, new_plan),
         new.workers + 1,
         partial(_write_part, home.table(names.WORKER_INDEX), new),
     )
@@ -82,10 +84,11 @@ def rebuild_index(home: Home, old: TaskContext, new: TaskContext, ranked_plan: R
 
 
 def _send_requests(context: TaskContext, requests: KeyRange, slices: tuple[Slice, ...]) -> Iterator[SentRows]:
-    dispatch, rank = dispatch_index(context.home, context.plan_version), ranking(context.home, context.plan_version)
+    dispatch = dispatch_index(context.home, context.plan_version)
+    frequencies = term_frequencies(context.home, context.plan_version)
     for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], requests):
         yield context.workers, 0, select_deletions(rows, context.batch_id)
-        assigned = assign_to_workers(make_pieces(rows), dispatch.workers_of_pieces, rank.frequency)
+        assigned = assign_to_workers(make_pieces(rows), dispatch.workers_of_pieces, frequencies.frequency)
         yield from _rows_by_worker(*assigned, context)
 
 
@@ -93,12 +96,12 @@ def _send_pieces(
     old: TaskContext,
     indexed: tuple[IndexFile, ...],
     new: TaskContext,
-    ranked_plan: RankedPlan,
+    new_plan: PlanAndFrequencies,
     slices: tuple[Slice, ...],
 ) -> Iterator[SentRows]:
-    dispatch = DispatchIndex(ranked_plan.plan)
+    dispatch = DispatchIndex(new_plan.plan)
     for pieces in read_pieces(old, indexed, slices):
-        assigned = assign_to_workers(pieces, dispatch.workers_of_pieces, ranked_plan.ranking.frequency)
+        assigned = assign_to_workers(pieces, dispatch.workers_of_pieces, new_plan.frequencies.frequency)
         yield from _rows_by_worker(*assigned, new)
 
 

@@ -28,7 +28,7 @@ from pststream.settings import Settings
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
-from pststream.state.plans import Ranking, current_version
+from pststream.state.plans import TermFrequencies, current_version
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.state.tables import TABLES
 from pststream.utc_times import to_micros
@@ -51,13 +51,13 @@ def draw_sample(
     settings: Settings,
     versions: tuple[int | None, int | None] = (None, None),
     after_key: int = -1,
-    ranking: Ranking | None = None,
+    frequencies: TermFrequencies | None = None,
 ) -> tuple[WorkloadSample, pa.Table]:
     """Return a sample of both streams, and its vocabulary (term_id, term, objects, subscriptions).
 
-    versions   objects written after Delta version `versions[0]` of `objects`, and up to `versions[1]`; None: no bound
-    after_key  only objects with a greater key
-    ranking    term frequencies that decide under which clause each subscription is posted; None: those of this sample
+    versions     objects written after Delta version `versions[0]` of `objects`, and up to `versions[1]`; None: no bound
+    after_key    only objects with a greater key
+    frequencies  decide under which clause each subscription is posted; None: the term frequencies of this sample
 
     The subscriptions are those in the index of the plan in force that did not end before any object still to come, and
     the insertions that no batch has applied yet.
@@ -70,7 +70,7 @@ def draw_sample(
     offsets, terms = csr(whole(object_rows.column("terms")))
     ids, counts = np.unique(terms, return_counts=True)
     clauses, post_offsets, post_terms = rarest_clause_first(
-        whole(piece_rows.column("clauses")), (ranking or Ranking(ids, counts)).frequency
+        whole(piece_rows.column("clauses")), (frequencies or TermFrequencies(ids, counts)).frequency
     )
     sample = make_sample_with_reads(
         lon=whole(object_rows.column("lon")).to_numpy(),

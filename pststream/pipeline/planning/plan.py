@@ -16,7 +16,7 @@ from pststream.format_values import counted
 from pststream.ledgers.log_end import Ledger
 from pststream.partitioning.registry import make_plan
 from pststream.pipeline.engine.task_context import make_task_context
-from pststream.pipeline.index.build_index import RankedPlan, rebuild_index
+from pststream.pipeline.index.build_index import PlanAndFrequencies, rebuild_index
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.pipeline.planning.plan_vocabulary import fill_words
 from pststream.progress import Progress, no_progress
@@ -25,7 +25,7 @@ from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.home import Home
 from pststream.state.index_files import delete_older_indexes
-from pststream.state.plans import current_version, ranking_of, save_plan, save_units, save_vocabulary
+from pststream.state.plans import current_version, save_plan, save_units, save_vocabulary, term_frequencies_of
 
 
 def plan(
@@ -79,7 +79,7 @@ def new_plan(
         )
         save_vocabulary(home, version, fill_words(home, vocabulary) if len(new.terms) else vocabulary)
         crash_point("plan.units_written")
-        _build_index(home, settings, RankedPlan(new, ranking_of(vocabulary)), before)
+        _build_index(home, settings, PlanAndFrequencies(new, term_frequencies_of(vocabulary)), before)
         crash_point("plan.indexed")
         options = {
             **{f"cost_{name}": value for name, value in asdict(cost).items()},
@@ -101,7 +101,7 @@ def _delete_rows_of_killed_planner(home: Home, version: int) -> None:
         ledger_tables.delete(home, name, f"plan_version >= {version}")
 
 
-def _build_index(home: Home, settings: Settings, new: RankedPlan, before: int) -> None:
+def _build_index(home: Home, settings: Settings, new: PlanAndFrequencies, before: int) -> None:
     """Build the index of the plan for the requests that batches have applied; later requests come with their batch."""
     ledger_tables.delete(home, names.WORKER_INDEX, f"index_version > {before}")
     if before == 0:

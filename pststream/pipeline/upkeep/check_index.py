@@ -1,8 +1,8 @@
 """Check the worker index against the requests: each live subscription is at exactly the workers that its plan says.
 
 The rows of both tables meet by subscription key in a shuffle, and are compared as arrays. The workers of an index row
-follow from the clause that it is posted under, as the row has it, since the ranking of terms that chose the clause may
-be that of an older plan. The subscription keys are split into rounds, so that the memory of a task is bounded.
+follow from the clause that it is posted under, as the row has it, since the term frequencies that chose the clause may
+be those of an older plan. The subscription keys are split into rounds, so that the memory of a task is bounded.
 """
 
 from collections.abc import Iterator

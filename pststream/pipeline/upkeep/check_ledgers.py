@@ -9,7 +9,7 @@ from pststream.ledgers.log_end import read_latest
 from pststream.state import ledger_tables
 from pststream.state.data_files import list_data_files
 from pststream.state.home import Home
-from pststream.state.plans import plan_rows
+from pststream.state.plans import read_plan_rows
 from pststream.state.slices import KeyRange, read_slices, split_into_tasks
 
 Figures = dict[str, int | None]
@@ -103,7 +103,7 @@ def _rows_up_to(home: Home, key: int) -> int:
 
 def _units_off(home: Home) -> int:
     """Count the units beyond those that the plans say, without those that a killed planner left."""
-    plans = plan_rows(home)
+    plans = read_plan_rows(home)
     versions = [("plan_version", "<=", max((row["plan_version"] for row in plans), default=0))]
     units = ledger_tables.read(home, names.PLAN_UNITS, ["plan_version"], versions).num_rows
     return int(units - sum(row["units"] for row in plans))

@@ -14,7 +14,7 @@ from pststream import names
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows, plan_row, unit_rows, validate
 from pststream.state.tables import TABLES
-from tests.plans import plans, quarters, same_plan
+from tests.plans import identical_plans, plans, quarters
 
 
 @settings(max_examples=150, deadline=None)
@@ -24,7 +24,7 @@ def test_round_trip(plan: PartitionPlan, rnd: Any) -> None:
     order = list(range(plan.units))
     rnd.shuffle(order)
     again = plan_from_rows(json.loads(json.dumps(plan_row(plan))), rows.take(pa.array(order)))
-    assert same_plan(plan, again)
+    assert identical_plans(plan, again)
 
 
 @given(plans())

@@ -6,7 +6,7 @@ import pytest
 from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.partitioning import hypergraph
 from pststream.partitioning.registry import make_plan
-from tests.plans import TERMS, make_sample, same_plan
+from tests.plans import TERMS, identical_plans, make_sample
 
 
 def test_more_terms_and_nets_than_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,5 +21,5 @@ def test_more_terms_and_nets_than_the_limits(monkeypatch: pytest.MonkeyPatch) ->
     sample = make_sample(points, words, boxes, words)
     backwards = make_sample(points[::-1], words[::-1], boxes[::-1], words[::-1])
     plan = make_plan("hypergraph", sample, 3, cost)
-    assert same_plan(plan, make_plan("hypergraph", backwards, 3, cost))
+    assert identical_plans(plan, make_plan("hypergraph", backwards, 3, cost))
     assert compute_worker_loads(sample, plan, cost).imbalance < 2
