@@ -112,5 +112,6 @@ def _run_intervals(
 
 def _loads(bench: BenchHome, batch: int) -> np.ndarray:
     """Read the CPU seconds of each worker in a batch."""
-    rows = ledger_tables.read(bench.home, names.UNIT_LOADS, filters=[("batch_id", "=", batch), ("unit", "=", -1)])
+    of_workers = [("batch_id", "=", batch), ("unit", "=", names.WHOLE_WORKER)]
+    rows = ledger_tables.read(bench.home, names.UNIT_LOADS, filters=of_workers)
     return np.asarray(rows.sort_by("worker").column("cpu_seconds").to_numpy())

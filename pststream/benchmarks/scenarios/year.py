@@ -131,8 +131,8 @@ def _batches(number: np.ndarray, at: np.ndarray) -> dict[str, Any]:
 def _unit_loads(number: np.ndarray, workers: int) -> dict[str, Any]:
     return {
         "batch_id": np.repeat(number, workers), "plan_version": 1, "worker": np.tile(np.arange(workers), len(number)),
-        "unit": -1, "objects": OBJECTS // workers, "subscriptions": 1000, "candidates": 1000, "matches": 1000,
-        "cpu_seconds": 0.1,
+        "unit": names.WHOLE_WORKER, "objects": OBJECTS // workers, "subscriptions": 1000, "candidates": 1000,
+        "matches": 1000, "cpu_seconds": 0.1,
     }  # fmt: skip
 
 

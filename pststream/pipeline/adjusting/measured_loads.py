@@ -80,7 +80,7 @@ def measure_loads(home: Home, version: int, batches: int) -> MeasuredLoads:
     of_plan = [b for b in recent if b["plan_version"] == version]
     numbers = [b["batch_id"] for b in of_plan]
     workers = load_plan(home, version).workers
-    filters = [("batch_id", "in", numbers or [-1]), ("unit", "=", -1)]
+    filters = [("batch_id", "in", numbers or [-1]), ("unit", "=", names.WHOLE_WORKER)]
     rows = ledger_tables.read(home, names.UNIT_LOADS, ["batch_id", "worker", "cpu_seconds"], filters)
     batch, worker, seconds = (rows.column(name).to_numpy() for name in rows.column_names)
     cpu_seconds = np.zeros((len(numbers), workers))

@@ -20,11 +20,11 @@ def save_unit_loads(home: Home, batch: dict[str, Any], reports: list[WorkerRepor
 
 
 def _rows_of_worker(batch: dict[str, Any], report: WorkerReport) -> pa.Table:
-    """Return a row for the worker as a whole (unit -1), and one for each unit of each plan that had objects."""
+    """Return a row for the whole worker, and one for each unit of each plan that had objects."""
     counts = report.counts
     whole = {
         "plan_version": batch["plan_version"],
-        "unit": -1,
+        "unit": names.WHOLE_WORKER,
         "objects": counts.objects,
         "subscriptions": report.subscriptions,
         "candidates": sum(int(of_plan.candidates.sum()) for of_plan in counts.units),

@@ -153,7 +153,7 @@ def _write_loads(path: Path, plan: PartitionPlan, batches: int, rng: np.random.G
         base = {"batch_id": batch, "plan_version": 1}
         for worker in range(plan.workers):
             sums = {"objects": 100 + worker, "candidates": 900, "matches": 30, "cpu_seconds": 0.2 + 0.05 * rng.random()}
-            rows.append({**base, "worker": worker, "unit": -1, "subscriptions": 40 + batch, **sums})
+            rows.append({**base, "worker": worker, "unit": names.WHOLE_WORKER, "subscriptions": 40 + batch, **sums})
         for unit, worker in enumerate(plan.unit_worker.tolist()):
             sums = {"objects": 50, "candidates": 400, "matches": 9, "cpu_seconds": 0.0}
             rows.append({**base, "worker": worker, "unit": unit, "subscriptions": 0, **sums})

@@ -161,8 +161,8 @@ def add_batch(
     ledger_tables.append(home, names.MATCHES, [{**row, **same} for row in matches])
     loads = [
         {
-            **same, "worker": worker, "unit": -1, "objects": 10, "subscriptions": 5, "candidates": 7, "matches": 1,
-            "cpu_seconds": seconds,
+            **same, "worker": worker, "unit": names.WHOLE_WORKER, "objects": 10, "subscriptions": 5, "candidates": 7,
+            "matches": 1, "cpu_seconds": seconds,
         }
         for worker, seconds in enumerate(cpu_seconds)
     ]  # fmt: skip
