@@ -24,10 +24,10 @@ MAX_BITS = 1 << 34
 """Maximum number of bits that dynamic programming keeps: 2 GiB."""
 
 ROW_BITS = 64
-"""Bits of each size besides one for each cell: the load, as float64."""
+"""Each entry of the table needs one bit per cell and these 64 bits for its load."""
 
 MAX_ERROR = 0.01
-"""Greatest share of the cost by which coarser sizes may make dynamic programming miss the least cost."""
+"""With rounded sizes, dynamic programming may cost at most this share more than the optimum."""
 
 
 def select_cells(method: str, loads: np.ndarray, sizes: np.ndarray, wanted: float, seed: int = 0) -> np.ndarray:
@@ -56,9 +56,10 @@ def select_greedily(loads: np.ndarray, sizes: np.ndarray, wanted: float, seed: i
 
     Departure from the paper: cells of the result that the others do not need are dropped, the largest first.
 
-    The cost is at most twice the least cost. A solution of least cost contains a cell that completes a candidate;
-    consider the first of these in the scan. It costs no more than that solution. The cells added before it cost no more
-    either, as the cells that the solution has instead bring more load at no smaller relative cost.
+    A candidate is the cells added so far plus one cell that brings the load to `wanted`. The cheapest costs at most
+    twice the optimum: an optimal solution contains a cell that completes a candidate; take the first of these in the
+    scan. That cell costs at most the optimum. So do the cells added before it, as the cells that the solution has
+    instead bring more load at no smaller relative cost.
     """
     order = _by_relative_cost(loads, sizes)
     last, _ = find_cheapest_candidate(order, loads, sizes, wanted)

@@ -65,8 +65,8 @@ class CostModel:
 class LoadRates:
     """Seconds of the period for each sampled pair, object, subscription and posting read of a worker.
 
-    Departure from Definition 1: deletions are not counted by subscription. Each insertion includes its share of them if
-    the sample has their number (that of `plan` does not: `pipeline/planning/draw_sample.py`).
+    Departure from Definition 1: deletions are not counted by subscription. If the sample counts deletions, each
+    insertion carries its share. Samples drawn by `plan` do not (`pipeline/planning/draw_sample.py`).
     """
 
     pair: float

@@ -1,8 +1,8 @@
-"""Define what a kind of query provides: request fields, stored columns, index pieces, explanation, messages.
+"""Define the contract of a kind of query: request fields, stored columns, index pieces, explanation, messages.
 
 A kind is one `QueryKind` in a package of its own, listed in `kinds/registry.py`. The fields `op`, `subscription_id`,
 `kind`, `created_at` and `expires_at`, the rules of the request log and the payload are the same for all kinds and not
-part of it.
+part of the contract.
 """
 
 import datetime as dt
@@ -19,7 +19,7 @@ from pststream.shapes.region import DEFAULT_LIMITS, Box, Region, RegionLimits
 class FieldError(Exception):
     """A fault in a field that makes a request a reject; an empty `detail` stands for the sentence of the reason.
 
-    `reason` is a code of quality/reject_reasons.py, `raw` the value of the field (of a missing one, the record).
+    `reason` is a code of quality/reject_reasons.py; `raw` is the value of the field, or the record if the field is missing.
     """
 
     def __init__(self, field: str, reason: str, raw: Any, detail: str = "") -> None:
@@ -69,7 +69,7 @@ class PostedQuery(NamedTuple):
 
 
 class MessagePart(NamedTuple):
-    """A subscription's part of a message: its fields, and the words that a message lists if the object has them."""
+    """The fields of a subscription in a message, and its words: a message lists those words that the object has."""
 
     fields: dict[str, Any]
     words: frozenset[str]
@@ -114,7 +114,7 @@ class StoredQuery(Protocol):
         """Return whether the stored columns can be read; the other methods are called only then."""
 
     def find_fault(self) -> str | None:
-        """Return what is wrong if stored columns contradict each other, in a sentence."""
+        """Return a sentence on stored columns that contradict each other; None if they agree."""
 
     def first_failure(self, stored: StoredObject, validity: Validity) -> FailedCondition | None:
         """Return the first condition that the object fails; None if it matches. Shares no code with the kernels."""

@@ -1,4 +1,4 @@
-"""Parse the keywords of a request into clauses, and explain which clauses a text does not satisfy."""
+"""Parse the keywords of a request into clauses of term ids (CNF), and explain which clauses a text does not satisfy."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -36,7 +36,7 @@ def parse_keyword_field(record: Mapping[str, Any]) -> tuple[str, list[list[int]]
 
 @lru_cache(maxsize=1 << 14)
 def _clauses(keywords: str) -> list[list[int]] | str:
-    """The clauses as term ids, or what is wrong. Cached, since many subscriptions ask for the same words."""
+    """Return the clauses as term ids, or the error as a text. Cached, since many subscriptions have equal keywords."""
     try:
         return [sorted({term_of(word) for word in clause}) for clause in parse_keywords(keywords)]
     except ExpressionError as error:

@@ -1,4 +1,4 @@
-"""List the kinds of query by name, and collect the table columns of all kinds."""
+"""List the kinds of query by name, and collect the columns of `requests` that the kinds store, index or show."""
 
 from collections.abc import Iterator
 
@@ -41,12 +41,12 @@ def request_columns() -> list[RequestColumn]:
 
 
 def piece_columns() -> list[str]:
-    """Return the columns of `requests` that the pieces of any kind are made from, `kind` first."""
+    """Return the columns of `requests` that `make_pieces` of the kinds reads, `kind` first."""
     return list(dict.fromkeys(["kind", *(name for kind in KINDS.values() for name in kind.piece_columns)]))
 
 
 def brief_columns() -> list[str]:
-    """Return the columns of `requests` that lists and messages show of any kind, `kind` first."""
+    """Return the columns of `requests` that lists and messages of the kinds read, `kind` first."""
     return list(dict.fromkeys(["kind", *(name for kind in KINDS.values() for name in kind.brief_columns)]))
 
 

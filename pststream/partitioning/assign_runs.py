@@ -15,7 +15,7 @@ def assign_runs(
     previous: np.ndarray,
     workers: int,
 ) -> np.ndarray:
-    """Return the worker of each leaf: int64[leaves], ascending, so that the most loaded worker is least loaded.
+    """Return the worker of each leaf: int64[leaves], ascending; the cuts minimize the greatest load of a worker.
 
     If the sample shows no load at all, each worker gets the same number of leaves.
 

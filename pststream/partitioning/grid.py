@@ -19,9 +19,8 @@ DEFAULTS = {"columns": COLUMNS, "rows": ROWS, "blocks": 64}
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
     """Return a plan with a leaf and a unit for each block; leaf i is the i-th block on the curve.
 
-    The leaves of a worker are a run of the curve. The runs are cut so that the load of the most loaded worker is least.
-    If the sample shows no load at all, each worker gets the same number of blocks; with more workers than blocks, some
-    workers get none.
+    The leaves of a worker are a run of the curve. The cuts minimize the greatest load of a worker. If the sample
+    shows no load at all, each worker gets the same number of blocks; with more workers than blocks, some get none.
 
     options  columns, rows: of the raster; blocks: on each side (on a raster with fewer cells, each cell is a block)
 

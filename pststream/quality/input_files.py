@@ -27,7 +27,7 @@ _MAGIC = (
 )
 MAX_EXPANSION = 200
 ALWAYS_ALLOWED_BYTES = 1 << 30
-"""A compressed file may have this many bytes, and more only up to MAX_EXPANSION times its own size."""
+"""A file may decompress to this many bytes, or to MAX_EXPANSION times its size if that is more."""
 
 _DAMAGED = "it is cut short or damaged: fetch it again"
 
@@ -77,7 +77,7 @@ def is_left_out(name: str) -> bool:
 
 
 def has_format(name: str, format: str | None) -> bool:
-    """Whether the ending of a file is one of input files, and that of `format` if it is given."""
+    """Whether the name has a known ending, and that of `format` if given."""
     known = _known_format(name)
     return known is not None and (format is None or known == FORMATS[format])
 

@@ -18,10 +18,11 @@ class Heartbeat:
 
     process, started_at, at     process id; when the watcher started; when the file was written
     state, since                starting, idle, working, waiting (upkeep has the home), failing, stopped, failed
-    lag_seconds                 all files that landed this long before `at` are matched
+    lag_seconds                 age at `at` of the moment up to which every landed file is matched
     waiting_files               files that have landed and are not matched
     batch_id, batch_at          the last batch, and when it was done; null before the first
-    batches, failures           batches since the start; rounds that failed in a row
+    batches                     batches since the start
+    failures                    number of failed rounds since the last good one
     error                       why the last round failed
     """
 

@@ -1,4 +1,7 @@
-"""Parse the shape of a keyword expression into clauses, by operator precedence; numbers stand for words.
+"""Parse the shape of a keyword expression into conjunctive normal form, by operator precedence.
+
+The result is a list of clauses: each an OR of words, all of which must hold. In a shape, numbers stand for the words,
+so that expressions of equal shape share a cache entry.
 
 The parser has stacks of its own, so that nesting is bounded by memory and not by Python's recursion limit.
 """
@@ -29,7 +32,7 @@ class ShapeError(Exception):
 def clauses_of_shape(shape: Shape, max_clauses: int) -> list[list[int]]:
     """Return the clauses of a shape as lists of numbers, ascending; raises ShapeError.
 
-    Each part of the shape may need `max_clauses` clauses at most, without those that another clause implies.
+    No part may need more than `max_clauses` clauses; redundant clauses do not count.
     """
     return (_parse_cached if len(shape) <= _MAX_CACHED_TOKENS else _parse)(shape, max_clauses)
 
@@ -111,7 +114,7 @@ class _Parser:
             raise self._too_many(at) from None
 
     def _too_many(self, at: int) -> ShapeError:
-        reason = f"it needs more than {self._max_clauses} clauses (alternatives joined by AND)"
+        reason = f"it needs more than {self._max_clauses} clauses (groups of OR alternatives, joined by AND)"
         return ShapeError(reason, at, "a simpler expression")
 
     def _unexpected(self, found: str, at: int) -> ShapeError:

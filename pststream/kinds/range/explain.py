@@ -1,4 +1,4 @@
-"""Explain whether an object matches a stored range query, without the kernels: region, keywords, validity."""
+"""Check an object against a stored range query without the kernels, and explain the first condition that it fails."""
 
 import datetime as dt
 import sys
@@ -26,7 +26,7 @@ class RangeQuery:
     region: Region
 
     def is_readable(self) -> bool:
-        """Return whether the expression can be parsed, as it could be when it was accepted."""
+        """Return whether the stored expression can be parsed; it could when the request was accepted."""
         return is_expression(self.keywords)
 
     def find_fault(self) -> str | None:

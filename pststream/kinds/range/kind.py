@@ -1,4 +1,4 @@
-"""Define the kind `range`: objects in a region whose words satisfy the keywords, each once."""
+"""Define the kind `range`: objects in a region whose words satisfy the keywords; each pair is reported once."""
 
 from pststream.kinds.contract import QueryKind
 from pststream.kinds.range import message, pieces, request

@@ -1,4 +1,4 @@
-"""Show a range query in messages and in lists of subscriptions: its keywords."""
+"""Show a range query by its keywords: in messages to sinks, and as one line in lists of subscriptions."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Make the index pieces of range queries: the boxes of the region, with the clauses of the keywords."""
+"""Make the index pieces of range queries: each box of the region with the query's clauses (CNF, term ids)."""
 
 import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Parse the fields of a range query: keywords and a region."""
+"""Parse the keywords and the region of an insertion into columns of `requests`; an invalid field raises FieldError."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -47,7 +47,12 @@ class Decision:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A decision to change a plan; kind: local, global, retire or undo; digest: `digest_of` the plan `plan_version`."""
+    """A decision to change a plan.
+
+    kind          local, global, retire or undo
+    plan_version  the plan that it changes
+    digest        `digest_of` the plan that it changes
+    """
 
     kind: str
     plan_version: int
@@ -98,7 +103,7 @@ def read_proposal(path: Path) -> Proposal:
 
 
 def same_plan(one: PartitionPlan, other: PartitionPlan) -> bool:
-    """Whether two plans give each raster cell and term to the same worker, unit by unit."""
+    """Whether two plans give each raster cell and term to the same worker, unit by unit; other fields may differ."""
     if (one.grid, one.workers) != (other.grid, other.workers):
         return False
     mine, others = _arrays("", one), _arrays("", other)

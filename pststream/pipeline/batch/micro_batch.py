@@ -1,8 +1,8 @@
 """Run micro-batches: match one key range of both logs as a transaction, each batch exactly once.
 
 A batch is written to the ledger first (`started`: its key ranges, plan and table versions) and again when it is done
-(`done`). A batch that was interrupted is finished first, with the ranges that the ledger has; its transaction id keeps
-each table from taking its rows twice. So every step may be killed and run again.
+(`done`). A batch that was interrupted is finished first, with the ranges that the ledger has; each
+table ignores a second commit with the batch's transaction id. So every step may be killed and run again.
 """
 
 import json

@@ -21,7 +21,7 @@ from pststream.state.tables import TABLES
 
 TABLE_OF = {"objects": names.OBJECTS, "requests": names.REQUESTS}
 FIELD_OF = {"late": "ts", "duplicate": "object_id", "before_insertion": "at"}
-"""The field that a reason of the log concerns; all other reasons concern `subscription_id`."""
+"""Field to blame for each reason found while appending (others: `subscription_id`)."""
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,8 @@ def ingest(
     "since"}] (of buckets), "passed_over": [paths that could not be opened]}, which `pststream ingest --json` prints.
 
     With `quarantine_unreadable`, a file that is not in the format that its name or the options say is quarantined, and
-    one that cannot be opened is left for the next ingest. Otherwise each raises InputFileError, and nothing was changed
-    (of a bucket's files: nothing of the group that it is in).
+    one that cannot be opened is left for the next ingest. Otherwise each raises InputFileError, and nothing has
+    changed. From a bucket, only the groups before the failing one are ingested.
     """
     object_options(options.__dict__)
     home.check()
@@ -152,7 +152,7 @@ class _Intake:
             self.done += append_files(home, settings, files, staged, ledger, self._progress)
 
     def _postpone(self, changed: Sequence[File], offered: Sequence[OfferedFile]) -> None:
-        """Leave the changed files, and all offered files with the content that these had, for the next ingest."""
+        """Leave the changed files, and every offered file with the same hash, for the next ingest."""
         for file in changed:
             reason = "it changed while it was read"
             if not self._quarantine_unreadable:
