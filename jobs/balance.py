@@ -4,7 +4,7 @@
                                  [--proposal FILE] [--page FILE.html] [--method gr|dp|si|ra] [--sigma X]
                                  [--planner NAME] [--gain X]
 
-The result is that of the command. `check` and `history` only read, and need no spark-submit.
+The result is the JSON document of the command. `check` and `history` only read, and need no spark-submit.
 """
 
 import sys

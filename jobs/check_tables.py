@@ -2,8 +2,8 @@
 
     spark-submit jobs/check_tables.py [--result FILE] [--home DIR] [--all]
 
-The result is that of the command. A failed check is a result like any other, since a retry would find the same; the
-job succeeds, and the DAG fails according to the result.
+The result is the JSON document of the command. The job succeeds even if a check fails, since a retry would find the
+same faults; the DAG reads the result and fails.
 """
 
 import argparse

@@ -5,7 +5,7 @@ the command, its exit code, its error and its JSON document:
 
     {"command": "match", "exit_code": 0, "error": null, "result": {"batches": [...]}}
 
-Where it failed, `kind` is the name of the error in pststream.errors, if it is one of those.
+If the command failed, `kind` is the class name of its error, or null if the command printed no JSON.
 """
 
 import argparse

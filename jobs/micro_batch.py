@@ -1,7 +1,7 @@
 """Run `pststream run` as a job: ingest, match and deliver what is new in a landing folder.
 
     spark-submit jobs/micro_batch.py [--result FILE] [--home DIR] [--landing DIR] [--max-objects N] [--strict]
-                                    [--since TIME]
+                                    [--since TIME] [--no-deliver]
 
 The landing folder, or `s3://bucket/prefix`, contains `objects/` and `requests/`. Default: `PSTSTREAM_LANDING`, or else
 `landing` in the home. `--since` is for a retry: the result includes what earlier tries ingested and matched from this

@@ -1,4 +1,4 @@
-"""Run `pststream quarantine release | discard` as a job.
+"""Run `pststream quarantine release | discard` as a job: ingest quarantined files after all, or drop them.
 
     spark-submit jobs/quarantine.py [--result FILE] [--home DIR] --action release|discard --holds "3, 5"
 

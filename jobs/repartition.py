@@ -1,4 +1,4 @@
-"""Repartition as a job: run `pststream balance global`, or `pststream plan` for options that only that has.
+"""Run `pststream balance global` as a job, or `pststream plan` if workers or table versions are given.
 
     spark-submit jobs/repartition.py [--result FILE] [--home DIR] [--apply] [--planner NAME] [--gain X]
                                      [--proposal FILE] [--page FILE.html]
@@ -48,7 +48,7 @@ def _options(own: argparse.Namespace, names: Sequence[str]) -> list[str]:
 
 
 def _run_plan(home: list[str], options: list[str], apply: bool) -> dict[str, Any]:
-    """Run `pststream plan`; its outcome with the keys of `pststream balance`."""
+    """Run `pststream plan`; return its outcome with the keys of `pststream balance`."""
     before = entry.run("plans", ["show", *home], quiet=True)["result"] or {"plan_version": 0, "worker_loads": []}
     outcome = entry.run("plan", [*options, *([] if apply else ["--dry-run"])])
     if outcome["error"] is None:

@@ -1,8 +1,8 @@
 """End a job when the process that submitted it is gone, so that no job of an earlier try still writes during a retry.
 
 If Airflow's task is killed with SIGKILL, spark-submit does not notice: the JVM and its Python process would continue
-while the scheduler starts the next try. `SparkJob` puts its process ids into the environment; without them nothing is
-watched.
+while the scheduler starts the next try. `SparkJob` puts the ids of its process and of the parent process into an
+environment variable; without the variable nothing is watched.
 """
 
 import os

@@ -1,7 +1,8 @@
-"""Send an OpenLineage run for each batch and each ingest, where OpenLineage is configured.
+"""Send OpenLineage events when a batch or an ingest starts, completes or fails, if OpenLineage is configured.
 
-OpenLineage's own environment variables configure it. Without them nothing is imported and nothing is sent; with them,
-an event that cannot be sent never stops the work, and no event is sent for a while afterwards, as each would delay it.
+OpenLineage's own environment variables configure it. Without them nothing is imported and nothing is sent. With them,
+an event that cannot be sent never stops the work, and no event is sent for a while afterwards, as each further attempt
+would delay the work.
 """
 
 import logging
@@ -14,10 +15,10 @@ from typing import Any
 START, COMPLETE, FAIL = "START", "COMPLETE", "FAIL"
 
 SILENCE_SECONDS = 300.0
-"""How long no event is sent after one that could not be sent."""
+"""Pause in which no event is sent, after an event could not be sent."""
 
 _failed_at: list[float] = []
-"""When an event could last not be sent (time.monotonic), if ever."""
+"""Time (of `time.monotonic`) of the last event that could not be sent; empty if there was none."""
 
 
 @contextmanager
@@ -26,8 +27,8 @@ def record_run(
 ) -> Iterator[dict[str, Any]]:
     """Send that a step starts, and that it completes or fails; the dictionary's entries are sent when it completes.
 
-    number   of the batch or ingest in the home's ledger: a try that died and the one that finishes it are one run
-    inputs   what it reads: paths of tables and files, or addresses in a bucket; outputs: what it writes
+    number   of the batch or ingest in the home's ledger: an interrupted try and the try that finishes it are one run
+    inputs   paths of the tables and files that the step reads, or addresses in a bucket; outputs: those it writes
     """
     figures: dict[str, Any] = {}
     if not is_configured():

@@ -1,4 +1,4 @@
-"""Build and send OpenLineage events with OpenLineage's client, whose import takes most of a second."""
+"""Build and send one OpenLineage event; imported only if lineage is configured, since its client loads slowly."""
 
 import datetime as dt
 import os

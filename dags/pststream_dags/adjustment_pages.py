@@ -1,6 +1,7 @@
-"""Write an HTML page for each adjustment, and link the task to it.
+"""Let a Spark job write an HTML page on what a plan change moves, and link the page from the Airflow task.
 
-The page is a file; the plugin `pststream_pages` (infra/airflow/plugins) serves the folder to users who are logged in.
+The job writes the page as a file; the plugin `pststream_pages` (infra/airflow/plugins) serves the folder to users who
+are logged in.
 """
 
 import os

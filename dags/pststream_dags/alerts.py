@@ -1,4 +1,4 @@
-"""Log one message when a task has finally failed: what, why, and what to do. Teams call their pager here."""
+"""Log one alert when a task has failed its last try: what failed, why, and what to do. Teams call their pager here."""
 
 import logging
 

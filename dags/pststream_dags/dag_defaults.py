@@ -1,4 +1,4 @@
-"""Return the arguments that all DAGs share: schedule from the environment, one run at a time, failure callback."""
+"""Define the assets and DAG arguments that all DAGs share: schedule, one run at a time, failure callback."""
 
 import os
 import re

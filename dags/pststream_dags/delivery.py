@@ -1,4 +1,4 @@
-"""Define the task that delivers to the sinks, without Spark; secrets come from an Airflow connection."""
+"""Define the Airflow task that runs `jobs/deliver.py` without Spark, with sink secrets from a connection."""
 
 from typing import Any
 

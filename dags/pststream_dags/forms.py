@@ -1,4 +1,4 @@
-"""Define the fields that trigger forms share, and templates that turn fields into arguments of a job."""
+"""Define the field `home` of all trigger forms, and templates that turn form fields into arguments of a job."""
 
 from airflow.sdk import Param
 

@@ -1,4 +1,7 @@
-"""Check the status of a home; each kind of problem is an error of its own, with a remedy in `alerts`."""
+"""Check figures of `pststream status` for the DAG `health`: one function and one error class for each problem.
+
+`alerts` has the remedy for each error class.
+"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Report the tables that each job reads and writes to Airflow's lineage, if a listener is configured."""
+"""Report the tables that a job has read and written to Airflow's lineage, if a listener is configured."""
 
 import logging
 import os

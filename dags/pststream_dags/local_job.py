@@ -1,4 +1,4 @@
-"""Run a job that needs no Spark, as a subprocess on this machine, outside Spark's pool."""
+"""Run an entry of jobs/ that needs no Spark as a subprocess of the task, and return its JSON document."""
 
 import os
 import subprocess

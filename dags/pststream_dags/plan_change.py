@@ -1,4 +1,4 @@
-"""Define the tasks of a plan change, for adjustment and repartitioning: check, plan, show, approve, apply, publish."""
+"""Add the tasks of a plan change to the DAGs `adjust_load` and `repartition`: check, plan, show, approve, apply."""
 
 import os
 from collections.abc import Callable, Sequence

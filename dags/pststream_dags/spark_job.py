@@ -1,4 +1,4 @@
-"""Submit an entry of jobs/ to Spark, read its result, and retry the failures that a retry can solve."""
+"""Define the operator that submits an entry of jobs/ to Spark, reads its result, and retries what a retry can solve."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Summarize the result of a job for an XCom and for the extra of an asset event."""
+"""Reduce the JSON result of a job to the figures of its XCom and asset event, and print moves and loads as text."""
 
 from typing import Any
 

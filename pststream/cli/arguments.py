@@ -1,4 +1,4 @@
-"""Declare the commands of the command line with their options and help texts."""
+"""Build the argument parser: each command with its options, its help text and the function that runs it."""
 
 import argparse
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Define what every command receives and returns, and check options before a command starts its work."""
+"""Define the context and the result of a command function, and refuse output paths and options that cannot work."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class CommandContext:
 
 
 def check_output_path(out: str | Path | None, option: str = "--out", creates_folder: bool = False) -> None:
-    """Raise UsageError if no file can be written there, before the command does the work.
+    """Raise UsageError if `out` is a folder or its folder does not exist, before the command does the work.
 
     creates_folder: whether the command creates the parent folder itself.
     """

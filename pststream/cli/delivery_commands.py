@@ -1,4 +1,4 @@
-"""The commands `deliver` and `dead-letters`."""
+"""Run the commands `deliver` and `dead-letters`, and return document, text and exit code of each."""
 
 from typing import Any
 

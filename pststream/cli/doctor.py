@@ -1,4 +1,7 @@
-"""Check for `pststream doctor` that everything a run needs is there, with a remedy for each fault; starts no JVM."""
+"""Check Java, jars, packages, settings, sinks and disk for `pststream doctor`, with a remedy for each fault.
+
+Starts no Spark and delivers no message; the only Java process is `java -version`.
+"""
 
 import hashlib
 import importlib.metadata

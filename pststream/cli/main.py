@@ -1,4 +1,4 @@
-"""Run one command of the command line and return its exit code.
+"""Parse the command line, run the command, print its result as text or JSON, and return its exit code.
 
 0 done; 1 failed, can be run again unchanged; 2 bad usage, setting or input file (nothing was changed); 3 done, with
 rejected rows or quarantined files, under --strict only.

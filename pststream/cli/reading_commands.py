@@ -1,4 +1,4 @@
-"""The commands that only read a home; none starts a JVM."""
+"""Run the commands that only read a home, such as `status`, `export`, `explain` and `doctor`; none starts Spark."""
 
 import datetime as dt
 from dataclasses import asdict

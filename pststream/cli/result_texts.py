@@ -1,4 +1,4 @@
-"""Describe the results of commands in text for people."""
+"""Format the result documents of commands as text for people, where `--json` was not given."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The commands that change a home, run the main job, or create data and benchmarks."""
+"""Run the commands that change a home, match, generate data or run benchmarks; return document, text and exit code."""
 
 import datetime as dt
 import json
@@ -128,7 +128,7 @@ def plan_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def compare_plans_command(context: CommandContext, arguments: Any) -> CommandResult:
-    """Compare planners by running each on a copy of the newest data."""
+    """Compare planners by running each in a scratch home with the newest objects."""
     from pststream.pipeline.comparing.compare_planners import compare
     from pststream.reports.commands.planner_comparison import render_comparison
     from pststream.reports.pages.comparison_page import write_comparison
@@ -146,7 +146,7 @@ def compare_plans_command(context: CommandContext, arguments: Any) -> CommandRes
 
 
 def balance_command(context: CommandContext, arguments: Any) -> CommandResult:
-    """Move subscriptions between workers to balance their loads, or undo that."""
+    """Move subscriptions between workers to balance their loads, or undo the last adjustment."""
     from pststream.pipeline.adjusting.balance import balance
 
     if arguments.kind != "local":
@@ -232,7 +232,7 @@ def backup_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def maintain_command(context: CommandContext, arguments: Any) -> CommandResult:
-    """Compact small index files and drop ended subscriptions."""
+    """Compact the index and the tables, drop ended subscriptions, and delete old files."""
     from pststream.pipeline.upkeep.maintain import maintain
 
     document = maintain(context.home, context.settings)

@@ -1,7 +1,8 @@
-"""Build the messages that subscribers receive. A message is a pure function of the tables, byte for byte.
+"""Build the JSON messages that subscribers receive: for a match, for its retraction, or a digest of many matches.
 
-A message id is a hash of kind, object key and subscription key (for a digest: batch and subscription key), and of the
-object and subscription ids, so that two homes that feed one queue do not collide.
+A message depends only on the tables, byte for byte. Its id is a hash of the kind, the object key and the subscription
+key (of a digest: the batch id and the subscription key), and of the object id and the subscription id, so that the
+messages of two homes that feed one queue do not collide.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Limit the messages that a subscription receives in a time: count pairs, whole arrays at a time."""
+"""Count the matches of each subscription, and mark those beyond its limit, which become one digest instead."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Resolve the host of a webhook and refuse addresses that are neither public nor in a network that the operator allows.
+"""Resolve the host name of a webhook, and refuse private addresses unless the setting `networks` allows them.
 
 The name is resolved once, here, and the request goes to the checked address: a name that resolves to something else a
 moment later (DNS rebinding) changes nothing.

@@ -1,8 +1,8 @@
-"""Send messages to SQS or SNS in requests of ten; endpoint and credentials come from AWS's standard chain only.
+"""Send messages to Amazon SQS or SNS in requests of at most ten messages: the base class of these two sinks.
 
-Standard queues and topics keep no order. FIFO ones (their names end in .fifo) do: a message's group is its
-subscription, its deduplication id is its own id, and two messages of one group never share a request, so that no later
-message overtakes a failed one.
+Endpoint and credentials come from AWS's standard chain only. Standard queues and topics keep no order. FIFO queues and
+topics (their names end in .fifo) keep it: the group of a message is its subscription, its deduplication id is the
+message id, and two messages of one group never share a request, so that no later message overtakes a failed one.
 
 boto3 is imported when the first request is sent, as importing it takes about 0.1 s of every command.
 """

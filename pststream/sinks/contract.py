@@ -1,7 +1,8 @@
-"""Define what a sink and a kind of sink must provide.
+"""Define the interface of a sink, the messages that it receives, and what each kind of sink must provide.
 
-A sink takes batches of messages, one after the other. It is idempotent as far as its transport allows: a repeated
-message has the same id, so a file is overwritten, a FIFO queue drops the repeat, and a webhook's receiver can do so.
+A sink receives batches of messages, one after the other. It is idempotent as far as its transport allows: a repeated
+message has the same id, so a file is overwritten, a FIFO queue drops the repeat, and the receiver of a webhook can drop
+it.
 """
 
 import zlib

@@ -1,4 +1,4 @@
-"""Deliver to a folder of JSON Lines: a file for each batch, named by its id, written under another name and renamed.
+"""Deliver to a local folder: write each batch of messages atomically as a JSON Lines file named by the batch id.
 
 A repeated batch overwrites its file, so each message is in the folder once, whatever was killed in between.
 """

@@ -1,4 +1,4 @@
-"""Send one HTTP POST to a checked address, with bounds on time and response, without redirects, proxies and cookies."""
+"""Send one HTTP POST of a webhook to a checked address, within a time limit and without redirects or proxies."""
 
 import http.client
 import socket

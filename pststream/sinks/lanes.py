@@ -1,4 +1,4 @@
-"""Send several requests at a time: distribute each batch to lanes by subscription, so that each keeps its order."""
+"""Send the messages of a batch in parallel lanes chosen by subscription, so that each subscription keeps its order."""
 
 from concurrent.futures import ThreadPoolExecutor
 

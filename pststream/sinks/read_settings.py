@@ -1,4 +1,4 @@
-"""Read the settings of sinks from the tables `[sinks.<name>]` of `pststream.toml` and from the environment.
+"""Read and check the settings of all sinks, from `[sinks.<name>]` of `pststream.toml` and the environment.
 
 `PSTSTREAM_SINK_<NAME>_<KEY>` wins over the file. Secrets come from the environment only.
 """

@@ -1,4 +1,6 @@
-"""Retry a batch with growing waits: exponential back-off with full jitter, so that senders do not retry in step.
+"""Deliver one batch to a sink with retries, until it is accepted or the tries or the time run out.
+
+Waits grow by exponential back-off with full jitter, so that senders do not retry in step.
 
 Source: M. Brooker, "Exponential Backoff and Jitter", AWS Architecture Blog, 2015 ("Full Jitter").
 """

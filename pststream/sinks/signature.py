@@ -1,4 +1,4 @@
-"""Sign webhook requests: HMAC-SHA256 over the time and the body.
+"""Compute the signature header of a webhook request: HMAC-SHA256 over the time and the body.
 
     Pststream-Signature: t=<seconds since 1970>,v1=<hexadecimal HMAC-SHA256 of "<t>.<body>">
 

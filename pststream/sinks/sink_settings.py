@@ -1,4 +1,4 @@
-"""Declare the keys of a table `[sinks.<name>]` of `pststream.toml`.
+"""Define the settings of one sink, with their defaults: the keys of `[sinks.<name>]` in `pststream.toml`.
 
 Neither the secret nor the target, which may contain a token, is part of a sink's `repr`.
 """

@@ -1,4 +1,4 @@
-"""Deliver to a webhook: post batches as signed JSON.
+"""Deliver to a webhook: post batches as signed JSON, and halve a rejected batch to isolate its refused messages.
 
     {"batch": "<id>", "messages": [{"id": …, "kind": …, …}, …]}
 

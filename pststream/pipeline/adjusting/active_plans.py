@@ -1,6 +1,8 @@
-"""Combine the two plans that are active while the older one retires (PS2Stream section V-B).
+"""Add up worker loads under two active plans, the plan in force and an older one that it retires.
 
-Each plan serves its own subscriptions, separated by their keys, and objects go to the workers of both.
+Each plan serves its own subscriptions, separated by their keys, and objects go to the workers of both plans (PS2Stream
+section V-B). The module also returns which plan is retiring after an adjustment or an undo, for balance.py and
+decide_adjustment.py.
 """
 
 from dataclasses import replace
@@ -26,7 +28,7 @@ def split_sample(sample: WorkloadSample, retiring: Retiring) -> tuple[WorkloadSa
 def combined_loads(
     home: Home, sample: WorkloadSample, cost: CostModel, plan: PartitionPlan, retiring: Retiring | None
 ) -> WorkerLoads:
-    """Return the loads of workers under a plan and the one that it retires; units are those of `plan`.
+    """Return the loads of the workers under `plan` and the plan that it retires; loads by unit are of `plan` only.
 
     An object that both plans send to a worker counts twice there: it is matched twice, with the subscriptions of each.
     """
@@ -45,8 +47,9 @@ def combined_loads(
 
 
 def retiring_after(home: Home, version: int, kind: str) -> tuple[str, Retiring | None]:
-    """Return the kind that an adjustment has in `migrations`, and the plan that goes on serving older subscriptions
-    after it. Kind `global` retires the older of two active plans, if there are two.
+    """Return the kind to log in `migrations` for an adjustment, and the plan that is retiring after it.
+
+    Kind `global` is logged as `retire` if two plans are active already, since it then retires the older one.
     """
     retiring = retiring_plan(read_plan_row(home, version))
     if kind == "global" and retiring is None:
@@ -57,10 +60,10 @@ def retiring_after(home: Home, version: int, kind: str) -> tuple[str, Retiring |
 
 
 def plan_after_undo(home: Home, version: int) -> tuple[int, Retiring | None]:
-    """Return the plan that is in force once the migration that made `version` is undone, and the one that it retires.
+    """Return the plan to put in force to undo the migration that made `version`, and the plan that is then retiring.
 
-    The undo of a retirement gives all subscriptions to the retired plan: since then newer and older subscriptions may
-    be in one file, so the two plans cannot be separated again.
+    The undo of a retirement assigns all subscriptions to the retired plan, and no plan is retiring: newer and older
+    subscriptions may be in one file since the retirement, so the two plans cannot be separated again.
     """
     rows = ledger_tables.read(home, names.MIGRATIONS, filters=[("plan_version", "=", version)]).to_pylist()
     if not rows:

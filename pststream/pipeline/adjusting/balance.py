@@ -1,7 +1,7 @@
-"""Adjust the loads of the workers: decide, propose, apply or undo one adjustment (PS2Stream section V).
+"""Run `pststream balance local|global|retire|undo`: decide on one adjustment of the plan, propose or apply it.
 
-An adjustment makes a new plan version that is served from the index of the version before (migrate.py). Its rows in
-`migrations` and `plan_units` are written first; the row in `plans` switches.
+Source: PS2Stream section V. An adjustment makes a new plan version that is served from the index of the plan before
+(migrate.py). Its rows in `migrations` and `plan_units` are written first; the row in `plans` puts it in force.
 """
 
 import json
@@ -58,8 +58,8 @@ def balance(
     """Adjust the plan in force.
 
     kind      `local` moves raster cells between workers; `global` makes a new partitioning for the subscriptions to
-              come, and retires the old one once few are left under it; `retire` does that at once; `undo` reverts the
-              last adjustment
+              come, or, if an older plan is retiring already, retires it once few subscriptions are left under it;
+              `retire` retires that plan at once; `undo` reverts the last adjustment
     proposal  a dry run writes its decision to this file; without a dry run the decision is read from it
     page      an HTML page on the moves is written here, if there are any
 
@@ -94,7 +94,10 @@ def balance(
 
 
 def _plan_that_changes(home: Home, document: dict[str, Any]) -> int:
-    """Return the version of the plan whose subscriptions move: of two active plans the retiring one."""
+    """Return the version of the plan that the page compares with the new one.
+
+    This is the plan before the adjustment, or for kinds `global` and `retire` the plan that was retiring, if any.
+    """
     row = read_plan_row(home, document["plan_version_before"])
     retiring = row["retiring_version"] if document["kind"] in ("global", "retire") else None
     return int(row["plan_version"] if retiring is None else retiring)
@@ -103,7 +106,7 @@ def _plan_that_changes(home: Home, document: dict[str, Any]) -> int:
 def _apply(
     home: Home, settings: Settings, version: int, kind: str, decision: Decision, dry_run: bool
 ) -> dict[str, Any]:
-    """Migrate the subscriptions and switch to the new plan, or in a dry run count; return the document of `balance`."""
+    """Migrate subscriptions and put the new plan in force, or only count in a dry run; return the document."""
     adjustment = decision.adjustment
     if adjustment is None:
         return _document(decision, version, 0, 0, retiring_plan(read_plan_row(home, version)))
@@ -141,8 +144,8 @@ def _apply_proposal(home: Home, settings: Settings, version: int, kind: str, pro
 def _document(decision: Decision, version: int, rows: int, size: int, retiring: Retiring | None) -> dict[str, Any]:
     """Return the document of `balance` for a decision on plan `version`.
 
-    rows, size  pieces that move, and about how many bytes these have
-    retiring    the plan that goes on serving older subscriptions
+    rows, size  number of pieces that move, and their approximate size in bytes
+    retiring    the plan that continues to serve older subscriptions
     """
     unchanged: dict[str, Any] = {
         "plan_version_before": version,

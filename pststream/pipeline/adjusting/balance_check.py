@@ -1,4 +1,7 @@
-"""Check from the ledgers whether the loads of the workers are in balance, without changing anything."""
+"""Return the measured imbalance of the workers, and whether it violates `sigma`, for `pststream balance check`.
+
+Reads the ledgers of the last batches and changes nothing.
+"""
 
 from typing import Any
 

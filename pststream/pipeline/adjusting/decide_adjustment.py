@@ -1,4 +1,8 @@
-"""Decide on an adjustment of the plan, from the measured loads and a sample of recent objects."""
+"""Decide which adjustment of the plan to make (local, global, retire or undo), or why none is needed.
+
+The decision follows from the loads measured in the last batches and from a sample of recent objects. Nothing is written
+here: balance.py applies the decision or writes it to a proposal file.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,11 +30,12 @@ from pststream.state.plans import load_plan, load_term_frequencies, read_plan_ro
 def _recent_sample(
     home: Home, settings: Settings, version: int, measured: MeasuredLoads
 ) -> tuple[WorkloadSample, CostModel]:
-    """Return a sample of the objects of the last batches and of the live subscriptions, posted as in the index, and
-    the cost model for it.
+    """Return a sample of the objects of the last batches and of the live subscriptions, and the cost model for it.
 
-    Departure from Definition 1, where subscriptions are those inserted in the period: here they are all that are live,
-    so each costs its share of what the insertions and deletions of the period cost.
+    The subscriptions are posted under the same clauses as in the index.
+
+    Departure from Definition 1, where subscriptions are those inserted in the period: here they are all live
+    subscriptions, so each one costs an equal share of the insertions and deletions of the period.
     """
     frequencies = load_term_frequencies(home, version)
     sample, _ = draw_sample(home, settings, after_key=measured.first_key, frequencies=frequencies)
@@ -43,9 +48,10 @@ def _recent_sample(
 def scale_to_measured(
     sample: WorkloadSample, plan: PartitionPlan, cost: CostModel, older: np.ndarray, seconds: np.ndarray
 ) -> tuple[CostModel, np.ndarray]:
-    """Scale the load model to the measured seconds; return it, and the rest of each worker's seconds: float64[workers].
+    """Scale the load model to the measured seconds; return the scaled model, and a rest for each worker.
 
-    Model and rest together give each worker its measured load, so the model only says how much a move changes.
+    The rest (seconds, float64[workers]) is the measured load minus the load by the scaled model. Both together give
+    each worker its measured load, so the model only decides how much a move changes.
 
     older    float64[workers]: modelled load under a plan that is retiring
     seconds  float64[workers]: measured CPU seconds
@@ -59,8 +65,9 @@ def scale_to_measured(
 
 
 def _decide_local(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
-    """Move raster cells if the measured balance is violated, until half of what `sigma` allows is left, so that the
-    next batches do not violate it at once. Of two active plans only the newer one is changed.
+    """Move raster cells if the measured imbalance violates `sigma`; of two active plans only the newer one is changed.
+
+    Cells move until the imbalance is at most 1 + (sigma - 1) / 2, so that the next batches do not violate it at once.
     """
     measured = measure_loads(home, version, settings.balance_batches)
     batches = "1 batch" if measured.batches == 1 else f"{measured.batches} batches"
@@ -83,12 +90,13 @@ def _decide_local(home: Home, settings: Settings, version: int, method: str, pro
 
 
 def _decide_global(home: Home, settings: Settings, version: int, method: str, progress: Progress) -> Decision:
-    """Repartition over as many workers, if that lowers the greatest load of a recent sample enough. If two plans are
-    active already, retire the older one, if few subscriptions are left under it.
+    """Repartition over the same number of workers, if that lowers the greatest load of a recent sample enough.
 
-    The old plan goes on serving the subscriptions that are stored, the new one serves those to come (PS2Stream section
-    V-B), so nothing is copied. The parts of the new plan go to the workers that have most of them already, by the
-    setting `mapping`, so that few of the old subscriptions will move when the old plan is retired.
+    If two plans are active already, retire the older one instead, if few subscriptions are left under it.
+
+    The old plan continues to serve the stored subscriptions, and the new plan serves later ones (PS2Stream section
+    V-B), so nothing is copied. The setting `mapping` assigns the parts of the new plan to workers that store most of
+    their subscriptions already, so that few subscriptions move when the old plan is retired.
     """
     if retiring_plan(read_plan_row(home, version)):
         return _decide_retirement(home, settings, version, method, progress, settings.retire_share)

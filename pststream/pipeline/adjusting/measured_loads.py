@@ -1,4 +1,4 @@
-"""Measure the load of each worker over the last batches, from the ledgers."""
+"""Read the CPU seconds of each worker in the last batches from the ledgers, and test them for imbalance."""
 
 from dataclasses import dataclass
 
@@ -20,8 +20,8 @@ class MeasuredLoads:
 
     cpu_seconds            float64[batches, workers]: of each worker in each batch
     tuples                 int64[batches]: objects and requests
-    first_key              the key after which the objects of the last batches, of any plan, begin
-    insertions, deletions  requests of those batches
+    first_key              greatest object key before the last batches, those under other plans included
+    insertions, deletions  numbers of requests in the last batches, those under other plans included
     """
 
     cpu_seconds: np.ndarray
@@ -39,8 +39,8 @@ class MeasuredLoads:
     def typical(self) -> np.ndarray:
         """The seconds of each worker if its share of all batches were its median share of a batch: float64[workers].
 
-        Batches are weighted by their tuples; those in which no worker did anything do not count. What happens once, as
-        the building of segments after a migration, is therefore left out.
+        Batches are weighted by their tuples; batches without any load do not count. The median leaves out work that
+        happens once, such as building segments after a migration.
         """
         seconds = self.cpu_seconds.sum(axis=1)
         busy = seconds > 0.0
@@ -74,7 +74,7 @@ def _imbalance(seconds: np.ndarray) -> float:
 
 
 def measure_loads(home: Home, version: int, batches: int) -> MeasuredLoads:
-    """Return the loads of the workers over those of the last `batches` batches that ran under the plan."""
+    """Return the loads of the workers in the last `batches` batches, without batches that ran under another plan."""
     last = ledger_tables.greatest(home, names.BATCHES, "batch_id")
     recent = [b for b in read_batches(home, last - batches - 1) if b["status"] == "done"][-batches:]
     of_plan = [b for b in recent if b["plan_version"] == version]

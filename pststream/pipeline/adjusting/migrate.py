@@ -1,11 +1,12 @@
-"""Migrate subscriptions to their new workers, in the same index that the plan before is served from.
+"""Copy the index rows of moving subscriptions to their new workers, before the new plan is put in force.
 
-The rows that a new owner lacks are added first. They do no harm under the plan before: an object probes a worker only
-for the (raster cell, term) pairs that the plan gives it, and the new rows have none of these. Then the row in `plans`
-switches. Rows that an old owner no longer needs stay until `maintain` drops them, harmless for the same reason. So a
-migration may be killed anywhere and run again: rows that are there already are not added twice.
+The old and the new plan are served from the same index. First the rows that a new worker lacks are added. They change
+no match under the old plan: an object probes a worker only for the (raster cell, term) pairs that the plan assigns to
+the worker, and the added rows have no such pair. Then balance.py writes the row in `plans`, which puts the new plan in
+force. Rows that an old worker no longer needs change no match for the same reason, and stay until `maintain` drops
+them. So a migration may be killed anywhere and run again: stored rows are not added twice.
 
-While two plans are active, the same holds for each, since each is probed only for the subscriptions that it serves.
+While two plans are active, the same holds for each plan, since each is probed only for its own subscriptions.
 """
 
 from collections.abc import Iterator
@@ -55,11 +56,11 @@ def migrate(
 ) -> tuple[int, int]:
     """Add to the index the pieces that the workers of `plan` lack, of subscriptions with a key above `after_key`.
 
-    context  of the plan before
-    origins  the workers that serve less than before: their files have all that the others lack. So a move of cells of
-             one worker reads the files of that worker, and a retirement the files of the retiring plan.
+    context  context of the plan before the adjustment
+    origins  the workers that serve less than before: their files contain every piece that other workers lack. So a
+             move of cells reads the files of the workers that lose cells, and a retirement those of the retiring plan.
 
-    Returns the number of pieces that workers take over, and about how many bytes these have. A dry run counts the same
+    Returns the number of pieces that workers take over, and their approximate size in bytes. A dry run counts the same
     pieces and writes none.
     """
     files = [file for file in index_files(home, context.plan_version) if file.worker != names.EVERY_WORKER]
@@ -78,8 +79,9 @@ def migrate(
     )
     added = [file for part in migrated for file in part.files]
     if added:
-        # `check` sees from these transactions that workers may have pieces that the plan in force does not give them:
-        # those they had before a migration, and those of an adjustment that was killed before its plan was in force.
+        # `check` reads from these transactions that workers may have pieces that the plan in force does not assign to
+        # them: pieces from before a migration, and pieces of an adjustment that was killed before its plan
+        # was in force.
         application = migration_application(context.index_version)
         last = ledger_tables.last_transaction(home, names.WORKER_INDEX, application)
         commit_files(home, names.WORKER_INDEX, added, application=application, transaction=last + 1)

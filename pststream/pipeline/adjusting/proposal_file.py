@@ -1,4 +1,4 @@
-"""Write a proposed adjustment to a file and read it back, so that exactly what a person approved is applied.
+"""Save a proposed adjustment of the plan in a file, and load it to apply exactly what a person approved.
 
 The file has named arrays (NumPy's npz, nothing pickled) and one JSON text. It is bound to the version of the plan that
 it changes and to the content of that plan: another home may have another plan of that version.

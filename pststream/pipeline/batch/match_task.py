@@ -1,4 +1,4 @@
-"""Match routed objects with the subscriptions of one worker: the tasks of a micro-batch after its shuffle."""
+"""Match the objects routed to one worker with its subscriptions, and write rows of `matches` (after the shuffle)."""
 
 import time
 from collections.abc import Iterator

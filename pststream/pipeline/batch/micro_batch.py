@@ -1,8 +1,9 @@
-"""Run micro-batches: match one key range of both logs as a transaction, each batch exactly once.
+"""Run micro-batches (`pststream match`): index new requests, match new objects, commit, each batch exactly once.
 
-A batch is written to the ledger first (`started`: its key ranges, plan and table versions) and again when it is done
-(`done`). A batch that was interrupted is finished first, with the ranges that the ledger has; each
-table ignores a second commit with the batch's transaction id. So every step may be killed and run again.
+A batch covers one key range of each log. It is written to the ledger first (`started`: its key ranges, plan and table
+versions) and again when it is done (`done`). An interrupted batch is finished before a new one starts, with the key
+ranges in the ledger; each table ignores a second commit with the batch's transaction id. So every step may be killed
+and run again.
 """
 
 import json

@@ -1,7 +1,8 @@
-"""Retract matches of earlier batches whose subscription was deleted before the time of the object.
+"""Find matches of earlier batches that a batch's deletions make invalid, and write retraction rows for them.
 
-Such a deletion was read after the objects beyond its time had been matched. With the retractions the matches stay a
-pure function of the two logs, whatever the order in which they are read.
+A match is invalid if its subscription was deleted at or before the ts of the object; the object was matched before the
+deletion was read. With the retractions the matches are a pure function of the two logs, in whatever order the logs are
+read.
 """
 
 import datetime as dt

@@ -1,4 +1,4 @@
-"""Route objects to the workers that may match them: the tasks of a micro-batch before its shuffle."""
+"""Send each object of a micro-batch to the workers that may match it, or to none (the tasks before the shuffle)."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Write the loads that a batch measured, by worker and by unit, to `unit_loads`."""
+"""Append the CPU seconds of each worker and the counts of each unit in one batch to the table `unit_loads`."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""Compare planners on the data of a home: measure the real job under the plan of each.
+"""Compare planners (`pststream plans compare`): match the newest objects of a home under the plan of each, and time it.
 
-Nothing in the home changes: each planner has a scratch home (planner_trial.py), where the usual jobs run. The figures
-are measured, and show how good the load model is.
+The tables of the home do not change: each planner has a scratch home (planner_trial.py) in which the usual jobs run.
+The measured loads are reported next to those that the load model predicted.
 """
 
 import shutil
@@ -19,7 +19,7 @@ from pststream.settings import Settings
 from pststream.state.home import Home
 
 NO_BOUND = 2**60
-"""Size of the cache in bytes: segments that it evicts would be built again in each round, and measured."""
+"""Cache size in bytes, large enough to evict nothing: an evicted segment would be built again in a measured round."""
 
 
 def compare(

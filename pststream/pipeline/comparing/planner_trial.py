@@ -1,4 +1,4 @@
-"""Run one planner on the data of a home: plan, build the index and match one batch, in a scratch home."""
+"""Measure one planner in a scratch home: make its plan, index the earlier requests, match one batch of new objects."""
 
 import json
 import os
@@ -94,8 +94,8 @@ class Trial:
     def figures(self) -> dict[str, Any]:
         """Return what `pststream plans compare --json` prints of a plan.
 
-        Loads are CPU seconds, measured and as the model predicted them (`model_*`); throughput: tuples over the seconds
-        of the slowest worker; copies: of an object that was not discarded.
+        Loads are CPU seconds, measured and as the model predicted them (`model_*`). throughput: tuples over the seconds
+        of the slowest worker. copies: workers that received an object, on average over the objects not discarded.
         """
         batch, measured, predicted = self.batch, self.worker_seconds(), np.array(self.plan_row["worker_loads"])
         tuples = batch["objects"] + batch["requests"]
@@ -173,7 +173,7 @@ def _link_logs(home: Home, scratch: Home, objects: int) -> tuple[list[dict[str, 
     """Link both logs into the scratch home: all files of requests, and the newest files of objects until there are
     enough objects.
 
-    Returns ledger rows: of the files before the first of these objects, and of the others.
+    Returns ledger rows: of the request files before the first linked object, and of all other linked files.
     """
     done, newest = done_files(home), list[dict[str, Any]]()
     for file in reversed([file for file in done if file["kind"] == "objects"]):

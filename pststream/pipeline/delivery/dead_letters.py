@@ -1,4 +1,4 @@
-"""List the dead letters, or deliver them again."""
+"""List the messages that sinks refused permanently, or send them again (`pststream dead-letters list|replay`)."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""Deliver the matches of finished batches to every sink.
+"""Send the messages of finished batches to all sinks at the same time, for a limited time (`pststream deliver`).
 
 Each sink has its own thread, time, lock and delivery position, so that a slow or dead sink delays no other sink and no
 matching: delivery needs neither Spark nor the home's lock. A sink's position is saved about once a second; after a
@@ -26,7 +26,7 @@ from pststream.state.home import Home
 SinkOpener = Callable[[SinkSettings], Sink]
 
 GRACE_SECONDS = 15.0
-"""How long delivery waits for a sink that does not return, beyond its time and that of one request."""
+"""How long delivery waits for a sink that does not return, beyond its delivery time and the timeout of a request."""
 
 POLL_SECONDS = 0.1
 
@@ -96,7 +96,7 @@ class _SinkRun:
 
     @property
     def end(self) -> float:
-        """When waiting for it ends, if it does not respond until then."""
+        """Time (of `time.monotonic`) until which `deliver` waits for this sink; each response extends it."""
         last = max(self.sender.deadline, self.sender.last_response) if self.sender else math.inf
         return last + self.sink.timeout_seconds + GRACE_SECONDS
 
@@ -132,7 +132,7 @@ class _SinkRun:
         }  # fmt: skip
 
     def _counts(self) -> dict[str, int]:
-        """Return the counts up to its end, also where it failed."""
+        """Return the counts of the sender, also if it failed; empty if there was none."""
         return {name: getattr(self.sender, name) for name in COUNTED} if self.sender else {}
 
 

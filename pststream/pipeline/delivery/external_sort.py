@@ -1,4 +1,4 @@
-"""Sort rows of whole numbers that do not fit into memory: sorted runs on disk, merged block by block."""
+"""Sort integer rows that do not fit into memory, by sorted runs on disk; the outbox sorts the pairs of a batch so."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +37,8 @@ class SortedRows:
         size = max(1, self._run_rows // len(runs))
         starts = [0] * len(runs)
         while unread := [i for i, run in enumerate(runs) if starts[i] < run.shape[1]]:
-            # Up to the least last value of the next `size` rows of each run, all runs are known completely.
+            # Each run offers its next `size` rows. `last` is the least of their last values: no run has a row up to
+            # `last` beyond the rows that are taken here.
             last = min(int(runs[i][0, min(starts[i] + size, runs[i].shape[1]) - 1]) for i in unread)
             blocks = []
             for i in unread:

@@ -1,8 +1,8 @@
-"""Read the messages of finished batches from the tables, in the order of delivery.
+"""Build the messages of a finished batch from the tables, in the order of delivery, for sink_sender.py to send.
 
-Order: batches by number; in a batch the pairs by object key (the order of the log) and subscription key; then, where
-there is a limit, a digest for each subscription that exceeded it. The messages of a batch and their order are a
-function of the tables and the limit only, so a delivery position is a number of messages.
+Order: batches by number; in a batch the pairs by object key (the order of the log) and subscription key; then, if the
+sink has a limit, a digest for each subscription that exceeded it. The messages of a batch and their order depend only
+on the tables and the limit, so a delivery position is a number of messages.
 
 In memory: the pairs of a batch up to `external_sort.RUN_ROWS` (more are sorted on disk), the objects and subscriptions
 of WINDOW pairs, and, with a limit, 16 bytes for each subscription that matched within its time.
@@ -54,7 +54,7 @@ MAX_BYTES = 128 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Limit:
-    """At most `messages` to a subscription from the batches that started within the same `seconds`; 0: no limit."""
+    """At most `messages` to a subscription from the batches that started in one window of `seconds`; 0: no limit."""
 
     messages: int = 0
     seconds: int = 1

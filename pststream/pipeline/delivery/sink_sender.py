@@ -1,4 +1,4 @@
-"""Send the messages of finished batches to one sink, starting at its delivery position."""
+"""Send the messages of finished batches to one sink from its saved position on; save position and dead letters."""
 
 import math
 import time
@@ -64,7 +64,7 @@ class SinkSender:
         return self._retry.deadline
 
     def deliver(self) -> tuple[str, str | None]:
-        """Deliver until nothing is left, the time is over, or the sink is down: the state, and why it is down."""
+        """Deliver until nothing is left, the time is over, or the sink is down; return the state, and a reason."""
         state, reason = OK, None
         try:
             if not all(self._deliver_batch(batch_id) for batch_id in self.due().tolist()):

@@ -1,4 +1,4 @@
-"""Convert Arrow columns to NumPy arrays and back."""
+"""Convert Arrow columns (timestamps, lists, chunks) to NumPy arrays, and NumPy offsets and values to lists."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Run small work in this process and large work on Spark."""
+"""Choose the engine for each call: threads of this process for up to 8 tasks, Spark for more."""
 
 from collections.abc import Callable, Iterable, Sequence
 

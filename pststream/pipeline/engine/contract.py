@@ -1,4 +1,4 @@
-"""Define what an engine does: run tasks in parallel, alone or with one shuffle of rows."""
+"""Define the interface of an engine: run tasks in parallel, either alone or with one shuffle of their rows."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
@@ -37,5 +37,6 @@ class Engine(Protocol):
     ) -> list[Value]:
         """Return the value of `receive(part, rows)` for each of `parts` parts that some task sent rows to, in no order.
 
-        `send` runs once for each task and `receive` once for each part, both in the processes of the workers.
+        `send` runs for each task and `receive` for each part, both where the engine runs its tasks: in threads of this
+        process or in Python workers of Spark.
         """

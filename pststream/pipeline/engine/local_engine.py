@@ -1,7 +1,7 @@
-"""Run the pipeline's tasks in threads of this process, without a JVM.
+"""Run tasks in threads of this process, without Spark or a JVM; shuffled rows stay in memory.
 
-Kernels and Arrow release the interpreter's lock, so the threads use all cores where the time goes. The rows of a
-shuffle stay in memory until a part receives them; Spark writes them to disk, which is what large work needs.
+Kernels and Arrow release the interpreter's lock, so the threads use all cores in most of the running time. Large work
+needs Spark, which writes shuffled rows to disk.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Define the Spark view `pairs`: one row for each matched object and subscription, without retracted pairs."""
+"""Query the matched (object, subscription) pairs in Spark, one row each, without retracted pairs."""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,8 @@
-"""Choose, stop and kill the engine of this process.
+"""Return the engine that the setting `engine` names (auto, local or spark), and stop or kill Spark.
 
-The setting `engine` names it: `local` runs tasks in threads of this process, `spark` on Spark, and `auto` few tasks
-here and many on Spark; on a cluster `auto` means Spark. A further engine is a class that implements `contract.Engine`
-and an entry of `ENGINES`.
+`local` runs tasks in threads of this process, `spark` runs them on Spark, and `auto` runs few tasks in this process and
+many on Spark; on a cluster `auto` means Spark. A further engine is a class that implements `contract.Engine` and an
+entry of `ENGINES`.
 """
 
 from collections.abc import Callable

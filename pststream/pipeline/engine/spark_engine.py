@@ -1,4 +1,4 @@
-"""Run the pipeline's tasks on Spark.
+"""Run tasks in Spark's Python workers, and shuffle their rows through the JVM as Arrow bytes.
 
 Rows travel as Arrow record batches, one in each record of the shuffle, so that the JVM moves bytes and never opens a
 row: reading and writing Parquet by rows, and converting rows to Arrow and back, cost several times the matching itself.
@@ -27,13 +27,13 @@ SLOTS_PER_CORE = 2
 """Tasks that receive rows, for each core of this machine."""
 
 MAX_CLUSTER_SLOTS = 1024
-"""Tasks that receive rows on a cluster. Its present number of cores says little: the first tasks are cut before the
-nodes have joined.
+"""Tasks that receive rows on a cluster, at most. They are not counted by its cores, since the first tasks are split
+before all nodes have joined.
 """
 
 MAX_GROUPED_TASKS = 64
-"""Up to this many sending tasks (of `state.slices.SLICE_ROWS` rows, most of them), one receiving task may serve several
-parts: it then has the rows of all of them in memory at once.
+"""With at most this many sending tasks (most of them of `state.slices.SLICE_ROWS` rows), one receiving task may serve
+several parts; it then has the rows of all these parts in memory at once.
 """
 
 _TASK_NUMBERS = count(1)

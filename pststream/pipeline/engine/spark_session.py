@@ -1,4 +1,4 @@
-"""Start and stop Spark in this process, with the configuration that Python workers and Delta readers need."""
+"""Configure and start Spark in this process as a context or SQL session; stop it, or kill it with its tasks."""
 
 import atexit
 import logging

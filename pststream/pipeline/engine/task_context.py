@@ -1,6 +1,6 @@
-"""Describe the home, plan and index to a task, and keep what a worker process reuses from task to task.
+"""Define what the driver sends with each task (home, plan, index), and cache what a process reuses across tasks.
 
-A process keeps mapped segments, dispatch indexes and filters of live terms.
+A process caches mapped segments, deletions, dispatch indexes, term frequencies, filters of live terms and chunk sizes.
 """
 
 import os

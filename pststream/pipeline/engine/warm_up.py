@@ -1,6 +1,7 @@
-"""Load the kernels in a worker process before its work is timed.
+"""Call the kernels for routing and matching once in a process, so that compiling them is not in measured times.
 
-A process compiles a kernel, or loads its machine code, at the first call.
+A process compiles a kernel, or loads its machine code, at the first call. The watcher calls this before the first file
+comes; every routing and matching task calls it before its clock starts.
 """
 
 from functools import lru_cache

@@ -1,4 +1,7 @@
-"""Build the worker index: write each subscription to the workers that own units of its region and terms."""
+"""Write subscriptions to the worker index: each piece to all workers that own units of its box and posting terms.
+
+`index_requests` adds the requests of one batch; `rebuild_index` builds the index of a new plan from the old index.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -78,7 +81,8 @@ def rebuild_index(
         partial(_write_part, home.table(names.WORKER_INDEX), new),
     )
     files = [file for part in written for file in part]
-    # A killed planner may have built an index of this version, which the caller has deleted, so each try has a number.
+    # A killed planner may have built an index of this version, which the caller has deleted; so each try has a
+    # transaction number of its own.
     last = ledger_tables.last_transaction(home, names.WORKER_INDEX, "rebuild")
     commit_files(home, names.WORKER_INDEX, files, application="rebuild", transaction=last + 1)
 
@@ -108,7 +112,7 @@ def _send_pieces(
 def read_pieces(
     context: TaskContext, indexed: tuple[IndexFile, ...], slices: tuple[Slice, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the pieces of an index with deletions applied; a piece of several workers comes from the first of them."""
+    """Yield each piece of an index once, with deletions applied: from the first of the workers that store it."""
     deleted = deletions_of(indexed, context.cache_dir, context.cache_bytes)
     for file_slice in slices:
         worker, version = next((file.worker, file.plan_version) for file in indexed if file.path == file_slice.path)
@@ -195,7 +199,7 @@ def _rows_by_worker(
 
 
 def _write_part(root: str, context: TaskContext, part: int, received: ReceivedRows) -> list[DataFile]:
-    """Write the rows of a worker, or the deletions (part `workers`)."""
+    """Write the rows of one worker as index files; the part with number `context.workers` has the deletions."""
     worker = names.EVERY_WORKER if part == context.workers else part
     return write_index_rows(root, context.index_version, worker, (rows for _, rows in received))
 

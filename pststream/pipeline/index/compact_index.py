@@ -1,4 +1,4 @@
-"""Compact the worker index: join small files, apply deletions, drop ended subscriptions."""
+"""Rewrite the worker index as fewer files: small files in a batch, all files without ended rows in `maintain`."""
 
 import datetime as dt
 from collections.abc import Iterable, Iterator
@@ -59,11 +59,11 @@ def compact_small_files(home: Home, settings: Settings, plan_version: int, batch
 
 
 def compact_index(home: Home, settings: Settings, plan_version: int) -> int:
-    """Rewrite a plan's index: apply deletions, drop rows that ended before any object still to come, and drop rows that
-    migrations have left at workers that no longer serve them.
+    """Rewrite a plan's index: apply deletions, and drop rows that no object still to be matched can match.
 
-    Returns the number of rows dropped, deletions included. No batch must be unfinished: its late subscriptions must
-    still meet stored objects, and its deletions must still retract matches.
+    These are rows that ended before all such objects, and rows that migrations have left at workers that no longer
+    serve them. Returns the number of rows dropped, deletions included. Call it only while no batch is unfinished: the
+    late subscriptions of a batch must still meet stored objects, and its deletions must still retract matches.
     """
     horizon = Ledger(home).horizon(dt.timedelta(seconds=settings.lateness_seconds))
     index = index_version(home, plan_version)

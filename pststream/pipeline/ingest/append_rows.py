@@ -1,4 +1,4 @@
-"""Write the rows of one staged file as data files: accepted rows for the log, the others for `rejects`."""
+"""Write one staged file as uncommitted data files: accepted rows for the log, late and refused rows for `rejects`."""
 
 from collections import Counter
 from collections.abc import Iterator

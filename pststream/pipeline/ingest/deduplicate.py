@@ -1,7 +1,8 @@
-"""Deduplicate new rows against the stored log: duplicate objects, second insertions, deletions of nothing live.
+"""Find new rows that repeat or contradict the log by their id: duplicate objects, invalid insertions and deletions.
 
-The rows of an id, new and stored, meet in one part of a shuffle and are walked in the order of the log
-(kernels/log_rules.py). Each part writes its verdicts, by log key, to a verdict file in the staging folder.
+All rows of an id, new and stored, meet in one part of a shuffle, where the rules are applied to them in the order of
+the log (kernels/log_rules.py). Each part writes verdicts to a file in the staging folder: by log key, the reason for a
+reject, and for a deletion the insertion that it deletes. append_rows.py reads these files.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ NO_HORIZON = -(2**63)
 """Horizon of a file without a watermark: none of its objects is late."""
 
 STORED_HORIZON = names.NEVER_US
-"""Horizon of stored rows: none of them is a duplicate of an earlier row, whichever of those are read."""
+"""Horizon of stored rows. No ts reaches it, so no stored row counts as a duplicate, whichever earlier rows are read."""
 
 PART_ROWS = 2_000_000
 """Rows that a part of the shuffle has, about."""
@@ -101,12 +102,12 @@ def deduplicate(
     rows = sum(s.rows for s in staged)
     if not new:
         return []
-    # Stored rows are looked up by the new ids if these are few, else all that may matter are read.
+    # With few new ids the stored rows are looked up by id, else all stored rows that may matter are read.
     first = log_key(min(s.file_seq for s in staged), 0)
     ids = NewIds(tuple(s.path for s in staged if s.rows), *cache_place(settings)) if rows <= MAX_LOOKUP_ROWS else None
     files = _stored_files(home, kind, first, min(horizons.values(), default=NO_HORIZON))
     stored = _stored_tasks(home, kind, files, first, MIN_INDEXED_ROWS if ids else names.NEVER_US)
-    # Few new ids have stored rows, so only without a lookup do these count for the number of parts.
+    # A lookup finds few stored rows; without a lookup the number of parts depends on the stored rows too.
     parts = max(1, (rows if ids else rows + sum(file.rows for file in files)) // PART_ROWS)
     find = {"objects": _find_duplicate_objects, "requests": _find_invalid_requests}[kind]
     # Before the shuffle `_send_rows` runs on each group of new or stored rows and sends each row to the part of its id;
@@ -118,8 +119,9 @@ def deduplicate(
 
 
 def _stored_files(home: Home, kind: str, first: int, horizon: int) -> list[DataFile]:
-    """Return the data files that may have rows before the key `first` that matter: of objects, those not before the
-    least horizon.
+    """Return the data files that may have relevant rows with a key below `first`.
+
+    Of objects, a row before the least horizon is not relevant: it makes no new object a duplicate.
     """
     files = KeyRange(KEY_OF[kind], NO_HORIZON, first - 1).files(list_data_files(home, kind))
     if kind == "objects":

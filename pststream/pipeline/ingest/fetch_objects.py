@@ -1,4 +1,7 @@
-"""Fetch new objects of a bucket for an ingest: copy them into the home in groups of bounded size."""
+"""Download new input files from a bucket into the home for an ingest, in groups of bounded size.
+
+"Object" means an object of the bucket in this module: one input file or one manifest.
+"""
 
 import datetime as dt
 from collections.abc import Collection, Iterator
@@ -52,8 +55,8 @@ def is_fetched(address: str) -> bool:
 class ObjectSource:
     """The objects to ingest at one address; the home is locked.
 
-    hashes: the hash cache, which this extends
-    known: those of its hashes whose content is in the log or in quarantine
+    hashes: the hash cache, to which this class adds copied objects
+    known: the hashes in the cache whose content is in the log or in quarantine
     tolerant: an object that cannot be copied waits for the next ingest, and an address without files is no error
     """
 
@@ -119,7 +122,8 @@ class ObjectSource:
         existing = {one.key: one for one in objects}
         manifests = self._manifests(folder, [one for one in objects if self._cached(one) != _DONE])
         if any(self._cached(one) not in ("", _DONE) and one.key not in ingested for one in objects):
-            # A copied object is not in the log: if a backup was restored, files of done manifests may be missing in it.
+            # An object was copied before but is not in the log, as after the restore of a backup. Then files of done
+            # manifests may be missing in the log as well.
             done = self._manifests(folder, [one for one in objects if self._cached(one) == _DONE])
             manifests += [one for one in done if not find_missing(one, existing)]
         self.skipped = len(ingested)

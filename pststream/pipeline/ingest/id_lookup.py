@@ -1,4 +1,4 @@
-"""Look up stored rows by their id, in an id index of each data file that the node keeps in its cache.
+"""Find stored log rows by object or subscription id, with an index of each data file in the node's cache.
 
 A log only grows, and most of it does not concern the ids of a new file. A slice of a data file never changes, so the
 node sorts its rows by the hash of their id once, and finds the rows of an id by bisection from then on.

@@ -1,8 +1,8 @@
-"""Ingest files of objects or requests: each file once, each row into the log or into the rejects.
+"""Ingest input files (`pststream ingest`), each content once: rows into the log or `rejects`, or a file in quarantine.
 
-The files are first staged: read, and checked row by row. A file that cannot be read therefore changes nothing. The
-landing gate then quarantines the files that fail as a whole, and `ingest_transaction.py` appends the rows of the others
-to the log. An ingest that was interrupted is finished before a new one begins.
+The files are first staged: read, and checked row by row. So a file that cannot be read changes nothing. Then the
+landing gate quarantines files that fail as a whole, and `ingest_transaction.py` appends the rows of the other files to
+the log. An interrupted ingest is finished before a new one begins. `release` ingests quarantined files after all.
 """
 
 import json
@@ -126,7 +126,7 @@ class _Intake:
         return {sha256 for kind, sha256 in known_hashes(self._home, offered) | quarantined if kind == self._kind}
 
     def ingest_group(self, offered: Sequence[OfferedFile], stamps: dict[str, Stamp] | None = None) -> None:
-        """Ingest the new ones of these files, in their order, as one transaction.
+        """Ingest the offered files with new content, in their order, as one transaction.
 
         stamps: of local files, before they were hashed. A file whose stamp differs after it was read is postponed.
         """

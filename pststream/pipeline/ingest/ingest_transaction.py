@@ -1,4 +1,4 @@
-"""Append staged files to the log as one transaction, which the next command finishes if it is interrupted.
+"""Append staged files to the log and `rejects` as one transaction, which the next ingest finishes if interrupted.
 
 The ledger gets a row for each file (`started`), the rows are deduplicated against the log and written to their tables
 under the ingest's transaction id, and the ledger gets another row for each file (`done`). An interrupted ingest is

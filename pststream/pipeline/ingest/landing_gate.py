@@ -1,4 +1,4 @@
-"""Check each landed file as a whole, and quarantine the files that fail."""
+"""Check each staged input file as a whole before its rows enter the log, and quarantine the files that fail."""
 
 import datetime as dt
 import json
@@ -33,7 +33,7 @@ def quarantine_failing_files(
     staged: Sequence[StagedFile],
     watermark: dt.datetime | None,
 ) -> tuple[list[File], list[File]]:
-    """Check files of one kind, of which `staged` has the rows; `watermark`: the greatest ts of the log.
+    """Check files of one kind, whose rows are in `staged`; `watermark`: the greatest ts of the log.
 
     Returns the rows of `quarantine` for the files that failed, and the files that failed but have changed since they
     were read: these are neither quarantined nor to be ingested. The results are written first, so an ingest that is

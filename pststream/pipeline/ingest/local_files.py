@@ -1,4 +1,4 @@
-"""Select the readable local files for an ingest, and hash their content once.
+"""Return the local input files that can be opened, with the SHA-256 of each, cached while a file is unchanged.
 
 A landing folder may have years of files. The cached hash of a file (state/fetched_files.py) is valid as long as its
 stamp: its inode, its size, and the times of its last change.

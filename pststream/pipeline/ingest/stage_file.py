@@ -1,4 +1,4 @@
-"""Read an input file, check its rows, and write accepted and rejected rows into one staged file."""
+"""Parse one input file and write its rows, each with its reject reason or null, to one staged file."""
 
 import datetime as dt
 import json

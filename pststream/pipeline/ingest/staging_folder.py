@@ -1,7 +1,7 @@
-"""Keep the staged files of an ingest, so that an interrupted one can be finished.
+"""Save and load the list of the staged files of an ingest, so that an interrupted ingest can be finished.
 
-They are kept from the time when the ledger names the input files until the ingest is done. Even if somebody has changed
-the input files meanwhile, the ingest is finished with the rows that it had read.
+The staged files are kept until the ingest is done. Even if somebody has changed the input files meanwhile, the ingest
+is finished with the rows that it had read.
 """
 
 import json

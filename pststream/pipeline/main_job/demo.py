@@ -1,4 +1,4 @@
-"""Run the main job on generated demo data: a landing folder, a home and a report page."""
+"""Generate demo data, ingest, plan and match it in a new home, and write a report page (`pststream demo`)."""
 
 import shutil
 import time

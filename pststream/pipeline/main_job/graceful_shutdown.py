@@ -1,4 +1,4 @@
-"""Shut down gracefully on SIGTERM or SIGINT: let the running step end, and abandon it if it takes too long."""
+"""Handle SIGTERM and SIGINT in a watcher: let the running step end, and abandon it if it takes too long."""
 
 import signal
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class GracefulShutdown:
             signal.signal(name, handler)
 
     def install_handlers(self) -> None:
-        """Install the signal handlers; to be called again after Spark has started, which replaces that of SIGINT."""
+        """Install the signal handlers; call this again after Spark has started, as Spark replaces the one of SIGINT."""
         for name in SIGNALS:
             signal.signal(name, self._on_signal)
         signal.signal(signal.SIGALRM, self._on_timeout)

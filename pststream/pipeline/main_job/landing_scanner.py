@@ -1,4 +1,4 @@
-"""Scan a landing folder for new files that nobody writes to any more."""
+"""Scan a local landing folder again and again for new or changed files that are written completely."""
 
 import os
 import stat
@@ -26,7 +26,7 @@ class LandingScanner:
 
     format              of the objects; None: of any known one
     scan_seconds        how long the last scan took
-    has_unstable_files  whether the last scan found files that the scan before had not, or had with another stamp
+    has_unstable_files  whether the last scan found files that are new, or that have changed since the scan before
     """
 
     def __init__(self, landing: str, format: str | None = None) -> None:
@@ -66,8 +66,8 @@ class LandingScanner:
     def mark_ingested(self, paths: list[str], passed_over: Collection[str] = ()) -> None:
         """Record that these files were ingested as the last scan found them.
 
-        passed_over: absolute paths of those that could not be opened or changed meanwhile. They count as not matched,
-        and are returned again after RETRY_SECONDS or when they change.
+        passed_over: absolute paths of files among them that could not be opened or changed meanwhile. These files count
+        as not matched, and are returned again after RETRY_SECONDS or when they change.
         """
         self._ingested.update({path: self._last_stamps[path] for path in paths})
         retry_at = time.monotonic() + RETRY_SECONDS

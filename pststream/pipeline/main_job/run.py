@@ -1,6 +1,6 @@
-"""Run the main job once: ingest new files of a landing folder or bucket, match, and deliver to the sinks.
+"""Run the main job once (`pststream run`): ingest new files of a landing folder or bucket, match, and deliver.
 
-It runs unattended, so a file that cannot be read is quarantined and the others are ingested.
+The job runs unattended, so a file that cannot be read is quarantined and the other files are ingested.
 """
 
 from functools import partial

@@ -1,6 +1,6 @@
-"""Summarize from the ledgers what was ingested and matched since a given time.
+"""Read from the ledgers the batches and the counts of ingested files since a given time, for a retried job.
 
-A run of several tries needs this, since each try knows only what it did itself.
+jobs/micro_batch.py calls this after a retry, since each try knows only its own work.
 """
 
 import datetime as dt

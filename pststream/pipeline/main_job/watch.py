@@ -1,4 +1,4 @@
-"""Watch a landing folder: ingest files as they land, match batch after batch, and deliver to the sinks all the time.
+"""Run the main job until a signal (`pststream run --watch`): ingest files as they land, match, and deliver.
 
 A round ingests the files that are ready and matches one batch. The home is locked only during an ingest and a batch, so
 that upkeep gets its turn in between; the scope RUNNER is locked all the time, so that no second runner starts. A round

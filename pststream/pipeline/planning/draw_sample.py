@@ -1,6 +1,7 @@
-"""Draw the sample that planners see, from the stored objects and subscriptions.
+"""Draw a sample of stored objects and live subscriptions, the input of every planner and adjustment.
 
-Its size is bounded, and a row is chosen by a hash of its key, so the sample does not depend on the files of the rows.
+The size of the sample is bounded. A row is chosen by a hash of its key, so the sample does not depend on how the rows
+are split into files.
 """
 
 import datetime as dt
@@ -59,8 +60,8 @@ def draw_sample(
     after_key    only objects with a greater key
     frequencies  decide under which clause each subscription is posted; None: the term frequencies of this sample
 
-    The subscriptions are those in the index of the plan in force that did not end before any object still to come, and
-    the insertions that no batch has applied yet.
+    The subscriptions are those in the index of the plan in force, without those that ended before every object still
+    to be matched, and the insertions that no batch has applied yet.
 
     Departure from Definition 1: each subscription counts as an insertion of the period, and deletions do not count.
     Load adjustment weighs requests against objects itself (`adjusting/decide_adjustment.py`).
@@ -91,7 +92,7 @@ def draw_sample(
 def _objects(
     home: Home, settings: Settings, versions: tuple[int | None, int | None], after_key: int
 ) -> tuple[pa.Table, float]:
-    """Return sampled objects, and the number of objects that each stands for."""
+    """Return sampled objects, and the number of stored objects that each of them represents."""
     after, to = versions
     files = list_data_files(home, names.OBJECTS, to)
     if after is not None:
@@ -113,7 +114,7 @@ def _objects(
 
 
 def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
-    """Return pieces of sampled subscriptions, and the number of subscriptions that each stands for."""
+    """Return pieces of sampled subscriptions, and the number of stored rows that each of them represents."""
     version, ledger = current_version(home), Ledger(home)
     indexed = tuple(index_files(home, version)) if version else ()
     waiting = KeyRange("request_key", ledger.requests_applied, names.NEVER_US)
@@ -136,7 +137,7 @@ def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
 
 
 def _rows_within(home: Home, name: str, files: list[DataFile], rows: KeyRange) -> int:
-    """Count the rows of these files that are in the range; reads only the files that it cuts."""
+    """Count the rows of these files in the key range; reads only files that are partly in the range."""
     cut = [file for file in files if file.may_contain(rows.column, -1, rows.after)]
     inside = sum(file.rows for file in files) - sum(file.rows for file in cut)
     slices = [Slice(path, 0, count) for path, count in addresses_and_rows(home, name, cut)]
@@ -182,7 +183,7 @@ def _choose_rows(
 
 
 def _merge_rows(drawn: list[SampledRows], schema: pa.Schema) -> tuple[pa.Table, float]:
-    """Return all chosen rows in the order of their keys, and the number of rows that each stands for."""
+    """Return all chosen rows in the order of their keys, and the number of rows that each of them represents."""
     rows = pa.concat_tables([schema.empty_table(), *(part.rows for part in drawn)])
     by = [(name, "ascending") for name in (schema.names[0], "west", "south") if name in schema.names]
     seen = sum(part.seen for part in drawn)

@@ -1,8 +1,8 @@
-"""Make a new plan version from the stored sample, and build its worker index.
+"""Make a new plan version (`pststream plan`): draw a sample, run the planner, build the plan's worker index.
 
-The units, the vocabulary and the index of the new plan are written while the old plan serves; the row in `plans` is
-written last and puts the new plan in force. A planner that is killed leaves rows of a version that no row of `plans`
-names; the next one deletes them.
+The units, the vocabulary and the index of the new plan are written while the old plan is in force; the row in `plans`
+is written last and puts the new plan in force. A killed run leaves rows of a version without a row in `plans`; the next
+run deletes them.
 """
 
 import time
@@ -38,7 +38,8 @@ def plan(
 ) -> dict[str, Any]:
     """Make a plan with `settings.planner` for `settings.workers`.
 
-    versions  of the Delta table `objects`: the sample has what was written after the first and up to the second
+    versions  two versions of the Delta table `objects`: the sample has objects written after the first version and up
+              to the second; None: no bound
 
     Returns {"plan_version", "plan_version_before", "planner", "workers", "units", "load_total", "load_max", "load_min",
     "imbalance", "worker_loads" (seconds), "dry_run", "seconds"}, what `pststream plan --json` prints.

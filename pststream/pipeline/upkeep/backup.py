@@ -1,11 +1,11 @@
-"""Back up a home: copy its state of one moment while other commands continue to write.
+"""Copy a home to a new local folder as it is at one moment, while other commands write to it (`pststream backup`).
 
-The state of a home is in the logs of its tables, and each commit is a new file there. So the versions of all tables are
-read repeatedly until two readings are equal. Nothing was committed between these, and their versions are what a process
-killed at that moment leaves, which every command can continue from. If commits are too frequent for that, the versions
-are read under the lock of the home. Then only sinks commit: to `dead_letters` and after that to `deliveries`; the
-versions are read in the opposite order. The logs are copied first, as far as these versions need them. The data files
-that they list stay for at least `retention_days`, so there is time to copy them.
+The state of a home is in the Delta logs of its tables, and each commit is a new file of a log. So the versions of all
+tables are read repeatedly until two readings are equal: nothing was committed between the two. A process killed at that
+moment would leave the same versions, and every command can continue from there. If commits are too frequent for two
+equal readings, the versions are read under the lock of the home. Then only sinks commit: first to `dead_letters`, then
+to `deliveries`; the versions are read in the opposite order. The logs are copied first, as far as these versions need
+them. The data files that the logs list stay for at least `retention_days`, so there is time to copy them.
 """
 
 import time

@@ -1,8 +1,9 @@
-"""Check the worker index against the requests: each live subscription is at exactly the workers that its plan says.
+"""Compare the worker index with the request log, and count rows that are missing, misplaced, doubled or altered.
 
-The rows of both tables meet by subscription key in a shuffle, and are compared as arrays. The workers of an index row
-follow from the clause that it is posted under, as the row has it, since the term frequencies that chose the clause may
-be those of an older plan. The subscription keys are split into rounds, so that the memory of a task is bounded.
+Each live subscription must be at exactly the workers that its plan states. The rows of both tables meet by subscription
+key in a shuffle, and are compared as arrays. The workers of an index row are computed from the clause that the row
+itself puts first, since the term frequencies of an older plan may have chosen that clause. The subscription keys are
+split into rounds, so that the memory of a task is bounded.
 """
 
 from collections.abc import Iterator
@@ -57,8 +58,10 @@ COLUMNS = {
 }
 """Columns of the rows of each tag.
 
-terms, posted   sums of the ids of all terms, and of those of the clause that the row is posted under
-workers, mine   how many workers must have the row, and whether `worker` is one of them
+terms    sum of the ids of all terms of the row
+posted   sum of the ids of the terms in the clause that the row is posted under
+workers  number of workers that must have the row
+mine     whether `worker` is one of these workers
 """
 
 Fault = tuple[int, list[int]]
@@ -194,7 +197,7 @@ def _describe_index_rows(check: IndexCheck, file: IndexFile, rows: pa.RecordBatc
 
 
 def _sums(clauses: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sums of the term ids of each row, modulo 2^64: of all clauses in any order, and of the first one."""
+    """Return the sums of the term ids of each row, modulo 2^64: over all its clauses, and over its first clause."""
     outer, inner = clauses.offsets.to_numpy(), clauses.values.offsets.to_numpy()
     terms = clauses.values.values.to_numpy(zero_copy_only=False)
     before = np.concatenate([[0], np.cumsum(terms.astype(np.int64))])

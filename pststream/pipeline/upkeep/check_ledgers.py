@@ -1,4 +1,4 @@
-"""Check the ledgers for gaps, and against the row counts of the tables."""
+"""Count the gaps in the ledgers of batches and files, and their differences from the row counts of the tables."""
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +22,8 @@ def count_ledger_faults(home: Home) -> Figures:
     """Return the figures of the check `ledger` (quality/table_expectations.py); None for a figure that an unfinished
     ingest makes undefined.
 
-    Reads some columns of the ledgers and the lists of data files; of `objects` only the keys of the files of which the
-    last batch took a part.
+    Reads some columns of the ledgers and the lists of data files; of `objects` only the keys in files that the last
+    batch matched in part.
     """
     batches, files = (
         read_latest(home, names.BATCHES, "batch_id", _BATCH),
@@ -63,7 +63,7 @@ def _sum(rows: pa.Table, column: str) -> int:
 
 
 def _missing(home: Home, table: str, number: str) -> int:
-    """Count the missing numbers from 1 to the greatest, and the `done` rows beyond one of a number."""
+    """Count the numbers from 1 to the greatest that have no row, plus each further `done` row of the same number."""
     rows = ledger_tables.read(home, table, [number, "status"])
     numbers = rows.column(number)
     greatest = pc.max(numbers).as_py() or 0
@@ -102,7 +102,7 @@ def _rows_up_to(home: Home, key: int) -> int:
 
 
 def _units_off(home: Home) -> int:
-    """Count the units beyond those that the plans say, without those that a killed planner left."""
+    """Return the rows of `plan_units` minus the units that the plans state; rows of a killed planner do not count."""
     plans = read_plan_rows(home)
     versions = [("plan_version", "<=", max((row["plan_version"] for row in plans), default=0))]
     units = ledger_tables.read(home, names.PLAN_UNITS, ["plan_version"], versions).num_rows

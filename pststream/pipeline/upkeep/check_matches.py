@@ -1,4 +1,4 @@
-"""Check the matches against the ledger: each pair in the key ranges of its batch, and as many as the batch counted."""
+"""Count matches outside the key ranges of their batch, and batches whose ledger row states another number of pairs."""
 
 from dataclasses import dataclass
 from functools import partial

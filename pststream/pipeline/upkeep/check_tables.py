@@ -1,7 +1,7 @@
-"""Run the daily checks of the tables and store their results in `quality_results`.
+"""Run all consistency checks of a home (`pststream check`) and append their results to `quality_results`.
 
-A check is a handful of counts, whatever the size of the home: tasks compare the rows (check_index.py, check_matches.py)
-and return counts, and Great Expectations checks one row of numbers (quality/table_expectations.py).
+Each check returns a few counts of faults, whatever the size of the home: tasks compare the rows (check_index.py,
+check_matches.py) and return counts, and Great Expectations checks one row of counts (quality/table_expectations.py).
 """
 
 import datetime as dt
@@ -30,8 +30,8 @@ NOTHING = -(2**63)
 def check_tables(home: Home, settings: Settings, *, everything: bool = False, progress: Progress = no_progress) -> Any:
     """Run the checks; return {"success", "checks": [{"check", "success", "failed", "figures", "batch_id", "seconds"}]}.
 
-    Checks the matches of the batches after those that passed before; with `everything`, of all batches. Locks the home,
-    and raises RetryableError while another command has it.
+    Checks the matches of batches after the last batch that has passed; with `everything`, the matches of all batches.
+    Locks the home, and raises HomeBusy while another command has it locked.
     """
     home.check()
     checks = []

@@ -1,7 +1,8 @@
-"""Compact the small files that each ingest and each batch leave in the large tables, without changing a row.
+"""Rewrite neighbouring small files of both logs, `rejects` and `matches` as larger files, without changing a row.
 
-Not by Delta's own OPTIMIZE: delta-rs rounds the greatest time of a file down to milliseconds, so a reader that skips
-files by it would miss rows; and tasks read row groups, whose size PSTStream chooses.
+`maintain` calls this, as each ingest and each batch leaves small files. Delta's own OPTIMIZE is not used: delta-rs
+rounds the greatest time of a file down to milliseconds, so a reader that skips files by it would miss rows. Besides,
+tasks read row groups, whose size PSTStream chooses.
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ ORDERED_BY = {
     names.REJECTS: "ingest_id",
     names.MATCHES: "batch_id",
 }
-"""The column that rises from file to file; neighbours are compacted together, so that its range in a file is narrow."""
+"""By table, the column that rises from file to file. Neighbours are compacted together, so files have narrow ranges."""
 
 MAX_BYTES = 128 * 1024 * 1024
 
@@ -39,9 +40,9 @@ class FileGroup:
 
 
 def compact_tables(home: Home, settings: Settings) -> int:
-    """Write neighbouring files as files of MAX_BYTES at most, in one commit a table; return how many files fewer there
-    are. The home is locked.
+    """Rewrite neighbouring files as files of at most MAX_BYTES, in one commit a table; the home is locked.
 
+    Returns the number of files before, minus the number of files after.
     The commits declare that they change no data, so that a reader of the table as a stream gets no row twice.
     """
     fewer = 0

@@ -1,4 +1,4 @@
-"""Maintain a home: compact the index and the tables, trim logs, and delete files that nothing names any more."""
+"""Run `pststream maintain`: compact the worker index and all tables, trim Delta logs, and delete unused files."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ from pststream.state.tables import TABLES
 
 
 def maintain(home: Home, settings: Settings) -> dict[str, Any]:
-    """Apply deletions to the index and drop subscriptions that ended before any object still to come; compact all
-    tables; delete old log entries, files that nothing has named for `retention_days`, and copies of files that left the
-    quarantine.
+    """Compact the index and all tables of a home, and delete data that no command needs any more.
 
-    The index is left as it is while a batch is unfinished: the late subscriptions of that batch must still meet stored
-    objects.
+    Applies deletions to the index and drops subscriptions that ended before every object still to be matched; compacts
+    the tables; deletes old log entries, data files that their table has not listed for `retention_days`, and copies of
+    files that have left the quarantine. The index is not changed while a batch is unfinished: the late subscriptions
+    of that batch must still meet stored objects.
 
     Returns {"plan_version", "dropped_rows" (of the index), "files_before", "files_after" (of the index), "files_joined"
     (by how many files the tables were compacted), "files_removed"}.
