@@ -41,14 +41,15 @@ def list_plan_history(home: AnyHome) -> list[dict[str, Any]]:
             "at": iso(plan["created_at"]),
             "planner": plan["planner"],
             **_migrated(moves.get(plan["plan_version"], [])),
-            **_measured(plan, batches, loads),
+            **_measured_balance(plan, batches, loads),
         }
         for plan in plans.to_pylist()
     ]
 
 
 def _worker_seconds(reader: TableReader) -> pa.Table:
-    return reader.read(names.UNIT_LOADS, ("plan_version", "worker", "cpu_seconds"), pds.field("unit") == -1)
+    of_workers = pds.field("unit") == names.WHOLE_WORKER
+    return reader.read(names.UNIT_LOADS, ("plan_version", "worker", "cpu_seconds"), of_workers)
 
 
 def _migrated(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -68,8 +69,8 @@ def _migrated(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {**{name: rows[0][name] for name in _SHARED}, "decided_at": iso(rows[0]["at"]), "moves": moves}
 
 
-def _measured(plan: dict[str, Any], batches: pa.Table, loads: pa.Table) -> dict[str, Any]:
-    """Sums over the batches under a plan, and their imbalance."""
+def _measured_balance(plan: dict[str, Any], batches: pa.Table, loads: pa.Table) -> dict[str, Any]:
+    """Return the sums over the batches under a plan, and their imbalance."""
     version = plan["plan_version"]
     mine = batches.filter(pc.equal(batches.column("plan_version"), version))
     measured = loads.filter(pc.equal(loads.column("plan_version"), version))

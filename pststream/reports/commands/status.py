@@ -155,7 +155,7 @@ def _balance(reader: TableReader, ledgers: LedgerHistory) -> dict[str, Any] | No
         return None
     version = last.column("plan_version")[-1].as_py()
     mine = last.filter(pc.equal(last.column("plan_version"), version)).column("batch_id").to_pylist()
-    measured = (pds.field("unit") == -1) & (pds.field("worker") >= 0) & pds.field("batch_id").isin(mine)
+    measured = (pds.field("unit") == names.WHOLE_WORKER) & (pds.field("worker") >= 0) & pds.field("batch_id").isin(mine)
     loads = reader.read(names.UNIT_LOADS, ("worker", "cpu_seconds", "objects", "candidates"), measured)
     plans = reader.read(names.PLANS, ["workers"], pds.field("plan_version") == version)
     workers = int(plans.column(0)[0].as_py()) if plans.num_rows else 0

@@ -111,7 +111,7 @@ def read_overview(home: str, now: dt.datetime | None = None) -> Overview:
 def _balance(tables: TolerantReader, since: int) -> dict[int, float]:
     """Greatest CPU time of a worker over the mean of all workers, for each batch from `since` on."""
     workers = {row["plan_version"]: row["workers"] for row in tables.rows(names.PLANS, ("plan_version", "workers"))}
-    whole = (pds.field("unit") == -1) & (pds.field("worker") >= 0) & (pds.field("batch_id") >= since)
+    whole = (pds.field("unit") == names.WHOLE_WORKER) & (pds.field("worker") >= 0) & (pds.field("batch_id") >= since)
     columns = ("batch_id", "plan_version", "cpu_seconds")
     batches = list(tables.batches(names.UNIT_LOADS, columns, whole))
     if not batches:

@@ -32,16 +32,16 @@ def read_deliveries(reader: TableReader, ledgers: LedgerHistory) -> list[dict[st
     done = ledgers.batches.column("batch_id")
     return [
         {
-            "sink": counted["sink"],
+            "sink": sink["sink"],
             **{name: row[name] for name in ("state", "reason", "batch_id")},
             "at": iso(row["at"]),
             "batches_left": int(pc.sum(pc.greater_equal(done, row["batch_id"] + row["complete"])).as_py() or 0),
-            **{name: counted[f"{name}_sum"] for name in _COUNTS},
-            "dead": dead[counted["sink"]],
-            **({} if counted["sink"] in configured else {"state": REMOVED, "reason": None, "batches_left": 0}),
+            **{name: sink[f"{name}_sum"] for name in _COUNTS},
+            "dead": dead[sink["sink"]],
+            **({} if sink["sink"] in configured else {"state": REMOVED, "reason": None, "batches_left": 0}),
         }
-        for counted in sorted(sums, key=lambda row: str(row["sink"]))
-        for row in [furthest[counted["sink"]]]
+        for sink in sorted(sums, key=lambda row: str(row["sink"]))
+        for row in [furthest[sink["sink"]]]
     ]
 
 
@@ -69,7 +69,10 @@ def render_deliveries(sinks: list[dict[str, Any]]) -> list[str]:
 
 
 def _dead(reader: TableReader) -> Counter[str]:
-    """Count the dead letters of each sink: a row `delivered`, which sorts after `dead`, ends a dead letter."""
+    """Count the dead letters of each sink.
+
+    A message is dead until it has a row `delivered`; the maximum status finds that, as 'delivered' > 'dead'.
+    """
     rows = reader.read(names.DEAD_LETTERS, ("sink", "message_id", "status"))
     last = rows.group_by(["sink", "message_id"]).aggregate([("status", "max")])
     still = last.filter(pc.equal(last.column("status_max"), pa.scalar("dead"))) if last.num_rows else last
