@@ -1,4 +1,4 @@
-"""Select the raster cells to migrate from a worker: enough load at least cost (minimum cost migration).
+"""Select the raster cells (or blocks) that a worker hands over: enough load at least migration cost, by four methods.
 
 Source: PS2Stream section V-A, phase II, Definitions 3 and 4. Four methods share one signature:
 
@@ -57,9 +57,9 @@ def select_greedily(loads: np.ndarray, sizes: np.ndarray, wanted: float, seed: i
     Departure from the paper: cells of the result that the others do not need are dropped, the largest first.
 
     A candidate is the cells added so far plus one cell that brings the load to `wanted`. The cheapest costs at most
-    twice the optimum: an optimal solution contains a cell that completes a candidate; take the first of these in the
-    scan. That cell costs at most the optimum. So do the cells added before it, as the cells that the solution has
-    instead bring more load at no smaller relative cost.
+    twice the optimum: an optimal solution contains a cell that completes a candidate; take the first such cell in the
+    scan. This cell costs at most the optimum. The cells added before it together cost at most the optimum too, as the
+    other cells of the solution bring more load at no smaller relative cost.
     """
     order = _by_relative_cost(loads, sizes)
     last, _ = find_cheapest_candidate(order, loads, sizes, wanted)

@@ -1,4 +1,7 @@
-"""Adjust load locally: move raster cells from the most loaded worker to the least loaded one (PS2Stream V-A)."""
+"""Plan a local load adjustment: choose cells or terms to move from the most to the least loaded worker.
+
+Returns the moves and the plan after them; a migration carries them out later. Source: PS2Stream section V-A.
+"""
 
 from dataclasses import dataclass, field, replace
 
@@ -86,7 +89,7 @@ def adjust_locally(
     """Move cells until the greatest load is at most `sigma` times the least, or no move helps.
 
     sigma       at least 1; a load of 0 counts as the smallest positive load
-    fixed_load  float64[workers], seconds: load that no move changes, that of a retiring plan; None: none
+    fixed_load  float64[workers], seconds: load that no move changes, which is the load of a retiring plan; None: none
 
     Each round looks at the most and the least loaded worker: phase I, then phase II if they are still out of balance.
     The paper does not say how much load to move; here it is half of the difference, which would make the two equal. The
@@ -122,8 +125,8 @@ def _extremes(draft: _DraftPlan) -> tuple[int, int]:
 def _phase_one(draft: _DraftPlan, sorted_sample: SortedSample) -> None:
     """Split one of the most loaded cells by text, or move a cell by text to a worker that shares it.
 
-    The move must lower the sum of all loads. Departures from the paper: only the best of such moves is made, as later
-    rounds make others; and only if it lowers the greater load of the two workers.
+    The move must lower the sum of all loads. Departures from the paper: only the best such move is made in a round, and
+    only if it lowers the greater load of the two workers.
     """
     origin, target = _extremes(draft)
     cells = compute_cell_loads(draft.sample, draft.plan, draft.cost.rates(draft.sample), origin)
@@ -182,7 +185,7 @@ def _move_blocks(draft: _DraftPlan, method: str, seed: int, origin: int, target:
     most, least = float(draft.loads.load[origin]), float(draft.loads.load[target])
     difference = most - least
     blocks = compute_block_loads(draft.sample, draft.plan, draft.cost.rates(draft.sample), origin, count)
-    # A block with as much load as the difference would only reverse it.
+    # Moving a block with as much load as the difference would only reverse the imbalance.
     small = np.flatnonzero(blocks.loads < difference * LOWER)
     loads, sizes = blocks.loads[small], blocks.subscriptions[small]
     chosen = select_cells(method, loads, sizes, min(difference / 2, float(loads.sum()) * (1 - 1e-9)), seed)

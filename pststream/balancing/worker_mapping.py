@@ -1,6 +1,7 @@
-"""Map the partitions of a new plan to workers so that few subscriptions move.
+"""Renumber the workers of a new plan as existing workers, so that few stored subscriptions move at a repartitioning.
 
-Source: PS2Stream section V-B does not say how; SSTD maps new partitions to workers by the Hungarian method.
+A repartitioning relabels its new plan so before it starts. Source: PS2Stream section V-B does not say how to map; SSTD
+maps new partitions to workers by the Hungarian method.
 """
 
 from collections.abc import Callable
@@ -45,7 +46,7 @@ def map_workers(shared: np.ndarray, method: str, seed: int = 0) -> np.ndarray:
 
 
 def map_by_hungarian(shared: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Keep the most pieces in place."""
+    """Map the workers so that as many pieces as possible stay in place (Hungarian method)."""
     old, new = linear_sum_assignment(shared, maximize=True)
     return _labels(old, new)
 

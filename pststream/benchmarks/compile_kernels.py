@@ -1,4 +1,4 @@
-"""Compile all kernels ahead of time: `python -m pststream.benchmarks.compile_kernels`.
+"""Compile all kernels ahead of time by running them once: `python -m pststream.benchmarks.compile_kernels`.
 
 `make setup` runs this, so that the first batch does not wait for the compiler.
 """

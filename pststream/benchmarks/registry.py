@@ -1,4 +1,4 @@
-"""Register the benchmarks by name and run one of them.
+"""List the benchmarks by name, run one of them for `pststream bench run`, and describe the machine.
 
 Each benchmark returns figures, figures of baseline jobs (`floor`: the same job without the work) and targets.
 """

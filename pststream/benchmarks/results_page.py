@@ -1,4 +1,4 @@
-"""Render the results page from benchmark documents: `python -m pststream.benchmarks.results_page DIR`.
+"""Render the results page from JSON documents of benchmarks: `python -m pststream.benchmarks.results_page DIR`.
 
 Each document (JSON) was printed by `pststream bench run NAME --scale SCALE --seed SEED --json --out DIR/NAME.json`. The
 page lists the command, the machine and every figure with its target, met or missed.

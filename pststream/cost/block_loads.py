@@ -1,4 +1,4 @@
-"""Cut the cells of a worker into runs of the Hilbert curve with equal objects, and estimate the load of each run.
+"""Group the raster cells of one worker into blocks, and estimate the load and subscriptions of each from a sample.
 
 Such a run is called a block.
 """
@@ -46,11 +46,10 @@ def compute_block_loads(
 ) -> BlockLoads:
     """Cut the cells of a worker into about `count` blocks, runs of the Hilbert curve with equal objects.
 
-    Departure from PS2Stream section V-A, which moves single cells: its dispatch index has 64 x 64 of them, ours has 64
+    Departure from PS2Stream section V-A, which moves single cells: its dispatch index has 64 x 64 cells, ours has 64
     times as many. A sample says little about such a small cell: most cells with objects in the sample have none in the
-    next batch, so their load would not move. A block also takes along the cells without
-    sampled objects. And the subscriptions of cells that are chosen one by one overlap many other cells, so nearly all
-    of them would be copied.
+    next batch, so moving them would move no load. A block also includes the cells between them. Moreover, the
+    subscriptions of single cells overlap many other cells, so nearly all of these subscriptions would be copied.
 
     A box over several blocks counts in each, as in the paper a box over several cells does.
     """

@@ -1,4 +1,4 @@
-"""Estimate the load and the subscriptions of each raster cell of a worker."""
+"""Estimate, from a sample, the load and the stored subscriptions of one worker in each raster cell."""
 
 from dataclasses import dataclass
 
@@ -32,9 +32,9 @@ class CellLoads:
 def compute_cell_loads(sample: WorkloadSample, plan: PartitionPlan, rates: LoadRates, worker: int) -> CellLoads:
     """Estimate the load of each raster cell of a worker.
 
-    Departure from Definition 3 of PS2Stream, n_o * n_q, which is the first term of Definition 1 alone: here that term
-    is the smallest, so the load of a cell is what it costs a worker (`CostModel`). A box over several cells counts in
-    each, as in the paper.
+    Departure from Definition 3 of PS2Stream, n_o * n_q, which is the first term of Definition 1 alone: here this term
+    is the smallest, so all terms of Definition 1 are counted (`CostModel`). A box over several cells counts in each, as
+    in the paper.
     """
     arrays = PlanArrays(*(getattr(plan, name) for name in PlanArrays._fields))
     grid = plan.grid

@@ -1,4 +1,4 @@
-"""Compute the loads of workers and units by the cost model of PS2Stream (Definition 1)."""
+"""Compute the load of each worker and unit under a plan from a sample, by PS2Stream's cost model (Definition 1)."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.settings import Settings
 
 MAX_IMBALANCE = 1e9
-"""Upper limit of the imbalance, which is also that of a plan with a worker without load."""
+"""Upper limit of the imbalance, and the imbalance of a plan in which a worker has no load."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class CostModel:
     object   c2: handle one object
     insert   c3: handle one insertion
     delete   c4: handle one deletion
-    posting  read one posting under a term of an object in its index cell
+    posting  read one posting under a term of an object in the object's index cells
     match    find and write one match; the sample counts it as a number of postings (`match_reads`)
 
-    Departure from the paper, whose workers check an object against the subscriptions of its cell and count all pairs of
-    a worker for that: here an object reads only the postings of its own terms, so c1 is close to 0, and objects differ
-    in cost by `posting` and `match`. With 0 for both, this is exactly Definition 1.
+    Departure from the paper, whose workers check an object against all subscriptions of its cell, so its model counts
+    all pairs of a worker: here an object reads only the postings of its own terms, so c1 is close to 0, and objects
+    differ in cost by `posting` and `match`. With 0 for both, this is exactly Definition 1.
     """
 
     check: float

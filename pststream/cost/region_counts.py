@@ -1,4 +1,4 @@
-"""Count the objects and subscriptions of a sample in any rectangle of raster cells, by summed-area tables.
+"""Count the sampled objects, boxes and posting reads in any rectangle of raster cells, by summed-area tables.
 
 A box overlaps a rectangle unless it ends before it or begins after it, on either axis. With T_c[x, y] the number of
 boxes whose corner c lies in a column before x and a row before y, the boxes that overlap columns x0..x1 and rows
@@ -6,8 +6,8 @@ y0..y1 are
 
     T_sw[x1+1, y1+1] - T_se[x0, y1+1] - T_nw[x1+1, y0] + T_ne[x0, y0]
 
-as a box whose east side lies before x0 also has its west side before x1+1. A count takes constant time, so planners cut
-nodes by these counts without another scan of the sample.
+This holds as a box whose east side lies before x0 also has its west side before x1+1. A count takes constant time, so
+planners cut nodes by these counts without another scan of the sample.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class RegionCounts:
     rectangle whose last is before its first is empty. Counts are those of the sample, not scaled.
 
     A subscription with two boxes counts twice in a rectangle that touches both. This is rare (only boxes across the
-    antimeridian have two), and such tables cannot avoid it. `cost.load_model.worker_loads` counts it once.
+    antimeridian have two), and such tables cannot avoid it. `cost.load_model.compute_worker_loads` counts it once.
     """
 
     live: np.ndarray

@@ -1,1 +1,1 @@
-"""Data of `pststream demo`: generated and hand-written texts, and subscriptions."""
+"""Input data of `pststream demo`: generated and hand-written texts, subscriptions, and faulty rows."""

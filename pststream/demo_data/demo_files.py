@@ -1,4 +1,4 @@
-"""Write the files of the demo: a morning of texts around real cities, and subscriptions to them."""
+"""Write the input files of `pststream demo`: six hourly files of objects around real cities, and two of requests."""
 
 import csv
 import json
@@ -80,7 +80,7 @@ def _late(number: int, ts: str) -> dict:
 
 
 def _write_objects(path: Path, table: pa.Table, wrong: list[dict]) -> None:
-    """Write a file of objects; a file with faulty rows is written as text, as they fit no type."""
+    """Write a file of objects; a file with faulty rows is written as CSV, as their values do not fit the schema."""
     if not wrong:
         with RowWriter(path, SCHEMA) as writer:
             writer.write(table)

@@ -1,4 +1,4 @@
-"""Make the requests of the demo: named subscriptions, generated ones, and some deletions."""
+"""Make the request rows of the demo: hand-written and generated insertions, some deletions, faulty requests."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""Make the objects of the demo: generated texts around all cities, hand-written sentences around some."""
+"""Make the objects of the demo: random words around all cities, sentences from templates around some of them."""
 
 import numpy as np
 import pyarrow as pa

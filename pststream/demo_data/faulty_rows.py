@@ -1,4 +1,4 @@
-"""Rows of the demo with deliberate errors, so that its page shows rejects."""
+"""Fixed objects and requests with deliberate errors, added to the demo's files so that the demo shows rejects."""
 
 BAD_OBJECTS = (
     {"object_id": "bad-latitude", "ts": "2026-03-01T10:00:00Z", "lon": "9.1", "lat": "91.5", "text": "coffee"},

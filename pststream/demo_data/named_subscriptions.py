@@ -1,4 +1,4 @@
-"""Hand-written subscriptions of the demo, such as a user would make."""
+"""Hand-written subscriptions of the demo around real cities, returned as insertion requests."""
 
 from pststream.generator.places import find_city
 

@@ -1,4 +1,4 @@
-"""Sentence templates of the demo by theme, and the themes of each place."""
+"""Write random sentences from templates by theme, and list the places of the demo with their themes."""
 
 import re
 from dataclasses import dataclass

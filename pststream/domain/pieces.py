@@ -1,4 +1,4 @@
-"""Index pieces of subscriptions: number them, and put the rarest clause first, under which a piece is posted."""
+"""Number equal index pieces alike, and put the rarest CNF clause of a subscription first, to post pieces under it."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ IDENTITY = ("subscription_key", "west", "south")
 
 
 def number_pieces(*batches: pa.RecordBatch) -> list[np.ndarray]:
-    """A number for each row of each batch (int64[rows]); rows of the same piece have the same number.
+    """Return a number for each row of each batch (int64[rows]); rows of the same piece have the same number.
 
     The batches have the columns IDENTITY.
     """

@@ -1,9 +1,9 @@
-"""A partition plan: which worker serves which region and terms.
+"""The partition plan as arrays: leaf of each raster cell, unit of each leaf or term, worker of each unit.
 
-The plan has a dispatch grid, a raster over the bounds of the data. Each raster cell belongs to one leaf. A leaf is
-served whole by one unit, or partitioned by text: each of its terms is served by one unit (PS2Stream, section IV-B,
-Figure 3). Plans assign units to workers; loads are counted by unit, and migrations move units. The same arrays are the
-dispatch index (PS2Stream, section IV-C, grid-t, map H1).
+A plan says which worker serves which region and terms. It has a dispatch grid, a raster over the bounds of the data.
+Each raster cell belongs to one leaf. A leaf is served whole by one unit, or partitioned by text: each of its terms is
+served by one unit (PS2Stream, section IV-B, Figure 3). Plans assign units to workers; loads are counted by unit, and
+migrations move units. The same arrays are the dispatch index (PS2Stream, section IV-C, grid-t, map H1).
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Move raster cells or terms of a plan between workers: the plan after a migration."""
+"""Compute the plan that results when raster cells or terms move to another worker, and compare two plans by cell."""
 
 from dataclasses import dataclass, replace
 
@@ -126,7 +126,7 @@ def _compact(plan: PartitionPlan) -> PartitionPlan:
 
 
 def _first_leaf_served_alike(plan: PartitionPlan) -> np.ndarray:
-    """The first text leaf that is served like each text leaf; of other leaves, the leaf itself."""
+    """Return for each text leaf the first text leaf that the same workers serve alike; for other leaves, the leaf."""
     first: dict[tuple[bytes, ...], int] = {}
     leaves = np.arange(plan.leaves)
     for leaf in np.flatnonzero(plan.leaf_unit < 0).tolist():
@@ -135,7 +135,7 @@ def _first_leaf_served_alike(plan: PartitionPlan) -> np.ndarray:
 
 
 def _servers(plan: PartitionPlan, leaf: int) -> tuple[bytes, ...]:
-    """A key of a leaf's terms and workers: equal for leaves that are served alike."""
+    """Return a key of a leaf's terms and workers, which is equal for leaves that are served alike."""
     if plan.leaf_unit[leaf] >= 0:
         return (plan.unit_worker[plan.leaf_unit[leaf]].tobytes(),)
     named, sharing = _workers(plan, leaf)
@@ -146,7 +146,7 @@ def _servers(plan: PartitionPlan, leaf: int) -> tuple[bytes, ...]:
 
 
 def _workers(plan: PartitionPlan, leaf: int) -> tuple[np.ndarray, np.ndarray]:
-    """The worker of each listed term of a text leaf, and the workers that share its other terms."""
+    """Return the worker of each listed term of a text leaf, and the workers that share its other terms."""
     named = plan.term_unit[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]]
     sharing = plan.spread_unit[plan.spread_offsets[leaf] : plan.spread_offsets[leaf + 1]]
     return plan.unit_worker[named], plan.unit_worker[sharing]
@@ -176,13 +176,13 @@ def _merge_single_worker_leaves(plan: PartitionPlan) -> PartitionPlan:
 
 
 def _emptied(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which values of a CSR are left (bool) when some rows are emptied, and the new offsets."""
+    """Return a mask of the values of a CSR that remain when some rows are emptied (bool), and the new offsets."""
     lengths = np.diff(offsets)
     return np.repeat(~rows, lengths), np.append(0, np.cumsum(np.where(rows, 0, lengths)))
 
 
 def _units_of(plan: PartitionPlan, leaf: int) -> np.ndarray:
-    """The units of a leaf, ascending."""
+    """Return the units of a leaf, ascending."""
     if plan.leaf_unit[leaf] >= 0:
         return plan.leaf_unit[leaf : leaf + 1].astype(np.int64)
     terms = plan.term_unit[plan.term_offsets[leaf] : plan.term_offsets[leaf + 1]]
@@ -191,7 +191,7 @@ def _units_of(plan: PartitionPlan, leaf: int) -> np.ndarray:
 
 
 def _slices(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the values of these rows of a CSR, and the end of each row among them."""
+    """Return the positions of the values of these rows of a CSR, and the end of each row among these positions."""
     lengths = np.diff(offsets)[rows]
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(offsets[:-1][rows] - (ends - lengths), lengths), ends

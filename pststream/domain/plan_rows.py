@@ -1,4 +1,4 @@
-"""Convert a plan to rows of the tables `plans` and `plan_units` and back; validate plans."""
+"""Convert a plan to rows of the tables `plans` and `plan_units` and back, and validate the arrays of a plan."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The sample of objects and subscriptions that a planner gets, as arrays."""
+"""The sample that planners and the load model get: points, terms and boxes of objects and subscriptions, as arrays."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,13 +16,13 @@ class WorkloadSample:
     boxes             float64[pieces, 4]  west, south, east, north of each box of each inserted subscription
     piece_key         int64[pieces]       equal for the (one or two) boxes of one subscription
     post_offsets      int64[pieces+1]     slice of `post_terms` of each piece
-    post_terms        int64[n]            terms of the clause under which it is indexed, ascending inside a piece
+    post_terms        int64[n]            terms of the clause that the piece is posted under, ascending inside a piece
     reads             int32[n]            sampled postings that matching reads for each (object, term) of `terms`, plus
-                                          `match_reads` for each of them whose box contains the object
+                                          `match_reads` for each posting whose box contains the object
     match_reads       int                 postings that can be read in the time that one match takes
     deletions         int                 deletion requests of the period, assumed to be distributed as the insertions
-    object_scale      float               objects of the period for each sampled one (>= 1)
-    subscription_scale float              subscriptions for each sampled one (>= 1)
+    object_scale      float               objects of the period for each sampled object (>= 1)
+    subscription_scale float              subscriptions for each sampled subscription (>= 1)
     """
 
     lon: np.ndarray
@@ -51,7 +51,7 @@ class WorkloadSample:
 
     @cached_property
     def subscriptions(self) -> int:
-        """Number of sampled subscriptions; counted once, since balancers read it at each move."""
+        """Number of sampled subscriptions; cached, since load adjustment reads it at each move."""
         return len(np.unique(self.piece_key))
 
     @cached_property

@@ -1,4 +1,6 @@
-"""Draw the subscriptions of PS2Stream section VI-A: squares around objects, 1 to 3 keywords, AND or OR.
+"""Draw random subscriptions around given objects, as arrays: square boxes, 1 to 3 keywords, AND or OR.
+
+They are those of PS2Stream section VI-A:
 
 Q1  sides of 1 to 50 km, keywords as frequent as the terms of objects
 Q2  sides of 1 to 100 km, at least one keyword outside the top 1% of terms
@@ -55,13 +57,13 @@ def rank_terms(terms: np.ndarray, vocabulary: int) -> tuple[np.ndarray, np.ndarr
 
 @dataclass(frozen=True)
 class SubscriptionStyle:
-    """How subscriptions are drawn.
+    """Parameters of random subscriptions.
 
     kind            one of KINDS
     connective      "and", "or", or "both": one of them at random
     keywords        least and greatest number of keywords
-    frequent_share  share of keywords drawn as often as objects have them (1 in the paper); the others are drawn
-                    evenly from the vocabulary, so almost all are rare: sets the number of matches of an object
+    frequent_share  share of keywords drawn as often as objects have them (1 in the paper); other keywords are drawn
+                    evenly from the vocabulary, so almost all are rare. It determines the matches of an object
     side_km         least and greatest side; None: those of `kind`
     """
 
@@ -84,7 +86,7 @@ class SubscriptionStyle:
 class DrawnSubscriptions:
     """Subscriptions as arrays.
 
-    boxes      float64[n, 4]   west, south, east, north; W > E crosses the antimeridian
+    boxes      float64[n, 4]   west, south, east, north; a box with west > east crosses the antimeridian
     keywords   int32[n, k]     distinct terms, ascending in a row; absent ones are -1, in front
     is_and     bool[n]         AND (else OR) joins them
     """

@@ -1,4 +1,4 @@
-"""Write generated objects and requests to files of any size, in constant memory.
+"""Write files of random objects or requests, of any size in constant memory (`pststream generate`).
 
 The same arguments give the same bytes. Requests are those of PS2Stream section VI (Q1 to Q3).
 """
@@ -21,8 +21,8 @@ from pststream.generator.row_writers import RowWriter
 START = "2026-01-01T00:00:00Z"
 SECONDS_PER_OBJECT = 0.1
 SECONDS_PER_INSERTION = 1.0
-"""Rate of requests with deletions: ten objects for each insertion and its deletion, so five for a request as in the
-paper.
+"""Default time between insertions if there are deletions: ten objects for an insertion and its deletion, which is five
+objects for each request, as in the paper.
 """
 
 
@@ -95,7 +95,7 @@ def write_requests(
     seconds_per_insertion: float | None = None,
     id_prefix: str = "s",
 ) -> GeneratedFile:
-    """Write `count` insertions, with deletions between them on request.
+    """Write `count` insertions, with deletions between them if `deletions` is true.
 
     The ending of the path selects JSON Lines or Parquet.
 

@@ -1,4 +1,4 @@
-"""Generate objects in chunks, as tables with the fields that the ingest reads."""
+"""Generate random objects chunk by chunk, as Arrow tables with the columns of an input file of objects."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Generate requests in chunks, as tables with the fields that the ingest reads."""
+"""Generate insertions, and deletions after random lifetimes, chunk by chunk, as Arrow tables of request rows."""
 
 from collections.abc import Iterator
 
@@ -66,7 +66,7 @@ def _ranges(count: int, drift_every: int | None) -> Iterator[tuple[int, int]]:
 
 
 class _Lifetimes:
-    """Draw the lifetimes of subscriptions, counted in insertions, and return those that end: N(mean, (0.2 mean)^2).
+    """Draw the lifetimes of subscriptions, N(mean, (0.2 mean)^2) insertions, and return the subscriptions that end.
 
     Source: PS2Stream section VI-A. Keeps the live subscriptions only, about `mean` of them.
     """
@@ -77,7 +77,7 @@ class _Lifetimes:
         self._end = np.empty(0, dtype=np.int64)
 
     def due(self, first: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Add the insertions [first, end); return the numbers of those that end, and after which insertion they do."""
+        """Add the insertions [first, end); return the subscriptions that end, and after which insertion."""
         if self._mean is None:
             return self._number, self._end
         number = np.arange(first, end)

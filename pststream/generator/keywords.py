@@ -1,4 +1,4 @@
-"""Draw keywords of subscriptions, as frequent as the terms of objects."""
+"""Draw the keywords of random subscriptions, as frequent as terms are in objects, or at least one rare (Q2)."""
 
 import numpy as np
 
@@ -53,7 +53,7 @@ def _draw(
 
 
 def _draw_rare(rng: np.random.Generator, rare_from: np.ndarray, occurrences: np.ndarray, vocabulary: int) -> np.ndarray:
-    """Draw one term at or above each bound by frequency, or evenly if a few draws find none."""
+    """Draw one term of each rank bound or rarer: from the occurrences, or evenly if a few draws find none."""
     terms = rng.integers(rare_from, np.maximum(vocabulary, rare_from + 1)).astype(np.int32)
     undone = np.ones(len(terms), dtype=bool)
     for _ in range(4 * _TRIES):

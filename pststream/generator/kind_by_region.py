@@ -1,4 +1,4 @@
-"""Decide for each of 100 regions whether its subscriptions of Q3 are drawn as Q1 or as Q2, and let this drift.
+"""Choose for each of 100 regions whether workload Q3 draws its subscriptions as Q1 or as Q2, and let regions switch.
 
 Source: PS2Stream section VI-C (Q3) and VI-D: "every interval ..., the types of queries in 10% of the regions
 switch".
@@ -30,7 +30,7 @@ def draws_q2(seed: int, interval: int = 0) -> np.ndarray:
 
 
 class _Drift:
-    """The regions of a seed at the last interval; a later interval costs one switch for each one between."""
+    """The regions of a seed at the last interval returned; a later one costs a switch for each interval between."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed

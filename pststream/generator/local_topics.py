@@ -1,4 +1,4 @@
-"""Draw terms with local topics: in each area of the Earth some terms are more frequent than elsewhere."""
+"""Draw the terms of random texts; in each area of the Earth some terms (topics) are more frequent than elsewhere."""
 
 import numpy as np
 

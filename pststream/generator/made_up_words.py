@@ -1,4 +1,4 @@
-"""Make a vocabulary for generated texts: ordinary words for frequent ranks, pronounceable made-up words for others."""
+"""Make a vocabulary for random texts: English words at the frequent ranks, pronounceable made-up words after them."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -56,7 +56,7 @@ MAX_WORDS = len(_SYLLABLES) ** 3
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words by rank, the most frequent first, and how frequent each is."""
+    """Words by rank, the most frequent first, and the law of their frequencies."""
 
     words: pa.Array
     law: PowerLaw

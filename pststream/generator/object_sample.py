@@ -1,4 +1,4 @@
-"""Take a bounded sample of objects, whose locations and word frequencies subscriptions are drawn from."""
+"""Sample objects (random ones, or rows of a file) to draw the places and keywords of random subscriptions from."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

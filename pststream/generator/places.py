@@ -1,4 +1,4 @@
-"""Scatter points around weighted places, such as the cities of the world."""
+"""Scatter random points around weighted places, by default the cities of the world; look up and name cities."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,8 +18,8 @@ class Places:
     """Places to scatter points around.
 
     lon, lat   float64[places]   degrees
-    weight     float64[places]   share of the points, up to a factor
-    radius_km  float64[places]   standard deviation of the points around it
+    weight     float64[places]   share of the points, up to a constant factor
+    radius_km  float64[places]   standard deviation of the points around each place
     """
 
     lon: np.ndarray

@@ -1,4 +1,4 @@
-"""Draw ranks of terms under the Zipf-Mandelbrot law."""
+"""Map uniform random numbers to ranks of terms that follow the Zipf-Mandelbrot law."""
 
 from dataclasses import dataclass
 from functools import lru_cache

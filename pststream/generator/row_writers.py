@@ -1,4 +1,4 @@
-"""Write tables of rows to a file of any size: CSV, JSON Lines or Parquet by the ending of its name."""
+"""Write Arrow tables to one CSV, JSON Lines or Parquet file, by the ending of its name, and rename it when complete."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Compute boxes in degrees of squares with a given side in kilometres."""
+"""Compute the boxes, in degrees, of squares around points with sides given in kilometres."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from pststream.generator.places import KM_PER_DEGREE, wrap
 def square_boxes(lon: np.ndarray, lat: np.ndarray, side_km: np.ndarray) -> np.ndarray:
     """Return west, south, east, north of the square around each point: float64[n, 4], degrees.
 
-    W > E crosses the antimeridian. A square over a pole is cut there and spans all longitudes.
+    A box with west > east crosses the antimeridian. A square over a pole is cut there and spans all longitudes.
     """
     half = np.asarray(side_km, dtype=np.float64) / 2 / KM_PER_DEGREE
     boxes = np.empty((len(half), 4))

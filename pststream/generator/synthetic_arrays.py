@@ -1,4 +1,4 @@
-"""Generate objects and subscriptions as arrays without strings, for benchmarks of kernels.
+"""Generate random objects and CNF subscriptions as NumPy arrays, without texts and files, for benchmarks.
 
 Terms are ranks of a power law (0 is the most frequent); `term_ids` maps them to ids spread over 64 bits.
 """
@@ -96,10 +96,10 @@ def synthetic_subscriptions(
     interval: int = 0,
     regions_seed: int | None = None,
 ) -> SyntheticSubscriptions:
-    """Generate `count` subscriptions on `objects`, those of Q1 of PS2Stream if no `style` is given.
+    """Generate `count` subscriptions around `objects`, those of Q1 of PS2Stream if no `style` is given.
 
-    interval      of Q3: interval of the drift
-    regions_seed  of Q3: seed of the regions that draw Q1 or Q2; None: `seed`
+    interval      for Q3: interval of the drift
+    regions_seed  for Q3: seed of the regions that draw Q1 or Q2; None: `seed`
 
     With the defaults, 1,000,000 subscriptions give an object about 33 matches (AND alone: 10); a `frequent_share` of
     0.3 gives 10, one of 0 less than one. Matches grow in proportion to `count`.

@@ -1,1 +1,1 @@
-"""Numba kernels: compiled functions from arrays to arrays, without Spark and without files."""
+"""Numba kernels: compiled functions from NumPy arrays to NumPy arrays, without Spark and without files."""

@@ -1,7 +1,7 @@
-"""Compile kernels with numba and keep their machine code in a cache folder.
+"""Decorators that turn functions into numba kernels, compiled at their first call and cached in a folder on disk.
 
-The on-disk cache of numba checks the file of a function only, not the files of the functions that it calls. So the name
-of the folder is a hash over all kernel files: a change in any of them starts with an empty folder.
+Numba's cache on disk notices changes in the file of a function, but not in the files of functions that it calls. So the
+name of the folder is a hash over all kernel files: after a change in any of them, all kernels compile again.
 """
 
 import hashlib

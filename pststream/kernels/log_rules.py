@@ -1,4 +1,4 @@
-"""Apply the rules of the logs id by id: find duplicate objects, and accept or reject requests."""
+"""Apply the log rules at ingest, id by id in log order: mark duplicate objects, accept or reject requests."""
 
 import numpy as np
 
@@ -16,8 +16,9 @@ def find_duplicate_objects(starts, keys, ts, horizon, row_bits):
     ts        int64[n]      microseconds
     horizon   int64[n]      watermark of the file of the row, less the lateness
     row_bits  int           bits of a key that number the row in its file
-    A row is a duplicate of an accepted row before it in the same file, or in an earlier file if the ts of that row is
-    not before the horizon. Rows of earlier ingests are accepted already: their horizon is one that no ts reaches.
+    A row is a duplicate if an accepted row before it has the same id and is in the same file, or is in an earlier file
+    and its ts is not before the horizon. Rows of earlier ingests are already accepted: their horizon is later than
+    any ts.
     """
     duplicate = np.zeros(len(keys), np.bool_)
     for group in range(len(starts) - 1):
@@ -58,7 +59,7 @@ def apply_request_rules(starts, keys, deletes, at, expires):
         created = np.int64(0)
         end = np.int64(0)
         for i in range(starts[group], starts[group + 1]):
-            # An insertion is rejected while one of the same id is live.
+            # An insertion is rejected while a subscription with the same id is live.
             if not deletes[i]:
                 if live >= 0 and end > at[i]:
                     outcome[i] = ALREADY_LIVE

@@ -1,4 +1,4 @@
-"""Search sorted arrays: galloping search, branchless binary search, all positions of given values."""
+"""Search sorted arrays: first position of a value (galloping or binary search), all positions of many values."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def find(values, low, high, wanted):
 
 
 def find_all_positions(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return all positions in ascending `values` of each of `wanted`: int64[n], and for each its index in `wanted`."""
+    """Return all positions of each of `wanted` in ascending `values`: int64[n], and their indexes in `wanted`."""
     low, high = (np.searchsorted(values, wanted, side) for side in ("left", "right"))
     widths = high - low
     within = np.arange(widths.sum()) - np.repeat(np.cumsum(widths) - widths, widths)

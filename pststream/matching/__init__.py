@@ -1,1 +1,1 @@
-"""Build segments of the worker index, cache them on each node, and match micro-batches with them."""
+"""Build segments of the worker index, cache them on each node, and match micro-batches of objects with them."""

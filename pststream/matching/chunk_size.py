@@ -1,4 +1,4 @@
-"""Adapt the number of objects that are matched at a time, so that their pairs fit into memory."""
+"""Adapt the number of objects that a matching task matches at once, so that their pairs fit into memory."""
 
 from pststream.matching.matcher import MAX_PAIRS
 
@@ -6,16 +6,16 @@ MAX_OBJECTS = 1 << 17
 
 
 class ChunkSize:
-    """Starts at MAX_OBJECTS; becomes a quarter after a chunk with too many pairs, and doubles after one with few."""
+    """The number of objects to match at once: MAX_OBJECTS at first, a quarter after too many pairs, twice after few."""
 
     def __init__(self) -> None:
         self.objects = MAX_OBJECTS
 
     def shrink(self, objects: int) -> None:
-        """Account for a chunk of so many objects, more than one, that had more than MAX_PAIRS."""
+        """Shrink after a chunk of `objects` (more than one) objects that had more than MAX_PAIRS pairs."""
         self.objects = max(objects // 4, 1)
 
     def record(self, objects: int, pairs: int) -> None:
-        """Account for a chunk of so many objects that had so many pairs."""
+        """Record the pairs of a chunk of `objects` objects, and grow if a full chunk had few."""
         if objects == self.objects < MAX_OBJECTS and pairs < MAX_PAIRS // 4:
             self.objects *= 2

@@ -1,6 +1,8 @@
-"""Apply deletions that the segments do not contain yet: lazy deletion (PS2Stream section IV-D).
+"""Apply deletions to segments without building them again: find the pieces that end (lazy deletion).
 
-They are arrays of their own, and are looked up only for the pieces of the subscriptions that they delete.
+Source: PS2Stream section IV-D. `matcher.make_probe` calls `deleted_pieces` before a segment is matched.
+
+Deletions are stored apart from the segments, and are looked up only for the pieces that they end.
 """
 
 import numpy as np
@@ -18,14 +20,14 @@ NO_DELETIONS: Deletions = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def build_deletions(rows: pa.Table) -> dict[str, np.ndarray]:
-    """Keys int64[n], ascending, and ends int64[n] (microseconds) of the rows of a data file."""
+    """Return keys int64[n], ascending, and ends int64[n] (microseconds) of the deletions in a data file."""
     keys = rows.column("subscription_key").to_numpy()
     order = np.argsort(keys, kind="stable")
     return {"keys": keys[order], "ends": rows.column("end_at").to_numpy()[order]}
 
 
 def merge_deletions(parts: list[dict[str, np.ndarray]]) -> Deletions:
-    """Keys and ends of all parts, ascending by key; the earliest end of each key."""
+    """Merge the keys and ends of all parts, ascending by key; keep the earliest end of each key."""
     if not parts:
         return NO_DELETIONS
     keys = np.concatenate([part["keys"] for part in parts])
@@ -38,9 +40,9 @@ def merge_deletions(parts: list[dict[str, np.ndarray]]) -> Deletions:
 
 
 def deleted_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray, after_key: int = -1) -> Deleted:
-    """The pieces of the segment that the deletions end."""
+    """Return the pieces of the segment that the deletions end, with their ends, for `verify`."""
     if segment.pieces:
-        # Most deletions are of subscriptions older than the segment.
+        # Most deletions concern subscriptions that are older than the segment.
         borders = segment.sorted_keys[[0, -1]]
         first, last = np.searchsorted(keys, borders[0], "left"), np.searchsorted(keys, borders[1], "right")
         keys, ends = keys[first:last], ends[first:last]

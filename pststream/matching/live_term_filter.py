@@ -1,4 +1,7 @@
-"""Maintain the Bloom filter of live terms, by which dispatchers drop terms without a subscription nearby."""
+"""Maintain the Bloom filter of live terms from segments; routing tasks drop terms of objects that it lacks.
+
+An object with no term left is sent to no worker.
+"""
 
 import threading
 
@@ -13,8 +16,8 @@ BITS_PER_KEY = 16
 class LiveTermFilter:
     """A Bloom filter of the (index cell, term) keys of an index's segments.
 
-    It grows with each new segment. Keys of removed segments stay, which now and then sends an object in vain; the
-    filter is built again when they are as many as the others, or when it is full.
+    The filter grows with each new segment. Keys of removed segments remain, which sometimes sends an object to a worker
+    without a match. The filter is built again when it has as many such keys as current ones, or when it is full.
     """
 
     def __init__(self) -> None:
@@ -26,7 +29,7 @@ class LiveTermFilter:
 
     def update(self, wanted: frozenset[Paths], cache: SegmentCache) -> None:
         """Add the keys of the segments that are new among `wanted`; several threads may call it."""
-        # Threads that come together build different segments here, before one of them adds the keys.
+        # Threads that start together build different segments here, before one of them adds the keys.
         cache.segments(wanted - self._keys_of.keys())
         with self._lock:
             self._add(wanted, cache)
@@ -47,6 +50,6 @@ class LiveTermFilter:
             self._levels.update(min(int(level), LIVE_LEVEL) for level in segment.levels)
 
     def may_match(self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray) -> np.ndarray:
-        """Whether each (object, term) pair may match a subscription: bool, parallel to `terms`."""
+        """Return whether a subscription near the object may be posted under each term: bool, parallel to `terms`."""
         levels = np.array(sorted(self._levels, reverse=True), np.int64)
         return live_terms(self._words, levels, lon, lat, term_offsets, terms)

@@ -1,8 +1,8 @@
-"""Write named arrays to one file, and map them in many processes at once.
+"""Write named NumPy arrays to one file atomically, and memory-map such a file read-only in many processes.
 
 Layout: 16 bytes (length of the header, length of the file; little-endian int64), a JSON header
 {name: [dtype, shape, offset]}, then the arrays, each at a multiple of 64 bytes. The file is written under another name
-and renamed, so that a reader sees a whole file or none; the recorded length reveals a file that lost its end.
+and renamed, so that a reader sees a whole file or none; the recorded length reveals a truncated file.
 """
 
 import json
@@ -17,7 +17,7 @@ ALIGNMENT = 64
 
 
 class TornFileError(Exception):
-    """The file is not whole: remove it and build it again."""
+    """The file is incomplete: the caller removes it and builds it again."""
 
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
@@ -39,7 +39,7 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 
 def map_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of `path`, mapped read-only; raises FileNotFoundError or TornFileError."""
+    """Return the arrays of `path`, mapped read-only; raises FileNotFoundError or TornFileError."""
     with open(path, "rb") as file:
         lengths = file.read(16)
         if len(lengths) < 16:

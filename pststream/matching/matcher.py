@@ -1,4 +1,4 @@
-"""Match the objects of a micro-batch with all segments of a worker."""
+"""Match a micro-batch of objects with all segments of one worker; return the subscription keys of each object."""
 
 import sys
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ HIT_BUFFER = 1 << 14
 
 
 MAX_PAIRS = 1 << 24
-"""Greatest number of pairs of one search, which take about half a gigabyte."""
+"""Maximum number of pairs of one search; so many take about half a gigabyte."""
 
 
 class TooManyPairs(Exception):
@@ -26,7 +26,7 @@ class TooManyPairs(Exception):
 
 
 class SegmentProbe(NamedTuple):
-    """A segment, the deletions that it does not contain, and the size of the hit buffer that it needs."""
+    """A segment, the deletions that it does not contain, and the size of the hit buffer for matching it."""
 
     segment: Segment
     deleted: Deleted
@@ -80,7 +80,7 @@ def match_objects(batch: ObjectBatch, probes: Sequence[SegmentProbe], units: int
 
 
 def merge_pairs(searches: Sequence[MatchedPairs]) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets and keys, as in `MatchedPairs`, of several searches for the same objects together."""
+    """Merge several searches for the same objects into offsets and keys, as in `MatchedPairs`."""
     if len(searches) == 1:
         return searches[0].offsets, searches[0].keys
     owner = np.concatenate([np.repeat(np.arange(len(pairs.offsets) - 1), np.diff(pairs.offsets)) for pairs in searches])

@@ -1,4 +1,4 @@
-"""Sort the objects of a micro-batch into Morton order, as the kernels read them."""
+"""Sort the objects of a micro-batch into Morton order of their points, the order that the matching kernels need."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from pststream.kernels.matching.match_segment import point_codes
 
 @dataclass(frozen=True)
 class ObjectBatch:
-    """Objects sorted by `codes`; `order` int64[n] is the place of each in the arrays before sorting.
+    """Objects sorted by `codes`, the Morton numbers of their points; `order` int64[n]: positions before sorting.
 
     codes int64[n]; lon, lat float64[n] degrees; ts int64[n] microseconds; term_offsets int64[n+1], terms int64[m];
     units int32[m]: the unit that each (object, term) is matched for, -1 if another worker matches it.

@@ -1,9 +1,9 @@
-"""Cache segments on each node: arrays derived from immutable data files, mapped by all tasks of the node.
+"""Cache arrays built from immutable data files (segments, deletions, id indexes) on each node, mapped by its tasks.
 
 A file of a Delta table never changes, so the paths of the files that a segment is built from are its cache key. An
-entry is written whole or not at all (matching/mapped_arrays.py); a torn one is built again. The least recently used
-entries are deleted when the folder exceeds its bound, which is safe at any time: a mapped file exists until its last
-reader closes it.
+entry is written whole or not at all (matching/mapped_arrays.py); a truncated entry is built again. The least recently
+used entries are deleted when the folder exceeds its bound, which is safe at any time: a mapped file exists until its
+last reader closes it.
 """
 
 import hashlib
@@ -58,22 +58,24 @@ class SegmentCache:
         return built
 
     def segments(self, wanted: Iterable[Paths]) -> dict[Paths, Segment]:
-        """Several segments. Each thread loads them in another order, so that threads and processes that start together
-        on new files build different ones.
+        """Return several segments.
+
+        Each thread loads them in a different order, so that threads and processes that start together on new files
+        build different segments first.
         """
         thread = os.getpid(), threading.get_ident()
         return {paths: self.segment(paths) for paths in sorted(wanted, key=lambda paths: hash((thread, paths)))}
 
     def segment(self, paths: Paths) -> Segment:
-        """The segment of some data files of pieces."""
+        """Return the segment of some data files of pieces."""
         return Segment(**self.arrays(paths, lambda: build_segment(_read(paths, COLUMNS))._asdict()))
 
     def deletions(self, path: str) -> dict[str, np.ndarray]:
-        """Keys and ends of a data file of deletions (matching/deletions.py)."""
+        """Return the keys and ends of a data file of deletions (matching/deletions.py)."""
         return self.arrays((path,), lambda: build_deletions(_read((path,), DELETION_COLUMNS)))
 
     def arrays(self, paths: Paths, build: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        """The arrays that `build` makes of immutable data files; the first process of the node that needs them builds.
+        """Return the cached arrays of immutable data files; the first process that needs them calls `build`.
 
         paths: the files, or other texts that identify the arrays
         """
@@ -120,7 +122,7 @@ class SegmentCache:
 
 
 def _read(paths: Paths, columns: tuple[str, ...]) -> pa.Table:
-    """The columns of data files; files of homes of older formats lack columns of later shapes, which are null there."""
+    """Read columns of data files; columns of shapes that are newer than a file are null."""
 
     def read(path: str) -> pa.Table:
         with open_parquet(path) as file:

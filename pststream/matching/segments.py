@@ -1,21 +1,22 @@
-"""Index segments: rows of data files of `worker_index` as the arrays that the matching kernels read.
+"""Build index segments: convert rows of `worker_index` (pieces of subscriptions) into the arrays that kernels match.
 
 A row is a piece: one box of a subscription, its clauses, its validity. Its postings, one for each index cell that the
 box covers and each term of the clause that it is posted under, are derived here: the rows are five times smaller than
 the postings, so the table is cheap to write, to migrate and to store, while the postings are in the node-local cache.
 
-Departure from PS2Stream section IV-D: an OR query is appended there to the list of the least frequent keyword of *each*
-conjunct; one conjunct has to hold in any match, so one is enough. We post under the clause whose terms are rarest in
-sum, and a posting emits a match only if its term is the first of the clause that the object has. Each pair is then
-found once, on one worker, and no merger is needed.
+Departure from PS2Stream section IV-D: the paper posts an OR query under the least frequent keyword of *each* conjunct.
+Every clause must hold in a match, so one clause is enough: a piece is posted under all terms of the clause whose terms
+are rarest in sum. A posting emits a match only if its term is the first of the clause that the object has. So each pair
+is found once, on one worker, and no merger is needed.
 
 Arrays of a segment (S pieces, P postings, K keys, C cells, T terms):
 
     terms int64[T] ascending; slots int64[2^b], places int32[2^b]: hash table of them; levels_of_term uint32[T]
     levels int64[L], level_cells int64[L+1]: slice of `cells` of each level in use
     cells int64[C], cell_keys int64[C+1], key_term int32[K], key_postings int32[K+1]: directory of the index cells
-    cell_buckets int64[C,2], buckets uint64[B+1,2]: keys of a cell in buckets of 64 bits by their place among all terms;
-        a bit for each key, so that most misses cost one look-up, and the first key, so that a hit costs few more
+    cell_buckets int64[C,2], buckets uint64[B+1,2]: keys of a cell in buckets of 64 bits by their place among all terms.
+        A bucket has a bit for each key, so that most misses cost one look-up, and its first key, so that a hit costs
+        few more
     fine_boxes int32[P,4], posting_piece int32[P], posting_rank int16[P] (-1: only the box is to be tested)
     boxes float64[S,4]: read only where the steps of 9 mm of `fine_boxes` do not decide
     records int64[S,4]: subscription key, created_at, end_at, number of the exact test or -1: the box decides
@@ -122,7 +123,7 @@ def build_segment(rows: pa.Table) -> Segment:
     levels, level_cells = _levels(cells)
     starts, buckets = cell_buckets(cell_keys)
     slots, places = hash_table(terms, max(3, (2 * len(terms)).bit_length()))
-    # What is tested of a posting whose box contains the object.
+    # The data to verify a posting whose box contains the object.
     exact_test, shape_codes, shape_offsets, shape_numbers = _exact_tests(rows)
     records = _records(rows, exact_test)
     key_order = np.argsort(records[:, 0], kind="stable")
@@ -187,7 +188,7 @@ def _floats(rows: pa.Table, name: str) -> np.ndarray:
 
 
 def _nested(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Offsets of the clauses of each piece, of the terms of each clause, and the terms, all from 0."""
+    """Return the offsets of each piece's clauses, the offsets of each clause's terms, and the terms; offsets from 0."""
     clauses = _one_chunk(column)
     outer = clauses.offsets.to_numpy().astype(np.int64)
     inner_list = clauses.values
@@ -201,7 +202,7 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _literals(outer: np.ndarray, inner: np.ndarray, local: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Clauses in one array: the size of each, then its terms (int32); and the start of those of each piece."""
+    """Return the start of each piece's clauses, and all clauses in one array: size, terms, size, terms ... (int32)."""
     clauses = len(inner) - 1
     sizes = np.diff(inner)
     literals = np.empty(clauses + len(local), np.int32)
@@ -225,7 +226,7 @@ def _records(rows: pa.Table, exact_test: np.ndarray) -> np.ndarray:
 
 
 def _exact_tests(rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The number of each piece's exact test or -1, and of the tests their codes, offsets of numbers, and numbers."""
+    """Return the number of each piece's exact test (-1: none); the shape codes, offsets and numbers of the tests."""
     codes, lengths = np.zeros(rows.num_rows, np.int64), np.zeros(rows.num_rows, np.int64)
     found = []
     for shape in SHAPES:

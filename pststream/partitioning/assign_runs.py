@@ -1,4 +1,7 @@
-"""Assign the leaves of a space plan to workers, as contiguous runs of a walk through the leaves."""
+"""Assign an ordered list of leaves to workers, one contiguous run each, so that the greatest load is least.
+
+The planners `grid` and `r_tree` call it with their leaves in the order of a Hilbert curve.
+"""
 
 import numpy as np
 

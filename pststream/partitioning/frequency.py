@@ -1,4 +1,4 @@
-"""Frequency planner: assign terms to workers by how frequent each term is."""
+"""Frequency planner: partition by text alone; assign terms, heaviest first, each to the worker least loaded with it."""
 
 import numpy as np
 
@@ -16,9 +16,9 @@ DEFAULTS = {"columns": COLUMNS, "rows": ROWS}
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
     """Return a plan of one leaf, partitioned by text, in which each term goes to the worker least loaded with it.
 
-    Terms are assigned in descending order of their load, which is that of a worker with no other term. The objects,
-    subscriptions and posting reads of a worker are taken to be the sums of those of its terms. Terms under which the
-    sample posts no subscription are spread by their id.
+    Terms are assigned in descending order of load; the load of a term is the load of a worker that has no other term.
+    The objects, subscriptions and posting reads of a worker are taken to be the sums over its terms. Terms under which
+    the sample posts no subscription are spread by their id.
 
     options  columns, rows: of the raster
 

@@ -1,4 +1,4 @@
-"""Grid planner: divide space into equal blocks, and assign runs of blocks along a Hilbert curve to workers."""
+"""Grid planner: divide the raster into equal blocks, and assign each worker a run of blocks along a Hilbert curve."""
 
 import numpy as np
 

@@ -1,4 +1,7 @@
-"""Grow a kd-tree, or a kd-text tree, over a rectangle for a number of workers."""
+"""Cut a rectangle recursively into a kd-tree, one leaf for each worker; leaves may be partitioned by text instead.
+
+The kd-tree and hybrid planners call it. Several trees are grown, and the one with the least greatest load is kept.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +14,7 @@ from pststream.partitioning.rectangle_cuts import Rectangle, can_cut, cut_along,
 from pststream.partitioning.text_split import TermGroup
 
 PASSES = 4
-"""Number of trees that are grown; further ones change little."""
+"""Number of trees that are grown; more of them change little."""
 
 ByText = Callable[[Rectangle, int, float], list[TermGroup]]
 """Divides the terms of a rectangle among a number of workers whose loads stay below a bound in seconds.
@@ -24,7 +27,7 @@ Returns no groups if that is impossible.
 class Node:
     """A node of the tree, with all nodes below it.
 
-    axis      of its cut, None in a leaf
+    axis      axis of the cut; None in a leaf
     by_text   the term groups of a leaf that is partitioned by text
     loads     seconds, float64: Definition 1 of each worker below
     expected  seconds: the load of a worker that was expected before the node was cut
@@ -57,9 +60,9 @@ def grow_best_tree(
     """Grow several trees over a rectangle, and return the one whose most loaded worker is least loaded.
 
     Each cut takes the direction and the position at which the more loaded side is least loaded. The load of a side is
-    the expected load of one of its workers once the side is cut further (`rectangle_cuts.estimate_load`). As that is an
-    estimate, the tree is grown again a few times with the same directions; each estimate is corrected by the loads that
-    it led to the time before. With fewer raster cells than workers there are fewer leaves than workers.
+    the expected load of one of its workers once the side is cut further (`rectangle_cuts.estimate_load`). As this is an
+    estimate, the tree is grown again a few times with the same directions; each estimate is corrected by the loads of
+    the tree before. With fewer raster cells than workers there are fewer leaves than workers.
     """
     best = tree = _grow(rectangle, workers, counts, rates, by_text, None)
     for _ in range(PASSES - 1):
@@ -79,7 +82,7 @@ def _grow(
 ) -> Node:
     """Grow a tree over a rectangle; `before` is the node at its place in the tree grown last."""
     expected = float(estimate_load(counts, rates, workers, *rectangle))
-    # A leaf by text stays one.
+    # A leaf that was partitioned by text remains so.
     if before and before.by_text and by_text and workers > 1 and (groups := by_text(rectangle, workers, np.inf)):
         return Node(rectangle, workers, None, (), tuple(groups), np.array([group.load for group in groups]), expected)
     # A rectangle of one worker or one raster cell is a leaf.

@@ -29,7 +29,7 @@ REAL_DEFAULTS = {"delta": (0.15, 0.0), "sigma": (1.1, 1.0)}
 """Default and least value of each."""
 
 BALANCE_PRICE = 1.02
-"""Greatest load that a balanced plan may have, over the least greatest load of all: balance may cost total work."""
+"""Greatest load of a balanced plan may exceed the least greatest load of all plans by this factor."""
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
@@ -42,13 +42,13 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
 
     Source: PS2Stream section IV-B, Algorithm 1. Departures, besides those that the functions below name: balancing
     keeps the nodes whose most loaded worker is least loaded, not the last nodes. If the node with the largest load
-    cannot be cut, the next one that can be cut is. Lines 13-27 are run not only from the nodes of phase one, but also
-    with the whole space in N_s, for as many nodes as workers and for twice as many: medians and whole numbers of
-    partitions can leave the regions of phase one worse balanced than a tree that is cut by load from the root, and with
-    two nodes for each worker, many rare terms can be merged with few frequent ones. The default of sigma is stricter
-    than that of the setting `sigma`, above which the plan in force is adjusted. The plan whose most loaded worker is
-    least loaded is chosen; if it violates sigma, another that does not, if its greatest load is at most BALANCE_PRICE
-    times the least.
+    cannot be cut, the most loaded node that can be cut is cut. Lines 13-27 are run not only from the nodes of phase
+    one, but also with the whole space in N_s, for as many nodes as workers and for twice as many: medians and whole
+    numbers of partitions can leave the regions of phase one worse balanced than a tree that is cut by load from the
+    root, and with two nodes for each worker, many rare terms can be merged with few frequent ones. The default of sigma
+    is stricter than that of the setting `sigma`, above which the plan in force is adjusted. The plan whose most loaded
+    worker is least loaded is chosen; if it violates sigma, another that does not, if its greatest load is at most
+    BALANCE_PRICE times the least.
     """
     real = read_real_options("hybrid", options, REAL_DEFAULTS)
     chosen = read_integer_options("hybrid", {k: v for k, v in options.items() if k not in REAL_DEFAULTS}, DEFAULTS)
@@ -66,7 +66,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
 def _choose(candidates: Iterable["_Candidate"]) -> "_Candidate":
     """Return the first candidate whose most loaded worker is least loaded.
 
-    If it violates sigma, return the least loaded one that does not, if its load is within BALANCE_PRICE. Only two
+    If it violates sigma, return the least loaded candidate within sigma, if its load is within BALANCE_PRICE. Only two
     candidates are kept in memory: with many workers there are as many candidates, each with as many nodes.
     """
     least: _Candidate | None = None

@@ -1,4 +1,4 @@
-"""Hypergraph planner: partition the terms so that few objects and subscriptions have terms at several workers."""
+"""Hypergraph planner: partition terms with Mt-KaHyPar so that few objects and subscriptions span several workers."""
 
 import os
 from functools import lru_cache
@@ -21,10 +21,10 @@ IMBALANCE = 0.03
 """Share by which the weight of the terms of a worker may exceed the mean."""
 
 MAX_VERTICES = 2048
-"""Maximum number of terms that are partitioned as a hypergraph, the weightiest: most others occur in few objects."""
+"""Maximum number of terms partitioned as a hypergraph, the heaviest ones: most others occur in few objects."""
 
 MAX_PINS = 40_000
-"""Maximum number of entries of nets; of more, a sample of the nets is taken, as the time grows faster than they do."""
+"""Maximum number of pins (entries of nets); nets are sampled beyond it, as the time grows faster than the pins."""
 
 _TOTAL_WEIGHT = 1 << 29
 """Total weight of all vertices, and of all nets: the partitioner adds up weights in 32 bits."""
@@ -34,10 +34,10 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     """Return a plan of one leaf by text, in which few objects and subscriptions have terms at several workers.
 
     A vertex is a term, weighted by the cost of the objects that have it, the subscriptions posted under it and the
-    postings read. A net is the set of terms of an object, or of those that a subscription is posted under, weighted by
-    the cost of each further worker that gets it. The partitioner minimizes the sum of these costs over the nets
-    (connectivity - 1) while the vertex weights stay even. Terms under which the sample posts no subscription are spread
-    by their id.
+    postings read. A net is the set of terms that an object has, or under which a subscription is posted, weighted by
+    the cost of sending the object or subscription to one more worker. The partitioner minimizes the sum of these costs
+    over the nets (connectivity - 1) while the vertex weights stay even. Terms under which the sample posts no
+    subscription are spread by their id.
 
     options  columns, rows: of the raster; seed: of the partitioner
 
@@ -63,7 +63,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
 
 
 def _linear(rates: LoadRates, use: TermUse, workers: int) -> tuple[float, float]:
-    """Return the seconds of one more object, and of one more subscription, at a worker with the mean of the others."""
+    """Return the seconds that one more object, and one more subscription, cost a worker with the mean of the others."""
     objects = int((np.diff(use.object_offsets) > 0).sum())
     subscriptions = int((np.diff(use.subscription_offsets) > 0).sum())
     of_object = rates.object + rates.pair * subscriptions / workers
@@ -77,7 +77,7 @@ def _nets(
 
     The result does not depend on the order of objects and subscriptions.
     """
-    # Replace terms by vertices, and drop those that are none.
+    # Replace terms by vertices, and drop terms that are not vertices.
     vertex = np.full(len(use.ids), -1, dtype=np.int64)
     vertex[vertices] = np.arange(len(vertices))
     pins = vertex[np.concatenate([use.object_terms, use.subscription_terms])]

@@ -1,4 +1,4 @@
-"""kd-tree planner: cut the raster in two recursively until each worker has one rectangle."""
+"""kd-tree planner: cut the raster in two by load, recursively, until each worker has one rectangle."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Metric planner: assign each term to the worker to which it adds least, given the objects that the worker has."""
+"""Metric planner: partition by text alone; assign each term by worker load and the load that the term would add."""
 
 import numpy as np
 
@@ -19,10 +19,10 @@ AFFINITY = 64.0
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
     """Return a plan of one leaf, partitioned by text, in which each term goes to the worker with the least metric.
 
-    The metric weighs the load of the worker and the load that the term adds to it. Terms are assigned in descending
-    order of the objects that have them. An object or subscription that a worker has for an earlier term costs it
-    nothing more, so terms that occur together attract each other, and the loads are exactly those of Definition 1.
-    Terms under which the sample posts no subscription are spread by their id.
+    The metric is the load of the worker with the term plus AFFINITY times the load that the term adds to it. Terms are
+    assigned in descending order of the objects that have them. An object or subscription that a worker has for an
+    earlier term costs it nothing more, so terms that occur together attract each other, and the loads are exactly those
+    of Definition 1. Terms under which the sample posts no subscription are spread by their id.
 
     options  columns, rows: of the raster
 
@@ -41,7 +41,7 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
 
 
 def assign_terms(use: TermUse, given: np.ndarray, workers: int, rates: LoadRates) -> np.ndarray:
-    """Return the worker of each term: `given` (int32[terms]), or by the metric where that is -1; int32[terms]."""
+    """Return the worker of each term (int32[terms]): its entry in `given` (int32[terms]), or by the metric where -1."""
     order = np.lexsort((-use.objects, given < 0))
     objects, subscriptions = (use.object_offsets, use.object_terms), (use.subscription_offsets, use.subscription_terms)
     rated = (rates.pair, rates.object, rates.subscription)

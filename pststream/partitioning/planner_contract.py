@@ -1,4 +1,4 @@
-"""Define the function that every planner implements, and check the options that planners take."""
+"""Define the protocol of planners, functions from a sample to a plan, and validate the options of a planner."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -15,8 +15,8 @@ class Planner(Protocol):
     """A pure function from a sample to a plan.
 
     The plan depends on the values of the arguments alone: not on the order of the sample's rows, not on earlier calls,
-    not on a clock. The sample is not changed. The plan is complete (`domain.plan_rows.validate`) for every sample, an
-    empty one included; workers for which nothing is left get no unit. `options` that the planner does not know are
+    not on a clock. The sample is not changed. The plan is complete (`domain.plan_rows.validate`) for every sample, even
+    an empty one; a worker may have no unit. `options` that the planner does not know are
     rejected with UsageError; the `options` of the plan list all that were in force, defaults included.
     """
 

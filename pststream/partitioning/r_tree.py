@@ -1,4 +1,4 @@
-"""R-tree planner: pack objects into R-tree leaves, and assign runs of leaves along a Hilbert curve to workers."""
+"""R-tree planner: pack sampled objects into leaves (STR), and assign each worker a run of leaves on a Hilbert curve."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Cut a rectangle of raster cells in two so that the more loaded side is least loaded."""
+"""Cut a rectangle of raster cells in two, and divide its workers, so that the more loaded side is least loaded."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,7 +12,7 @@ COLUMNS_APART = 0
 ROWS_APART = 1
 
 _SAME = 1.0 + 1e-9
-"""Cuts whose loads differ by less are equal."""
+"""Cuts whose loads differ by less than this factor count as equal."""
 
 
 class Rectangle(NamedTuple):
@@ -55,9 +55,10 @@ def estimate_load(
 ) -> np.ndarray:
     """Estimate the load of one of `workers` that share each rectangle evenly: seconds, float64.
 
-    Objects and their posting reads divide evenly. Subscriptions do so only if their boxes are small: the share of the
-    pairs (object, box) in which the box covers the raster cell of the object remains on every side of any cut. So a
-    worker has the fraction (1 - share) / workers + share of the subscriptions. For one worker, this is Definition 1.
+    Objects and their posting reads divide evenly. Subscriptions divide evenly only if their boxes are small. Let
+    `share` be the share of pairs (object, box) whose box covers the raster cell of the object; it is the same on every
+    side of any cut. Then a worker has the fraction (1 - share) / workers + share of the subscriptions. For one worker,
+    this is Definition 1.
     """
     objects = counts.objects(x0, y0, x1, y1)
     subscriptions = counts.subscriptions(x0, y0, x1, y1)

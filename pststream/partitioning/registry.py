@@ -1,4 +1,4 @@
-"""Look up a planner by its name, run it and validate its plan."""
+"""Look up a planner by its name, run it on a sample, and validate the plan that it returns."""
 
 from importlib import import_module
 
@@ -27,7 +27,7 @@ def make_plan(
 ) -> PartitionPlan:
     """Return the plan that the planner `name` makes of a sample.
 
-    Raises UsageError for an unknown planner, an option that it does not take, or less than one worker.
+    Raises UsageError for an unknown planner, for an option that the planner does not have, or for less than one worker.
     """
     planner = load_planner(name)
     if workers < 1:

@@ -1,4 +1,6 @@
-"""Split space into regions where the terms of objects and subscriptions are similar, and regions where they differ.
+"""Phase one of the hybrid planner: split space into regions to partition by space and regions to partition by text.
+
+A region is partitioned by space if the terms of its objects and of its subscriptions are similar.
 
 This is phase one of the hybrid planner.
 """
@@ -22,7 +24,7 @@ MIN_ROWS = 1000
 
 @dataclass(frozen=True)
 class PlanningRegion:
-    """A region of the result; `by_text`: whether it belongs to N_t, to be partitioned by text, or to N_s."""
+    """A region of the result; `by_text`: it belongs to N_t, to be partitioned by text; otherwise to N_s."""
 
     rectangle: Rectangle
     by_text: bool
@@ -33,10 +35,11 @@ def split_by_similarity(
 ) -> list[PlanningRegion]:
     """Split the whole raster into the nodes N_s and N_t, low sides first.
 
-    A node whose similarity is `delta` or more goes to N_s. Any other is split at the median of its objects, in the
-    direction of the smaller alpha, which is the smaller similarity of the two sides; it goes to N_t instead if alpha is
-    about its own similarity. Nodes are split level by level, so that a level costs one pass over the sample. Once there
-    are `max_regions` nodes, the remaining ones go to N_t.
+    A node whose similarity is `delta` or more belongs to N_s. For any other node, alpha of a direction is the smaller
+    similarity of the two sides of a cut at the median of its objects. The node is split in the direction of the smaller
+    alpha; if this alpha is about the similarity of the node, the node belongs to N_t instead. Nodes are split level by
+    level, so that a level costs one pass over the sample. Once there are `max_regions` nodes, the remaining ones go to
+    N_t.
 
     Source: PS2Stream section IV-B, Algorithm 1, lines 1-12. Departures: similarity counts the terms that subscriptions
     are posted under, and the live terms of objects, as no others bring load; a node with a side that is too small

@@ -1,4 +1,4 @@
-"""Partition a region by text: order its terms and cut the order into runs of about equal load."""
+"""Partition one region by text: order its terms, and cut the order into groups of about equal load for workers."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from pststream.partitioning.rectangle_cuts import Rectangle
 from pststream.samples.sorted_sample import SortedSample
 
 MIN_ROWS = 500
-"""Minimum number of objects and of boxes to try text on a node of N_s: fewer do not show which terms go together."""
+"""Minimum number of objects and of boxes to try text on a node of N_s: fewer do not show which terms occur together."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class RegionTerms:
     """The objects and boxes of a region grouped by term, to be cut into term groups.
 
     Terms are ordered by the number of objects per box posted under them, least first (equal ones by id), and the order
-    is cut into runs. So the rarest terms, which bring a worker many subscriptions and few objects, stay together. So do
-    the most frequent ones, which nearly each object has: an object with several of them counts once. Terms that no box
-    of the region is posted under come last, where they hardly add objects.
+    is cut into runs. So the rarest terms, which bring a worker many subscriptions and few objects, stay together. The
+    most frequent terms stay together too: nearly every object has several of them, and counts once. Terms under which
+    no box of the region is posted come last, where they add hardly any objects.
 
     PS2Stream does not say how PartitionNode cuts the terms. This order is used because Definition 1 has a product: runs
     of equal frequency keep one of its factors small, while assigning terms by frequency alone keeps neither small. The

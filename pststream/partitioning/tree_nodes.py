@@ -1,4 +1,4 @@
-"""Cut the leaf nodes of a kd-text tree, assign them to workers, and build the partition plan from them."""
+"""Steps of the hybrid planner: cut leaf nodes by space or text, assign them to workers, build the partition plan."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from pststream.partitioning.text_split import RegionTerms, TermGroup
 from pststream.samples.sorted_sample import SortedSample
 
 LEVEL_STEPS = 20_000
-"""Limit of levelling steps times nodes: a step looks at all nodes, so with many nodes there are fewer steps."""
+"""Maximum product of levelling steps and nodes: a step visits all nodes, so with many nodes there are fewer steps."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ def make_whole_node(rectangle: Rectangle, by_text: bool, workload: Workload) -> 
 
 
 def partition_node(node: LeafNode, partitions: int, workload: Workload) -> list[LeafNode]:
-    """Cut a node into at most `partitions`: by text in N_t, in N_s by text or by space, whichever loads them least.
+    """Cut a node into at most `partitions` nodes: in N_t by text, in N_s by text or space, whichever loads them less.
 
-    Source: PS2Stream section IV-B, PartitionNode. Departures: in N_s the choice is made on each side of each cut again,
-    so one side may be partitioned by text and the other by space. The choice is for the smaller greatest load, not the
-    smaller sum: the sum alone would choose partitions that no assignment can balance. A node partitioned by text is cut
+    Source: PS2Stream section IV-B, PartitionNode. Departures: in N_s the choice is repeated on each side of each cut,
+    so one side may be partitioned by text and the other by space. The smaller greatest load is chosen, not the smaller
+    sum: by the sum alone, partitions could be chosen that no assignment can balance. A node partitioned by text is cut
     by text only.
     """
     if partitions == 1:
@@ -95,9 +95,9 @@ def choose_partitions_of_nodes(nodes: list[LeafNode], workers: int, workload: Wo
     Source: PS2Stream section IV-B, ComputeNumberPartitions. Departures: there are fewer partitions than workers where
     more would only add to the sum, as subscriptions that span several partitions then cost more than the division
     saves; such nodes are cut later by balancing, the most loaded first. C[i, k] is estimated: by space with
-    `rectangle_cuts.estimate_load`, by text by interpolation between cuts into 2, 4, 8 ... partitions. And a node is
-    offered at most four times its share by the square root of its load, where the sums of k partitions are least if
-    loads are products. Both keep the table small for thousands of workers.
+    `rectangle_cuts.estimate_load`, by text by interpolation between cuts into 2, 4, 8 ... partitions. A node
+    gets at most four times its share, in proportion to the square root of its load; these shares make the sum of loads
+    least if loads are products. Both departures keep the table small for thousands of workers.
     """
     spare = workers - len(nodes)
     roots = np.sqrt([node.load for node in nodes])
@@ -126,8 +126,8 @@ def assign_to_workers(nodes: list[LeafNode], workers: int, rates: LoadRates) -> 
     If there are no more nodes than workers, each node has a worker of its own.
 
     Source: PS2Stream section IV-B, MergeNodesIntoPartitions. Departures: the loads are then levelled by moving and
-    exchanging nodes, as the greedy pass does not move the large ones again. What two nodes share counts twice here, so
-    a load is never too small.
+    exchanging nodes, as the greedy pass does not move large nodes again. An object or subscription of two nodes counts
+    twice here, so a load is never too small.
     """
     loads = np.array([node.load for node in nodes])
     if len(nodes) <= workers:

@@ -1,4 +1,6 @@
-"""Read CSV files in chunks: UTF-8, a header, commas, double quotes, any line ends; exact row numbers.
+"""Read a CSV file in chunks of text columns with exact row numbers; turn rows that cannot be decoded into rejects.
+
+The format is UTF-8 with a header, commas, double quotes and any line ends.
 
 Written by hand, as pyarrow.csv refuses a whole file for one quote that is never closed, for one text that is not UTF-8
 and for one record that crosses a block; here each of them is a reject or a row. A kernel
@@ -113,7 +115,7 @@ class _Records:
         return int(count)
 
     def _read_more(self) -> None:
-        # Double what is buffered, so that a long record is not scanned once for each block.
+        # Double the buffer, so that a long record is not scanned once for each block.
         more = self._stream.read(max(BLOCK_BYTES, self._unread_bytes()))
         self._last = not more
         self._data = self._data[self._start :] + more

@@ -1,4 +1,4 @@
-"""Check figures against thresholds with Great Expectations.
+"""Check figures of files or tables against thresholds with Great Expectations; return a sentence for each failure.
 
 Spark's tasks count the figures, a few numbers for each checked file or table. Great Expectations sees a small pandas
 frame with one row for each of them, whatever the size of the data: its own scan of a table of 4 million rows takes
@@ -65,7 +65,7 @@ def check_thresholds(figures: list[dict[str, Any]], suite: Callable[[], "Expecta
 
 
 def _frame(figures: list[dict[str, Any]]) -> "pd.DataFrame":
-    """The figures as columns, without columns that are null in every row."""
+    """Return the figures as columns, without columns that are null in every row."""
     import pandas as pd
 
     frame = pd.DataFrame(figures).dropna(axis="columns", how="all")
@@ -74,7 +74,7 @@ def _frame(figures: list[dict[str, Any]]) -> "pd.DataFrame":
 
 
 def _validate(frame: "pd.DataFrame", suite: Callable[[], "ExpectationSuite"]) -> dict[str, Any]:
-    """The result of each column's expectation, with the numbers of the rows that do not meet it."""
+    """Return the result of each column's expectation, with the numbers of the rows that do not meet it."""
     asset = _context().data_sources.add_pandas("figures").add_dataframe_asset("figures")
     batch = asset.add_batch_definition_whole_dataframe("figures").get_batch({"dataframe": frame})
     made = suite()

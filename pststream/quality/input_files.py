@@ -72,7 +72,7 @@ def files_below(folder: str | os.PathLike[str]) -> list[str]:
 
 
 def is_left_out(name: str) -> bool:
-    """Whether a folder is read without the file or folder of this name."""
+    """Return whether a file or folder of this name is skipped when its folder is read."""
     return name.startswith((".", "_"))
 
 

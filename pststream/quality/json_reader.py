@@ -1,4 +1,7 @@
-"""Read JSON Lines files in chunks: UTF-8, one object a line; the number of a row is its line number."""
+"""Read a JSON Lines file in chunks of columns or of whole records; turn lines that are not objects into rejects.
+
+The format is UTF-8 with one object in each line; the number of a row is its line number.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -35,8 +38,8 @@ Lines = tuple[list[int], list[bytes]]
 def read_json(path: str, sources: ColumnSources) -> Iterator[ColumnChunk]:
     """Yield chunks of the wanted fields. Blank lines are not rows, but count as lines. A missing field is null.
 
-    Raises InputFileError where the file as a whole is not JSON Lines. Raises it also where all of the first rows lack
-    the id, or where all of them lack a wanted field and have one that is not wanted: the field has another name then.
+    Raises InputFileError if the file as a whole is not JSON Lines. Raises it also if all of the first rows lack the id,
+    or if all of them lack a wanted field and have an unknown field: the wanted field probably has another name there.
     """
     names = column_names(sources)
     numbers = {name for field in _NUMBERS for name in sources.get(field, ())}

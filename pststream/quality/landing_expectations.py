@@ -1,8 +1,8 @@
-"""Compute the figures of a landed file and the thresholds that the landing gate checks them against.
+"""Compute the figures of one landed file (bad shares, volume, times), and declare the landing gate's thresholds.
 
 Row rules (quality/parse_objects.py, quality/parse_requests.py) accept or reject single rows. The landing gate checks a
-file as a whole, by the counts of these rules: a file in which most rows lack a coordinate is a broken export, and its
-good rows should not be matched as if they were all.
+file as a whole, by the counts of these rules, before its rows are appended: a file in which most rows lack a coordinate
+is a broken export, and its few good rows should not be matched as if they were complete.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,9 +39,9 @@ class LandedFile:
 
 @dataclass(frozen=True)
 class LandingHistory:
-    """What a file is compared with: rows of each of the last files of its kind, current time, watermark of the log.
+    """Values that a file is compared with: rows of each of the last files of its kind, current time, log watermark.
 
-    Times are microseconds; None where there is none.
+    Times are microseconds; the watermark of an empty log is None.
     """
 
     rows: Sequence[int]
@@ -50,7 +50,7 @@ class LandingHistory:
 
 
 def fields_of(kind: str) -> tuple[str, ...]:
-    """The fields that rejects of `objects` or `requests` name; a reject of a row as a whole names none."""
+    """Return the fields that rejects of `objects` or `requests` may name; a reject of a whole row names no field."""
     if kind == "objects":
         return OBJECT_FIELDS
     queries = {field: None for query_kind in KINDS.values() for field in sorted(query_kind.fields)}
@@ -75,7 +75,7 @@ def compute_figures(kind: str, landed: LandedFile, past: LandingHistory, setting
 
 
 def _shares(kind: str, landed: LandedFile) -> Figures:
-    """Shares of all rows that are rejected for a missing field, for an invalid field, or as a whole."""
+    """Return the shares of all rows that are rejected for a missing field, for an invalid field, or as a whole."""
     fields = fields_of(kind)
     counts: dict[str, float] = {f"{how}_{field}": 0.0 for field in fields_of(kind) for how in ("missing", "invalid")}
     counts["unreadable"] = 0.0
@@ -86,7 +86,7 @@ def _shares(kind: str, landed: LandedFile) -> Figures:
 
 
 def _volume(rows: int, past: LandingHistory, settings: Settings) -> float | None:
-    """Rows divided by the median of the last files; None where that is too small."""
+    """Return the rows divided by the median of the last files; None if the median is too small."""
     usual = median(past.rows[-RECENT_FILES:])
     return rows / usual if settings.gate_volume_factor and usual >= settings.gate_min_rows else None
 

@@ -1,9 +1,9 @@
-"""Choose the objects of a bucket that are ready for ingest, by manifests of files that belong together.
+"""Choose the bucket objects (uploaded files) that are ready for ingest; a group of files waits for its manifest.
 
-An object exists only when it is complete, so a single file is ready at once. Files that belong together have names that
-are ignored otherwise (the name, or a folder above, begins with `_`). A manifest, uploaded last, lists them:
-`_manifests/<name>.json` with {"files": [{"key": …, "etag": …, "size": …}, …]}, the keys relative to the folder. The
-manifest is their commit: they are ready when all of them exist with these ETags and sizes.
+A bucket object exists only when it is complete, so a single file is ready at once. Files that belong together are
+uploaded under names that are otherwise ignored (the name, or a folder above, begins with `_`). A manifest, uploaded
+last, lists them: `_manifests/<name>.json` with {"files": [{"key": …, "etag": …, "size": …}, …]}, the keys relative to
+the folder. The manifest is the commit of its files: they are ready when all exist with these ETags and sizes.
 """
 
 import datetime as dt
@@ -20,7 +20,7 @@ MAX_MANIFEST_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Manifest:
-    """A manifest: its object, (ETag, size or None) of each key that it lists, and why it cannot be read, if so."""
+    """A manifest: its bucket object, (ETag, size or None) of each listed key, and `fault` if it cannot be read."""
 
     stored: StoredObject
     files: Mapping[str, tuple[str, int | None]]
@@ -29,7 +29,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class PendingObject:
-    """An object that is not ready: its key, the reason, and since when."""
+    """A bucket object that is not ready: its key, the reason, and the time since which it waits."""
 
     key: str
     reason: str
@@ -67,7 +67,7 @@ def _size(entry: dict[str, object]) -> int | None:
 
 
 def find_missing(manifest: Manifest, existing: Mapping[str, StoredObject]) -> list[PendingObject]:
-    """Return what keeps a manifest from being complete; `existing`: objects by key."""
+    """Return the listed files that are missing or differ, or the faulty manifest; `existing`: bucket objects by key."""
     since, name = manifest.stored.modified, manifest.stored.key
     if manifest.fault:
         return [PendingObject(name, manifest.fault, since)]
@@ -88,9 +88,9 @@ def choose_ready(
     ingested: Collection[str],
     format: str | None = None,
 ) -> tuple[list[StoredObject], list[PendingObject]]:
-    """Return the objects below `folder` that are ready and whose keys are not in `ingested`, in order; and the pending.
+    """Return the ready bucket objects below `folder` whose keys are not in `ingested`, in order, and the pending ones.
 
-    manifests: those not done yet. An object that only incomplete manifests list is not ready.
+    manifests: the manifests that are not done yet. An object that only incomplete manifests list is not ready.
     """
     existing = {one.key: one for one in objects}
     listed: set[str] = set()

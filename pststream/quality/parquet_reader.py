@@ -1,4 +1,7 @@
-"""Read Parquet files in chunks; the number of a row is its position in the file, from 1."""
+"""Read a Parquet file in chunks of columns or of whole records; turn rows that cannot be decoded into rejects.
+
+The number of a row is its position in the file, from 1.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,7 +78,7 @@ def _chunks(path: str, file: pq.ParquetFile, names: list[str]) -> Iterator[Colum
 
 
 def _records(chunk: ColumnChunk) -> RecordChunk:
-    """The rows as objects; rows with a value that Python cannot hold, such as the year 10000, become rejects."""
+    """Return the rows as records; rows with a value that Python cannot hold, such as the year 10000, become rejects."""
     columns = [_to_microseconds(column) for column in chunk.table.columns]
     table = pa.RecordBatch.from_arrays(columns, names=chunk.table.schema.names)
     try:

@@ -1,4 +1,4 @@
-"""Parse the rows of an object file into accepted objects and rejects."""
+"""Parse a chunk of raw object rows into typed objects with term ids, and rejects with the first fault of each row."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Parse the records of a request file into accepted requests and rejects.
+"""Parse a chunk of raw request records into typed insertions and deletions, and rejects with their reasons.
 
 This module parses the fields that all requests share; the kind of query (pststream/kinds) parses its own fields.
 """
@@ -86,7 +86,7 @@ def _parse_request(record: Mapping[str, Any], now: int, timezone: str, limits: R
     if expires_at is not None:
         if expires_at <= created_at:
             raise FieldError("expires_at", "empty_validity", record["expires_at"])
-        # Bounds of files are in whole milliseconds: the next one after it must be in the year 9999 too.
+        # Bounds of files are in whole milliseconds: the next millisecond must be in the year 9999 too.
         expires_at = min(expires_at, LAST_US // 1000 * 1000)
     query = kind.parse_request(record, limits)
     payload = _payload(record, _INSERT_FIELDS | kind.fields)
@@ -94,7 +94,7 @@ def _parse_request(record: Mapping[str, Any], now: int, timezone: str, limits: R
 
 
 def _parse_kind(record: Mapping[str, Any]) -> QueryKind:
-    """The kind that a request gives; one that gives none is of the default kind, whatever other fields it has."""
+    """Return the kind of query that a request gives; without one, the default kind, whatever other fields it has."""
     name = record.get("kind")
     if name is None or name == "":
         return KINDS[DEFAULT_KIND]
@@ -132,7 +132,7 @@ def _parse_time(record: Mapping[str, Any], name: str, timezone: str, latest: int
 
 
 def _payload(record: Mapping[str, Any], known: Collection[str]) -> str | None:
-    """The fields that are not known, as JSON."""
+    """Return the fields that are not known as JSON."""
     others = {name: value for name, value in record.items() if name not in known}
     if not others:
         return None

@@ -1,4 +1,4 @@
-"""Parse times of files and requests into microseconds since 1970 in UTC: ISO 8601, milliseconds, dates.
+"""Parse times in input rows (ISO 8601, epoch milliseconds, dates, timestamps) to microseconds since 1970 in UTC.
 
 ISO texts are parsed by hand (kernels/parsing/times.py), since a cast of pyarrow fails for the whole column on one bad
 text, and takes either texts with a zone or texts without. Texts that the kernel does not read go one by one to
@@ -36,8 +36,9 @@ _DAY_US = 86_400_000_000
 def parse_time(value: Any, zone: str = "UTC") -> int | None:
     """Parse one value: text, whole number of milliseconds, datetime or date. Returns microseconds since 1970, or None.
 
-    A time without a zone is local to `zone`. Where clocks are set back, it is the earlier of the two; where they are
-    set forward, the time that the clocks would show without the change (as `zoneinfo` does with fold 0).
+    A time without a zone is local to `zone`. A local time that occurs twice, when clocks are set back, is the earlier
+    one; a local time that is skipped, when clocks are set forward, has the offset before the change (as in `zoneinfo`
+    with fold 0).
     """
     if isinstance(value, str):
         value = _parsed(value.strip())

@@ -1,4 +1,4 @@
-"""Convert columns of raw values into texts and numbers."""
+"""Convert columns of raw input values to texts or numbers, and mark the blank ones."""
 
 import re
 from math import isfinite
@@ -63,7 +63,7 @@ def to_numbers(values: pa.Array) -> np.ndarray:
 def _texts_to_numbers(texts: pa.Array) -> np.ndarray:
     try:
         return _floats(pc.cast(texts, pa.float64()))
-    except pa.ArrowInvalid:  # one of them is not a number
+    except pa.ArrowInvalid:  # a text is not a number
         usual = pc.fill_null(pc.match_substring_regex(texts, _PLAIN_NUMBER), False)
         numbers = _floats(pc.cast(pc.if_else(usual, texts, pa.scalar(None, pa.string())), pa.float64()))
         for i in np.flatnonzero(~usual.to_numpy(zero_copy_only=False)):

@@ -1,4 +1,7 @@
-"""Read input files by format: CSV, JSON Lines, Parquet; plain, .gz or .zst."""
+"""Read the rows of an input file in chunks, with the reader of its format: CSV, JSON Lines or Parquet.
+
+Files may be plain or compressed (.gz, .zst).
+"""
 
 from collections.abc import Iterator
 
@@ -18,15 +21,15 @@ _REQUIRED_OF_REQUESTS = {"op": ["op"], "subscription_id": ["subscription_id"]}
 def read_chunks(path: str, format: str | None, sources: ColumnSources) -> Iterator[ColumnChunk]:
     """Yield the rows of a file as columns, at most 65,536 rows and some megabytes at a time.
 
-    `format` None means: by the file's ending; `sources` gives the columns to read for each field. Raises InputFileError
-    where the file as a whole cannot be read, at once or when the fault is reached. So callers commit nothing before the
-    last chunk is read.
+    If `format` is None, the ending of the file name decides; `sources` gives the columns to read for each field. Raises
+    InputFileError if the file as a whole cannot be read, at once or when the fault is reached. So callers commit
+    nothing before the last chunk is read.
     """
     return _READERS[format_of(path, format)](path, sources)
 
 
 def read_records(path: str, format: str | None) -> Iterator[RecordChunk]:
-    """Yield the rows of a request file as objects; otherwise as `read_chunks`."""
+    """Yield the rows of a request file (JSON Lines or Parquet) as records; otherwise as `read_chunks`."""
     file_format = format_of(path, format)
     if file_format == "jsonl":
         return read_json_records(path)

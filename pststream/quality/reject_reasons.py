@@ -1,4 +1,4 @@
-"""Reasons for rejecting a row, each a code with a sentence, and the table of rejected rows."""
+"""Reason codes of rejected rows with their sentences, the type of a reject, and the table of rejects."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -20,7 +20,7 @@ REASONS: dict[str, str] = {
     "unreadable_time": "the time is neither ISO 8601 nor epoch milliseconds",
     "time_out_of_range": "the time is outside the years 1900 to 2199",
     "text_too_long": "the text is longer than allowed",
-    # Of requests.
+    # A request is not valid.
     "unknown_operation": "the operation is neither insert nor delete",
     "unknown_kind": "the kind of query is unknown",
     "field_of_another_kind": "the field belongs to another kind of query",

@@ -1,4 +1,4 @@
-"""Chunks of rows that readers return: row numbers, values, and rejects; and the check of a file's columns."""
+"""Chunks that readers return: row numbers, raw values as columns or records, and rejects; check a file's columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Mark the faulty rows of a chunk, field by field on whole columns."""
+"""Record the first fault of each row while whole columns are checked field by field, and yield the rejects."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from pststream.quality.reject_reasons import MAX_RAW_CHARACTERS, Reject
 
 
 class RowFaults:
-    """The first fault of each of `rows` rows."""
+    """The first fault of each of `rows` rows: its field, reason and raw value."""
 
     def __init__(self, rows: int) -> None:
         self._fault = np.full(rows, -1, dtype=np.int64)

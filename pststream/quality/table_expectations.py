@@ -1,4 +1,7 @@
-"""Declare the daily checks of the tables: figures that must be zero, and the sentence for each that is not."""
+"""Declare the daily checks of a home's tables: figures that must be zero, and the sentence for each that is not.
+
+`pipeline/upkeep/check_tables.py` counts the figures and checks them with these suites.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -36,7 +39,7 @@ FIGURES: dict[str, dict[str, str]] = {
         "pairs_off": "{value} batches have a number of pairs that differs from the ledger",
     },
 }
-"""The figures of each check, and the sentence where one is not zero."""
+"""The figures of each check, each with the sentence to report if it is not zero."""
 
 
 def make_table_suite(check: str) -> Callable[[], "ExpectationSuite"]:

@@ -1,4 +1,4 @@
-"""Find and reject rows whose text is not UTF-8."""
+"""Test whether bytes and text columns are valid UTF-8, and move the rows of a chunk that are not to its rejects."""
 
 import numpy as np
 import pyarrow as pa

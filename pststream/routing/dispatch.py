@@ -1,4 +1,7 @@
-"""Dispatch index: look up the workers and units of objects and subscriptions under a plan (PS2Stream, grid-t)."""
+"""Dispatch index of one plan: look up the workers that store each piece, and the workers each object is sent to.
+
+It is grid-t of PS2Stream. Units of (object, term) pairs are looked up likewise.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +23,7 @@ from pststream.samples.raster_ranges import compute_cell_ranges
 
 @dataclass(frozen=True)
 class DispatchIndex:
-    """Look-ups under one plan. Pickles as the plan alone; the other arrays are derived on first use.
+    """Look-ups under one plan. Only the plan is pickled; the other arrays are derived on first use.
 
     Source: grid-t of PS2Stream, section IV-C. Departure from the paper: H1 (term to worker, per cell) is one function
     of the arrays of the plan, shared by all raster cells of a leaf, so its size does not grow with the raster; H2 (live
@@ -79,7 +82,7 @@ class DispatchIndex:
     def route_objects(
         self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, live: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the workers that each object goes to: the owners of its live terms in its raster cell.
+        """Return the workers that each object is sent to: the owners of its live terms in its raster cell.
 
         lon, lat             float64[n]            degrees
         term_offsets, terms  int64[n+1], int64[m]  distinct terms of each object

@@ -1,1 +1,1 @@
-"""Samples of objects and subscriptions in the forms that planners and the load model use."""
+"""Convert the planner sample into the arrays that planners and the load model read."""

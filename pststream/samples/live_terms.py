@@ -1,4 +1,4 @@
-"""Find the terms of a sample under which subscriptions are posted (live terms), and the objects that have one."""
+"""Find the live terms of sampled objects (a sampled subscription is posted under them), and the objects with one."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from pststream.kernels.planning.count_loads import find_term_positions, mark_obj
 
 
 def find_posted_terms(sample: WorkloadSample) -> tuple[np.ndarray, np.ndarray]:
-    """Return the terms under which the sample posts a subscription, and the position of each term of objects in them.
+    """Return the terms under which the sample posts a subscription, and the position in them of each term of an object.
 
     Returns posted int64[T], ascending, and positions int32[len(sample.terms)], -1 for a term that is not posted.
     """
@@ -28,7 +28,7 @@ def mark_live_terms(sample: WorkloadSample) -> np.ndarray:
 
 
 def mark_live_objects(sample: WorkloadSample) -> np.ndarray:
-    """Mark the objects that have a live term, and so go to some worker: bool[objects]."""
+    """Mark the objects that have a live term, and so are sent to some worker: bool[objects]."""
     return np.asarray(mark_objects_with_live_terms(sample.term_offsets, mark_live_terms(sample)))
 
 

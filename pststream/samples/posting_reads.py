@@ -1,4 +1,4 @@
-"""Estimate how many postings the matching of a sample reads, and add the counts to the sample."""
+"""Estimate the index postings that each term of each sampled object reads, and add these counts to the sample."""
 
 from dataclasses import fields
 from typing import Any
@@ -13,12 +13,12 @@ from pststream.samples.live_terms import find_positions
 
 
 def make_sample_with_reads(**columns: Any) -> WorkloadSample:
-    """Make a sample of all columns but `reads`, and compute that one.
+    """Make a sample from all of its columns but `reads`, and compute `reads`.
 
-    The reads of an (object, term) are the sampled postings that it would read, and `match_reads` more for each posting
-    whose box holds the object. The postings are those of an index segment of the sampled pieces: index cells of the
-    level of the box, terms of the clause that it is posted under. So they are the candidates of a match. A sample does
-    not have the other clauses, so each posting whose box holds the object counts as a match.
+    The reads of an (object, term) are the sampled postings that it would read, plus `match_reads` for each posting
+    whose box contains the object. The postings are those of an index segment of the sampled pieces: index cells of the
+    level of the box, terms of the clause that the piece is posted under. So they are the candidates of a match. A
+    sample does not have the other clauses, so each posting whose box contains the object counts as a match.
     """
     # Write the postings of the sampled pieces, sorted as in a segment.
     post_offsets, post_terms = columns["post_offsets"], columns["post_terms"]
@@ -42,7 +42,7 @@ def make_sample_with_reads(**columns: Any) -> WorkloadSample:
 
 
 def keep_pieces(sample: WorkloadSample, kept: np.ndarray) -> WorkloadSample:
-    """Return a sample with the same objects and the pieces that `kept` (bool[pieces]) marks."""
+    """Return a sample with the same objects and only the pieces that `kept` (bool[pieces]) marks; compute `reads`."""
     lengths = np.diff(sample.post_offsets)
     columns = {field.name: getattr(sample, field.name) for field in fields(sample) if field.name != "reads"}
     chosen = {

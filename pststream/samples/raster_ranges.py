@@ -1,11 +1,11 @@
-"""Compute the ranges of raster cells that boxes cover."""
+"""Compute the first and last column and row of the raster cells that each box covers."""
 
 import numpy as np
 
 from pststream.domain.plan import DispatchGrid
 
 _CHUNK = 1 << 14
-"""Boxes that are computed at a time: their intermediate arrays stay in the cache of the processor."""
+"""Number of boxes computed at a time, so that intermediate arrays stay in the cache of the processor."""
 
 
 def compute_cell_ranges(grid: DispatchGrid, boxes: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""List the live terms of each object and subscription of a sample, for planners that partition by text."""
+"""List the live terms of each sampled object and subscription, for planners that partition by text alone."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from pststream.samples.live_terms import find_posted_terms, group_pieces_by_subs
 
 @dataclass(frozen=True)
 class TermUse:
-    """The live terms of a sample, and the objects and subscriptions that have them; other terms cost a worker nothing.
+    """The live terms of a sample, and the objects and subscriptions that have them; other terms cause no load.
 
     ids                   int64[T]                term ids, ascending; the other arrays number terms by position here
     object_offsets        int64[objects+1]        slice of `object_terms` of each object

@@ -1,4 +1,4 @@
-"""Sort a sample by raster cell and number its live terms, for planners that use terms."""
+"""Sort a sample's objects by raster cell and number its live terms, for the hybrid planner and local adjustment."""
 
 from dataclasses import dataclass
 
@@ -55,7 +55,7 @@ class SortedSample:
 
 
 def sort_sample(sample: WorkloadSample, grid: DispatchGrid) -> SortedSample:
-    """Sort a sample over a raster; the result takes about as much memory as the sample."""
+    """Sort a sample by the cells of a raster; the result takes about as much memory as the sample."""
     # Number the live terms.
     term_ids = np.unique(sample.post_terms)
     bits = max(3, (2 * len(term_ids)).bit_length())

@@ -1,4 +1,4 @@
-"""Fit the raster of a plan to the area in which the objects of a sample lie."""
+"""Choose the bounds of a plan's raster so that it covers most sampled objects; outliers belong to its edge cells."""
 
 import numpy as np
 
@@ -8,13 +8,13 @@ COLUMNS = 512
 ROWS = 512
 
 TAIL = 0.001
-"""Share of the points that may lie outside, on each side of each axis."""
+"""Share of the points that may lie outside the raster, on each side of each axis."""
 
 MIN_OBJECTS = 1000
-"""With fewer objects the tail is less than one point, so the subscriptions are used as well."""
+"""With fewer objects, TAIL is less than one point, so the boxes of subscriptions are used as well."""
 
 MIN_WIDTH = 0.01
-"""Degrees, about a kilometre: a narrower raster would only divide one location."""
+"""Least width and height in degrees, about a kilometre: a smaller raster would only divide one location."""
 
 _WORLD = ((-180.0, 180.0), (-90.0, 90.0))
 

@@ -1,1 +1,1 @@
-"""Tokenize texts into words and term ids, and parse keyword expressions."""
+"""Split texts into words, hash words to term ids, and parse keyword expressions into conjunctive normal form."""

@@ -1,4 +1,4 @@
-"""Turn columns of text into flat arrays for kernels."""
+"""Return the bytes and offsets of an Arrow column of texts as NumPy arrays, the input of kernels."""
 
 import numpy as np
 import pyarrow as pa
@@ -7,7 +7,7 @@ import pyarrow as pa
 def utf8_of(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return the bytes (uint8, read-only) and offsets (int64[n+1]) of a string or large_string column without nulls.
 
-    The types are always these, so that a kernel is compiled once.
+    The result has the same types for both column types, so that a kernel is compiled once.
     """
     width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
     _, offsets, data = texts.buffers()

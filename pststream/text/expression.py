@@ -1,4 +1,4 @@
-"""Parse keyword expressions into conjunctive normal form: words, AND, OR, parentheses, quotes.
+"""Parse a keyword expression (words, AND, OR, parentheses, quotes) into conjunctive normal form: lists of words.
 
     expression = conjunction { "OR" conjunction }
     conjunction = part { ["AND"] part }
@@ -6,8 +6,8 @@
 
 Adjacent words mean AND; AND binds more tightly than OR. A word that the tokenizer splits in two means both words.
 
-An expression is parsed as a shape, in which numbers stand for its distinct words. Few shapes are in use, so the clauses
-of a shape are cached (text/expression_parser.py).
+An expression is first converted to a shape, in which numbers replace its distinct words. Few shapes are in use, so the
+clauses of a shape are cached (text/expression_parser.py).
 """
 
 import re
@@ -40,14 +40,14 @@ class ExpressionError(UsageError):
 def parse_keywords(
     expression: str, *, max_clauses: int = 64, max_terms: int = 512, max_words: int = 1000
 ) -> list[list[str]]:
-    """Parse an expression into clauses: lists of words, of each of which a text must have one.
+    """Parse an expression into clauses, which are lists of words: a text must have a word of each.
 
     Clauses that another clause implies are dropped. Words are sorted inside a clause, clauses by length, then by words,
     so that equivalent expressions give equal lists.
 
     Raises ExpressionError if the expression cannot be parsed or has more than `max_words` words, if it or a part of it
-    needs more than `max_clauses` clauses, or if its clauses have more than `max_terms` words in all. Each bound is
-    checked before the work that it bounds.
+    needs more than `max_clauses` clauses, or if its clauses have more than `max_terms` words in all. Each limit is
+    checked before the work that it limits.
     """
     try:
         shape, words = _read(expression, max_words)

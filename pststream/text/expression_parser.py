@@ -1,4 +1,6 @@
-"""Parse the shape of a keyword expression into conjunctive normal form, by operator precedence.
+"""Parse the tokens of a keyword expression, with numbers in place of words, into CNF clauses, and cache the result.
+
+The parser works by operator precedence.
 
 The result is a list of clauses: each an OR of words, all of which must hold. In a shape, numbers stand for the words,
 so that expressions of equal shape share a cache entry.

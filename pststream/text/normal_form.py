@@ -1,4 +1,4 @@
-"""Combine clauses of a conjunctive normal form; a clause is an int with a bit for each word that satisfies it."""
+"""Combine CNF clauses by AND or OR and drop implied ones; a clause is an int with a bit for each of its words."""
 
 from collections.abc import Iterable
 
@@ -25,8 +25,8 @@ def join_or(left: Clauses, right: Clauses, limit: int) -> Clauses:
 def minimal(clauses: Iterable[int], limit: int) -> Clauses:
     """Drop the clauses that contain another clause; raises TooManyClauses once more than `limit` remain.
 
-    Clauses are visited by size. One that contains none of those kept so far is in the result, so the work is bounded by
-    `limit` times the number of clauses.
+    Clauses are visited by size. A clause that contains none of the clauses kept so far is in the result, so the work is
+    bounded by `limit` times the number of clauses.
     """
     kept: Clauses = []
     for clause in sorted(clauses, key=int.bit_count):

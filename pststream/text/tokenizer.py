@@ -1,4 +1,4 @@
-"""Turn texts into term ids: the tokenizer of objects and subscriptions.
+"""Convert the texts of objects, and the words of subscriptions, to term ids: 64-bit hashes of normalized words.
 
 A term id is a hash of the word, so it never changes, needs no dictionary, and is the same in every process: FNV-1a 64
 over the word's UTF-8 bytes, then the fmix64 finalizer of MurmurHash3, as a signed integer. Two of n distinct words

@@ -1,4 +1,4 @@
-"""Split a text into words: Unicode NFKC, case-folded, then the longest runs of letters, marks, digits and `_`."""
+"""Split a text into normalized words: NFKC, case-folded, then the longest runs of letters, marks, digits and `_`."""
 
 import re
 import unicodedata
@@ -9,7 +9,7 @@ TOKENIZER: dict[str, str | int] = {
     "unicode": unicodedata.unidata_version,
     "term_id": "fnv1a64-fmix64",
 }
-"""The properties that term ids depend on. The home stores them, since ids of another tokenizer would not match."""
+"""The properties that term ids depend on. A home stores them, since ids of another tokenizer would not match."""
 
 _MAX_MARKS = 1_000
 _FOREIGN_RUN = re.compile(rf"[^\x00-\x7f]{{{_MAX_MARKS + 1},}}")

@@ -1,1 +1,1 @@
-"""One module per benchmark."""
+"""The benchmarks, one module for each; their functions `run...` return figures and targets."""

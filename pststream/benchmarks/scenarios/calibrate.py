@@ -1,4 +1,6 @@
-"""Measure the constants of the cost model (Definition 1) by running the real job under several plans.
+"""Measure the constants of the cost model (settings `cost_*`) by running the real job under several plans.
+
+The cost model is Definition 1 of PS2Stream.
 
 Each (workload, plan, worker) is one point: objects received, subscriptions stored, postings read, matches, and the CPU
 seconds, the least of several rounds. The cost of insertions (c3) is the time to build segments. The costs of pairs,

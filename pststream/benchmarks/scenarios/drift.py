@@ -1,4 +1,4 @@
-"""Benchmark throughput with and without load adjustment while a tenth of the regions switches each interval (Q3)."""
+"""Benchmark throughput with and without load adjustment while a tenth of the regions switches (Q3)."""
 
 import tempfile
 from dataclasses import replace
@@ -22,7 +22,7 @@ SIZES = {"small": (20_000, 2), "full": (500_000, 8)}
 """Live subscriptions, and intervals."""
 
 PARTS = 5
-"""Batches of an interval, which renews all subscriptions and adds five objects for each, as in the paper."""
+"""Batches of an interval; an interval replaces all subscriptions and adds five objects for each, as in the paper."""
 
 STYLE = SubscriptionStyle("q3")
 LATENESS_SECONDS = 600
@@ -70,7 +70,7 @@ def _run_intervals(
     subscriptions, intervals = SIZES[scale]
     bench.add_subscriptions(subscriptions, STYLE)
     bench.add_objects(subscriptions)
-    # The plan is for later batches, each of which inserts and deletes a part of what the first one inserts.
+    # The plan is for later batches: each inserts and deletes a part of the subscriptions of the first batch.
     part = replace(settings, cost_insert=settings.cost_insert / PARTS, cost_delete=settings.cost_delete / PARTS)
     match(bench.home, part, max_objects=1 << 40, one=True)
     loads: list[np.ndarray] = []

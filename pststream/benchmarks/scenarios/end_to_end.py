@@ -1,4 +1,4 @@
-"""Benchmark the whole batch (Delta in, route, one shuffle, match, Delta out) against baseline jobs."""
+"""Benchmark whole micro-batches (Delta in, route, one shuffle, match, Delta out) against jobs that do not match."""
 
 import statistics
 import tempfile

@@ -1,4 +1,4 @@
-"""Benchmark the delay from the landing of a file to readable matches under `run --watch`.
+"""Benchmark the delay from the landing of an object file to its readable matches under `pststream run --watch`.
 
 The watcher is a separate process, as a user starts it; small files of objects land at an even rate. A file is matched
 when the batch with its last row is done in the ledger, which is after its matches are committed.
@@ -40,7 +40,7 @@ OBJECTS, SECONDS = 500, 0.5
 
 STYLE = SubscriptionStyle(frequent_share=0.12)
 WARM_FILES = 10
-"""The first files are a warm-up and not counted."""
+"""Number of files at the start that are a warm-up and not counted."""
 
 PATIENCE = 900.0
 WATCHER = "from pststream.cli.main import entry; entry()"

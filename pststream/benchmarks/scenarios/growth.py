@@ -1,4 +1,7 @@
-"""Benchmark the growth of time and memory with the number of subscriptions, at constant matches per object."""
+"""Benchmark the matching kernel with growing numbers of subscriptions, at constant matches per object.
+
+Measures CPU time per object and memory per subscription.
+"""
 
 import math
 from typing import Any
@@ -14,7 +17,7 @@ FIRST_SHARE = 0.5
 """Share of frequent keywords at the first size."""
 
 RARE, FREQUENT = 0.32, 35.4
-"""Matches per object for a million subscriptions with rare keywords, and the additional ones if all are frequent."""
+"""Matches per object for a million subscriptions with rare keywords, and additional matches if all are frequent."""
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Benchmark the matching kernel alone, on one core: arrays in, arrays out."""
+"""Benchmark the matching kernel alone, on one core, in objects/s: arrays in, arrays out, one segment."""
 
 import time
 from typing import Any

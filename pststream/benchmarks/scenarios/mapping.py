@@ -1,4 +1,4 @@
-"""Benchmark the bytes that move at a repartitioning, by the method that maps new parts to workers."""
+"""Compute the bytes that would move at a repartitioning, for each method of mapping new workers to existing ones."""
 
 import tempfile
 from typing import Any
@@ -27,8 +27,8 @@ BEFORE, AFTER = SubscriptionStyle("q1", frequent_share=0.3), SubscriptionStyle("
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Measure the bytes of `worker_index` that move when a plan for Q2 replaces one for Q1, by mapping and planner.
 
-    The subscriptions are those of Q2: the ones that exist when the new plan is made. A piece moves to each worker
-    that must store it and does not.
+    The subscriptions are those of Q2, which exist when the new plan is made. A piece moves to each worker that must
+    store it and does not yet. Nothing is moved: the bytes are computed from the two plans.
     """
     objects, subscriptions = SIZES[scale]
     cost = CostModel.of(settings)

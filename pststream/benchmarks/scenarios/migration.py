@@ -1,4 +1,4 @@
-"""Benchmark migrations: time by the share of subscriptions that moves, and the batches before and after."""
+"""Benchmark migrations of 1%, 2% and 4% of the subscriptions between two workers, and the micro-batches around them."""
 
 import tempfile
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Benchmark the engine against other systems (peers) on the same files; matches must be equal before time counts.
+"""Benchmark matching against other systems (peers) on the same files; matches must be equal before time counts.
 
 A peer is a separate program in infra/peers, called with a folder (see support/peer_files.py) and the number of objects
 to match, from the start of the file. It prints a JSON object: version, setting (its configuration), load_seconds,
@@ -67,7 +67,7 @@ PEERS = {
 
 @dataclass(frozen=True)
 class ExpectedMatches:
-    """For every n, the matches of the first n objects and the sum of their subscription keys (int64[objects+1])."""
+    """For every n, the matches of the first n objects: their number and sum of subscription keys (int64[objects+1])."""
 
     matches: np.ndarray
     key_sums: np.ndarray

@@ -1,4 +1,6 @@
-"""Benchmark all planners on workloads like the paper's Q1, Q2 and Q3 by running the real job.
+"""Benchmark throughput under the plans of all planners, on workloads like Q1 to Q3, by running the real job.
+
+Q1, Q2 and Q3 are those of PS2Stream.
 
 `pipeline/comparing/compare_planners.py` makes the measurements.
 """

@@ -1,4 +1,4 @@
-"""Benchmark the planners that divide space at the paper's number of subscriptions and twice as many.
+"""Benchmark throughput under planners that divide space, with the paper's number of subscriptions and twice as many.
 
 The planners that divide by text are only in the benchmark `planners`, where they are several times slower.
 """

@@ -1,4 +1,4 @@
-"""Benchmark the making of plans: seconds and memory of each planner, and the two steps of the hybrid planner."""
+"""Benchmark the making of plans from a sample: seconds and memory of each planner, two steps of the hybrid planner."""
 
 import time
 from collections.abc import Callable
@@ -28,7 +28,7 @@ WORKERS = 8
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Measure the seconds of each planner, the peak memory, and the seconds of the dynamic programme and the merge."""
+    """Measure the seconds of each planner, the peak memory, and the seconds of two steps of the hybrid planner."""
     objects, subscriptions, nodes = SIZES[scale]
     sample, cost = sample_of(objects, subscriptions, seed, STYLE), CostModel.of(settings)
     figures: dict[str, float] = {"objects": objects, "subscriptions": subscriptions, "nodes": nodes}
@@ -51,7 +51,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
 
 
 def _steps(rng: np.random.Generator, nodes: int) -> dict[str, float]:
-    """Measure the seconds to share a fifth more parts than nodes, at most three per node, and to merge the nodes."""
+    """Measure the seconds to choose partition counts (1.2 partitions per node, at most 3) and to assign the nodes."""
     sums = np.sort(rng.lognormal(0.0, 1.0, (nodes, 3)), axis=1)[:, ::-1].ravel()
     made, rates = _nodes(rng, nodes), LoadRates(2e-12, 2e-6, 2e-6)
     return {

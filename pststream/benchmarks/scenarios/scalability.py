@@ -1,4 +1,4 @@
-"""Benchmark throughput by the number of workers, for hybrid and the kd-tree (PS2Stream, figure 11)."""
+"""Benchmark throughput by the number of workers, under plans of hybrid and of the kd-tree (PS2Stream, figure 11)."""
 
 import tempfile
 from dataclasses import replace
@@ -18,7 +18,7 @@ PLANNERS = ("hybrid", "kd_tree")
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Measure objects/s of all workers together, and the greatest load over the mean, by planner and workers."""
+    """Measure objects/s of all workers together, and the greatest worker time over the mean, by planner and workers."""
     subscriptions, objects = SIZES[scale]
     figures: dict[str, Any] = {"subscriptions": subscriptions, "objects": objects, "workload": WORKLOAD}
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:

@@ -1,4 +1,4 @@
-"""Benchmark hundreds of small batches with upkeep: check that time, files, memory and logs stay flat."""
+"""Benchmark hundreds of small micro-batches with upkeep between them: check that time, files and memory stay flat."""
 
 import tempfile
 import time

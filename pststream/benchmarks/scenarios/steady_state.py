@@ -1,4 +1,4 @@
-"""Benchmark small batches of objects, insertions and deletions in a warm session."""
+"""Benchmark consecutive small micro-batches of objects, insertions and deletions in a warm session: seconds of each."""
 
 import statistics
 import tempfile

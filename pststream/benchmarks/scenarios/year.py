@@ -1,4 +1,4 @@
-"""Benchmark a small batch and the status pages of a home whose ledgers hold a year of batches, one per minute.
+"""Benchmark a small micro-batch and the status reports of a home whose ledgers hold a year of batches, one a minute.
 
 Only the ledgers hold the year: the cost of many uncompacted files of objects, requests and matches, and of comparing
 ids with stored ones during ingestion, is not measured.

@@ -1,4 +1,4 @@
-"""Convert synthetic workloads to the arrays and tables that the kernels take."""
+"""Convert synthetic objects and subscriptions to object batches and `worker_index` rows, the input of matching."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class Frequencies:
     counts: np.ndarray
 
     def of(self, terms: np.ndarray) -> np.ndarray:
-        """Frequency of each term id: int64."""
+        """Return the frequency of each term id: int64."""
         place = np.minimum(np.searchsorted(self.ids, terms), len(self.ids) - 1)
         return np.where(self.ids[place] == terms, self.counts[place], 0)
 

@@ -1,4 +1,4 @@
-"""Run the baseline jobs of a micro-batch: the same job without the matching kernel.
+"""Run the baseline jobs of a micro-batch: the same reads and writes with made-up matches, without matching.
 
 `run_baseline` is our own job: routed, shuffled and written by tasks. `run_spark_baseline` is the job that a user would
 write with Spark's Delta reader, one shuffle, an Arrow function and Spark's Delta writer.
@@ -43,7 +43,7 @@ def run_baseline(home: Home, settings: Settings, after: int, to: int, pairs: int
 
 
 def run_spark_baseline(home: Home, settings: Settings, after: int, to: int, pairs: int, out: str) -> None:
-    """Do the same with Spark's own reader, shuffle and writer: every object goes to one partition by its key."""
+    """Run the same job with Spark's own reader, shuffle and writer: every object goes to one partition by its key."""
     spark, work = get_session(settings), make_task_context(home, settings, current_version(home))
     objects = (
         spark.read.format("delta").load(home.table(names.OBJECTS)).where(f"object_key > {after} AND object_key <= {to}")

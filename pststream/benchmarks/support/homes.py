@@ -1,4 +1,4 @@
-"""Fill homes with synthetic logs, written straight into the tables as ingestion would leave them."""
+"""Fill a benchmark's home with synthetic objects and requests, written straight into its tables as ingest would."""
 
 import datetime as dt
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Measure the memory of the driver, its JVM and the Python workers, now and at the peak."""
+"""Measure the memory of the driver, its JVM and the Python workers: now, or the peak during a `with` block."""
 
 import os
 import threading

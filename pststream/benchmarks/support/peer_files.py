@@ -1,4 +1,4 @@
-"""Write one workload as the Parquet and text files that the peers read.
+"""Write one synthetic workload to the Parquet and TSV files that the peers (other systems) read.
 
     objects.parquet        id int64 from 0, lon, lat float64, terms list<int64>
     subscriptions.parquet  key int64 from 0, west, south, east, north float64, rarest int64, terms list<int64>

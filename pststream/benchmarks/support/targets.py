@@ -1,4 +1,4 @@
-"""Compare figures with targets."""
+"""Compare a benchmark's figure with its target: return the target and whether it is met."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""Kernels of the worker index: build segments, match objects, filter live terms."""
+"""Kernels of the worker index: build segments, match objects with them, filter live terms, count posting reads."""

@@ -1,6 +1,9 @@
-"""Bloom filter of live terms: the (index cell, term) pairs under which a subscription is posted.
+"""Bloom filter of live terms: add the (index cell, term) pairs of segments; test the terms of objects near a point.
 
-PS2Stream section IV-C, map H2. A word of 64 bits is a block of the filter; a pair sets three bits of one word.
+Routing tasks drop the other terms before objects are sent to workers (`matching/live_term_filter.py`).
+
+A pair is in the filter if a subscription is posted under this term in this cell. Source: map H2 of PS2Stream section
+IV-C. A word of 64 bits is a block of the filter; a pair sets three bits of one word.
 """
 
 import numpy as np
@@ -9,7 +12,7 @@ from pststream.kernels.compile import kernel
 from pststream.kernels.matching.index_cells import MAX_LEVEL, column_of, interleave, row_of
 
 LIVE_LEVEL = 9
-"""Index cells of finer levels count as their ancestors of this level (0.7 degrees); coarser ones as they are."""
+"""An index cell of a finer level is replaced by its ancestor of this level (0.7 degrees wide)."""
 
 
 @kernel
@@ -46,9 +49,9 @@ def add_keys(words, cells, cell_keys, key_term, terms):
 
 @kernel
 def live_terms(words, levels, lon, lat, term_offsets, terms):
-    """Whether some subscription near the object may be posted under the term: bool, parallel to `terms`.
+    """Return whether a subscription near the object may be posted under the term: bool, parallel to `terms`.
 
-    `levels` int64[]: levels in use, capped at LIVE_LEVEL. Never false for a live term; true for 1% of others.
+    `levels` int64[]: levels in use, capped at LIVE_LEVEL. Never false for a live term; true for 1% of other terms.
     """
     live = np.zeros(len(terms), np.bool_)
     last = np.uint64(len(words) - 1)

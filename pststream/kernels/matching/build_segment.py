@@ -1,4 +1,7 @@
-"""Build the arrays of an index segment (see matching/segments.py for the layout)."""
+"""Build the arrays of an index segment from the boxes and CNF clauses of its pieces: postings, directory, hash table.
+
+`matching/segments.py` calls these kernels and describes the arrays.
+"""
 
 import numpy as np
 
@@ -73,7 +76,7 @@ def fill_postings(boxes, clause_start, first_clause_size, literals, sort_key, po
 
 @kernel
 def directory(sort_key):
-    """Index cells and keys of sorted postings.
+    """Return the directory of sorted postings: their index cells, and the keys (cell, term) of each cell.
 
     Returns cells int64[C] ascending, cell_keys int64[C+1] (slice of keys of each cell), key_term int32[K] ascending
     inside a cell, key_postings int32[K+1] (slice of postings of each key).
@@ -110,7 +113,7 @@ def directory(sort_key):
 
 @kernel
 def term_levels(cells, cell_keys, key_term, terms):
-    """Bit l of entry t: term t has a posting on level l (uint32[terms])."""
+    """Return the levels of each term: bit l of entry t is set if term t has a posting on level l (uint32[terms])."""
     mask = np.zeros(terms, np.uint32)
     for c in range(len(cells)):
         level = 0
@@ -129,7 +132,7 @@ def spot_of(term, terms):
 
 @kernel
 def cell_buckets(cell_keys):
-    """First bucket of each index cell, the shift from a spot to a bit of its buckets (int64[C,2]); number of buckets.
+    """Return the first bucket of each cell and its shift from a spot to a bit (int64[C,2]), and the number of buckets.
 
     A cell has a power of two of buckets of 64 bits, 8 to 16 bits for each key.
     """
@@ -147,7 +150,7 @@ def cell_buckets(cell_keys):
 
 @kernel
 def fill_buckets(cell_keys, key_term, starts, total, terms):
-    """The bits of the keys of each bucket and its first key; and a last row with the number of keys (uint64)."""
+    """Return the key bits and first key of each bucket (uint64[B+1,2]); the last row has the number of keys."""
     buckets = np.zeros((total + 1, 2), np.uint64)
     for c in range(len(cell_keys) - 1):
         # The keys of the cell, in the order of their terms.
@@ -159,7 +162,7 @@ def fill_buckets(cell_keys, key_term, starts, total, terms):
                 bucket += 1
                 buckets[bucket, 1] = k
             buckets[bucket, 0] |= np.uint64(1) << np.uint64(place & 63)
-        # The buckets behind the last key.
+        # The remaining buckets of the cell are empty.
         last = starts[c + 1, 0] if c + 1 < len(starts) else total
         for rest in range(bucket + 1, last):
             buckets[rest, 1] = cell_keys[c + 1]

@@ -1,4 +1,6 @@
-"""Index cells: a quadtree of square cells over the whole world, numbered in Morton order on each level.
+"""Compute index cells, the quadtree cells of the worker index: the cell of a point, the level of a box.
+
+The quadtree spans the whole world; the cells of a level are numbered in Morton order.
 
 A cell of level l is 360 / 2^l degrees wide and high. Its id carries its level: (1 << 2l) | morton, so that the ids of a
 level are contiguous, and the parent of a cell is its id >> 2. Columns and rows never decrease with longitude and
@@ -10,7 +12,7 @@ import numpy as np
 from pststream.kernels.compile import kernel
 
 MAX_LEVEL = 17
-"""Cells of about 300 m; smaller regions share them."""
+"""The finest level, with cells of about 300 m; smaller boxes are posted on it too."""
 
 
 @kernel
@@ -38,7 +40,7 @@ def fine_x(lon: float) -> np.int32:
 
 @kernel
 def fine_y(lat: float) -> np.int32:
-    """Latitude in the same steps, counted from the equator."""
+    """Latitude in the same steps as `fine_x`, counted from the equator."""
     return np.int32(min(max(lat * (4294967296.0 / 360.0), -2147483648.0), 2147483647.0))
 
 
@@ -62,7 +64,8 @@ def _spread(value: int) -> int:
 def level_of_box(west: float, south: float, east: float, north: float) -> int:
     """The finest level in use whose cells are at least as wide as the box: it covers at most 2 x 2 of them.
 
-    Only every second level is in use: an object is looked up on half as many, at the price of a few more candidates.
+    Only every second level is in use: an object is looked up on half as many levels, at the cost of a few more
+    candidates.
     """
     side = max(east - west, north - south)
     level = MAX_LEVEL

@@ -1,8 +1,7 @@
-"""Match a micro-batch of objects with one index segment: arrays in, pairs out.
+"""Match a micro-batch of objects with one index segment; return the pairs (object, subscription key) that match.
 
-A micro-batch is a join, not a loop: the objects come sorted in Morton order, so that on every level of the quadtree
-they stand in the order of the segment's index cells; the two are walked in step, and the postings of each cell are read
-once a batch.
+The kernel is a merge join: the objects are sorted in Morton order, which on every level of the quadtree is also the
+order of the segment's index cells. Objects and cells are walked in step, so each cell is visited once in a batch.
 """
 
 from typing import NamedTuple
@@ -53,11 +52,11 @@ def point_codes(lon, lat):
 
 @kernel
 def localize(term_offsets, terms, units, slots, places, bits, levels_of_term):
-    """Terms of each object as the segment numbers them; those it does not know are dropped.
+    """Replace the terms of each object by their numbers in the segment, and drop terms that the segment does not have.
 
-    `units` int32, parallel to `terms`: the unit that the (object, term) is probed for, or -1: only for verification.
-    Returns offsets int64[n+1], term int32[m], spot int64[m] (see `spot_of`), mask uint32[m] (levels to probe; 0:
-    none), unit int32[m].
+    `units` int32, parallel to `terms`: the unit that the (object, term) is probed for; -1: the term is only used to
+    verify clauses. Returns offsets int64[n+1], term int32[m], spot int64[m] (see `spot_of`), mask uint32[m] (levels to
+    probe; 0: none), unit int32[m].
     """
     objects = len(term_offsets) - 1
     offsets = np.empty(objects + 1, np.int64)
@@ -89,7 +88,7 @@ def _doubled(array):
 
 @kernel
 def _append_near(fine_boxes, first, last, x, y, hit_posting, waiting):
-    """Append the postings in [first, last) whose box contains the point, in whole steps; returns the number of hits."""
+    """Append the postings in [first, last) whose box contains the point, in whole steps; return the number of hits."""
     for p in range(first, last):
         hit_posting[waiting] = p
         waiting += (x >= fine_boxes[p, 0]) & (x <= fine_boxes[p, 2]) & (y >= fine_boxes[p, 1]) & (y <= fine_boxes[p, 3])
@@ -112,10 +111,11 @@ def _posting_key(term, spot, cell, cell_buckets, buckets, key_term):
 
 @kernel
 def match_segment(objects, segment, deleted, counts, hit_buffer, max_pairs):
-    """All pairs of `objects` (in Morton order) and the pieces of one segment; adds to `counts`.
+    """Find all matching pairs of `objects` (in Morton order) and the pieces of one segment; add to `counts`.
 
-    Hits are verified when `hit_buffer` are waiting, which is at least the length of the longest posting list. Returns
-    object int32[pairs], subscription key int64[pairs], in no order; with more than `max_pairs` pairs, some of them.
+    Hits are verified when `hit_buffer` of them are waiting; `hit_buffer` is at least the length of the longest posting
+    list. Returns object int32[pairs], subscription key int64[pairs], in no order. The search stops early, with some of
+    the pairs, once there are more than `max_pairs`.
     """
     # A field of a tuple costs two atomic operations each time it is read, so the hot loop reads plain names.
     codes, lon, lat, _, offsets, term, spot, mask, unit = objects
@@ -133,7 +133,7 @@ def match_segment(objects, segment, deleted, counts, hit_buffer, max_pairs):
         bit, shift, marker = np.uint32(1 << level), 2 * (MAX_LEVEL - level), 1 << (2 * level)
         i, cell, last_cell = 0, segment.level_cells[depth], segment.level_cells[depth + 1]
         while i < len(codes) and cell < last_cell:
-            # Advance the objects or the cells, whichever lag, until an object lies in the cell.
+            # Advance the objects or the cells, whichever are behind, until an object lies in the cell.
             own_cell = marker | (codes[i] >> shift)
             if cells[cell] < own_cell:
                 cell = gallop(cells, cell, last_cell, own_cell)
@@ -169,7 +169,7 @@ def match_segment(objects, segment, deleted, counts, hit_buffer, max_pairs):
                     hit_object[h] = i
                     hit_unit[h] = unit[j]
             i += 1
-    # Verify what is left.
+    # Verify the remaining hits.
     while pairs + waiting > len(pair_key):
         pair_object, pair_key = _doubled(pair_object), _doubled(pair_key)
     pairs += verify(

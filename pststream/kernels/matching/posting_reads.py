@@ -1,4 +1,4 @@
-"""Count the postings that each term of each object reads in the index, without matching."""
+"""Count the index postings that each term of each sampled object would read, for the load model; nothing is matched."""
 
 import numpy as np
 
@@ -9,12 +9,12 @@ from pststream.kernels.search import find, gallop
 SAMPLED_POSTINGS = 64
 
 MAX_READS = 2**31 - 1
-"""Greatest number of reads that is counted of an (object, term)."""
+"""Maximum count of reads of an (object, term)."""
 
 
 @kernel
 def _estimate_containing(piece, boxes, first, end, point):
-    """About how many of the postings in [first, end) have boxes that contain the point."""
+    """Estimate how many of the postings in [first, end) have boxes that contain the point, from a sample of them."""
     step = (end - first + SAMPLED_POSTINGS - 1) // SAMPLED_POSTINGS
     sampled = containing = 0
     for p in range(first, end, step):
@@ -41,13 +41,13 @@ def count_reads(
 ) -> np.ndarray:
     """Postings under each (object, term) in the object's index cells of all levels: int32[len(places)].
 
-    Each posting whose box contains the object counts as `match_reads` more. Of a key with more than SAMPLED_POSTINGS
-    postings some are tested and stand for all.
+    Each posting whose box contains the object counts as `match_reads` more reads. If a key has more than
+    SAMPLED_POSTINGS postings, only a sample of their boxes is tested.
 
     order                int64[objects]    the objects in Morton order
-    codes                int64[objects]    `match_segment.point_codes` of each in this order
+    codes                int64[objects]    `match_segment.point_codes` of the objects in this order
     object_offsets       int64[objects+1]  slice of `places` of each object
-    places               int32[n]          number of each of the objects' terms among those posted, or -1
+    places               int32[n]          position of each of the objects' terms in the posted terms, or -1
     cells, cell_keys, key_term, key_postings   of the postings, as `build_segment.directory` returns them
     piece                int32[postings]   the piece of each posting
     boxes                float64[pieces,4]
@@ -59,7 +59,7 @@ def count_reads(
         cell, last_cell = find(cells, 0, len(cells), marker), find(cells, 0, len(cells), marker << 2)
         i = 0
         while i < len(codes) and cell < last_cell:
-            # Advance the objects or the cells, whichever lag, until an object lies in the cell.
+            # Advance the objects or the cells, whichever are behind, until an object lies in the cell.
             own_cell = marker | (codes[i] >> shift)
             if cells[cell] < own_cell:
                 cell = gallop(cells, cell, last_cell, own_cell)

@@ -1,4 +1,7 @@
-"""Test exactly the postings that a walk through a segment found near: arrays in, pairs out."""
+"""Verify candidate postings near an object: test clauses (CNF), box, shape and validity; write the matching pairs.
+
+`match_segment` calls `verify` whenever its buffer of hits is full, and at the end.
+"""
 
 from typing import NamedTuple
 
@@ -11,7 +14,7 @@ from pststream.kernels.search import find
 
 
 class Hits(NamedTuple):
-    """Postings whose box contains an object's point, but for 9 mm; the hits of an object stand together.
+    """Postings whose box, in steps of 9 mm, contains an object's point; the hits of one object are adjacent.
 
     object, unit int32[hits]; posting int64[hits].
     """
@@ -22,9 +25,9 @@ class Hits(NamedTuple):
 
 
 class Deleted(NamedTuple):
-    """Pieces that deletions end: marks uint64[pieces/64], a bit each; pieces int64[d], ascending; ends int64[d].
+    """Pieces that deletions end: marks uint64[pieces/64], a bit per piece; pieces int64[d], ascending; ends int64[d].
 
-    Only subscriptions with a key above `after_key` count.
+    Only subscriptions with a key above `after_key` match.
     """
 
     marks: np.ndarray
@@ -35,7 +38,7 @@ class Deleted(NamedTuple):
 
 @kernel
 def mark_bits(pieces, count):
-    """One bit for each of `count` pieces, set for those listed."""
+    """Return one bit for each of `count` pieces (uint64 words), set for the pieces listed."""
     marks = np.zeros((count >> 6) + 1, np.uint64)
     for piece in pieces:
         marks[piece >> 6] |= np.uint64(1) << np.uint64(piece & 63)
@@ -44,10 +47,11 @@ def mark_bits(pieces, count):
 
 @kernel
 def _clauses_hold(literals, start, stop, rank, last_object, i):
-    """Whether the posting's term is the first of its clause that the object has, and every other clause has a term.
+    """Return whether object i has no earlier term of the first clause, and at least one term of every other clause.
 
-    Literals of a piece: size of the first clause, its terms, size of the next, its terms ... A term whose entry in
-    `last_object` is `i` is one of object i.
+    The posting stands for term number `rank` of the first clause, so each pair is found under one posting only.
+    Literals of a piece: size of the first clause, its terms, size of the next, its terms ... Object i has a term if the
+    term's entry in `last_object` is `i`.
     """
     first = start + 1
     for literal in range(first, first + rank):
@@ -69,7 +73,7 @@ def _clauses_hold(literals, start, stop, rank, last_object, i):
 
 @inlined
 def _in_box(posting, piece, x, y, lon, lat, fine_boxes, boxes):
-    """The exact test; only a point in the same step as an edge needs the edge in degrees."""
+    """Test exactly whether the box contains the point; degrees are read only if the point is in the step of an edge."""
     inner = fine_boxes[posting, 0] < x and x < fine_boxes[posting, 2]
     inner = inner and fine_boxes[posting, 1] < y and y < fine_boxes[posting, 3]
     return inner or (
@@ -79,7 +83,7 @@ def _in_box(posting, piece, x, y, lon, lat, fine_boxes, boxes):
 
 @kernel
 def _satisfied(hits, waiting, objects, segment, last_object):
-    """Keep the hits whose box and clauses hold, with the piece in place of the posting; returns how many."""
+    """Keep the hits whose box and clauses hold, and replace the posting by its piece; return their number."""
     hit_object, hit_unit, hit_posting = hits
     _, lon, lat, _, offsets, term, _, _, _ = objects
     fine_boxes, boxes = segment.fine_boxes, segment.boxes
@@ -108,13 +112,13 @@ def _satisfied(hits, waiting, objects, segment, last_object):
 
 @kernel
 def verify(hits, waiting, objects, segment, deleted, counts, last_object, pair_object, pair_key):
-    """Write the pairs among the first `waiting` hits to pair_object int32[] and pair_key int64[]; returns how many.
+    """Write the pairs among the first `waiting` hits to pair_object int32[] and pair_key int64[]; return their number.
 
     `last_object` int32[terms of the segment] is, for each term, the last verified object that has it; -1 before.
     """
-    # Boxes and clauses first: cheap, and most hits end there.
+    # Test boxes and clauses first: they are cheap, and most hits fail there.
     waiting = _satisfied(hits, waiting, objects, segment, last_object)
-    # Validity in a loop of its own, so that the processor fetches many records at a time: they are far apart.
+    # Test validity in a separate loop, so that the processor fetches many of the scattered records at a time.
     hit_object, hit_unit, hit_piece = hits
     lon, lat, ts = objects.lon, objects.lat, objects.ts
     records, codes = segment.records, segment.shape_codes
@@ -133,7 +137,7 @@ def verify(hits, waiting, objects, segment, deleted, counts, last_object, pair_o
             ok = contains_point(
                 codes[test], shape_numbers, shape_offsets[test], shape_offsets[test + 1], lon[i], lat[i]
             )
-        # Written always and kept by advancing, without a branch to mispredict.
+        # Write every pair, but advance only past a match: there is no branch to mispredict.
         pair_object[pairs], pair_key[pairs] = i, key
         pairs += ok
         matches[hit_unit[h]] += ok

@@ -1,1 +1,1 @@
-"""Kernels that parse bytes: CSV records, timestamps, words."""
+"""Kernels that parse UTF-8 bytes: CSV records, timestamps, and texts into hashed words (term ids)."""

@@ -1,4 +1,7 @@
-"""Parse CSV bytes into records and fields, as Python's `csv` module does (RFC 4180, stray quotes accepted)."""
+"""Find the records and fields in CSV bytes, as Python's `csv` module does, and copy out the fields of one column.
+
+The format is RFC 4180; stray quotes are accepted.
+"""
 
 import numpy as np
 
@@ -64,12 +67,13 @@ def scan_records(
     fields    int64[r]        out: number of fields of each record
     starts    int64[r, w]     out: first byte of each wanted field, its quotes included; unset where it is missing
     ends      int64[r, w]     out: byte after the last
-    Returns the number of records, the byte where the next one begins, and whether that one lacks a closing quote.
+    Returns the number of records, the byte where the next one begins, and whether the next record lacks a closing
+    quote.
     """
     stop = len(data)
     complete = 0
     while complete < len(records) and start < stop:
-        # Walk the fields of one record, and write down the wanted ones.
+        # Walk the fields of one record, and write the positions of the wanted ones.
         position = start
         count = 0
         while True:

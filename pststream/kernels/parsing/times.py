@@ -1,4 +1,4 @@
-"""Parse timestamps in the common forms of ISO 8601, or in epoch milliseconds, to microseconds."""
+"""Parse texts with timestamps (common forms of ISO 8601, or epoch milliseconds) to microseconds since 1970."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def _days(year: int, month: int, day: int) -> int:
 
 @kernel
 def _date(data: np.ndarray, position: int, stop: int) -> int:
-    """Return the midnight of the YYYY-MM-DD at `position` in microseconds, or -1 (which is no midnight)."""
+    """Return the midnight of the YYYY-MM-DD at `position` in microseconds, or -1 (which no midnight equals)."""
     year = _digits(data, position, stop, 4)
     month = _digits(data, position + 5, stop, 2)
     day = _digits(data, position + 8, stop, 2)
@@ -115,7 +115,7 @@ def _zone(data: np.ndarray, position: int, stop: int) -> int:
 
 @kernel
 def _milliseconds(data: np.ndarray, position: int, stop: int) -> tuple[int, int]:
-    """Return microseconds and ZONED if all of data[at:stop] is a whole number of milliseconds, else UNREAD."""
+    """Return microseconds and ZONED if data[position:stop] is a whole number of milliseconds, else 0 and UNREAD."""
     negative = data[position] == 45
     if negative:
         position += 1
@@ -129,8 +129,8 @@ def _milliseconds(data: np.ndarray, position: int, stop: int) -> tuple[int, int]
 
 @kernel
 def _time(data: np.ndarray, position: int, stop: int) -> tuple[int, int]:
-    """Return the microseconds of data[at:stop], and ZONED (UTC), NAIVE (local) or UNREAD."""
-    # What does not begin with a date may be epoch milliseconds.
+    """Return the microseconds of data[position:stop], and ZONED (UTC), NAIVE (local) or UNREAD."""
+    # A text that does not begin with a date may be epoch milliseconds.
     if position >= stop:
         return 0, UNREAD
     date = _date(data, position, stop)

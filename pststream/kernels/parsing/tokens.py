@@ -1,4 +1,4 @@
-"""Split normalized UTF-8 texts into words and hash them to distinct, sorted term ids."""
+"""Split normalized UTF-8 texts into words; return the distinct term ids (word hashes) of each text, sorted."""
 
 import numpy as np
 

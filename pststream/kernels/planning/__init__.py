@@ -1,1 +1,1 @@
-"""Kernels that planners and load adjustment use."""
+"""Kernels of planners, the load model and load adjustment: count loads, cut space and terms, assign to workers."""

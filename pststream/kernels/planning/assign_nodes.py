@@ -1,4 +1,4 @@
-"""Assign the leaf nodes of a kd-text tree to workers by greedy bin packing, then level the loads of the workers."""
+"""Assign leaf nodes of the kd-text tree to workers greedily, then move or exchange nodes to level the loads."""
 
 import numpy as np
 
@@ -26,7 +26,8 @@ def assign_nodes(
     rates          load of a pair, an object, a subscription
 
     A node goes to the worker whose load grows least; among equals, to the least loaded. If that raises the ratio of the
-    greatest load to the least, the node goes to the least loaded worker instead. What two nodes share counts twice.
+    greatest load to the least, the node goes to the least loaded worker instead. An object or subscription of two nodes
+    counts twice.
 
     Source: PS2Stream section IV-B, MergeNodesIntoPartitions.
     """
@@ -119,7 +120,7 @@ def _best_step(
     """
     best, out, target, back = _load(workers[top, 0], workers[top, 1], workers[top, 2], rates) * LOWER, -1, -1, -1
     for node in range(len(node_worker)):
-        # Skip nodes of other workers, and those without which `top` is still too loaded.
+        # Skip nodes of other workers, and nodes whose removal leaves `top` too loaded.
         if node_worker[node] != top:
             continue
         o, s, r = nodes[node]

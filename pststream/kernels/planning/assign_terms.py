@@ -1,4 +1,4 @@
-"""Assign terms to workers greedily, one term at a time, by the loads of Definition 1."""
+"""Assign each term to one worker greedily by the loads of Definition 1, for planners that partition by text alone."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from pststream.kernels.compile import kernel
 
 @kernel
 def transpose(offsets: np.ndarray, columns: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of each of `count` columns of a CSR.
+    """Transpose a CSR: return the rows of each of its `count` columns.
 
     offsets, columns  int64[rows+1], int32[n]   columns of each row
     Returns offsets int64[count+1], rows int32[n], ascending inside a column.
@@ -39,10 +39,10 @@ def assign_by_frequency(
     object_rate: float,
     subscription_rate: float,
 ) -> np.ndarray:
-    """Return the worker that is least loaded with each term, as if terms shared no rows: int32[terms].
+    """Return the worker of each term: the one least loaded with it, as if terms shared no rows: int32[terms].
 
     order                   int64[terms]   terms in the order in which they are assigned
-    objects, subscriptions  int64[terms]   that have each term
+    objects, subscriptions  int64[terms]   number of objects and subscriptions with each term
     read_seconds            float64[terms] seconds to read the postings that objects read under each term
     pair, object_rate, subscription_rate   seconds, as in `cost.load_model.LoadRates`
     """
@@ -85,7 +85,7 @@ def assign_by_metric(
     order                                     int64[terms]         terms in the order in which they are assigned
     given                                     int32[terms]         worker of a term that is already assigned, else -1
     object_offsets, object_terms              int64[n+1], int32[]  terms of each object, from 0, distinct
-    subscription_offsets, subscription_terms  the same of each subscription
+    subscription_offsets, subscription_terms  terms of each subscription, likewise
     read_seconds                              float64[terms]       seconds to read the postings under each term
     pair, object_rate, subscription_rate      seconds, as in `cost.load_model.LoadRates`
     """
@@ -153,7 +153,7 @@ def _add(
     reached: np.ndarray,
     count: np.ndarray,
 ) -> None:
-    """Add a worker to those that have the rows of a term."""
+    """Record that a worker has the rows of a term."""
     starts, rows = rows_of_terms
     for i in range(starts[term], starts[term + 1]):
         row = rows[i]

@@ -1,4 +1,7 @@
-"""Cut a walk of raster cells into blocks, and count the pieces that one worker stores in each block."""
+"""Group raster cells along a curve into blocks with enough objects, and count one worker's pieces in each block.
+
+`cost/block_loads.py` calls it for load adjustment, which moves blocks of cells between workers.
+"""
 
 import numpy as np
 
@@ -44,7 +47,7 @@ def count_block_pieces(
     """Count the pieces that overlap each block and that the worker stores there: int64[blocks].
 
     ranges      int32[pieces, 4]  raster cells of each piece's box
-    pyramid     over the code of each raster cell; the last code is that of cells without a block
+    pyramid     over the code of each raster cell; cells without a block have the last code
     code_leaf, code_block   int64[codes-1]   leaf and block of the cells with each of the other codes
     """
     _, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan

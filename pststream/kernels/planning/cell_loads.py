@@ -1,4 +1,7 @@
-"""Count the objects, posting reads and pieces that one worker gets in each raster cell."""
+"""Count, in each raster cell, the sampled objects sent to one worker and their posting reads; mark its pieces.
+
+`cost/cell_loads.py` and `cost/block_loads.py` compute loads from these counts.
+"""
 
 import numpy as np
 
@@ -16,7 +19,7 @@ def count_cell_objects(
     plan: PlanArrays,
     worker: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Count the objects of each raster cell that go to the worker, and the postings that they read there.
+    """Count the objects of each raster cell that are sent to the worker, and the postings that they read there.
 
     Returns objects int64[cells], reads int64[cells].
 

@@ -1,4 +1,7 @@
-"""Count the objects and subscriptions that a plan sends to each unit and worker, and mark objects with live terms."""
+"""Count the objects and subscriptions of each unit and worker under a plan; find terms and objects that are live.
+
+The load model counts a sample (`cost/load_model.py`); matching tasks count their objects by unit (`count_units`).
+"""
 
 import numpy as np
 
@@ -24,7 +27,7 @@ def find_term_positions(terms: np.ndarray, slots: np.ndarray, places: np.ndarray
 def find_live_terms(
     rows: np.ndarray, offsets: np.ndarray, terms: np.ndarray, slots: np.ndarray, places: np.ndarray, bits: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Find the live terms, those that are in the hash table, of some rows of a CSR.
+    """Find the live terms, which are the terms in the hash table, of some rows of a CSR.
 
     rows            int64[r]                  the rows
     offsets, terms  int64[n+1], int64[m]      terms of each row of the CSR
@@ -141,7 +144,7 @@ def count_subscriptions(
 
 @kernel
 def count_units(offsets: np.ndarray, units: np.ndarray, counts: np.ndarray) -> None:
-    """Add 1 to each unit (int64[units]) for each object that has it among its terms' units (int32[m]; -1: none)."""
+    """Add 1 to each unit (int64[units]) for each object with a term of that unit (`units` int32[m]; -1: none)."""
     seen = np.full(len(counts), -1, np.int64)
     for i in range(len(offsets) - 1):
         for t in range(offsets[i], offsets[i + 1]):

@@ -1,9 +1,10 @@
-"""Cut a walk through blocks into contiguous runs, one for each worker, so that the greatest load is least.
+"""Cut a sequence of blocks or leaves into one contiguous run for each worker so that the greatest load is least.
 
-Loads are those of Definition 1. The objects of a run, and the postings that they read, are sums over its blocks. Its
-subscriptions are not: one that touches many blocks counts once, at the first block of the run that it touches. That is
-either the first block of the run, or a block at which the walk enters the box of the subscription, having last left it
-before the run began or never been in it. So a run from s has
+The planners `grid` and `r_tree` use it, with their blocks or leaves in the order of a Hilbert curve (the walk).
+
+Loads are those of Definition 1. The objects of a run, and their posting reads, are sums over its blocks. A subscription
+counts once in a run, at the first block of the run that it touches: either the first block of the run, or a block at
+which the walk enters the box of the subscription and was not in the box since the run began. So a run from s has
 
     touching[s] + the number of entries (at p in the run after s, previous < s)
 
@@ -149,7 +150,7 @@ def cut_walk(walk: Walk, runs: int) -> np.ndarray:
         else:
             low = middle
     ends = _fill(walk, runs, high)
-    # Use the runs that were left, then level neighbours until no end moves.
+    # Use the remaining runs, then level neighbours until no end moves.
     _split(walk, ends)
     for _ in range(64):
         if not _level(walk, ends):

@@ -1,4 +1,4 @@
-"""Choose by dynamic programming how many partitions each node of a tree is cut into."""
+"""Choose by dynamic programming how many partitions each tree node is cut into, so that the sum of loads is least."""
 
 import numpy as np
 

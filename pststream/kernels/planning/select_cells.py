@@ -1,4 +1,7 @@
-"""Select the raster cells to migrate: the inner loops of the methods of `balancing/cell_selection.py`."""
+"""Select raster cells to migrate, with enough load and the least size: greedy scan, exact dynamic programming.
+
+These are the inner loops of the methods in `balancing/cell_selection.py`.
+"""
 
 import numpy as np
 
@@ -11,9 +14,9 @@ def find_cheapest_candidate(order, loads, sizes, wanted):
 
     order   int64[n]     cells by relative cost, cheapest first
     wanted  float64      load that must be reached
-    A cell is added as long as the load stays below `wanted`. Each other cell completes a candidate: the cells added
-    before it, and itself. Returns the position in `order` of the last cell of the cheapest candidate (-1: there is no
-    candidate), and its cost.
+    A cell is added as long as the load stays below `wanted`. Each other cell completes a candidate, which is the cells
+    added before it and the cell itself. Returns the position in `order` of the last cell of the cheapest candidate (-1:
+    there is no candidate), and the cost of this candidate.
     """
     load, size = 0.0, 0
     best, best_cost = -1, 0
@@ -43,7 +46,7 @@ def mark_candidate(order, loads, wanted, last):
 
 @kernel
 def drop_redundant(cells, loads, wanted):
-    """Drop each cell, in this order, without which the others still reach `wanted`; mark the rest: bool[cells]."""
+    """Drop, in this order, each cell that the load can do without to reach `wanted`; mark the rest: bool[cells]."""
     kept = np.ones(len(cells), np.bool_)
     load = 0.0
     for cell in cells:

@@ -1,4 +1,4 @@
-"""Compute the cosine similarity between the terms of objects and of subscriptions, in many regions in one pass.
+"""Compute the cosine similarity of the terms of objects and subscriptions on each side of the cuts of many nodes.
 
 Occurrences are ordered by term. One pass counts each term in every region and adds it to the three sums of the region
 (dot product and two squared norms). So a level of a tree costs one pass, no matter how many nodes it has.
@@ -19,7 +19,7 @@ def find_nodes_of_pieces(ranges: np.ndarray, nodes: Pyramid, no_node: int) -> tu
 
     ranges  int32[n, 4]  first column, first row, last column, last row
     nodes   pyramid over the node of each raster cell
-    no_node code of the raster cells that belong to no node, left out of the result
+    no_node code of the raster cells that belong to no node; it is left out of the result
     """
     start = np.zeros(len(ranges) + 1, np.int64)
     piece_nodes = np.empty(len(ranges) + nodes.kinds, np.int32)

@@ -1,7 +1,9 @@
-"""Cut the terms of a region, in a fixed order, into runs so that the greatest load is least.
+"""Cut the ordered terms of a region into at most as many contiguous runs as workers so that the greatest load is least.
 
-Loads are those of Definition 1 for a worker that serves the terms of one run. Its objects are those that have one of
-these terms, its subscriptions those posted under one of them; each counts once, no matter how many of the terms it has.
+It also finds the objects and boxes of a region, and groups them by term (`partitioning/text_split.py`).
+
+Loads are those of Definition 1 for a worker that serves the terms of one run. The worker has the objects with one of
+these terms and the subscriptions posted under one of them; each counts once, no matter how many of the terms it has.
 """
 
 import numpy as np
@@ -12,7 +14,7 @@ CLOSE = 0.98
 """The search for a bound ends once it is known to within this factor."""
 
 STEPS = 24
-"""Maximum number of bounds that are tried: there is no least one where each term may have a run of its own."""
+"""Maximum number of bounds that are tried: if each term may have a run of its own, every bound is feasible."""
 
 
 @kernel

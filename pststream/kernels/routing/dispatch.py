@@ -1,9 +1,9 @@
-"""Route objects and pieces of subscriptions to the workers that own their raster cells and terms under a plan.
+"""Route under a plan: find the workers that store each piece of a subscription, and those each object is sent to.
 
 A piece is one box of a subscription and the terms of the clause that it is posted under. It is stored at the owner of
-each (raster cell, term) of its cells and terms. An object probes a worker for those of its terms that the worker owns
-in the raster cell of the object. As each (raster cell, term) has one owner, an object and a piece meet at exactly one
-worker for each term that they share.
+each (raster cell, term) of its cells and terms. An object is sent to the owners of its live terms in its raster cell,
+and probes each worker for the terms that this worker owns there. As each (raster cell, term) has one owner, an object
+and a piece meet at exactly one worker for each term that they share.
 """
 
 from typing import NamedTuple
@@ -58,7 +58,7 @@ def leaf_owner(
             high = middle
     if low < end and terms[low] == term:
         return term_unit[low]
-    # Any other term goes to one of the units that share these, by its id.
+    # Any other term goes, by its id, to one of the units that share the other terms.
     first = spread_offsets[leaf]
     sharers = np.uint64(spread_offsets[leaf + 1] - first)
     return spread_unit[first + np.int64(np.uint64(term) % sharers)]
@@ -177,7 +177,7 @@ def route(
     plan: PlanArrays,
     workers: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct workers that each object goes to; an object without a live term goes to none.
+    """Return the distinct workers that each object is sent to; an object without a live term is sent to none.
 
     cells                         int64[n]               raster cell of each object
     object_offsets, object_terms  int64[n+1], int64[m]   terms of each object

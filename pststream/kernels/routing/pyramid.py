@@ -1,9 +1,11 @@
-"""Find the distinct codes in a rectangle of a raster, by a pyramid in which each level is half as wide as the last.
+"""Find the distinct codes (workers, leaves or blocks) in a rectangle of a raster, by a pyramid of coarser levels.
 
-A node stores its code if all its raster cells have the same one, else the set of the codes below it. A search visits
+Each level is half as wide as the one below.
+
+A node stores one code if all its raster cells have that code, else the set of their codes. A search visits
 few nodes: it starts on the level where the rectangle touches at most 2 x 2 of them, takes a node with one code or a
 node inside the rectangle as a whole, and descends only where a border between codes crosses an edge of the rectangle.
-So a rectangle of a few cells is as cheap as one of the whole raster.
+So a search in the whole raster costs no more than one in a few cells.
 """
 
 from typing import NamedTuple

@@ -1,1 +1,1 @@
-"""Exact tests of a point against a shape, one module a shape, and the dispatch over them."""
+"""Kernels of shapes: test whether a circle or polygon contains a point; cut polygons into boxes for the index."""

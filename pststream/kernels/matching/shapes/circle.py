@@ -1,4 +1,4 @@
-"""Test whether a circle on the sphere contains a point."""
+"""Test whether a circle on the sphere contains a point, by great-circle distance (haversine formula)."""
 
 import math
 
@@ -9,7 +9,7 @@ EARTH_RADIUS_M = 6_371_008.8
 
 @kernel
 def in_circle(numbers, start, lon, lat):
-    """Whether the great-circle distance (haversine formula) is at most the radius.
+    """Return whether the great-circle distance (haversine formula) is at most the radius.
 
     numbers  float64[]: from `start` on, longitude and latitude of the centre in degrees, radius in metres
     """

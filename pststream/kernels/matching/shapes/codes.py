@@ -1,4 +1,4 @@
-"""Codes of the exact tests in the arrays of a segment; 0 stands for a box, which needs no test of its own."""
+"""Integer codes by which a segment stores the shape of each exact test; a box needs no test, so it has no code."""
 
 CIRCLE = 1
 POLYGON = 2

@@ -1,4 +1,4 @@
-"""Dispatch the exact test of a point to the shape of a piece."""
+"""Test whether the circle or polygon of an index piece contains a point, by the kernel of that shape."""
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.matching.shapes.circle import in_circle
@@ -8,9 +8,9 @@ from pststream.kernels.matching.shapes.polygon import in_polygon
 
 @kernel
 def contains_point(code, numbers, start, stop, lon, lat):
-    """Whether the shape of `code` contains a point that lies in the box of the piece.
+    """Return whether the shape of `code` contains a point that lies in the box of the piece.
 
-    numbers  float64[]: those of the shape are in [start, stop), see the module of the shape
+    numbers  float64[]: [start, stop) is the slice of the shape, as its module describes it
     """
     if code == CIRCLE:
         return in_circle(numbers, start, lon, lat)

@@ -1,9 +1,11 @@
-"""Cut a polygon into boxes for the index, each with the edges that decide about its points.
+"""Cut a polygon into disjoint boxes (index pieces), each with the edges that decide which of its points are inside.
 
-A long thin polygon fills little of its bounding box, so that the box alone would make many candidates in vain. The
-bounding box is halved again and again, first where exact tests cost most, and each half is tightened to the part of the
-polygon in it. Of the halvings those are kept that pay: the model counts postings that objects of even density read,
-a few more for each exact test and its edges, and a share of the whole for each piece.
+`pststream/shapes/polygon.py` calls `cut_polygon` once for each subscription with a polygon, before it is indexed.
+
+A long thin polygon fills little of its bounding box, so the box alone would produce many candidates that do not match.
+The bounding box is halved repeatedly, first where exact tests cost most, and each half is tightened to the part of the
+polygon in it. A halving is kept only if it lowers the modelled cost: the postings that objects of even density read, a
+few more for each exact test and its edges, and a share of the whole cost for each piece.
 
 Postings read and exact tests made for each object inside, without and with cutting:
 
@@ -37,11 +39,11 @@ _OUTSIDE, _INSIDE, _CROSSED = 0, 1, 2
 
 @kernel
 def cut_polygon(edges):
-    """Boxes of the pieces float64[pieces, 4], their edge numbers' offsets int64[pieces + 1], and these float64[].
+    """Return boxes float64[pieces, 4], offsets int64[pieces + 1] and numbers float64[]: the edges of each piece.
 
     `edges` float64[4 * edges]: x1, y1, x2, y2 of each, ring by ring, exteriors counter-clockwise and holes clockwise.
-    The boxes are disjoint over floats: each point of the polygon is in exactly one. A piece inside the polygon has no
-    edges, which says that its box decides.
+    `numbers` has the same form; `offsets` has the slice of each piece. The boxes are disjoint over floats: each point
+    of the polygon is in exactly one. A piece without edges lies inside the polygon, so its box alone decides.
     """
     nodes = 2 * MOST_PIECES - 1
     boxes = np.empty((nodes, 4), np.float64)
@@ -87,7 +89,7 @@ def cut_polygon(edges):
 
 @kernel
 def _paying_pieces(buffer, boxes, spans, children):
-    """The pieces of the cheapest pruning of the tree."""
+    """Prune the tree to the leaves of least total cost; return their boxes, offsets and edges."""
     # Costs from the leaves up: children come after their parents.
     nodes = len(boxes)
     costs = np.empty(nodes, np.float64)
@@ -103,7 +105,7 @@ def _paying_pieces(buffer, boxes, spans, children):
             costs[node] = parts
         else:
             children[node] = -1
-    # The leaves that are left, from the west or south on.
+    # Collect the remaining leaves, western and southern halves first.
     found = np.empty((nodes, 4), np.float64)
     offsets = np.zeros(nodes + 1, np.int64)
     stack = np.zeros(nodes + 1, np.int64)
@@ -126,7 +128,7 @@ def _paying_pieces(buffer, boxes, spans, children):
 
 @kernel
 def _cost(box, numbers):
-    """Postings read for a piece, exact tests included, by objects of density one per square degree."""
+    """Return the cost of a piece in postings read, with exact tests, at one object per square degree."""
     level = level_of_box(box[0], box[1], box[2], box[3])
     shift, side = MAX_LEVEL - level, 360.0 / (1 << level)
     wide = (column_of(box[2]) >> shift) - (column_of(box[0]) >> shift) + 1
@@ -136,14 +138,14 @@ def _cost(box, numbers):
 
 @kernel
 def _test_cost(box, numbers):
-    """The part of the cost that exact tests make; none where the box decides."""
+    """Return the part of the cost that exact tests add; 0 for a piece without edges."""
     test = TEST_READS + EDGE_READS * (numbers // 4) if numbers else 0.0
     return test * (box[2] - box[0]) * (box[3] - box[1])
 
 
 @kernel
 def _tighten(edges, box):
-    """Shrink the box to the polygon's part in it; returns whether that is nothing, all of the box, or some."""
+    """Shrink the box to the polygon's part in it; return _OUTSIDE (no part), _INSIDE (the whole box) or _CROSSED."""
     west, south, east, north = box
     least_x, least_y, greatest_x, greatest_y = np.inf, np.inf, -np.inf, -np.inf
     # The parts of the edges in the box.
@@ -172,7 +174,7 @@ def _tighten(edges, box):
 
 @kernel
 def _clip_range(start, length, low, high, enter, leave):
-    """The part of [enter, leave] in which start + t * length is in [low, high]; empty if enter > leave."""
+    """Return the part of [enter, leave] in which start + t * length is in [low, high]; empty if enter > leave."""
     if length == 0.0:
         return (enter, leave) if low <= start <= high else (1.0, 0.0)
     first, last = (low - start) / length, (high - start) / length
@@ -181,8 +183,10 @@ def _clip_range(start, length, low, high, enter, leave):
 
 @kernel
 def _matter_in(edges, box):
-    """The edges that decide about points of the box: those that may touch it, and of those east of it, which a ray to
-    the east crosses whatever their course, one for each chain: from its first vertex to its last.
+    """Return the edges that decide which points of the box are inside the polygon.
+
+    They are the edges that may touch the box, and the edges east of it. Only the parity of crossings of a ray to the
+    east matters, so each chain of edges east of the box is replaced by one edge from its first vertex to its last.
     """
     west, south, east, north = box
     kept = np.empty(len(edges), np.float64)
@@ -205,7 +209,7 @@ def _matter_in(edges, box):
 
 @kernel
 def _keep_crossed(kept, size, chain, chained, south, north):
-    """Append the chain if a ray from a point of the box may cross it an odd number of times; returns the new size."""
+    """Append the chain if a ray from a point of the box may cross it an odd number of times; return the new size."""
     if chained and min(chain[1], chain[3]) <= north and max(chain[1], chain[3]) > south:
         kept[size : size + 4] = chain
         return size + 4

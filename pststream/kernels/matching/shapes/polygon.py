@@ -1,4 +1,4 @@
-"""Test exactly whether a polygon contains a point, from the edges that matter inside one box.
+"""Test exactly whether a polygon contains a point, from the edges that `cut_polygon` keeps for one box of it.
 
 A ray from the point to the east crosses the boundary an odd number of times if the point is inside. Edges are straight
 in degrees and belong to the polygon. Which side of an edge the point is on is decided by the sign of a determinant,
@@ -21,17 +21,17 @@ _SCALE_UP = 2.0**400
 
 @kernel
 def in_polygon(edges, start, stop, lon, lat):
-    """Whether the point is inside or on the boundary.
+    """Return whether the point is inside the polygon or on its boundary.
 
-    edges  float64[]: from `start` to `stop`, four numbers an edge: x1, y1, x2, y2 (degrees). All edges that touch the
-           box of the piece, and of those east of it enough to make the number of crossings odd or even
-           (`cut_polygon`).
+    edges  float64[]: from `start` to `stop`, four numbers for each edge: x1, y1, x2, y2 (degrees). They are all edges
+           that touch the box of the piece, and edges east of the box with the same parity of crossings as the polygon
+           has there (`cut_polygon`).
     """
     inside = False
     for edge in range(start, stop, 4):
         x1, y1, x2, y2 = edges[edge], edges[edge + 1], edges[edge + 2], edges[edge + 3]
         if (y1 <= lat) != (y2 <= lat):
-            # The lower end counts, the upper does not, so that a ray through a vertex crosses once or twice as it must.
+            # The lower end counts, the upper does not, so a ray through a vertex counts each edge correctly.
             if lon < min(x1, x2):
                 inside = not inside
             elif lon <= max(x1, x2):
@@ -60,8 +60,8 @@ def side_of_line(x1, y1, x2, y2, x, y):
 
 @kernel
 def _exact_side(x1, y1, x2, y2, x, y):
-    """`side_of_line` by expansions: sums of floats that together are the exact value."""
-    # Differences are exact as sums of two floats; scaled, so that products of small ones do not underflow.
+    """Compute `side_of_line` exactly, by expansions (sums of floats without rounding error)."""
+    # Write differences as exact sums of two floats, and scale them so that products of small ones do not underflow.
     ax, ax_tail = _two_difference(x1, x)
     by, by_tail = _two_difference(y2, y)
     ay, ay_tail = _two_difference(y1, y)
@@ -86,7 +86,7 @@ def _exact_side(x1, y1, x2, y2, x, y):
 
 @kernel
 def _sign_of_sum(terms):
-    """Sign of the exact sum of the terms; grows an expansion of parts that do not overlap, smallest first."""
+    """Return the sign of the exact sum of the terms, by an expansion of parts that do not overlap, smallest first."""
     expansion = np.zeros(len(terms), np.float64)
     size = 0
     for term in terms:
@@ -124,7 +124,7 @@ def _two_difference(a, b):
 
 @kernel
 def _split(a):
-    """A float as the sum of two of half as many bits."""
+    """Split a float into a sum of two floats with half as many bits each."""
     large = _SPLITTER * a
     high = large - (large - a)
     return high, a - high
