@@ -1,4 +1,4 @@
-"""Write local files atomically: under a temporary name first, then renamed."""
+"""Write a local file atomically: under a temporary name in the same folder, then renamed."""
 
 import os
 import uuid
@@ -15,8 +15,8 @@ def replacing(path: Path, *, several_writers: bool = False) -> Iterator[Path]:
     """Yield a temporary path in the same folder; when the block ends, rename it to `path`.
 
     If the block raises, the temporary file is removed and `path` stays as it was. A process that is killed leaves the
-    temporary file; the next write of `path` replaces it, unless `several_writers` may write `path` at the same time
-    and so use names of their own.
+    temporary file, and the next write of `path` replaces it. With `several_writers`, processes may write `path` at the
+    same time: each has a temporary name of its own, and the file of a killed process stays.
     """
     temporary = path.with_name(TEMPORARY_PREFIX + (uuid.uuid4().hex if several_writers else path.name))
     try:
@@ -29,6 +29,6 @@ def replacing(path: Path, *, several_writers: bool = False) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Create or replace a file, so that a reader finds the old content or the new."""
+    """Create or replace a file, so that a reader finds either the old or the new content."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)

@@ -1,4 +1,4 @@
-"""Open Delta tables with delta-rs, and read them as Arrow datasets."""
+"""Open and read Delta tables with delta-rs (no JVM), and make errors of remote storages retryable."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,7 +39,7 @@ def open_dataset(table: DeltaTable) -> pds.Dataset:
 
 
 def read_table(address: str, columns: list[str] | None = None, filter: pds.Expression | None = None) -> pa.Table:
-    """Return the rows of a table that pass the filter; `columns`: these alone, None: all."""
+    """Return the rows of a table that pass the filter; `columns`: only these; None: all."""
     return open_dataset(open_table(address)).to_table(columns=columns, filter=filter)
 
 
@@ -57,7 +57,7 @@ def greatest_value(address: str, column: str) -> int:
 
 @contextmanager
 def translate_delta_errors(address: str) -> Iterator[None]:
-    """Raise errors of delta-rs in a remote storage as RetryableError; they quote the answer of the store.
+    """Raise errors of delta-rs in a remote storage as RetryableError, with their first line: the rest quotes the store.
 
     TableNotFoundError passes through: it is no error of the storage.
     """

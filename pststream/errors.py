@@ -56,7 +56,7 @@ class SettingError(PstError):
 
 
 class HomeError(PstError):
-    """A home that is missing, incomplete, in use, or of another version; nothing was changed."""
+    """A home that is missing, damaged, incomplete or of another version; nothing was changed. HomeBusy: one in use."""
 
     exit_code = 2
 

@@ -1,4 +1,4 @@
-"""Format numbers, durations and times for commands and pages."""
+"""Format numbers, durations and times as short texts for commands and pages."""
 
 import datetime as dt
 

@@ -1,4 +1,4 @@
-"""Define names that DAGs, jobs and the package share; imports nothing."""
+"""Define names that DAGs, jobs and the package share (tables, planners, storages, special values); imports nothing."""
 
 PLANNERS = {
     "hybrid": "pststream.partitioning.hybrid",
@@ -15,7 +15,7 @@ PLANNERS = {
 """
 
 MAPPINGS = ("hungarian", "greedy")
-"""Methods of `balancing/worker_mapping.py` that a home can be set to; benchmarks compare them with the others there."""
+"""Methods of `balancing/worker_mapping.py` for the setting `mapping`; benchmarks also compare its other methods."""
 
 OBJECTS = "objects"
 REJECTS = "rejects"
@@ -56,11 +56,11 @@ To add a storage, write its module and add a line here; `storage/registry.py` im
 """
 
 OTHER_PREFIXES = {"s3a://": "s3://"}
-"""Other spellings of these prefixes: `s3a` is Hadoop's."""
+"""Other spellings of prefixes of STORAGES: `s3a` is Hadoop's."""
 
 
 def storage_prefix(address: str) -> str:
-    """Return the prefix of STORAGES that an address begins with, in whatever spelling; empty for a local path."""
+    """Return the prefix of STORAGES that an address begins with, or begins with in another spelling; empty if local."""
     found = next((prefix for prefix in (*STORAGES, *OTHER_PREFIXES) if address.startswith(prefix)), "")
     return OTHER_PREFIXES.get(found, found)
 

@@ -1,4 +1,4 @@
-"""Progress messages: the function that steps log with, and a message with fields for JSON logs."""
+"""Define how steps log their progress: the type of the log function, and messages with fields for JSON logs."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,6 +1,6 @@
-"""Settings of a home: read `pststream.toml`, environment variables and arguments into one frozen value.
+"""Declare all settings of a home, and load them from `pststream.toml`, the environment and arguments, checked.
 
-The value is read once, in `cli/` or `jobs/`, and passed down. Precedence: argument, environment variable
+Commands and jobs load them once, into a frozen Settings, and pass it down. Precedence: argument, environment variable
 `PSTSTREAM_<KEY>`, file, default.
 """
 
@@ -208,7 +208,7 @@ def write_settings(home: str | os.PathLike[str], values: dict[str, float]) -> No
 def _read_sources(
     home: Any, known: Mapping[str, SettingKey], arguments: dict[str, Any]
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Read what is given: (source as errors name it, values by key), weakest first."""
+    """Return (source as errors name it, values by key) of each source, lowest precedence first."""
     sources: list[tuple[str, dict[str, Any]]] = []
     with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
         text = b"" if home is None else files_at(normalize(home)).read(FILE)

@@ -1,4 +1,4 @@
-"""Convert times in UTC: datetimes, microseconds since 1970, ISO 8601."""
+"""Convert times in UTC between datetimes, microseconds since 1970 and ISO 8601 texts."""
 
 import datetime as dt
 

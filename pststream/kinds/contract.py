@@ -19,7 +19,7 @@ from pststream.shapes.region import DEFAULT_LIMITS, Box, Region, RegionLimits
 class FieldError(Exception):
     """A fault in a field that makes a request a reject; an empty `detail` stands for the sentence of the reason.
 
-    `reason` is a code of quality/reject_reasons.py; `raw` is the value of the field, or the record if the field is missing.
+    `reason` is a code of quality/reject_reasons.py; `raw` is the value of the field, or the record if it is missing.
     """
 
     def __init__(self, field: str, reason: str, raw: Any, detail: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Read both ledgers from their beginning, as tables."""
+"""Read both ledgers of a home (files, batches) from their beginning as tables, for commands, pages and `export`."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -50,7 +50,7 @@ class LedgerHistory:
         return self.files.filter(pc.equal(self.files.column("kind"), kind))
 
     def pending_files(self, kind: str) -> list[dict[str, Any]]:
-        """Return the files of a kind of which no batch that is done has taken all rows."""
+        """Return the files of a kind that still have rows which no finished batch has processed."""
         batched = self.objects_matched if kind == "objects" else self.requests_applied
         files = self.files_of(kind)
         last_rows = files.column("rows").to_numpy() if kind == "objects" else MAX_ROW
@@ -60,7 +60,7 @@ class LedgerHistory:
 
 
 def done_batches_filter(reader: TableReader) -> pds.Expression:
-    """Return a filter of rows whose `batch_id` is of a batch that is done; it is short, however many there are."""
+    """Return a filter of the rows of batches that are done; a range of ids, so it is short for any number."""
     table = reader.read(names.BATCHES, ["batch_id"], pds.field("status") == "done")
     done = np.unique(table.column(0).to_numpy())
     if not len(done):

@@ -1,4 +1,7 @@
-"""Read the end of the ledgers: the last batch, the files from there on, what is pending or unfinished."""
+"""Read only the end of both ledgers: the last batch, the files since then, and what the next batch will process.
+
+For the pipeline and for `state`; reports read whole ledgers (history.py).
+"""
 
 import datetime as dt
 import json
@@ -15,7 +18,7 @@ from pststream.ledgers.ledger_rows import MAX_ROW, BatchRow, FileRow, latest_row
 
 
 class TableAddresses(Protocol):
-    """What is needed of a home; `state.home.Home` has it."""
+    """The part of a home that this module uses; `state.home.Home` has it."""
 
     def table(self, name: str) -> str:
         """Return the address of a table."""
@@ -23,7 +26,7 @@ class TableAddresses(Protocol):
 
 @dataclass(frozen=True)
 class Pending:
-    """Key ranges that the next batch takes: greater than `after`, up to `to`."""
+    """Key ranges of the rows that the next batch processes: greater than `after`, up to `to`."""
 
     objects_after: int
     objects_to: int
@@ -37,12 +40,12 @@ class Pending:
 
 
 class Ledger:
-    """The end of both ledgers when this is created; a home may have years of ledgers, so the rest is not read.
+    """The end of both ledgers, read when this object is created; the rest may be years long and is not read.
 
     last_batch   the last batch, done or started; None: no batch yet
-    files        files from where the last batch began: of requests, from the last file that was applied before it; of
-                 objects, from the file in which its objects began. They include all files that this or the next batch
-                 takes, and the last file of the log.
+    files        files of objects from the one in which the objects of the last batch begin; files of requests from
+                 there too, but none before the last one that an earlier batch applied. So they include all files of
+                 the last and of the next batch, and the last file of the log.
     """
 
     def __init__(self, home: TableAddresses) -> None:
@@ -83,12 +86,12 @@ class Ledger:
 
     @property
     def objects_matched(self) -> int:
-        """Key up to which objects are matched."""
+        """Key up to which batches have matched objects, including an unfinished batch, which has to finish first."""
         return int(self.last_batch["objects_to"]) if self.last_batch else 0
 
     @property
     def requests_applied(self) -> int:
-        """Key up to which requests are in the index."""
+        """Key up to which batches have applied requests to the index, including an unfinished batch."""
         return int(self.last_batch["requests_to"]) if self.last_batch else 0
 
     def watermark(self) -> dt.datetime | None:
@@ -123,11 +126,11 @@ class Ledger:
         return position
 
     def max_matched_ts(self, objects_after: int) -> dt.datetime | None:
-        """Return the greatest ts of the files up to the key where the last batch began, a bound of its objects."""
+        """Return an upper bound of the ts of the objects up to key `objects_after`: the greatest ts of their files."""
         return _greatest_ts([f for f in self.done("objects") if log_key(f["file_seq"], 0) < objects_after])
 
     def min_request_time(self, after: int, to: int) -> dt.datetime | None:
-        """Return the least `at` of requests of the files in this key range."""
+        """Return the least `at` of the requests accepted in the files of this key range; None if there are none."""
         return min(
             (
                 f["min_ts"]
@@ -142,9 +145,10 @@ class Ledger:
         return sum(f["accepted"] for f in self.done("requests") if after < log_key(f["file_seq"], MAX_ROW) <= to)
 
     def horizon(self, lateness: dt.timedelta) -> dt.datetime | None:
-        """Return a time that no object still to be matched precedes; None if there is no bound.
+        """Return a lower bound of the ts of all objects that no batch has matched yet, also of later ingests; or None.
 
-        The lateness of a pending file, and of a file of an unfinished ingest, is that of its ingest.
+        An object may precede the watermark by `lateness`, or, in a pending file or a file of an unfinished ingest, by
+        the lateness that its ingest was given, if that is greater.
         """
         pending = [f for f in self.done("objects") if log_key(f["file_seq"], f["rows"]) > self.objects_matched]
         bound = pending[0]["watermark"] if pending else self.watermark()
@@ -179,7 +183,7 @@ def read_latest(
 
 
 def known_hashes(home: TableAddresses, hashes: Collection[str]) -> set[tuple[str, str]]:
-    """Return (kind, hash) of the files of the log whose hash is one of these."""
+    """Return (kind, hash) of those files of the log, done or started, that have one of these hashes."""
     if not hashes:
         return set()
     wanted = pds.field("sha256").isin(pa.array(hashes, pa.string()))
@@ -196,5 +200,5 @@ def recent_row_counts(home: TableAddresses, kind: str, count: int) -> list[int]:
 
 
 def _greatest_ts(done: list[FileRow]) -> dt.datetime | None:
-    """Return the greatest ts of these files of objects and of all files before them."""
+    """Return the greatest ts in these files of objects and in all earlier ones, whose greatest is their watermark."""
     return max((ts for file in done for ts in (file["watermark"], file["max_ts"]) if ts is not None), default=None)

@@ -1,1 +1,1 @@
-"""Shapes of regions: box, circle, polygon; one module a shape, and the registry through which all others reach them."""
+"""Shapes of regions (box, circle, polygon): one module for each, and the registry that all other packages use."""

@@ -1,4 +1,4 @@
-"""Boxes: regions between two longitudes and two latitudes, `bbox` of a request."""
+"""The shape box (`bbox` of a request): parse, cut into index pieces, test a point, describe, draw; degrees."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -47,7 +47,7 @@ def contains(region: Region, lon: float, lat: float) -> bool:
 
 
 def outside(region: Region, lon: float, lat: float) -> str:
-    """The side of the nearest box on which the point lies, and about how far away."""
+    """Say on which side of the nearest box the point lies, and about how far away."""
     return min((_distance_to_box(box, lon, lat) for box in region.boxes), key=lambda distance: distance[0])[1]
 
 

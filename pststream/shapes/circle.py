@@ -1,4 +1,4 @@
-"""Circles: regions within a great-circle distance of a point, `circle` of a request."""
+"""The shape circle (`circle` of a request, radius along great circles): parse, index, test a point, describe, draw."""
 
 import math
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ PIECE_COLUMN: ShapeColumn | None = ShapeColumn(
 )
 CODE = codes.CIRCLE
 
-# Far above the rounding of the haversine formula (1e-8 degrees), far below what would cost candidates.
+# Degrees: far more than the rounding of the haversine formula (1e-8), and too little to add candidates.
 _PAD = 1e-6
 _NEAR_POLE = 1e-4
 _NEAR_HALF_TURN = math.pi - 1e-4
@@ -57,7 +57,7 @@ def contains(region: Region, lon: float, lat: float) -> bool:
 
 
 def outside(region: Region, lon: float, lat: float) -> str:
-    """The distance from the centre, and how much of it is too much."""
+    """Say how far the point is from the centre, and by how much that exceeds the radius."""
     away, radius = haversine_m(region.numbers[0], region.numbers[1], lon, lat), region.numbers[2]
     return f"{metres(away)} from the centre of a circle of {metres(radius)}, {metres(away - radius)} too far"
 
@@ -86,7 +86,7 @@ def outline(region: Region) -> list[np.ndarray]:
 
 
 def _boxes_around(lon: float, lat: float, radius_m: float) -> tuple[Box, ...]:
-    """Boxes that contain every point of the circle: all longitudes where a pole is in it, or as good as."""
+    """Boxes that contain every point of the circle; over all longitudes if a pole is inside or nearly so."""
     angle = radius_m / EARTH_RADIUS_M
     if angle >= _NEAR_HALF_TURN:
         return ((-180.0, -90.0, 180.0, 90.0),)

@@ -1,4 +1,4 @@
-"""The contract of a shape: what its module provides to requests, tables, the index, explanations and maps."""
+"""Define the contract of a shape: what its module provides to requests, tables, the index, explanations and maps."""
 
 from typing import Any, NamedTuple, Protocol
 
@@ -9,7 +9,7 @@ from pststream.shapes.region import Region, RegionLimits
 
 
 class ShapeColumn(NamedTuple):
-    """A nullable column of a table that holds numbers of regions; that of a shape is null in the rows of others.
+    """A nullable column with the numbers of regions of one shape; it is null in rows of other shapes.
 
     since: format of the homes that added it, see state/tables.Column
     """
@@ -61,7 +61,7 @@ class Shape(Protocol):
         ...
 
     def contains(self, region: Region, lon: float, lat: float) -> bool:
-        """Whether the point lies in the region: slow and obvious, apart from the kernels, whose answers it checks."""
+        """Whether the point lies in the region: slow and obvious code without the kernels, to check their answers."""
         ...
 
     def outside(self, region: Region, lon: float, lat: float) -> str:
@@ -77,7 +77,7 @@ class Shape(Protocol):
         ...
 
     def outline(self, region: Region) -> list[np.ndarray]:
-        """Closed rings to draw, float64[n, 2] each: longitude, latitude; what an odd number of rings encloses is
-        inside.
+        """Closed rings to draw, float64[n, 2] each: longitude, latitude. A point inside an odd number of
+        rings is in the region.
         """
         ...

@@ -1,4 +1,4 @@
-"""Compute distances on the sphere by the haversine formula."""
+"""Compute great-circle distances in metres by the haversine formula, and format distances for people."""
 
 import math
 

@@ -1,7 +1,8 @@
-"""Polygons: regions of straight edges in degrees with holes, GeoJSON `geometry` of a request (RFC 7946).
+"""The shape polygon (`geometry` of a request, GeoJSON, RFC 7946): parse, cut into pieces, test a point, describe, draw.
 
-The numbers of a region are its rings, each lon, lat, lon, lat ... with the first position again at the end; exteriors
-run counter-clockwise, and each is followed by its holes, which run clockwise.
+Edges are straight in degrees, and a polygon may have holes. The numbers of a region are its rings, each lon, lat, lon,
+lat ... with the first position again at the end; exteriors run counter-clockwise, and each is followed by its holes,
+which run clockwise.
 """
 
 import math
@@ -58,7 +59,7 @@ def read(value: Any, limits: RegionLimits) -> Region:
 
 
 def cut(boxes: pa.RecordBatch, numbers: pa.Array | None) -> Pieces:
-    """The pieces that pay (kernels/matching/shapes/cut_polygon.py), each with the edges that decide in its box."""
+    """Cut regions where it pays (kernels/matching/shapes/cut_polygon.py); a piece has the edges of its exact test."""
     from pststream.kernels.matching.shapes.cut_polygon import cut_polygon
 
     assert numbers is not None
@@ -80,7 +81,7 @@ def cut(boxes: pa.RecordBatch, numbers: pa.Array | None) -> Pieces:
 def contains(region: Region, lon: float, lat: float) -> bool:
     """Whether the point is on an edge, or a ray to the east crosses the boundary an odd number of times.
 
-    In fractions, so that nothing is rounded.
+    Computed with fractions, so that nothing is rounded.
     """
     x, y = Fraction(lon), Fraction(lat)
     crossings = 0
@@ -104,7 +105,7 @@ def outside(region: Region, lon: float, lat: float) -> str:
 
 
 def distance_to_edge(region: Region, lon: float, lat: float) -> float:
-    """About the metres from a point to the nearest edge: the nearest place in a plane that is true at the point."""
+    """Return about the metres from a point to the nearest edge, chosen in a plane whose scale is exact at the point."""
     x1, y1, x2, y2 = np.array(list(_edges(region))).T
     east = math.cos(math.radians(lat))
     nearest = []
@@ -156,7 +157,7 @@ def _fault(reason: str) -> RegionError:
 
 
 def _check_reference_system(crs: Any) -> None:
-    """GeoJSON of before RFC 7946 could name another reference system; that of RFC 7946 has no `crs`."""
+    """Reject reference systems other than WGS84, which GeoJSON before RFC 7946 could name in `crs`."""
     if crs is None:
         return
     properties = crs.get("properties") if isinstance(crs, Mapping) else None
@@ -249,7 +250,7 @@ def _bounding_box(ring: Ring) -> Box:
 
 
 def _edges(region: Region) -> Iterator[tuple[float, float, float, float]]:
-    """The edges of all rings, without those of no length."""
+    """The edges of all rings, without edges of length 0."""
     for ring in region.numbers:
         for x1, y1, x2, y2 in zip(ring[0:-2:2], ring[1:-2:2], ring[2::2], ring[3::2]):
             if (x1, y1) != (x2, y2):
@@ -257,7 +258,7 @@ def _edges(region: Region) -> Iterator[tuple[float, float, float, float]]:
 
 
 def _edges_of(polygons: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Edges of many regions: offsets int64[regions + 1] of float64[edges, 4], without those of no length."""
+    """Edges of many regions: offsets int64[regions + 1] of float64[edges, 4], without edges of length 0."""
     rings = polygons.flatten()
     of_region = np.repeat(np.arange(len(polygons)), polygons.value_lengths().to_numpy())
     of_ring = np.repeat(np.arange(len(rings)), rings.value_lengths().to_numpy() // 2)

@@ -1,4 +1,4 @@
-"""The region of a subscription, and the error for a region that cannot be read."""
+"""Define the region of a subscription (boxes, shape, numbers), its limits, and the error for an invalid one."""
 
 import math
 from dataclasses import dataclass

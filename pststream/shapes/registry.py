@@ -1,7 +1,7 @@
-"""The shapes that a region can have, and what all others ask of a region whatever its shape.
+"""List the shapes, and parse, store, cut, test, describe or draw a region whatever its shape.
 
-A new shape is a module like those listed, its exact test in `kernels/matching/shapes` if boxes do not decide, and a
-line in SHAPES.
+To add a shape, add a module (shapes/contract.py), its exact test in `kernels/matching/shapes` if boxes do not decide,
+and a line in SHAPES.
 """
 
 import json
@@ -16,7 +16,7 @@ from pststream.shapes.contract import Shape, ShapeColumn
 from pststream.shapes.region import DEFAULT_LIMITS, Region, RegionError, RegionLimits
 
 SHAPES: tuple[Shape, ...] = (box, circle, polygon)
-"""The first is the shape of a region whose boxes are all there is to it."""
+"""The first is the shape of regions that their boxes define completely."""
 
 SIDES = box.SIDES
 SIDE_MEANING = "insert: of each bounding box of the region, degrees"
@@ -43,7 +43,7 @@ def request_fields() -> tuple[str, ...]:
 
 
 def read_region(record: Mapping[str, Any], limits: RegionLimits = DEFAULT_LIMITS) -> Region:
-    """The region that a request gives in one of `request_fields`, as JSON or as its text; raises RegionError."""
+    """Parse the region of a request from one of `request_fields`, a JSON value or its text; raises RegionError."""
     given = [shape for shape in SHAPES if record.get(shape.FIELD) is not None]
     if not given:
         one_of = _listed(request_fields(), "or")
@@ -123,7 +123,7 @@ def outline(region: Region) -> list[np.ndarray]:
 
 
 def pieces_of(region: Region) -> list[tuple[float, float, float, float]]:
-    """The boxes of the pieces that the index has of the region."""
+    """The boxes of the index pieces of a region."""
     row = pa.RecordBatch.from_pylist([to_columns(region)], schema=request_schema())
     columns = cut_regions(row)[1]
     return list(zip(*(columns[side].to_pylist() for side in SIDES)))
@@ -157,7 +157,7 @@ def _merged(
 
 
 def _decode(value: Any, field: str, limits: RegionLimits) -> Any:
-    """The value of a column of text that has regions as JSON; other values as they are."""
+    """Parse a text (CSV has regions as JSON texts); return any other value unchanged."""
     if not isinstance(value, str):
         return value
     if len(value) > _MOST_TEXT_OF_VERTEX * (limits.max_polygon_vertices + 10):

@@ -1,1 +1,1 @@
-"""Tables of a home: declared once, read and written here."""
+"""Write and read the state of a home: tables and data files, plans, quarantine, deliveries, locks, upgrades."""

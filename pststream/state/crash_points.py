@@ -1,4 +1,7 @@
-"""Kill the process at a named point of a step, for tests: each step must survive SIGKILL there."""
+"""Kill the process with SIGKILL at a named point of a step, if a test asks for it through PSTSTREAM_CRASH_AT.
+
+Every step must survive a kill at each of its crash points.
+"""
 
 import os
 import signal

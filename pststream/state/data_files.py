@@ -1,8 +1,8 @@
-"""Write data files of Delta tables in tasks, and commit them on the driver.
+"""Write Parquet files of Delta tables in tasks, and add and remove files by one commit on the driver.
 
 A task writes Parquet from Arrow and returns a DataFile. The driver collects these and adds them to the log in one
-commit. Readers do not see a file before its commit, so a task may fail and run again; `maintain` removes what it left.
-Files have bounds of integers and times, by which readers skip files.
+commit. Readers do not see a file before its commit, so a task may fail and run again; `maintain` removes the files of
+failed tasks. The log has bounds of the integer and time columns of each file, by which readers skip files.
 """
 
 import json
@@ -191,7 +191,7 @@ def commit_files(
 
     rows_change: false if the added files have exactly the rows of the removed ones. If the transaction is committed
     already, the added files are deleted: the table has their rows. Raises RetryableError if the driver does not see a
-    file or sees it with another size: the node that wrote it has another disk there.
+    file or sees it with another size: then the node that wrote it has another disk under that path.
     """
     table, added, root = open_table(home.table(name)), list(added), home.table(name)
     before = table.transaction_version(application)

@@ -1,4 +1,4 @@
-"""Read and write the delivery position of each sink, and its dead letters."""
+"""Read and append the delivery position of each sink, and dead letters (messages that a sink refused), in tables."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -47,9 +47,9 @@ class Counts:
 
 
 def read_progress(home: Home, sink: str) -> SinkProgress:
-    """The delivery position of a sink; position 0 for a new sink.
+    """Return the delivery position of a sink; of a new sink, the position before the first batch.
 
-    Reads the recent end of the table, and more of it only for a sink whose last row is old.
+    Reads the end of the table, and more of it only for a sink whose last row is old.
     """
     mine, newest, span = pds.field("sink") == sink, ledger_tables.greatest(home, names.DELIVERIES, "batch_id"), RECENT
     columns = ["batch_id", "position", "complete", "limit", "limit_seconds", "state", "at"]
@@ -90,9 +90,9 @@ def mark_delivered(home: Home, letters: Sequence[dict[str, Any]]) -> None:
 
 
 def dead_letters(home: Home, sink: str, rows: int = 1_000) -> Iterator[list[dict[str, Any]]]:
-    """Yield the dead letters that were not delivered since, each once, in lists of at most `rows`, in no order.
+    """Yield the dead letters that no replay has delivered, each once, in lists of at most `rows`, in no order.
 
-    Keeps the ids of all of them in memory.
+    Keeps the ids of all dead letters in memory.
     """
     data = open_dataset(open_table(home.table(names.DEAD_LETTERS)))
     mine = pds.field("sink") == sink
@@ -110,7 +110,7 @@ def dead_letters(home: Home, sink: str, rows: int = 1_000) -> Iterator[list[dict
 
 
 def count_dead(home: Home, sink: str) -> int:
-    """Count the dead letters that were not delivered since."""
+    """Count the dead letters that no replay has delivered."""
     rows = ledger_tables.read(home, names.DEAD_LETTERS, ["message_id", "status"], pds.field("sink") == sink)
     ids = rows.column("message_id")
     done = ids.filter(pc.equal(rows.column("status"), DELIVERED)).combine_chunks()

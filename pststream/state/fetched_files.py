@@ -1,8 +1,8 @@
-"""Keep local copies of objects while they are ingested, and a cache of the hashes of input files.
+"""Manage the local copies of bucket objects during an ingest, and cache the hashes of input files.
 
 A copy is in `spool/` of the home's work folder, in a folder named after its hash; it is renamed into place when it is
-complete, and removed when its ingest is done. The cache has the hash of each object by its ETag and of each local file
-by its stamp, so that known files are not copied or read again. It may be lost at any time.
+complete, and removed when its ingest is done. The cache has the hash of each bucket object by its ETag and of each
+local file by its stamp, so that known files are not copied or read again. The cache may be deleted at any time.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ HashCache = dict[str, tuple[str, int, str]]
 
 
 def readable_path(home: Home, file: Mapping[str, Any]) -> str:
-    """Return the local path of a file, or of its copy. The keys of `file` are those of the table `files`."""
+    """Return the local path of an input file, or of its copy if it is a bucket object; `file`: a row of `files`."""
     path: str = file["path"]
     if storage_of(path).local_path(path) is not None:
         return path
@@ -34,7 +34,7 @@ def readable_path(home: Home, file: Mapping[str, Any]) -> str:
 
 
 def partial_copy_path(home: Home, address: str) -> Path:
-    """Return the path of an object's copy until it is complete."""
+    """Return the path where the copy of a bucket object is written until it is complete."""
     folder = home.work_folder / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{hashlib.sha256(address.encode('utf-8', 'surrogatepass')).hexdigest()}.part"

@@ -1,4 +1,4 @@
-"""Write the heartbeat of a watcher: a small file in the home with its state, rewritten every second or so."""
+"""Write the heartbeat of a running watcher: a small JSON file in the home, rewritten every 1 to 10 seconds."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Create, check and lock homes: the folder or bucket prefix of all tables, with its settings and format."""
+"""Create, check and lock a home: the folder or bucket prefix of all its tables, with settings file and format."""
 
 import hashlib
 import json
@@ -44,8 +44,8 @@ def log_retention(table: Table) -> str:
     """Return how long the entries of a table's log are kept.
 
     Delta lists the folder of the log whenever it opens a table: 1.4 us for each entry, and a watcher writes some 50,000
-    entries a day. Each batch opens a ledger a dozen times, and nobody reads its older versions. It opens tables that
-    grow with the data one to four times, and other programs may read these as a stream.
+    entries a day. A batch opens each ledger a dozen times, and nobody reads older versions of ledgers. A batch opens
+    each table that grows with the data one to four times, and other programs may read such tables as a stream.
     """
     return "interval 1 hours" if table.writer == "control" else "interval 1 days"
 
@@ -53,8 +53,8 @@ def log_retention(table: Table) -> str:
 def table_properties(table: Table, address: str) -> dict[str, str]:
     """Return the Delta properties of a new table.
 
-    Where `FileWriter` writes the files, the property BOUNDED_COLUMNS lists the columns that it keeps bounds of: readers
-    must not expect bounds of others. With leases it writes the compacted files of control tables too.
+    `FileWriter` keeps bounds of some columns only, so the property BOUNDED_COLUMNS of the tables that it writes lists
+    them for readers. In a storage with leases it also writes the compacted files of control tables.
     """
     storage = storage_of(address)
     found: dict[str, str] = {LOG_RETENTION: log_retention(table), **storage.table_properties}
@@ -111,7 +111,7 @@ class Home:
         return True
 
     def create_tables(self, names: Iterable[str]) -> None:
-        """Create those of these tables that do not exist."""
+        """Create the tables with these names, except existing ones."""
         missing = self._missing_tables()
         for table in (TABLES[name] for name in names if name in missing):
             address = self.table(table.name)
@@ -180,8 +180,8 @@ class Home:
     def locked(self, scope: str = "", busy: type[HomeBusy] = HomeBusy) -> Iterator[None]:
         """Lock the home for writing; with a scope, lock only that. The lock ends with the process.
 
-        Raises `busy` if another process has the lock. The lock of the whole home is waited for while a runner works on
-        the home, because a runner frees it between batches. A lease belongs to the thread that takes it.
+        Raises `busy` if another process has the lock. Without a scope, it first waits up to RUNNER_WAIT_SECONDS if a
+        runner works on the home, because a runner frees the lock between batches. A lease belongs to its thread.
         """
         seconds = RUNNER_WAIT_SECONDS if not scope and self._has_other_runner() else 0.0
         try:
@@ -199,7 +199,7 @@ class Home:
         return any(one.lost for one in self._own_leases())
 
     def commit_properties(self, table: DeltaTable, *transactions: Transaction) -> CommitProperties:
-        """Return the properties of each commit to a table, as it was just read: transactions and fencing tokens.
+        """Return the properties that a commit to a just opened table needs: its transactions and the fencing tokens.
 
         Raises RetryableError if a lease of this thread was lost.
         """

@@ -1,7 +1,7 @@
-"""List the data files of the worker index, each with the plan that serves its rows, and group them into segments.
+"""List the data files of the worker index with the plan that serves each, and group them into segments.
 
-While two plans are active, a file has subscriptions of one of them only: the older subscriptions were all in the index
-when the newer plan came, and later writers keep the two apart.
+While two plans are active, a file has subscriptions of only one of the two: all subscriptions of the older plan were in
+the index before the newer plan came into force, and later writers keep the plans apart.
 """
 
 from collections.abc import Iterable

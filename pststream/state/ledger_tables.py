@@ -1,4 +1,4 @@
-"""Read, append, compact and vacuum Delta tables of a home, mostly the small control tables that the driver writes."""
+"""Read, append, compact, trim and vacuum Delta tables of a home on the driver, mostly the small control tables."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -19,7 +19,7 @@ from pststream.state.tables import TABLES
 from pststream.storage.parquet_files import file_sizes
 
 COMPACTED_BYTES = 1024 * 1024
-"""While batches run, only smaller files are compacted, so that this takes no longer as the table grows."""
+"""While batches run, only files below this size are compacted, so that compaction stays fast as the table grows."""
 
 MAX_FILE_BYTES = 128 * 1024 * 1024
 """Greatest size of the files that `maintain` compacts to."""
@@ -95,7 +95,7 @@ def compact(home: Home, name: str, max_bytes: int = COMPACTED_BYTES) -> None:
 
 
 def _compact_fenced(home: Home, name: str, max_bytes: int) -> None:
-    """Compact files smaller than `max_bytes` into one by a commit with fencing tokens; delta-rs's own has none."""
+    """Compact files below `max_bytes` into one by a commit with fencing tokens; compaction by delta-rs has none."""
     root, schema = home.table(name), TABLES[name].schema
     small = [file for file in list_data_files(home, name) if file.bytes < max_bytes]
     if len(small) < 2:
@@ -112,8 +112,8 @@ def _compact_fenced(home: Home, name: str, max_bytes: int) -> None:
 def trim_log(home: Home, name: str, days: int) -> None:
     """Remove entries of a table's log that are older than its retention.
 
-    days: how long `vacuum` keeps removed files. A checkpoint must list removed files as long, or `vacuum` goes by their
-    age instead.
+    days: how long `vacuum` keeps removed files. A checkpoint must list removed files for as long, or `vacuum` goes
+    by the age of the files instead.
     """
     table, declared = open_table(home.table(name)), TABLES[name]
     with translate_delta_errors(home.table(name)):
@@ -136,7 +136,7 @@ def vacuum(home: Home, name: str, days: int) -> int:
     run = partial(table.vacuum, retention_hours=24 * days, enforce_retention_duration=False, full=True)
     with translate_delta_errors(root):
         unlisted = [f"{root}/{path}" for path in run(dry_run=True)]
-        # They include files that an earlier vacuum removed.
+        # The dry run also lists files that an earlier vacuum removed.
         found = sum(size is not None for size in file_sizes(unlisted))
         if found:
             run(dry_run=False)

@@ -1,4 +1,4 @@
-"""Read and write plans, their units and their vocabulary."""
+"""Read and write the plans of a home: row, units, vocabulary (term frequencies), and the plan being retired."""
 
 import json
 from collections.abc import Mapping
@@ -128,8 +128,8 @@ def save_plan(
 ) -> None:
     """Write the row of `plans`, which makes the plan the current one.
 
-    index: version of the index that serves it, if not its own
-    retiring: the plan that still serves older subscriptions
+    index: version of the index that serves the plan; None: its own
+    retiring: the older plan that still serves older subscriptions; None: there is none
     """
     ledger_tables.append(
         home,

@@ -1,8 +1,8 @@
-"""Quarantine input files: keep their copies in the home, and record whether they are released or discarded.
+"""Keep input files that fail the landing gate: copy them into the home, list them with their status, discard them.
 
-An entry is a copy of the file in `quarantine/` and, written after it, a row of the table. Ingesting the copy releases
-it: the row `started` in `files` says so at the same moment. A file is identified by its content, so the landing gate
-does not check it again.
+An entry is a copy of the file in `quarantine/` and then a row of the table. An ingest of the copy releases the entry:
+it counts as released as soon as `files` has its row `started`. Files are identified by their content, so the landing
+gate does not check a released file again.
 """
 
 import hashlib
@@ -76,7 +76,7 @@ def add_entries(home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], f
 
 
 def _copy_unchanged(home: Home, path: str, sha256: str, copy: str) -> bool:
-    """Copy a file into the home as `copy` if its content has this hash; return whether it has."""
+    """Copy a file into the home as `copy` if its content still has this hash; return whether it has it."""
     files, folder = home.files, home.work_folder / FOLDER / "copying"
     files.delete(files.names(copy.rpartition("/")[0]))
     shutil.rmtree(folder, ignore_errors=True)
@@ -115,7 +115,7 @@ def remove_unneeded_copies(home: Home) -> None:
 
 
 def read_needed_entries(home: Home) -> list[dict[str, Any]]:
-    """Return the entries whose copies are needed: by the quarantine, or by an unfinished ingest."""
+    """Return the entries whose copies are needed: files still in quarantine, and files of an unfinished ingest."""
     started = {(f["kind"], f["sha256"]) for f in Ledger(home).unfinished_ingest()}
     return [
         row

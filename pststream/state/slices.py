@@ -1,4 +1,4 @@
-"""Split data files into slices for tasks, and read the rows of slices."""
+"""Split data files into slices of about 250,000 rows for tasks, and read columns of slices inside a task."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from pststream.state.tables import select_columns
 from pststream.storage.parquet_files import open_parquet
 
 SLICE_ROWS = 250_000
-"""About the number of rows of a task."""
+"""About the number of rows that a task reads."""
 
 TASK_FILES = 64
 BATCH_ROWS = 65_536
@@ -56,7 +56,7 @@ def split_into_tasks(files: Iterable[tuple[str, int]], rows: int = SLICE_ROWS) -
 
 
 def read_slices(slices: Iterable[Slice], columns: list[str], rows: KeyRange | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield columns of the slices' rows, or of those rows in a key range, in batches of at most BATCH_ROWS.
+    """Yield columns of the rows of slices in batches of at most BATCH_ROWS; `rows`: only rows in this key range.
 
     A column that a file of an older home lacks (tables.ADDED_COLUMNS) is null.
     """

@@ -1,4 +1,4 @@
-"""Declare every table of a home: columns, types, units, keys, layout, and the writer.
+"""Declare every Delta table of a home: columns with types, units and meaning, key, partitions, and the writer.
 
 Tables that grow with the data are written by Spark's tasks (state/data_files.py); the small control tables
 (`writer="control"`) are written by the driver. Every commit goes through delta-rs, which needs no JVM. Times are
@@ -402,7 +402,7 @@ ADDED_COLUMNS = {column.name: column.type for table in _TABLES for column in tab
 
 
 def select_columns(rows: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
-    """Columns of the rows, in this order; one of ADDED_COLUMNS that the rows lack is null."""
+    """Return these columns of the rows, in this order; a column of ADDED_COLUMNS that the rows lack is null."""
     known = set(rows.schema.names)
     if known.issuperset(columns):
         return rows.select(columns)

@@ -1,4 +1,4 @@
-"""Upgrade a home of an older format to this one, one step for each format.
+"""Upgrade a home of an older format to the current one, one step for each format (`pststream upgrade`).
 
 A step is idempotent: after a crash it runs again, because the home's mark is written after it. Each change of a table
 is one commit. tests/samples keeps a home of each older format.

@@ -1,7 +1,7 @@
-"""Create AWS clients, resolve credentials by AWS's standard chain, and translate botocore's errors.
+"""Create S3 clients, resolve AWS credentials for Arrow and delta-rs, and translate botocore's errors; sinks use it too.
 
-Endpoint, region and credentials come from the chain alone. boto3 resolves them for all clients: those of Arrow and
-delta-rs follow less of the chain.
+Endpoint, region and credentials come from AWS's standard chain alone. boto3 resolves them for the clients of Arrow and
+delta-rs too, because these support only a part of the chain.
 """
 
 import ipaddress
@@ -44,7 +44,7 @@ class Credentials:
 
 
 def new_session() -> boto3.session.Session:
-    """Return a session of one's own: the default session is not thread-safe, and boto3 does not read AWS_REGION."""
+    """Return a new session with AWS_REGION, which boto3 does not read; the default session is not thread-safe."""
     return boto3.session.Session(region_name=os.environ.get("AWS_REGION") or None)
 
 
@@ -96,7 +96,7 @@ def _new_session(environment: object, connect_seconds: float, read_seconds: floa
 
 @contextmanager
 def translate_errors(address: str, s3: Any) -> Iterator[None]:
-    """Raise errors of botocore as errors that say what to do, without anything of the signed request."""
+    """Raise errors of botocore as errors with advice, and without any part of the signed request."""
     try:
         yield
     except ClientError as error:
@@ -128,7 +128,7 @@ def code_of(error: ClientError) -> str:
 
 
 def _translated(address: str, error: ClientError) -> PstError:
-    """Return the error for an answer of the server; of the answer, only the code is shown."""
+    """Return the error for an answer of the server, with the code of the answer and nothing else of it."""
     status, code = status_of(error), code_of(error)
     if code == "NoSuchBucket":
         return UsageError(f"{address}: there is no such bucket", "create it, or correct the address or the endpoint")

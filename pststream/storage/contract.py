@@ -1,4 +1,4 @@
-"""Define what a storage does: addresses, small files, objects to ingest, file systems for Arrow and Delta."""
+"""Define the contract of a storage: addresses, small files, objects to ingest, locations for Arrow, Delta and Spark."""
 
 import datetime as dt
 import os
@@ -37,14 +37,14 @@ class StoredObject:
 
 @dataclass(frozen=True)
 class DeltaLocation:
-    """What delta-rs opens a table by: its URI, and options of its object store."""
+    """URI and object-store options with which delta-rs opens a table."""
 
     uri: str
     options: dict[str, str] | None = field(default=None, repr=False)
 
 
 class Files(Protocol):
-    """Small files below an address: whole, or not there. Names are relative, with `/` between folders."""
+    """Small files below an address; readers never see a part of one. Names are relative, with `/` between folders."""
 
     def read(self, name: str) -> bytes:
         """Return the content of a file. Raises FileNotFoundError."""
@@ -53,7 +53,7 @@ class Files(Protocol):
         """Create or replace a file."""
 
     def upload(self, name: str, path: Path) -> None:
-        """Create or replace a file from a local one on the same disk, which may be removed."""
+        """Create or replace a file from a local one on the same disk; the local one may be moved away."""
 
     def download(self, name: str, path: Path) -> None:
         """Copy a file to a local path. Raises FileNotFoundError."""
@@ -117,7 +117,7 @@ class Storage(Protocol):
 
     is_remote           accessed over a network: an access that failed may succeed when it is retried
     has_leases          locks are leases in `conditional_files`, which can be lost while they are held, so that each
-                        commit carries a fencing token; without, locks are file locks in `local_path`
+                        commit carries a fencing token; if false, locks are file locks in `local_path`
     table_properties    Delta properties of each table of a new home
     heartbeat_seconds   how often a watcher rewrites its heartbeat
     turn_seconds        how long a watcher leaves the home to others between two batches
@@ -150,10 +150,10 @@ class Storage(Protocol):
         """Return the Arrow file system of an address, and the path in it."""
 
     def new_file(self, address: str) -> tuple[FileSystem, str]:
-        """Return the same for a file that is about to be written, with its folder created if the storage needs that."""
+        """Return file system and path of a file about to be written; create its folder if the storage needs one."""
 
     def delta_location(self, address: str) -> DeltaLocation:
-        """Return what delta-rs opens the table at an address by."""
+        """Return the URI and options with which delta-rs opens the table at an address."""
 
     def spark_uri(self, address: str) -> str:
         """Return the URI by which Spark opens the table at an address."""

@@ -97,11 +97,11 @@ class LocalFolder:
         return FolderFiles(address)
 
     def conditional_files(self, address: str) -> ConditionalFiles:
-        """A folder has file locks instead."""
+        """Not supported: a folder has file locks instead."""
         raise NotImplementedError
 
     def objects(self, address: str) -> ObjectStore:
-        """Files of a folder are read where they are."""
+        """Not supported: an ingest reads the files of a folder where they are."""
         raise NotImplementedError
 
     def file_system(self, address: str) -> tuple[FileSystem, str]:

@@ -1,4 +1,4 @@
-"""Read, measure and delete data files through the Arrow file system of their storage."""
+"""Open, measure and delete Parquet files in any storage, and raise storage errors of Spark tasks on the driver."""
 
 import pyarrow.parquet as pq
 from pyarrow.fs import FileType
@@ -39,7 +39,7 @@ def delete_files(addresses: list[str]) -> None:
 
 
 def raise_storage_error(error: Exception) -> None:
-    """Raise what a storage raised in a task, if the error of the task says so; only its text comes back from there."""
+    """Raise the storage error that made a Spark task fail, as the text of Spark's error names it; else return."""
     prefixes = tuple(names.STORAGES)
     for line in map(str.strip, str(error).splitlines()):
         kind, _, text = line.partition(": ")

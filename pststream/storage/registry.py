@@ -1,4 +1,4 @@
-"""Find the storage of an address, and bring addresses into one spelling."""
+"""Find the storage of an address by its prefix (else local folders), and bring addresses into one spelling."""
 
 import os
 import re

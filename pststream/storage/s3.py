@@ -1,4 +1,4 @@
-"""Keep homes and landing folders in S3 buckets, or in stores with the same API."""
+"""The storage for s3:// addresses: small files, objects to ingest, Arrow and Delta locations of a bucket prefix."""
 
 import os
 from functools import lru_cache
@@ -47,7 +47,7 @@ class S3:
         return S3Bucket(address)
 
     def conditional_files(self, address: str) -> ConditionalFiles:
-        """Return the same; S3 writes on condition of an ETag."""
+        """Return the objects below a prefix as small files; S3 can write on condition of an ETag."""
         return S3Bucket(address)
 
     def objects(self, address: str) -> ObjectStore:
@@ -59,7 +59,7 @@ class S3:
         return _arrow_client(aws.resolve_credentials(address)), address.removeprefix(PREFIX)
 
     def new_file(self, address: str) -> tuple[FileSystem, str]:
-        """Return the same: S3 has no folders to create."""
+        """Return the file system and path of a file: S3 has no folders to create."""
         return self.file_system(address)
 
     def delta_location(self, address: str) -> DeltaLocation:

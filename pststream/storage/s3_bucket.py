@@ -1,4 +1,4 @@
-"""Read, write, list and delete objects below a prefix of an S3 bucket, through boto3.
+"""Read, write, list and delete objects below a prefix of an S3 bucket through boto3, as small files or to ingest.
 
 botocore retries requests that get no answer or HTTP 5xx. It does not retry a body that breaks off, so bodies are
 retried here. What fails after that is a RetryableError.
@@ -126,7 +126,7 @@ class S3Bucket:
         return sorted(listed["Key"].removeprefix(self._root) for listed in self._list("Contents", below))
 
     def tables(self, folder: str) -> set[str]:
-        """Return the names of the folders in a folder: a folder exists only with a file, and the log comes first."""
+        """Return the names of the folders in a folder: each has an object, and a table's first object is in its log."""
         below = f"{self._root}{folder}/"
         found = self._list("CommonPrefixes", below, Delimiter="/")
         return {one["Prefix"].removeprefix(below).rstrip("/") for one in found}

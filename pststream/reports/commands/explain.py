@@ -1,4 +1,8 @@
-"""Explain why an object matched a subscription or not, and whether the tables agree with the match rule."""
+"""Explain why an object matches a subscription or not, and report where the stored tables contradict the match rule.
+
+`pststream explain` and the Airflow page of an object call it. It evaluates the match rule again for every pair of rows
+with these ids, without the kernels, and compares the result with the rows of `matches`.
+"""
 
 from typing import Any
 
@@ -37,7 +41,7 @@ def explain(home: AnyHome, object_id: str, subscription_id: str) -> dict[str, An
     subscriptions: number of each id; pairs: at most MAX_PAIRS, each with its posting; problem: how the tables disagree
     with the match rule, in a sentence; rejects: rejected rows with one of the ids.
 
-    Words, boxes and distances are compared without the kernels, so that the explanation checks them.
+    Words, regions and times are compared without the kernels, so the explanation also checks the kernels.
     """
     reader = TableReader(home)
     ledgers = LedgerHistory(reader)
@@ -71,7 +75,7 @@ def explain(home: AnyHome, object_id: str, subscription_id: str) -> dict[str, An
 
 
 class _PairExplainer:
-    """Explains pairs of one home in its present state."""
+    """Explains pairs of one home from its tables as they are now."""
 
     def __init__(self, reader: TableReader, ledgers: LedgerHistory) -> None:
         self._reader = reader
@@ -83,7 +87,7 @@ class _PairExplainer:
     def explain(
         self, stored: StoredObject, subscription: StoredSubscription, rows: list[dict[str, Any]]
     ) -> dict[str, Any]:
-        """State, first failed condition and reason of a pair; `rows` are the rows of `matches` that contain it."""
+        """Return state, first failed condition and reason of a pair; `rows`: the rows of `matches` that contain it."""
         written = [row for row in rows if not row["retracted"]]
         retracted = [row for row in rows if row["retracted"]]
         pair: dict[str, Any] = {
@@ -105,7 +109,7 @@ class _PairExplainer:
         return {**pair, "reason": self._reason(pair, failure)}
 
     def _waiting(self, stored: StoredObject, subscription: StoredSubscription) -> list[str]:
-        """Which of the two no batch has processed yet."""
+        """Name which of the object and the subscription no finished batch has processed yet."""
         waiting = ["the object"] if stored.key > self._ledgers.objects_matched else []
         return waiting + (["the subscription"] if subscription.key > self._ledgers.requests_applied else [])
 
@@ -127,7 +131,7 @@ class _PairExplainer:
         return failure.reason
 
     def add_posting(self, pair: dict[str, Any]) -> dict[str, Any]:
-        """Add the posting of a pair that satisfies the match rule, and what is wrong with it."""
+        """Add the posting of a pair that satisfies the match rule, and the first fault of its stored rows."""
         if pair["condition"] is not None or pair["problem"] == _UNREADABLE:
             return pair
         stored, subscription, written = pair["object"], pair["subscription"], pair["written"]
@@ -149,14 +153,14 @@ class _PairExplainer:
         return {**pair, "posting": posting, "problem": problem}
 
     def _serving_plan(self, version: int, key: int) -> int:
-        """The plan that serves a subscription while plan `version` is in force: it or the plan that it retires."""
+        """Return the plan that serves a subscription under plan `version`: itself or the plan that it retires."""
         plan = self._plans.get(version)
         if plan is None or plan["retiring_version"] is None or key > plan["retiring_to"]:
             return version
         return int(plan["retiring_version"])
 
     def _finder(self, version: int) -> PostingFinder | None:
-        """None if there is no such plan."""
+        """Return the posting finder of a plan; None if there is no such plan."""
         if version not in self._finders:
             try:
                 self._finders[version] = PostingFinder(self._reader, version)

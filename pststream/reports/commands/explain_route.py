@@ -1,7 +1,7 @@
-"""Find the posting that matches an object with a subscription: clause, word, index cell, unit and worker.
+"""Compute the posting, the unit and the worker of a plan that match an object with a subscription, for `explain`.
 
-Computed from the rows of the plan, without the kernels that route and match. Only the numbering of index cells is
-shared with them (`kernels/matching/index_cells.py`).
+The rows of the plan decide, and not the kernels that route and match: only the numbering of index cells is shared with
+the kernels (`kernels/matching/index_cells.py`).
 """
 
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ def find_unit(plan: PartitionPlan, lon: float, lat: float, term: int) -> int:
 
 
 class PostingFinder:
-    """Finds postings under one plan."""
+    """Finds the postings of matching pairs under one plan."""
 
     def __init__(self, reader: TableReader, version: int) -> None:
         self.version = version
@@ -64,8 +64,8 @@ class PostingFinder:
     def find(self, stored: StoredObject, subscription: StoredSubscription) -> dict[str, Any] | None:
         """Find the posting that matches an object with a subscription that it satisfies; None if no box contains it.
 
-        A subscription is posted under its rarest clause, in every index cell of each box. The posting of the clause's
-        first term that the object has emits the pair.
+        A subscription is posted under the terms of its rarest clause, in every index cell of each box. Of these terms,
+        the first one that the object has is the one whose posting emits the pair.
         """
         posted = subscription.query.as_posted()
         boxes = [box for box in posted.boxes if _contains(box, stored)]
@@ -99,12 +99,12 @@ class PostingFinder:
 
 
 def find_rarest_clause(clauses: tuple[tuple[int, ...], ...], frequencies: dict[int, int]) -> tuple[int, ...]:
-    """The clause whose terms occur in the fewest sampled objects in sum; ties: the shortest, the first."""
+    """Return the clause whose terms have the fewest sampled objects in sum; of equal ones the shortest or first."""
     return min(clauses, key=lambda clause: (sum(frequencies.get(term, 0) for term in clause), len(clause)))
 
 
 def find_stored_fault(stored: StoredObject, subscription: StoredSubscription) -> str | None:
-    """Say what is wrong if the stored term ids are not those of the text or of the query; None if nothing is."""
+    """Compare stored term ids with the object's text, and stored clauses with the keywords; None if they agree."""
     if sorted(stored.terms) != sorted({term_id(word) for word in tokenize(stored.text)}):
         return "the object's stored terms are not those of its text"
     return subscription.query.find_fault()

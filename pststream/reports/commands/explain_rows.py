@@ -1,4 +1,7 @@
-"""Read the rows of one object id and of one subscription id: objects, insertions, matches, rejects."""
+"""Read all rows of one object id or one subscription id: accepted rows, rows of `matches`, rejected rows.
+
+For `pststream explain` and the look-ups (lookups.py).
+"""
 
 import datetime as dt
 import re
@@ -18,7 +21,7 @@ from pststream.reports.reading.pairs import flatten_lists
 from pststream.reports.reading.table_reader import TableReader
 
 MAX_PER_ID = 200
-"""The latest objects, and the latest insertions, of one id that are read."""
+"""Number of objects, and of insertions, that are read for one id: the latest ones."""
 
 MAX_REJECTS = 5
 _COMMON_COLUMNS = ("request_key", "op", "subscription_id", "subscription_key", "kind", "at", "expires_at")
@@ -52,8 +55,8 @@ def read_insertions(reader: TableReader, subscription_id: str) -> list[StoredSub
 def _rows_of_id(reader: TableReader, name: str, columns: Sequence[str], wanted: pds.Expression) -> list[dict[str, Any]]:
     """Read the rows with an id; the first of `columns` is the key.
 
-    Ids are stored in no order, so the first read scans all ids for the keys of the rows. The second read takes the
-    other columns only of the row groups with these keys.
+    Ids are stored in no order, so a first read scans the column of ids for the keys of the rows. A second read takes
+    all columns, but only from the row groups that may contain these keys.
     """
     keys = reader.read(name, columns[:1], wanted).column(0).to_pylist()
     return reader.rows(name, columns, pds.field(columns[0]).isin(keys)) if keys else []
@@ -75,7 +78,7 @@ def _insertion(row: dict[str, Any], deletions: list[tuple[int, dt.datetime]]) ->
 def read_written_pairs(
     reader: TableReader, objects: Iterable[StoredObject], insertions: Iterable[StoredSubscription]
 ) -> dict[tuple[int, int], list[dict[str, Any]]]:
-    """Read the rows of `matches` of finished batches for each (object key, subscription key) that has some."""
+    """Return the rows of `matches` from finished batches by (object key, subscription key)."""
     object_keys, keys = [stored.key for stored in objects], np.array([one.key for one in insertions], np.int64)
     wanted = done_batches_filter(reader) & pds.field("object_key").isin(object_keys)
     columns = ["object_key", "retracted", "worker", "batch_id", "plan_version"]
@@ -90,7 +93,7 @@ def read_written_pairs(
 
 
 def read_rejects_of_id(reader: TableReader, kind: str, name: str) -> list[dict[str, Any]]:
-    """Read some rejected rows with this id, as the rejected value or somewhere in a row that could not be read."""
+    """Read the latest rejected rows where the id is the rejected value, or occurs in a row rejected as a whole."""
     whole_row = (pds.field("field") == "") & pc.match_substring(pds.field("raw"), name)
     wanted = (pds.field("kind") == kind) & ((pds.field("raw") == name) | whole_row)
     columns = ("file", "row", "field", "reason", "detail", "raw", "ingest_id")

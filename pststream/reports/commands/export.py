@@ -1,4 +1,4 @@
-"""Export the matches of a home to one CSV, JSON Lines or Parquet file."""
+"""Export the matched pairs of finished batches, without retracted ones, to one CSV, JSON Lines or Parquet file."""
 
 import datetime as dt
 from collections.abc import Callable
@@ -22,10 +22,10 @@ FORMATS: dict[str, Callable[[BinaryIO, InsertedSubscriptions], PairFile]] = {
 def export_matches(home: AnyHome, out: str, since: dt.datetime | None = None) -> dict[str, Any]:
     """Write every pair of finished batches to `out`, without the retracted ones.
 
-    out    .csv, .jsonl or .parquet; columns and formats: see pair_files.py. Written aside, then renamed.
+    out    .csv, .jsonl or .parquet; columns and formats: see pair_files.py. Written under another name, then renamed.
     since  only objects with ts >= this
-    Pairs are ordered by batch, within a batch as they are stored (a compacted file counts as of its first batch).
-    Keeps in memory: key, id and payload of each subscription, and the keys of the retracted pairs. Nothing grows with
+    Pairs are ordered by batch, within a batch as they are stored (a compacted file is ordered by its first batch).
+    Memory holds key, id and payload of each subscription and the keys of the retracted pairs; it does not grow with
     the matches. Returns {"out", "rows"}. Raises UsageError for a file name or folder that cannot be used.
     """
     path = Path(out)

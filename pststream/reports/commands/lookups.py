@@ -1,4 +1,4 @@
-"""Look up one subscription or one object, with its latest matches and its rejected rows."""
+"""Look up a subscription id or an object id for the Airflow pages: accepted rows, some matches, rejected rows."""
 
 import datetime as dt
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Render the figures of a home as metrics for Prometheus, in its text format 0.0.4.
+"""Render the status of a home as Prometheus metrics (text format 0.0.4), to print or to write to a file.
 
-https://prometheus.io/docs/instrumenting/exposition_formats. Counters are read from the ledgers, so they continue over
-restarts.
+https://prometheus.io/docs/instrumenting/exposition_formats. Counters are read from the tables of the home and not from
+a process, so they continue over restarts.
 """
 
 import datetime as dt

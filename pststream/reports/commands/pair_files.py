@@ -1,4 +1,4 @@
-"""Write matched pairs as CSV, JSON Lines or Parquet, by whole columns instead of a loop over pairs.
+"""Write blocks of matched pairs to a CSV, JSON Lines or Parquet file, whole columns at a time, for `export`.
 
 Times are ISO 8601 in UTC, always with six digits of a second: 2026-01-01T00:00:00.000000Z (Parquet: a timestamp).
 A payload is JSON: a text in CSV and Parquet, a value in JSON Lines; null if the subscription had no other fields.

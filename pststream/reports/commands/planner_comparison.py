@@ -1,4 +1,7 @@
-"""Print the comparison of planners as a table with a verdict (`pststream plans compare`)."""
+"""Render measured figures of several planners as a text table with a verdict (`pststream plans compare`).
+
+pipeline/comparing/compare_planners.py measures the figures; pages/comparison_page.py writes them as a page.
+"""
 
 from typing import Any
 

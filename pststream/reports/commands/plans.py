@@ -1,4 +1,4 @@
-"""List the plans of a home, or show one plan with its units and a text map."""
+"""List the plans of a home, or show one: its figures, its most loaded units and a text map of its workers."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""List the rejected rows, with file, row number, field and reason."""
+"""List the latest rejected rows of a home: file, row number, field, reason, rejected value."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Format rows as a table for a terminal."""
+"""Format rows of texts as lines of a table with right-aligned columns, for a terminal."""
 
 from collections.abc import Sequence
 

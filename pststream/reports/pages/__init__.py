@@ -1,1 +1,1 @@
-"""HTML pages: the report, the pages of an adjustment and of a comparison of planners, the pages in Airflow."""
+"""HTML pages: the report of a home, an adjustment of its plan, a comparison of planners, and the pages in Airflow."""

@@ -1,4 +1,4 @@
-"""Write the page of one adjustment of the plan, proposed or applied: what moves, its cost and its expected gain."""
+"""Write the HTML page of one adjustment of the plan, proposed or applied: what moves, its cost, its expected gain."""
 
 import datetime as dt
 from pathlib import Path
@@ -41,7 +41,7 @@ _REASONS = {
 
 
 class MoveRow(NamedTuple):
-    """What moves from one worker to another, and why, as texts."""
+    """A move from one worker to another as texts: what moves, both workers, and the reason."""
 
     what: str
     origin: str
@@ -50,7 +50,7 @@ class MoveRow(NamedTuple):
 
 
 class AdjustmentMap(NamedTuple):
-    """The plan before, in pale colours, and the cells that change worker; `moving` is None if none does."""
+    """The earlier plan in pale colours, and on it the cells that change worker; `moving` is None if no cell does."""
 
     base: BaseMap
     standing: MapLayer
@@ -62,7 +62,7 @@ def write_adjustment(
 ) -> None:
     """Write the page.
 
-    document: what `balance` prints; before, after: the plans that it names
+    document: the result of `pststream balance`; before, after: the plans before and after the adjustment
     """
     change = compare_cells(before, after)
     moves = _decided_moves(document) or _moves_of_cells(change)
@@ -140,7 +140,7 @@ def _describe_change(old: int, new: int) -> str:
 
 
 def _decided_moves(document: dict[str, Any]) -> list[MoveRow]:
-    """The moves as they were decided; none for a repartitioning, which moves everything at once."""
+    """Return the moves that were decided; none for a repartitioning, which moves everything at once."""
     return [
         MoveRow(
             _describe_move(move),
@@ -163,7 +163,7 @@ def _worker(number: int) -> str:
 
 
 def _moves_of_cells(change: PlanChange) -> list[MoveRow]:
-    """The cells that go from each worker to each other one, the most cells first."""
+    """Count the cells that go from each worker to each other worker, the most cells first."""
     pairs = np.column_stack([change.before, change.after])[change.changed]
     workers, cells = np.unique(pairs, axis=0, return_counts=True)
     return [

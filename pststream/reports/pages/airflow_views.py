@@ -1,4 +1,4 @@
-"""Answer the Airflow plugin's requests with HTML pages and HTTP statuses; nothing here starts a JVM."""
+"""Build the HTML page and the HTTP status for each request of the Airflow plugin, without a JVM."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,17 +28,17 @@ class Page:
 
 
 def overview_page(home: str) -> Page:
-    """The state of the home."""
+    """Return the overview page of a home."""
     return _serve(home, lambda: Page(200, render_overview(read_overview(home))))
 
 
 def subscription_page(home: str, subscription_id: str) -> Page:
-    """One subscription."""
+    """Return the page of one subscription."""
     return _serve(home, lambda: _subscription(home, subscription_id))
 
 
 def object_page(home: str, object_id: str, subscription_id: str = "") -> Page:
-    """One object; with a subscription, also why it matched or not."""
+    """Return the page of one object; with a subscription id, also why the object matched it or not."""
     return _serve(home, lambda: _object(home, object_id, subscription_id))
 
 

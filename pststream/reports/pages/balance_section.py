@@ -1,4 +1,4 @@
-"""Prepare tables of the workers' loads: predicted and measured, before and after an adjustment."""
+"""Prepare a page's table of workers' loads: predicted and measured, or before and after an adjustment."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Prepare the section on the micro-batches: a chart of the seconds of each step, and a table of the latest batches."""
+"""Prepare a page's section on micro-batches: a chart of the seconds of each step, a table of the latest batches."""
 
 from typing import NamedTuple
 

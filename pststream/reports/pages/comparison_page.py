@@ -1,4 +1,4 @@
-"""Write the page that compares planners: throughput, the load of each worker, all figures."""
+"""Write the HTML page of a comparison of planners (`plans compare --out`): throughput, worker loads, all figures."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from pststream.reports.pages.render_page import render_page
 
 
 def write_comparison(document: dict[str, Any], out: str) -> None:
-    """Write the page; `document`: what `plans compare` prints (pipeline/comparing/compare_planners.py)."""
+    """Write the page to the file `out`; `document`: the result of pipeline/comparing/compare_planners.py."""
     plans = document["plans"]
     page = render_page(
         "comparison.html",

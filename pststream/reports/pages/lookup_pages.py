@@ -1,4 +1,4 @@
-"""Render the Airflow pages of one subscription, of one object with the explanation of a pair, and of an error."""
+"""Render Airflow's pages of one subscription, of one object (explaining a pair), and of an error, from look-ups."""
 
 import datetime as dt
 import sys
@@ -48,7 +48,7 @@ def render_subscription(subscription_id: str, lookup: SubscriptionLookup, view: 
 def render_object(
     object_id: str, lookup: ObjectLookup, view: PlanView | None, explained: dict[str, Any] | None, subscription_id: str
 ) -> str:
-    """Render the page of an object that was accepted; `explained`: why it matched a subscription, or did not."""
+    """Render the page of an accepted object; `explained`: the explanation of a pair, if a subscription is asked for."""
     points = np.array([(stored.lon, stored.lat) for stored in lookup.objects[:1]])
     pair = explained["pairs"][0] if explained and explained["pairs"] else None
     subscription = pair["subscription"] if pair else None
@@ -68,7 +68,7 @@ def render_object(
 
 
 def _describe_query(kind: QueryKind, description: dict[str, Any]) -> dict[str, str]:
-    """What a subscription asks for, as its kind describes it: name and text."""
+    """Return the parts of a query as its kind describes them, text by name."""
     return {name: text[:_MAX_TEXT] for name, text in kind.facts(description).items()}
 
 
@@ -95,7 +95,7 @@ def _object_facts(stored: StoredObject, matched_to: int) -> Facts:
 
 
 def _pair_facts(pair: dict[str, Any]) -> Facts:
-    """What `pststream explain` says of a pair, besides its state, its reason and the query."""
+    """Return the facts of an explained pair, except its state, its reason and the query."""
     posting, subscription = pair["posting"], pair["subscription"]
     until = f"until {subscription['end_at']}" if subscription["end_at"] else "without end"
     facts = [("Valid", f"from {subscription['created_at']} {until}")]

@@ -1,4 +1,4 @@
-"""Describe the map of a plan in words: the note above it and the legend below it."""
+"""Prepare the texts around the map of a plan on a page: the note above it and the legend below it."""
 
 from pststream.format_values import counted, whole
 from pststream.reports.plots.plan_map import COLOURS, worker_style
@@ -30,7 +30,7 @@ def describe_plan(view: PlanView | None) -> str:
 
 
 def sampled(count: int, singular: str, plural: str = "") -> str:
-    """A legend text for dots of which the map shows a sample."""
+    """Return the legend text of dots that are a sample: their number and noun."""
     return f"{counted(count, singular, plural)} (a sample)"
 
 

@@ -1,4 +1,4 @@
-"""Prepare the table of sampled matches: words of the subscription marked, the nearest city, the region for the map."""
+"""Prepare the report's table of sampled matches: marked words, nearest city, path of the region on the map."""
 
 import re
 from typing import NamedTuple

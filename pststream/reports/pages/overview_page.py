@@ -1,4 +1,4 @@
-"""Render the overview page of a home for Airflow."""
+"""Render the overview page of a home in Airflow as HTML from an Overview (overview_data.py)."""
 
 import datetime as dt
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Render an HTML page from its Jinja2 template, with every value escaped and nothing loaded from elsewhere."""
+"""Render an HTML page from its Jinja2 template: every value is escaped, style and script are inside the page."""
 
 import base64
 import hashlib
@@ -27,8 +27,8 @@ _CONTROL_CHARACTERS = {code: " " for code in range(32) if chr(code) not in "\n\t
 def render_page(template: str, forms: bool = False, **values: object) -> str:
     """Render `templates/<template>` as a self-contained page.
 
-    Style and script stand in the page. Its content security policy lets only this script run and nothing be fetched,
-    whatever the tables contain; with `forms`, forms may be sent to the server of the page.
+    Style and script are part of the page. Whatever the tables contain, its content security policy allows only this
+    script and no request to any address; with `forms`, forms may be sent to the server of the page.
     Characters that HTML does not allow become spaces or question marks.
     """
     script = _read_file("page.js")

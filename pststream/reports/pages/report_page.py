@@ -1,4 +1,4 @@
-"""Write the report: one self-contained HTML page on a home."""
+"""Write the report (`pststream report`): one self-contained HTML file of totals, plan map, batches, some matches."""
 
 import datetime as dt
 import os

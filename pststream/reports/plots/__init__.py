@@ -1,1 +1,1 @@
-"""Layouts of bar charts and maps: numbers and path data, without markup."""
+"""Lay out bar charts and maps for the pages: numbers and SVG path data, without markup."""

@@ -1,4 +1,4 @@
-"""Lay out bar charts: one bar for each batch, made of one or more segments, with an axis and labels."""
+"""Lay out a bar chart for SVG: one bar for each micro-batch, stacked from segments, with an axis and labels."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _ROUND_NUMBERS = (1, 1.5, 2, 3, 4, 5, 6, 8)
 
 
 class BarValue(NamedTuple):
-    """What one bar shows: its batch, the value of each segment from the axis upwards, and its tooltip."""
+    """The data of one bar: its batch, the value of each segment from the axis upwards, and its tooltip."""
 
     batch_id: int
     values: Sequence[float]
@@ -77,10 +77,10 @@ def draw_bar_chart(
 ) -> BarChart:
     """Lay out a chart.
 
-    bars:    at least one, with values >= `origin`, of which one is greater than 0
+    bars:    at least one; all values are at least `origin`, and one is greater than 0
     styles:  CSS class of each segment of a bar
     tick:    formats a value of the axis
-    divided: batches before which a dashed line stands
+    divided: batches with a dashed line before their bar
     origin:  the value where the axis begins
     """
     top = round_up(max(sum(bar.values) for bar in bars))

@@ -1,4 +1,4 @@
-"""Lay out what lies under every map: the lines of the graticule, and cities in place of a base map."""
+"""Lay out the background of every map: graticule lines with labels, and the largest cities as dots."""
 
 import math
 from typing import NamedTuple
@@ -47,14 +47,14 @@ def draw_base_map(projection: Projection) -> BaseMap:
 
 
 def point_path(projection: Projection, lon: np.ndarray, lat: np.ndarray) -> str:
-    """All points of the view as one path of strokes without length, whose width does not change with the zoom."""
+    """Return all points in the view as one path of strokes without length: dots that keep their size in a zoom."""
     inside = projection.inside(lon, lat)
     places = zip(projection.x(lon[inside]).tolist(), projection.y(lat[inside]).tolist())
     return "".join(f"M{x:.2f} {y:.2f}h0" for x, y in places)
 
 
 def _cities(projection: Projection) -> tuple[np.ndarray, np.ndarray]:
-    """The most populous city of each small square of the view; together they outline the continents."""
+    """Return the most populous city of each small square of the view; together these cities outline the continents."""
     places = city_places()
     inside = np.flatnonzero(projection.inside(places.lon, places.lat))
     inside = inside[np.argsort(-places.weight[inside], kind="stable")]

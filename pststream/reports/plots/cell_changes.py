@@ -1,4 +1,4 @@
-"""Compare two plans cell by cell: which worker serves each cell before and after, and which cells change."""
+"""Compare two plans raster cell by raster cell: the worker of each cell in both, and the cells that change worker."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class PlanChange:
 
 
 def compare_cells(before: PartitionPlan, after: PartitionPlan) -> PlanChange:
-    """Compare two plans; if their rasters differ, a cell is compared with the earlier plan's cell at its middle."""
+    """Compare two plans; if their rasters differ, compare a cell with the cell of the earlier plan at its centre."""
     numbers: dict[bytes, int] = {}
     old, new = (_number_leaves(plan, numbers) for plan in (before, after))
     grid = after.grid

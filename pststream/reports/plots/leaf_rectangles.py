@@ -1,4 +1,4 @@
-"""Cover the cells of each leaf with few rectangles, for drawing."""
+"""Cover the equal neighbouring cells of a raster with few rectangles, to draw leaves or workers on a map."""
 
 from dataclasses import dataclass
 

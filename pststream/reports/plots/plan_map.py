@@ -1,4 +1,4 @@
-"""Lay out maps: the leaves of a plan by worker, objects and matches as dots, the region of a subscription."""
+"""Lay out a page's map as SVG paths: a plan's leaves by worker, objects, matches, the region of a subscription."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class MapArea(NamedTuple):
 
 
 class MapLayer(NamedTuple):
-    """Areas, and the numbers of workers on the largest of them."""
+    """Areas, and labels with the workers' numbers on their largest rectangles."""
 
     areas: list[MapArea]
     labels: list[MapLabel]
@@ -87,8 +87,9 @@ def draw_plan_map(
 
 
 def draw_region(view: PlanView | None, region: Region | None, points: np.ndarray) -> RegionMap:
-    """Lay out a map of a region on the plan, with points float64[n, 2] of longitude and latitude; None: of the points
-    and some degrees around them.
+    """Lay out a map of a region on the plan, with points float64[n, 2] of longitude and latitude.
+
+    Without a region, the map shows the points and some degrees around them.
     """
     around = [(lon - 8.0, max(lat - 5.0, -90.0), lon + 8.0, min(lat + 5.0, 90.0)) for lon, lat in points]
     sides = np.array(region.boxes if region else around)
@@ -169,7 +170,7 @@ def _corners(cover: Rectangles, grid: DispatchGrid, projection: Projection, scal
 
 
 def label_workers(workers: np.ndarray, corners: np.ndarray) -> list[MapLabel]:
-    """Place the number of each worker (none for -1) on its largest rectangles; the page hides those that do not fit."""
+    """Label the largest rectangles of each worker with its number (-1: none); the page hides labels that do not fit."""
     labels = []
     area = corners[:, 2] * corners[:, 3]
     for worker in np.unique(workers[workers >= 0]).tolist():
@@ -205,7 +206,7 @@ def _describe_leaf(view: PlanView, loads: MeasuredLoads | None, leaf: int) -> st
 
 
 def _markers(projection: Projection, matches: list[MatchView]) -> list[MatchMarker]:
-    """A marker for each matched object in the view, from west to east."""
+    """Return a marker for each matched object in the view, from west to east."""
     numbers: dict[tuple[float, float, str], list[int]] = {}
     for number, match in enumerate(matches):
         numbers.setdefault((match.lon, match.lat, match.object_id), []).append(number)

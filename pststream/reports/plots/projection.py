@@ -1,4 +1,4 @@
-"""Project longitude and latitude to the units of a map (equirectangular)."""
+"""Project longitude and latitude to map units (equirectangular), and fit the bounds of a map to points."""
 
 import math
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""Read the tables of a home through delta-rs, for the commands and the pages."""
+"""Read the tables of a home through delta-rs for the commands and pages; delivery reads its messages through it too."""

@@ -1,4 +1,4 @@
-"""Measure the backlog of a home: rows and files that no batch has matched yet, and files in quarantine."""
+"""Count the rows and files that no finished batch has processed yet, and list the files in quarantine."""
 
 import datetime as dt
 from typing import Any
@@ -17,7 +17,7 @@ _QUARANTINE = ("hold_id", "kind", "path", "sha256", "bytes", "reasons", "status"
 
 
 def measure_object_lag(reader: TableReader, ledgers: LedgerHistory) -> dict[str, Any]:
-    """Count the pending objects. Reads `objects` only for a file of which a batch has matched a part."""
+    """Count the pending objects. Reads the table `objects` only for a file that a batch has matched in part."""
     matched = ledgers.objects_matched
     rows = 0
     oldest: list[dt.datetime] = []
@@ -43,13 +43,13 @@ def measure_request_lag(ledgers: LedgerHistory) -> dict[str, Any]:
 
 
 def lag_seconds_of(ledgers: LedgerHistory, now: dt.datetime) -> float:
-    """Seconds since the ingest of the oldest file that is not matched completely; 0 if there is none."""
+    """Return the seconds since the ingest of the oldest file with unprocessed rows; 0 if there is none."""
     waiting = [file["at"] for kind in ("objects", "requests") for file in ledgers.pending_files(kind)]
     return max((now - min(waiting)).total_seconds(), 0.0) if waiting else 0.0
 
 
 def read_quarantined_files(reader: TableReader, ledgers: LedgerHistory) -> list[dict[str, Any]]:
-    """Read the rows of `quarantine` whose files are neither released (these are in the log) nor discarded."""
+    """Read the rows of `quarantine` whose files are neither released (then `files` has them) nor discarded."""
     rows = reader.rows(names.QUARANTINE, _QUARANTINE)
     discarded = {row["hold_id"] for row in rows if row["status"] == "discarded"}
     files = pa.concat_tables([ledgers.files, ledgers.started_files])

@@ -1,4 +1,4 @@
-"""Read the history of a home from its ledgers: totals, and the latest micro-batches."""
+"""Read a home's totals and its latest micro-batches from the ledgers, for the pages."""
 
 import datetime as dt
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from pststream.ledgers.ledger_rows import step_seconds
 from pststream.reports.reading.tolerant_reader import TolerantReader
 
 LATEST = 60
-"""Batches that are read one by one."""
+"""Number of batches that the history lists one by one, the latest ones."""
 
 
 @dataclass(frozen=True)

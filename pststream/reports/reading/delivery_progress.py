@@ -1,4 +1,4 @@
-"""Read the delivery progress of each sink: its position, the batches that it lags behind, its dead letters."""
+"""Read the delivery progress of each sink from the tables: state, batches not delivered yet, dead letters."""
 
 from collections import Counter
 from typing import Any

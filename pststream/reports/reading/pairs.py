@@ -1,4 +1,7 @@
-"""Stream the matched pairs of object and subscription from `matches`, without those that were retracted."""
+"""Stream the matched pairs of finished batches from `matches`, without retracted pairs, for `export`.
+
+Look-ups and delivery use its parts.
+"""
 
 import datetime as dt
 from collections.abc import Iterator
@@ -24,7 +27,7 @@ _MAX_BYTES = 32 * 1024 * 1024
 class InsertedSubscriptions:
     """Id and payload of each inserted subscription, by ascending key.
 
-    keys int64[n]; ids, payloads large_string[n], a payload may be null; bytes int64[n]: length of both.
+    keys int64[n]; ids, payloads large_string[n], a payload may be null; bytes int64[n]: length of both texts together.
     """
 
     keys: np.ndarray
@@ -47,7 +50,7 @@ class InsertedSubscriptions:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Some pairs: `rows` has ROW_COLUMNS; row, subscription int64[n]: positions in it and in InsertedSubscriptions."""
+    """Some pairs: positions in `rows` (ROW_COLUMNS) and in InsertedSubscriptions, row and subscription int64[n]."""
 
     rows: pa.RecordBatch
     row: np.ndarray
@@ -55,7 +58,7 @@ class Pairs:
 
 
 class RetractedPairs:
-    """The retracted pairs, 8 bytes each; there are few."""
+    """A set of retracted pairs, 8 bytes each; there are few."""
 
     def __init__(self, objects: np.ndarray, subscriptions: np.ndarray) -> None:
         self._objects = np.unique(objects)

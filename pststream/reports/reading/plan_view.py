@@ -1,4 +1,4 @@
-"""Read the current plan for the pages: its leaves, and the predicted and measured loads of units and workers."""
+"""Read the current plan for the pages: leaves, their words, and predicted and measured loads of units and workers."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,8 +56,8 @@ class MeasuredLoads:
     """Loads measured under a plan, summed over its batches.
 
     workers        {objects, candidates, matches, cpu_seconds} to float64[workers]
-    units          the same to float64[units]; seconds are of workers only
-    subscriptions  int64[workers], stored in the last batch of each worker
+    units          the same keys to float64[units]; cpu_seconds are 0, since only workers are timed
+    subscriptions  int64[workers], stored by each worker in its last batch
     """
 
     workers: dict[str, np.ndarray]
@@ -71,7 +71,7 @@ class MeasuredLoads:
 
 
 def read_plan(tables: TolerantReader) -> PlanView | None:
-    """Read the current plan; None if there is none, or if its rows are inconsistent, which is added to the problems."""
+    """Read the current plan; None if there is none, or if its rows are inconsistent: then `problems` says so."""
     rows = tables.rows(names.PLANS, _PLAN_COLUMNS)
     if not rows:
         return None

@@ -1,4 +1,4 @@
-"""Sample the large tables for the pages: points of objects, matched pairs, rejected rows."""
+"""Sample the large tables for the pages: points of objects, matched pairs, examples of rejected rows by reason."""
 
 import datetime as dt
 import json
@@ -23,7 +23,7 @@ _ROWS_OF_FILE = 400
 _KEYS_OF_ROW = 8
 _PAIRS_OF_SUBSCRIPTION = 4
 _BLOCK_BITS = 17
-"""A block of the log has 2^17 rows: as many as a group of rows in a data file, which is read whole for one of them."""
+"""A block of the log has 2^17 rows, like a row group of a data file; reading one row reads its whole row group."""
 _BLOCKS = 4
 _EXAMPLES = 4
 _EXAMPLE_ROWS = 200_000
@@ -70,7 +70,7 @@ def sample_points(tables: TolerantReader) -> np.ndarray:
 
 
 def sample_matches(tables: TolerantReader, seed: int = 0) -> list[MatchView]:
-    """Sample at most PAIRS pairs, ordered by time, with few pairs of each subscription; half are of the oldest ones.
+    """Sample at most PAIRS pairs, ordered by time, few of each subscription; half of the oldest subscriptions.
 
     The pairs come from some files of `matches`. Their objects and subscriptions are read from a few blocks of each log,
     so the time does not depend on the length of the logs.

@@ -1,6 +1,6 @@
-"""Read columns and rows of a home's tables, a bounded number of rows at a time; each table is opened once.
+"""Read a home's Delta tables, each at the version of its first read: whole, by data file, or some rows at a time.
 
-Reports do not import `state`: they read what the tables contain, and know the rule of the ledgers (`ledgers.py`).
+Reports do not import `state`: they read the tables, and share the rules of the ledgers with it (`pststream/ledgers`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ ANY_VALUE = 2**63 - 1
 
 
 class AnyHome(Protocol):
-    """What reports need to know of a home; `state.home.Home` is one."""
+    """The part of a home that reports use; `state.home.Home` and HomeFolder have it."""
 
     path: str
 
@@ -28,7 +28,7 @@ class AnyHome(Protocol):
 class TableReader:
     """Reads the tables of a home, each at the version of its first read.
 
-    To read two tables that agree, first read the table that is written last: the ledger of batches, then `matches`.
+    To read two tables that agree, read the table that is written last first: the ledger of batches, then `matches`.
     """
 
     def __init__(self, home: AnyHome) -> None:

@@ -1,4 +1,4 @@
-"""Read tables for the pages: a table that is missing or cannot be read counts as empty and is reported on the page."""
+"""Read tables for the pages: a missing or unreadable table counts as empty, and the page reports an unreadable one."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ _FAULTS = (DeltaError, OSError, pa.ArrowException, PstError, ValueError, KeyErro
 
 @dataclass
 class HomeFolder:
-    """A home of which only the path is known."""
+    """A home given by its path alone, which may not exist."""
 
     path: str
 

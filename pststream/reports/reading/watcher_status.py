@@ -1,4 +1,4 @@
-"""Read the status of a home's watcher from its heartbeat (state/heartbeat.py)."""
+"""Read a home's heartbeat file, and decide whether its watcher is alive and how far it lags."""
 
 import datetime as dt
 import json

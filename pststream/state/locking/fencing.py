@@ -1,4 +1,4 @@
-"""Write fencing tokens into tables and commits, so that a process that lost its lease cannot commit (lease.py)."""
+"""Write a lease's fencing token into tables and every commit, so that a process that lost its lease cannot commit."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Lock a file with flock, so that the lock ends with its process; the file says who holds it."""
+"""Hold the lock of a local file (flock): it ends with its process, and the file says which process holds it."""
 
 import fcntl
 import json

@@ -1,13 +1,14 @@
-"""Hold a lock as a lease: a small file that its holder renews, with conditional writes.
+"""Hold a lock as a lease in a storage without file locks: a small file that its holder renews by conditional writes.
 
-The file says who holds the lock, and has a fencing token, which goes up with each holder. A holder that stops renewing
-the lease loses it after LEASE_SECONDS by the clock of the storage, so the clocks of machines do not matter. If the
-holder was a process of the same machine that has ended, the lease is free at once.
+The file names the holder of the lock, and has a fencing token, which goes up with each holder. A holder that stops
+renewing the lease loses it after LEASE_SECONDS by the clock of the storage, so the clocks of machines do not matter. If
+the holder was a process of the same machine that has ended, the lease is free at once.
 
-Who takes over a lapsed lease first writes its fencing token into every table that the lock protects (fencing.py), and
-every commit carries the token of its holder. So an old holder that was only slow fails at its next commit: it reads the
-new token in the table, or the token came after its reading, and delta-rs rejects two commits of one application. Safety
-depends on no clock and no timing.
+A process that takes over a lapsed lease first writes its fencing token into every table that the lock protects
+(fencing.py), and every commit carries the token of its writer. So a previous holder that was only slow fails at its
+next commit. Either it reads the new token in the table; or the token was committed after it had read the table, and
+then delta-rs rejects its commit, because two concurrent commits of one application conflict. Safety depends on no clock
+and no timing.
 """
 
 import json
@@ -117,8 +118,9 @@ def hold_lease(
 ) -> Iterator[Lease]:
     """Hold the lease of this name; wait for it for at most `seconds`. Raises LockTaken.
 
-    last_token: returns the last fencing token, where the file does not say it
-    fence: called first if the previous holder let the lease lapse. If it fails, the next holder does it.
+    last_token: returns the last fencing token; called if the file has none
+    fence: writes the token into the tables; called before the block if the previous holder let the lease lapse. If it
+    raises, this lease is left to lapse, so that the next holder calls it again.
     """
     until = time.monotonic() + seconds
     while (lease := _try_acquire(files, name, time.monotonic() >= until, last_token)) is None:
@@ -173,7 +175,7 @@ def _has_ended(content: dict[str, Any]) -> bool:
 
 
 def _start_time(process: Any) -> str | None:
-    """Return when a process started, which no other process with its id shares; None if there is no such process."""
+    """Return when a process started, which no other process with its id shares; None if there is none."""
     try:
         return Path(f"/proc/{int(process)}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19]
     except (OSError, ValueError, TypeError, IndexError):
