@@ -1,4 +1,4 @@
-"""DAG `adjust_load`: move subscriptions between workers if the measured loads are out of balance."""
+"""DAG `adjust_load`: every hour, move raster cells between workers if the measured loads are out of balance."""
 
 from datetime import timedelta
 

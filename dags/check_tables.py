@@ -1,4 +1,4 @@
-"""DAG `check_tables`: check that the tables are consistent, once a day."""
+"""DAG `check_tables`: once a day, check ledgers, worker index and matches, and fail if they are inconsistent."""
 
 from datetime import timedelta
 

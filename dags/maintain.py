@@ -1,4 +1,4 @@
-"""DAG `maintain`: compact the tables and delete old files, once a day."""
+"""DAG `maintain`: once a day, compact the worker index and the tables, and delete old files."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""DAG `micro_batch`: ingest landed files, match them, and deliver the matches to the sinks."""
+"""DAG `micro_batch`: every minute, ingest landed files, match them, and deliver the matches to the sinks."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""DAG `repartition`: make a new global partitioning from recent objects, and apply it if it lowers the load enough."""
+"""DAG `repartition`: once a day, make a new plan from recent objects, and apply it if it lowers the load enough."""
 
 from datetime import timedelta
 

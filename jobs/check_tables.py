@@ -1,9 +1,9 @@
-"""Run `pststream check`, the daily checks of the tables, as a job.
+"""Run `pststream check` as a job that succeeds even if a check of the tables fails; the DAG reads the result.
 
     spark-submit jobs/check_tables.py [--result FILE] [--home DIR] [--all]
 
-The result is the JSON document of the command. The job succeeds even if a check fails, since a retry would find the
-same faults; the DAG reads the result and fails.
+The result is the JSON document of the command. The job succeeds, since a retry would find the same faults; the DAG
+fails if the result has a failed check.
 """
 
 import argparse

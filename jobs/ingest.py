@@ -1,4 +1,4 @@
-"""Run `pststream ingest` as a job: append files to the logs.
+"""Run `pststream ingest` as a job: append the rows of input files to the object log or the request log.
 
 spark-submit jobs/ingest.py [--result FILE] objects PATH… | requests PATH… [--home DIR] [--strict] [--column …]
 """

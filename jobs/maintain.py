@@ -1,4 +1,4 @@
-"""Run `pststream maintain` as a job: compact and clean the tables of a home.
+"""Run `pststream maintain` as a job: compact the tables of a home and delete files that they no longer use.
 
 spark-submit jobs/maintain.py [--result FILE] [--home DIR]
 """

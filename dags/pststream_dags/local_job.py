@@ -18,7 +18,7 @@ SECONDS = 600
 def run_job(job: str, arguments: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})) -> Any:
     """Run `jobs/<job>.py` with additional environment variables; return its JSON document. Raises as SparkJob does.
 
-    Its standard error goes to the log of the task.
+    The standard error of the job goes to the log of the task.
     """
     with tempfile.TemporaryDirectory(prefix="pststream-") as folder:
         file = Path(folder) / "result.json"

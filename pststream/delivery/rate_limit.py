@@ -1,4 +1,7 @@
-"""Count the matches of each subscription, and mark those beyond its limit, which become one digest instead."""
+"""Count the matches of each subscription, and mark those beyond its limit, which become one digest instead.
+
+The outbox makes a limiter for each batch, and counts the earlier batches of the same time window first.
+"""
 
 import numpy as np
 

@@ -1,1 +1,1 @@
-"""The steps of the pipeline, one sub-package per flow; the only package that joins Spark and the algorithms."""
+"""The steps of the pipeline, one sub-package for each flow; `engine` runs their tasks in threads or on Spark."""

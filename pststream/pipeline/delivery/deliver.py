@@ -1,4 +1,4 @@
-"""Send the messages of finished batches to all sinks at the same time, for a limited time (`pststream deliver`).
+"""Send the messages of finished batches to all sinks in parallel, within a time limit each (`pststream deliver`).
 
 Each sink has its own thread, time, lock and delivery position, so that a slow or dead sink delays no other sink and no
 matching: delivery needs neither Spark nor the home's lock. A sink's position is saved about once a second; after a

@@ -1,4 +1,4 @@
-"""Sort integer rows that do not fit into memory, by sorted runs on disk; the outbox sorts the pairs of a batch so."""
+"""Sort integer rows (the pairs of a batch) in bounded memory: write sorted runs to disk, and merge them in blocks."""
 
 from collections.abc import Iterator
 from pathlib import Path

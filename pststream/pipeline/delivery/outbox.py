@@ -131,7 +131,7 @@ class Outbox:
         return limiter
 
     def _pair_messages(self, batch_id: int, pairs: np.ndarray) -> Iterator[Message]:
-        """Yield the messages of pairs, int64[3, n]: of a window at once, or, where it is too large, of each half."""
+        """Yield the messages of pairs, int64[3, n], WINDOW pairs at a time; a window over MAX_BYTES is halved."""
         for window in _cut(pairs, WINDOW):
             max_bytes = MAX_BYTES if window.shape[1] > 1 else None
             try:

@@ -1,6 +1,8 @@
 """Write subscriptions to the worker index: each piece to all workers that own units of its box and posting terms.
 
-`index_requests` adds the requests of one batch; `rebuild_index` builds the index of a new plan from the old index.
+A piece is posted under the terms of one clause of its conjunctive normal form, the rarest clause by the term
+frequencies of the plan. `index_requests` adds the requests of one batch; `rebuild_index` builds the index of a new plan
+from the old index.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Write one staged file as uncommitted data files: accepted rows for the log, late and refused rows for `rejects`."""
+"""Write one staged file as two uncommitted data files: accepted rows for the log, all other rows for `rejects`."""
 
 from collections import Counter
 from collections.abc import Iterator

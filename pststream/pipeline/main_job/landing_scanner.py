@@ -1,4 +1,4 @@
-"""Scan a local landing folder again and again for new or changed files that are written completely."""
+"""Scan a local landing folder for `pststream run --watch`: return new or changed files that are written completely."""
 
 import os
 import stat

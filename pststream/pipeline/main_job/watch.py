@@ -177,7 +177,7 @@ class _Watcher:
         self._pending = bool(done["batches"])
         if (version := ledger_tables.version(self.home, names.BATCHES)) != self._sinks_woken_at_version:
             self._sinks_woken_at_version = (
-                version  # by a batch of this round, of one that failed, or of another command
+                version  # changed by a batch of this round, of a failed round or of another command
             )
             self.sinks.wake()
         if not self._pending:

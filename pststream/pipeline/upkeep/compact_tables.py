@@ -1,4 +1,4 @@
-"""Rewrite neighbouring small files of both logs, `rejects` and `matches` as larger files, without changing a row.
+"""Rewrite neighbouring files of both logs, `rejects` and `matches` as larger files, without changing a row.
 
 `maintain` calls this, as each ingest and each batch leaves small files. Delta's own OPTIMIZE is not used: delta-rs
 rounds the greatest time of a file down to milliseconds, so a reader that skips files by it would miss rows. Besides,
