@@ -6,8 +6,8 @@
 The landing folder, or `s3://bucket/prefix`, contains `objects/` and `requests/`. Default: `PSTSTREAM_LANDING`, or else
 `landing` in the home. `--since` is for a retry: the result includes what earlier tries ingested and matched from this
 time on (ISO 8601).
-The result is that of `pststream run`, with `table_version`: the version of the table `matches` afterwards; `balance`:
-the result of `pststream balance check`, or null if there was no batch; and `home`.
+The result is the document of `pststream run` with three more keys: `table_version`, the version of the table `matches`
+afterwards; `balance`, the result of `pststream balance check`, or null if there was no batch; and `home`.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
     spark-submit jobs/quarantine.py [--result FILE] [--home DIR] --action release|discard --holds "3, 5"
 
-The result is that of the command.
+The result is the JSON document of the command.
 """
 
 import argparse

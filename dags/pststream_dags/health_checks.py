@@ -40,7 +40,7 @@ STOPPED = "stopped"
 
 
 def check_watcher(watcher: dict[str, Any] | None, expected: bool) -> str:
-    """Raise unless the watcher is alive; one that was stopped is a problem only if a watcher is expected."""
+    """Raise unless the watcher is alive; a stopped or missing watcher is a problem only if one is expected."""
     if watcher is None:
         if expected:
             raise WatcherDown("no watcher has ever run on this home")
@@ -67,7 +67,7 @@ def check_lag(waiting_seconds: float, watcher: dict[str, Any] | None, max_second
 
 
 def check_imbalance(measured: dict[str, Any], max_imbalance: float) -> str:
-    """Raise if the imbalance is over `max_imbalance`; one between `sigma` and that is left to `adjust_load`."""
+    """Raise if the imbalance is over `max_imbalance`; `adjust_load` corrects an imbalance from `sigma` up to it."""
     imbalance = measured["measured_imbalance"]
     text = f"measured imbalance {imbalance} (greatest load over least), batches: {measured['batches']}"
     if measured["violated"] and imbalance > max_imbalance:

@@ -91,7 +91,7 @@ def change_plan(
     nothing_to_do: Callable[[dict[str, Any]], str | None],
     timeout: timedelta,
 ) -> None:
-    """Add the tasks to the DAG of the `with` block; the proposal that is shown is the one that is applied.
+    """Add the tasks to the DAG of the `with` block; exactly the proposal that is shown is applied.
 
     job, arguments  the entry of jobs/ that writes the proposal, and with `--apply` applies it
     check           arguments of `pststream balance check`

@@ -77,7 +77,7 @@ def check_java() -> Check:
 
 
 def java_program() -> str | None:
-    """Return the Java that Spark uses: that of JAVA_HOME, or else the first on PATH."""
+    """Return the Java program that Spark uses: from JAVA_HOME, or else the first on PATH; None without Java."""
     if java_home := os.environ.get("JAVA_HOME"):
         return str(Path(java_home) / "bin" / "java")
     return shutil.which("java")

@@ -119,7 +119,7 @@ def request_bytes(message: Message) -> int:
 
 
 def split_requests(messages: Sequence[Message], one_per_group: bool) -> Iterator[list[Message]]:
-    """Split messages, in order, into requests that the services accept; one that is too large is alone."""
+    """Split messages, in order, into requests that the services accept; a message that is too large comes alone."""
     request: list[Message] = []
     size = 0
     groups: set[str] = set()

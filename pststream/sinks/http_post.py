@@ -55,7 +55,7 @@ def post(
 
 
 class _PinnedConnection(http.client.HTTPConnection):
-    """A connection to a given address under a host's name: `Host` and the certificate are those of the name."""
+    """A connection to a given address that sends `Host` and checks the certificate for a host name."""
 
     def __init__(self, host: str, port: int, address: str, timeout: float, secure: bool) -> None:
         super().__init__(host, port, timeout=timeout)

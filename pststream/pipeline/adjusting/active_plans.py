@@ -20,7 +20,7 @@ from pststream.state.plans import Retiring, load_plan, read_plan_row, retiring_p
 
 
 def split_sample(sample: WorkloadSample, retiring: Retiring) -> tuple[WorkloadSample, WorkloadSample]:
-    """Return the sample with the subscriptions of the retiring plan, and with those of the newer one."""
+    """Return the sample twice: with the subscriptions of the retiring plan, and with those of the newer plan."""
     older = sample.piece_key <= retiring.to
     return keep_pieces(sample, older), keep_pieces(sample, ~older)
 

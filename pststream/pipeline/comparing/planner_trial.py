@@ -35,9 +35,9 @@ class Trial:
     loads          rows of `unit_loads` of the workers for the measured batch
     build_seconds  CPU seconds to build the segments of the index that was there before the batch
 
-    The newest objects and all requests of the log are linked into a scratch home, not copied. The requests before the
-    first of these objects are indexed first; the measured batch has these objects and the later requests. So the batch
-    finds an index, as in a stream that runs.
+    The newest objects and all requests of the log are linked into a scratch home, not copied. Requests before
+    the first linked object are indexed first; the measured batch has the linked objects and the later requests. So the
+    batch finds an index, as in a running stream.
     """
 
     def __init__(self, home: Home, settings: Settings, planner: str, objects: int, folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Let each task check that its node runs the driver's code, and report which node does not.
 
 A node that an upgrade has missed might match by other rules, and nobody would notice. Each task carries the digest of
-the driver's code and compares it with that of its node before it starts.
+the driver's code and compares it with the digest of its node's code before it starts.
 """
 
 import hashlib

@@ -158,7 +158,7 @@ def _submitted() -> dict[str, str]:
 
 
 def spark_has_died() -> bool:
-    """Whether this process started Spark and it does not run any more: the operating system may have killed it."""
+    """Whether Spark was started by this process and no longer runs; the operating system may have killed it."""
     if "pyspark" not in sys.modules:
         return False
     from pyspark import SparkContext

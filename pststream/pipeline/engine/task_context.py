@@ -24,7 +24,7 @@ from pststream.state.plans import TermFrequencies, load_plan, load_term_frequenc
 class TaskContext:
     """The home, plan and index that a task works with; small, since it travels with every task.
 
-    plans       versions that serve the index, the oldest first: `plan_version`, and before it the one that it retires
+    plans       versions that serve the index, the oldest first: the retiring plan, if any, then `plan_version`
     batch_id    0 outside of a batch
     files       data files of the index
     cache_dir   folder of the node's cache, empty for the node's own choice

@@ -1,7 +1,7 @@
 """Find stored log rows by object or subscription id, with an index of each data file in the node's cache.
 
-A log only grows, and most of it does not concern the ids of a new file. A slice of a data file never changes, so the
-node sorts its rows by the hash of their id once, and finds the rows of an id by bisection from then on.
+A log only grows, and most of its rows do not have an id of a new file. A slice of a data file never changes, so the
+node sorts the rows of a slice by the hash of their id once, and later finds the rows of an id by bisection.
 """
 
 from collections.abc import Iterator

@@ -121,7 +121,7 @@ class _Intake:
         self.skipped = 0
 
     def known_hashes(self, offered: Collection[str]) -> set[str]:
-        """Hashes of the content that is in quarantine, and those of `offered` whose content is in the log."""
+        """Return the hashes of all quarantined content, and the hashes in `offered` whose content is in the log."""
         quarantined = {(hold["kind"], hold["sha256"]) for hold in quarantine.read_entries(self._home)}
         return {sha256 for kind, sha256 in known_hashes(self._home, offered) | quarantined if kind == self._kind}
 

@@ -96,7 +96,7 @@ def _needed_log(home: Home, table: str, version: int) -> list[str]:
 
 
 def _version_of(name: str) -> int:
-    """Return the version of a log file, which its name begins with."""
+    """Return the version of a log file: the number at the start of its name."""
     return int(name.rpartition("/")[2].split(".")[0])
 
 
