@@ -4,7 +4,7 @@ from pststream.escape_text import escape_controls
 
 
 class PstError(Exception):
-    """Base of all errors that a user should read; `exit_code` is that of the command."""
+    """Base of all errors that a user should read; the command exits with `exit_code`."""
 
     exit_code = 1
 

@@ -17,7 +17,7 @@ _TYPE_NAMES = {int: "a whole number", float: "a number", str: "a text"}
 
 @dataclass(frozen=True)
 class SettingKey:
-    """A key of a settings table; its type is that of its default.
+    """A key of a settings table; its default gives its type.
 
     least, greatest   inclusive bounds of a number
     above, below      exclusive bounds of a number

@@ -1,1 +1,1 @@
-"""Read the ledgers of files and batches; state and reports share the types of their rows."""
+"""Read the two ledgers of a home (input files, micro-batches); pipeline, state and reports share the rules."""

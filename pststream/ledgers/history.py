@@ -29,7 +29,7 @@ class TableReader(Protocol):
 
 
 class LedgerHistory:
-    """All files and batches, as tables: those that are done, and those that only started."""
+    """All files and all batches as tables: finished ones, and ones that have only started."""
 
     def __init__(self, reader: TableReader) -> None:
         self.batches, self.started_batches = split_by_status(reader.read(names.BATCHES, _BATCHES), "batch_id")

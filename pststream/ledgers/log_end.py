@@ -200,5 +200,5 @@ def recent_row_counts(home: TableAddresses, kind: str, count: int) -> list[int]:
 
 
 def _greatest_ts(done: list[FileRow]) -> dt.datetime | None:
-    """Return the greatest ts in these files of objects and in all earlier ones, whose greatest is their watermark."""
+    """Return the greatest ts of these files of objects and of all earlier files, which their column `watermark` has."""
     return max((ts for file in done for ts in (file["watermark"], file["max_ts"]) if ts is not None), default=None)

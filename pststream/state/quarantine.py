@@ -41,7 +41,7 @@ def read_entries(home: Home) -> list[dict[str, Any]]:
 def find_quarantined(home: Home, numbers: Sequence[int], next_status: str) -> list[dict[str, Any]]:
     """Return the entries with these numbers that are still in quarantine, oldest first.
 
-    Skips those that have `next_status` already. Raises UsageError for an unknown number or one with another status.
+    Skips entries that have `next_status` already. Raises UsageError for an unknown number or any other status.
     """
     known = {entry["hold_id"]: entry for entry in read_entries(home)}
     for number in numbers:

@@ -54,7 +54,7 @@ def s3_client(address: str) -> Any:
 
 
 def resolve_credentials(address: str) -> Credentials:
-    """Return endpoint, region and keys that are valid now; botocore renews those that expire.
+    """Return endpoint, region and keys that are valid now; botocore renews keys before they expire.
 
     Raises UsageError without credentials, and for plain HTTP to another machine.
     """

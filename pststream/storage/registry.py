@@ -16,7 +16,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def storage_of(address: str) -> Storage:
-    """Return the storage of an address: that of its prefix in names.STORAGES, or else local folders."""
+    """Return the storage that names.STORAGES lists for the prefix of an address, or else local folders."""
     prefix = names.storage_prefix(address)
     return _load(names.STORAGES[prefix]) if prefix else _FOLDER
 
@@ -31,7 +31,7 @@ def _load(module: str) -> Storage:
 def normalize(address: str | os.PathLike[str]) -> str:
     """Return the one spelling of an address: prefix and path without a slash at the end, or an absolute local path.
 
-    Raises UsageError for an address of an unknown storage or one that its storage cannot have.
+    Raises UsageError for an address of no known storage, and for an address that its storage does not allow.
     """
     text = os.fspath(address)
     if not names.storage_prefix(text) and _SCHEME.match(text):

@@ -64,8 +64,8 @@ class PostingFinder:
     def find(self, stored: StoredObject, subscription: StoredSubscription) -> dict[str, Any] | None:
         """Find the posting that matches an object with a subscription that it satisfies; None if no box contains it.
 
-        A subscription is posted under the terms of its rarest clause, in every index cell of each box. Of these terms,
-        the first one that the object has is the one whose posting emits the pair.
+        A subscription is posted under the terms of its rarest clause, in every index cell of each box. The pair is
+        emitted by the posting of the first of these terms that the object has.
         """
         posted = subscription.query.as_posted()
         boxes = [box for box in posted.boxes if _contains(box, stored)]

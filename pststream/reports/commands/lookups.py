@@ -20,7 +20,7 @@ MAX_OBJECTS_SHOWN = 25
 """The latest matched objects of a subscription that a look-up returns."""
 
 MAX_PAIRS_SEARCHED = 4_000_000
-"""Pairs that are searched for one subscription: they are stored by batch, not by subscription."""
+"""Greatest number of pairs searched for one subscription; `matches` is ordered by batch, not by subscription."""
 
 MAX_SUBSCRIPTIONS_SHOWN = 40
 """The matched subscriptions of an object that a look-up returns."""
@@ -37,7 +37,10 @@ Pair = tuple[dict[str, Any], int]
 
 @dataclass(frozen=True)
 class LatestMatch:
-    """A match: id of the other side, its query in one line if that is a subscription, and the worker that wrote it."""
+    """A match of the looked-up id: the id that it matched, and for a matched subscription its query in one line.
+
+    ts is the time of the object; batch_id and worker wrote the match.
+    """
 
     other_id: str
     query: str
@@ -52,7 +55,7 @@ class SubscriptionLookup:
 
     insertions        of the id, the latest first; none if no subscription was accepted
     requests_applied  request key up to which batches are done
-    searched          pairs that were searched for matches; complete: whether these are all pairs
+    searched          pairs that were searched for matches; complete: whether these are all pairs of the home
     """
 
     insertions: list[StoredSubscription]
@@ -69,7 +72,7 @@ class ObjectLookup:
 
     objects          of the id, the latest first; none if no object was accepted
     objects_matched  object key up to which batches are done
-    pairs            number of all matches; `matches` has some of them
+    pairs            number of all matches of the object; `matches` lists at most MAX_SUBSCRIPTIONS_SHOWN
     """
 
     objects: list[StoredObject]
@@ -100,7 +103,7 @@ def look_up_object(reader: TableReader, object_id: str) -> ObjectLookup:
 
 
 def _match_objects(reader: TableReader, keys: list[int]) -> tuple[list[LatestMatch], int, bool]:
-    """The latest matches of subscription keys; how many pairs were searched, and whether these are all.
+    """Return the latest matches of subscription keys, the number of pairs searched, and whether that is every pair.
 
     The files of the latest batches are searched first.
     """
@@ -145,7 +148,7 @@ def _without_retracted(reader: TableReader, pairs: list[Pair]) -> list[Pair]:
 
 
 def _match_subscriptions(reader: TableReader, objects: list[StoredObject]) -> tuple[list[LatestMatch], int]:
-    """Some matches of the objects, and the number of all."""
+    """Return some matches of the objects, and the number of all their matches."""
     columns = ("object_key", "ts", "batch_id", "worker", "subscription_keys")
     of_objects = done_batches_filter(reader) & pds.field("object_key").isin([stored.key for stored in objects])
     rows: list[Pair] = []

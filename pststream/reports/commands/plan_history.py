@@ -1,4 +1,4 @@
-"""List the history of a home's plans: what moved when and why, and how balanced the batches under each plan were."""
+"""List every plan of a home: the moves that made it, and the measured imbalance of the batches under it."""
 
 from typing import Any
 
@@ -25,9 +25,10 @@ def list_plan_history(home: AnyHome) -> list[dict[str, Any]]:
 
     kind       local, global, retire, undo; plan: made by `pststream plan` or by the first batch, without migration
     moves      what moved from which worker to which, and why; [] for a plan without migration
-    batches    the batches that ran under it; objects, matches: of these batches
+    batches    numbers of the batches that ran under it; objects, matches: sums over these batches
     measured   greatest CPU time of a worker over the least, in these batches; None without batches
-    Loads are of the sample (Definition 1); the gain is the expected decrease of the greatest load, as a share of it.
+    load_before, load_after: load of each worker on the sample (Definition 1). expected_gain: the share of the greatest
+    load that the migration is expected to save.
     """
     reader = TableReader(home)
     plans = reader.read(names.PLANS, ("plan_version", "planner", "workers", "created_at")).sort_by("plan_version")

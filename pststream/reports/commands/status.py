@@ -1,4 +1,4 @@
-"""Report the status of a home: backlog, live subscriptions, plan, balance of the workers, deliveries, last batches."""
+"""Report the status of a home: backlog, live subscriptions, plan, measured balance, deliveries, watcher, batches."""
 
 import datetime as dt
 import shlex
@@ -40,7 +40,7 @@ _TIME = pa.timestamp("us", tz="UTC")
 def read_status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
     """Read the present figures of a home. Times are ISO 8601 texts in UTC; `now` is for tests.
 
-    The lag counts what no finished batch has processed, including what an unfinished batch is about to process.
+    The lag counts the rows that no finished batch has processed, including the rows of an unfinished batch.
     """
     now = now or dt.datetime.now(dt.UTC)
     reader = TableReader(home)
@@ -149,7 +149,7 @@ def _plan(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> dict[
 
 
 def _balance(reader: TableReader, ledgers: LedgerHistory) -> dict[str, Any] | None:
-    """CPU seconds of each worker over the latest batches that ran under the same plan as the last one."""
+    """Sum the CPU seconds of each worker over the last MEASURED_BATCHES batches, without batches of earlier plans."""
     last = ledgers.batches.slice(max(0, ledgers.batches.num_rows - MEASURED_BATCHES))
     if not last.num_rows:
         return None

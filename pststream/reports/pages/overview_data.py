@@ -1,4 +1,4 @@
-"""Read what the overview page shows of a home: the ledgers, the current plan, the latest rows of all other tables.
+"""Read the data of a home's overview page in Airflow: ledgers, backlog, current plan, latest rows of other tables.
 
 No table that grows with objects, subscriptions or matches is read as a whole, so the time to make the page does not
 depend on the size of the home.
@@ -45,7 +45,7 @@ class Overview:
 
     lag         objects, requests: as in `pststream status --json`
     balance     {batch: greatest CPU time of a worker over the mean}, of the latest batches
-    migrations  the rows of `migrations` of each of the latest migrations, the latest first
+    migrations  for each of the latest migrations, newest first, its rows of the table `migrations`
     matches     some objects of the latest batch that has matches: object_id, ts, pairs
     """
 
@@ -76,7 +76,7 @@ def open_home(home: str) -> TolerantReader:
 def read_overview(home: str, now: dt.datetime | None = None) -> Overview:
     """Read the state of a home.
 
-    Raises NoHome. A table that cannot be read is named in `problems`, and counts as empty.
+    Raises NoHome. A table that cannot be read counts as empty, and `problems` names it.
     """
     tables = open_home(home)
     reader, ledgers = tables.reader, read_ledgers(tables)
@@ -165,7 +165,7 @@ def _rejects(tables: TolerantReader) -> list[RejectView]:
 
 
 def _latest_rejects(tables: TolerantReader) -> list[dict[str, Any]]:
-    """The first rows in the data files of the latest ingests. Unlike `rejects`, in no order and not complete."""
+    """Return the first rows in the data files of the latest ingests, in no order; `pststream rejects` sorts them."""
     rows: list[dict[str, Any]] = []
     for _, file in tables.reader.files(names.REJECTS, "ingest_id", greatest=True):
         for batch in tables.reader.batches_of(names.REJECTS, file, COLUMNS, rows=LATEST_REJECTS):

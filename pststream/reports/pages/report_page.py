@@ -65,7 +65,7 @@ def write_report(home: str | os.PathLike[str], out: str | os.PathLike[str]) -> d
 
 
 def read_report(home: str) -> Report:
-    """Read what the page shows: the ledgers as a whole, samples and counts of all other tables."""
+    """Read the data of the page: the whole ledgers, and samples or counts of all other tables."""
     tables = TolerantReader(home)
     history = read_batch_history(tables)
     plan = read_plan(tables)

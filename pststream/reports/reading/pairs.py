@@ -36,7 +36,7 @@ class InsertedSubscriptions:
     bytes: np.ndarray
 
     def places(self, keys: np.ndarray) -> np.ndarray:
-        """Positions of these keys in `keys`: int64, same length; raises PstError for a key that no insertion has."""
+        """Return the positions of given keys in `self.keys`, int64; raises PstError for a key that no insertion has."""
         places = np.searchsorted(self.keys, keys)
         known = places < len(self.keys)
         known[known] = self.keys[places[known]] == keys[known]
