@@ -1,1 +1,1 @@
-"""Load adjustment: choose what to move between workers, and map new partitions to workers (PS2Stream section V)."""
+"""Load adjustment: choose cells and terms to move between workers; map a new plan's workers to existing workers."""

@@ -1,7 +1,7 @@
 """Renumber the workers of a new plan as existing workers, so that few stored subscriptions move at a repartitioning.
 
-A repartitioning relabels its new plan so before it starts. Source: PS2Stream section V-B does not say how to map; SSTD
-maps new partitions to workers by the Hungarian method.
+A repartitioning relabels its new plan by this mapping before any subscription moves. Source: PS2Stream section V-B does
+not say how to map; SSTD maps new partitions to workers by the Hungarian method.
 """
 
 from collections.abc import Callable
@@ -87,7 +87,7 @@ MAPPINGS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
     "first": keep_numbers,
     "random": map_at_random,
 }
-"""The mappings by name; those of `names.MAPPINGS` can be chosen by a setting, the others serve for comparison."""
+"""The mappings by name; a setting chooses one of `names.MAPPINGS`, the others serve for comparison."""
 
 
 def relabel_workers(plan: PartitionPlan, label: np.ndarray) -> PartitionPlan:

@@ -1,1 +1,1 @@
-"""Named benchmarks, and the code that runs them and renders their results."""
+"""Benchmarks of `pststream bench run`, and the code that runs them and renders their results."""

@@ -96,7 +96,7 @@ def _walk_cells(plan: PartitionPlan, worker: int) -> np.ndarray:
 def _code_cells(plan: PartitionPlan, cells: np.ndarray, block: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the code of each raster cell, int32[cells], and the leaf and the block of each code.
 
-    Cells of one leaf and one block have one code; the last code is that of cells without a block.
+    Cells of one leaf and one block have one code; all cells without a block have the last code.
     """
     pairs, code = np.unique(block * plan.leaves + plan.cell_leaf[cells], return_inverse=True)
     codes = np.full(plan.grid.cells, len(pairs), np.int32)

@@ -66,7 +66,8 @@ class LoadRates:
     """Seconds of the period for each sampled pair, object, subscription and posting read of a worker.
 
     Departure from Definition 1: deletions are not counted by subscription. If the sample counts deletions, each
-    insertion carries its share. Samples drawn by `plan` do not (`pipeline/planning/draw_sample.py`).
+    insertion includes its share of their cost. The samples of `pipeline/planning/draw_sample.py` do not count
+    deletions.
     """
 
     pair: float
@@ -89,7 +90,7 @@ class WorkerLoads:
 
     objects             float64[workers]  objects sent to each worker
     subscriptions       float64[workers]  subscriptions stored at each worker
-    reads               float64[workers]  postings that its objects read; a match counts as `match_reads` of them
+    reads               float64[workers]  postings that its objects read; a match counts as `match_reads` postings
     load                float64[workers]  seconds
     unit_objects        float64[units]    objects that probe each unit
     unit_subscriptions  float64[units]    subscriptions stored for each unit

@@ -33,7 +33,7 @@ class RegionCounts:
     read       postings that the objects read
 
     All methods take rectangles by first and last column and row, inclusive, as numbers or as arrays that broadcast; a
-    rectangle whose last is before its first is empty. Counts are those of the sample, not scaled.
+    rectangle whose last is before its first is empty. Counts are of the sample, not scaled.
 
     A subscription with two boxes counts twice in a rectangle that touches both. This is rare (only boxes across the
     antimeridian have two), and such tables cannot avoid it. `cost.load_model.compute_worker_loads` counts it once.

@@ -1,4 +1,4 @@
-"""Hash integers to 64 bits with a fixed mixing function: the same pseudo-random numbers everywhere."""
+"""Hash integers to 64 bits with a fixed mixing function (SplitMix64), as pseudo-random numbers that never change."""
 
 import numpy as np
 

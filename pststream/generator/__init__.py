@@ -1,1 +1,1 @@
-"""Workload generator: synthetic objects and subscriptions that depend on a seed alone."""
+"""Workload generator: random objects and subscriptions, as files or arrays, that depend on a seed alone."""

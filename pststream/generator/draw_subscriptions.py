@@ -1,6 +1,6 @@
 """Draw random subscriptions around given objects, as arrays: square boxes, 1 to 3 keywords, AND or OR.
 
-They are those of PS2Stream section VI-A:
+The kinds of subscriptions are from PS2Stream section VI-A:
 
 Q1  sides of 1 to 50 km, keywords as frequent as the terms of objects
 Q2  sides of 1 to 100 km, at least one keyword outside the top 1% of terms
@@ -64,7 +64,7 @@ class SubscriptionStyle:
     keywords        least and greatest number of keywords
     frequent_share  share of keywords drawn as often as objects have them (1 in the paper); other keywords are drawn
                     evenly from the vocabulary, so almost all are rare. It determines the matches of an object
-    side_km         least and greatest side; None: those of `kind`
+    side_km         least and greatest side; None: the range of `kind`
     """
 
     kind: str = "q1"

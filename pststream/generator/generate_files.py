@@ -1,6 +1,6 @@
 """Write files of random objects or requests, of any size in constant memory (`pststream generate`).
 
-The same arguments give the same bytes. Requests are those of PS2Stream section VI (Q1 to Q3).
+The same arguments give the same bytes. Requests are drawn as in PS2Stream section VI (Q1 to Q3).
 """
 
 import os

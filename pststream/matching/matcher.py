@@ -14,11 +14,11 @@ from pststream.matching.object_batch import ObjectBatch
 from pststream.matching.segments import Segment
 
 HIT_BUFFER = 1 << 14
-"""Hits that wait to be verified together: 256 KiB of them."""
+"""Number of hits that are verified together; they take 256 KiB."""
 
 
 MAX_PAIRS = 1 << 24
-"""Maximum number of pairs of one search; so many take about half a gigabyte."""
+"""Maximum number of pairs of one search; they take about half a gigabyte."""
 
 
 class TooManyPairs(Exception):

@@ -29,7 +29,7 @@ REAL_DEFAULTS = {"delta": (0.15, 0.0), "sigma": (1.1, 1.0)}
 """Default and least value of each."""
 
 BALANCE_PRICE = 1.02
-"""Greatest load of a balanced plan may exceed the least greatest load of all plans by this factor."""
+"""A balanced plan is chosen if its greatest load is at most this factor times the least greatest load of all plans."""
 
 
 def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options) -> PartitionPlan:
@@ -46,9 +46,9 @@ def plan(sample: WorkloadSample, workers: int, cost: CostModel, options: Options
     one, but also with the whole space in N_s, for as many nodes as workers and for twice as many: medians and whole
     numbers of partitions can leave the regions of phase one worse balanced than a tree that is cut by load from the
     root, and with two nodes for each worker, many rare terms can be merged with few frequent ones. The default of sigma
-    is stricter than that of the setting `sigma`, above which the plan in force is adjusted. The plan whose most loaded
-    worker is least loaded is chosen; if it violates sigma, another that does not, if its greatest load is at most
-    BALANCE_PRICE times the least.
+    is stricter than the default of the setting `sigma`, above which the plan in force is adjusted. The plan whose most
+    loaded worker is least loaded is chosen. If it violates sigma, another plan that does not is chosen instead, if its
+    greatest load is at most BALANCE_PRICE times the least.
     """
     real = read_real_options("hybrid", options, REAL_DEFAULTS)
     chosen = read_integer_options("hybrid", {k: v for k, v in options.items() if k not in REAL_DEFAULTS}, DEFAULTS)

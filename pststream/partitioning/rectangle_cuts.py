@@ -56,9 +56,9 @@ def estimate_load(
     """Estimate the load of one of `workers` that share each rectangle evenly: seconds, float64.
 
     Objects and their posting reads divide evenly. Subscriptions divide evenly only if their boxes are small. Let
-    `share` be the share of pairs (object, box) whose box covers the raster cell of the object; it is the same on every
-    side of any cut. Then a worker has the fraction (1 - share) / workers + share of the subscriptions. For one worker,
-    this is Definition 1.
+    `share` be the share of pairs (object, box) whose box covers the raster cell of the object: no cut
+    separates such a pair. Then a worker has the fraction (1 - share) / workers + share of the subscriptions. For one
+    worker, this is Definition 1.
     """
     objects = counts.objects(x0, y0, x1, y1)
     subscriptions = counts.subscriptions(x0, y0, x1, y1)

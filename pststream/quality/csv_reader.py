@@ -3,7 +3,7 @@
 The format is UTF-8 with a header, commas, double quotes and any line ends.
 
 Written by hand, as pyarrow.csv refuses a whole file for one quote that is never closed, for one text that is not UTF-8
-and for one record that crosses a block; here each of them is a reject or a row. A kernel
+and for one record that crosses a block; here each of these records is a reject or a row. A kernel
 (kernels/parsing/csv_records.py) finds the fields, so that Python touches faulty rows only.
 """
 

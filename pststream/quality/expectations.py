@@ -1,8 +1,8 @@
 """Check figures of files or tables against thresholds with Great Expectations; return a sentence for each failure.
 
 Spark's tasks count the figures, a few numbers for each checked file or table. Great Expectations sees a small pandas
-frame with one row for each of them, whatever the size of the data: its own scan of a table of 4 million rows takes
-seconds and holds the table in memory. A null figure is not checked.
+frame with one row for each file or table, whatever the size of the data: its own scan of a table of 4 million rows
+takes seconds and holds the table in memory. A null figure is not checked.
 
 The library takes four seconds and 300 MB to load. Only this module loads it, and only when there is a figure to check.
 Its context is ephemeral: no files, no network, no usage statistics.

@@ -113,7 +113,7 @@ def _reject_row(table: pa.RecordBatch, place: int, row: int, detail: str) -> Rej
 
 
 def _batch_rows(metadata: pq.FileMetaData) -> int:
-    """Rows of a chunk, so that it stays within MAX_ROW_BYTES if rows are of similar size."""
+    """Return the number of rows of a chunk that stays within MAX_ROW_BYTES if rows are of similar size."""
     size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
     rows = MAX_ROW_BYTES * metadata.num_rows // max(size, 1)
     return max(_MIN_CHUNK_ROWS, min(MAX_CHUNK_ROWS, rows))

@@ -127,7 +127,7 @@ def _raw(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults, name: st
 
 
 def _joined(columns: list[pa.Array]) -> pa.Array:
-    """The texts of several columns joined by spaces, without those that are null or empty."""
+    """Join the texts of several columns by spaces, without null and empty texts."""
     # Two by two: pyarrow 26 loses rows where null_handling="skip" finds nothing but nulls.
     joined, *others = [pc.fill_null(to_texts(column), "") for column in columns]
     for text in others:

@@ -1,1 +1,1 @@
-"""Route objects and subscriptions to workers under a plan."""
+"""Look up, under a plan, the workers to which objects are sent and at which subscriptions are stored."""

@@ -25,7 +25,7 @@ class SortedSample:
     cell_start    int64[cells+1]      slice of the objects of each raster cell
     column, row   int32[objects]      raster cell of each object
     object_terms  int64[objects+1], int32[n]    terms of each object
-    reads         int32[n]            sampled postings that each of these terms reads
+    reads         int32[n]            sampled postings read under each term of each object
     ranges        int32[pieces, 4]    first column, first row, last column, last row of each box, in raster cells
     piece_terms   int64[pieces+1], int32[m]     posting terms of each box
     """

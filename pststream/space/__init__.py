@@ -1,1 +1,1 @@
-"""The raster of a plan, and the Hilbert curve over a raster."""
+"""Choose the raster of a plan from a sample, and order raster cells along a Hilbert curve."""

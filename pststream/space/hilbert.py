@@ -1,4 +1,4 @@
-"""Order the blocks of a raster along a Hilbert curve, so that neighbours on the curve are neighbours in space."""
+"""Compute the Hilbert curve over a raster: the order of all blocks, and the position of given blocks on the curve."""
 
 import numpy as np
 

@@ -119,7 +119,7 @@ def _costs_of_workers(
 
 
 def _worst_of_random(seed: int) -> float:
-    """Return the greatest cost of GR over that of DP, on few random cells of wide spread, where greedy errs most."""
+    """Return the greatest ratio of GR's cost to DP's, on few random cells of wide spread, where greedy errs most."""
     rng = np.random.default_rng([seed, 6])
     worst = 1.0
     for _ in range(RANDOM_TRIALS):

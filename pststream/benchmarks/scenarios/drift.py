@@ -32,9 +32,9 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     """Measure throughput (tuples over the CPU seconds of the slowest worker) and imbalance with and without adjustment.
 
     `gain_if_even` is the gain if all workers always had equal loads. The seconds of a worker are summed over each
-    interval: those of a batch are so few that two runs of the same batch differ by up to a half, which no plan can
-    change. `by_batch` takes the slowest worker of each batch instead. After each interval the index is maintained; in
-    the run `adjusted`, load is adjusted before that.
+    interval: the seconds of a batch are so few that two runs of the same batch differ by up to a half, which no plan
+    can change. `by_batch` takes the slowest worker of each batch instead. After each interval the index is maintained;
+    in the run `adjusted`, load is adjusted before that.
 
     Source: PS2Stream, section VI-D. Departures: the paper has intervals of 10 million queries, and does not say when
     load is adjusted.

@@ -23,7 +23,7 @@ STYLES = {"few": SubscriptionStyle(frequent_share=0.06), "many": SubscriptionSty
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
-    """Measure objects/s of warm batches, and their time over that of the baseline jobs, for few and many matches."""
+    """Measure objects/s of warm batches, and their time over the time of baseline jobs, for few and many matches."""
     figures: dict[str, float] = {}
     floor: dict[str, float] = {}
     targets: dict[str, Any] = {}

@@ -1,6 +1,6 @@
 """Benchmark throughput under the plans of all planners, on workloads like Q1 to Q3, by running the real job.
 
-Q1, Q2 and Q3 are those of PS2Stream.
+Q1, Q2 and Q3 are workloads of PS2Stream.
 
 `pipeline/comparing/compare_planners.py` makes the measurements.
 """

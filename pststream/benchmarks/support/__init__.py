@@ -1,1 +1,1 @@
-"""Shared code of the benchmarks: homes, arrays, memory figures, baseline jobs, targets."""
+"""Helpers of the benchmarks: synthetic homes and arrays, memory figures, baseline jobs, files for peers, targets."""

@@ -44,7 +44,7 @@ class BenchHome:
         self.live = np.empty(0, np.int64)
 
     def add_subscriptions(self, count: int, style: SubscriptionStyle, delete: int = 0, interval: int = 0) -> None:
-        """Append files of insertions, then of deletions of the oldest live ones; `interval` is that of Q3's drift."""
+        """Append files of insertions, then of deletions of the oldest live subscriptions; `interval`: of Q3's drift."""
         done = 0
         while done < count:
             size = min(CHUNK, count - done)

@@ -4,7 +4,7 @@
     subscriptions.parquet  key int64 from 0, west, south, east, north float64, rarest int64, terms list<int64>
 
 The same columns are written as tab-separated text (`objects.tsv`, `subscriptions.tsv`), lists as {1,2}. A subscription
-requires all of its terms; `rarest` is the one that the fewest objects have.
+requires all of its terms; `rarest` is the term that the fewest objects have.
 """
 
 from pathlib import Path
