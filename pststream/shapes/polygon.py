@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pststream.kernels.matching.shapes import codes
 from pststream.shapes.contract import Pieces, ShapeColumn
-from pststream.shapes.great_circle import haversine_m, metres
+from pststream.shapes.great_circle import EARTH_RADIUS_M, haversine_of_arrays, metres
 from pststream.shapes.region import Box, Region, RegionError, RegionLimits, read_number
 
 NAME = "polygon"
@@ -38,6 +38,7 @@ Ring = list[tuple[float, float]]
 
 _TYPES = ("Polygon", "MultiPolygon")
 _CRS84 = ("urn:ogc:def:crs:OGC:1.3:CRS84", "urn:ogc:def:crs:OGC::CRS84")
+_METRES_A_DEGREE = math.radians(EARTH_RADIUS_M)
 _CUT = "; cut a region that crosses the antimeridian there into a MultiPolygon (RFC 7946, 3.1.9)"
 
 
@@ -47,7 +48,8 @@ def read(value: Any, limits: RegionLimits) -> Region:
         raise _fault("not a GeoJSON object with type and coordinates")
     kind, coordinates = value.get("type"), value.get("coordinates")
     if not isinstance(kind, str) or kind not in _TYPES:
-        raise _fault(f"type {str(kind)[:40]!r} is neither Polygon nor MultiPolygon")
+        shown = repr(kind[:40]) if isinstance(kind, str) else "missing" if kind is None else "no text"
+        raise _fault(f"type is {shown}: Polygon or MultiPolygon is expected")
     _check_reference_system(value.get("crs"))
     _check_vertices(coordinates, 2 if kind == "Polygon" else 3, limits.max_polygon_vertices)
     listed = [coordinates] if kind == "Polygon" else _list(coordinates, "coordinates", "polygons")
@@ -105,19 +107,24 @@ def outside(region: Region, lon: float, lat: float) -> str:
 
 
 def distance_to_edge(region: Region, lon: float, lat: float) -> float:
-    """Return about the metres from a point to the nearest edge, chosen in a plane whose scale is exact at the point."""
+    """Return about the metres from a point to the nearest edge, the way over a pole or the antimeridian included.
+
+    Edges are straight in degrees, so that no formula gives the distance: it is sampled along the edges that may be the
+    nearest, and again between the neighbours of the nearest samples. A local minimum may be missed on an edge of many
+    degrees near a pole.
+    """
     x1, y1, x2, y2 = np.array(list(_edges(region))).T
-    east = math.cos(math.radians(lat))
-    nearest = []
-    for turn in (-360.0, 0.0, 360.0):
-        dx, dy = (x2 - x1) * east, y2 - y1
-        px, py = (lon + turn - x1) * east, lat - y1
-        along = np.clip((px * dx + py * dy) / np.maximum(dx * dx + dy * dy, 1e-300), 0.0, 1.0)
-        away = np.hypot(px - along * dx, py - along * dy)
-        place = int(np.argmin(away))
-        x, y = x1[place] + along[place] * (x2 - x1)[place], y1[place] + along[place] * dy[place]
-        nearest.append(haversine_m(lon, lat, float(x), float(y)))
-    return min(nearest)
+    first, last = np.zeros(len(x1)), np.ones(len(x1))
+    for samples in (5, 65, 65, 65):
+        along = first + (last - first) * np.linspace(0.0, 1.0, samples)[:, None]
+        away = haversine_of_arrays(lon, lat, x1 + along * (x2 - x1), y1 + along * (y2 - y1))
+        # An edge whose samples lie further away than half of their spacing allows is not the nearest.
+        spacing = np.hypot(x2 - x1, y2 - y1) * (last - first) / (samples - 1) * _METRES_A_DEGREE
+        near = away.min(axis=0) - spacing / 2 <= away.min()
+        x1, y1, x2, y2, along, place = x1[near], y1[near], x2[near], y2[near], along[:, near], away.argmin(axis=0)[near]
+        column = np.arange(len(place))
+        first, last = along[np.maximum(place - 1, 0), column], along[np.minimum(place + 1, samples - 1), column]
+    return float(away.min())
 
 
 def describe(region: Region) -> str:

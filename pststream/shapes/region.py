@@ -55,5 +55,6 @@ def read_number(field: str, name: str, value: Any, limit: float, advice: str = "
     if not math.isfinite(number):
         raise RegionError(field, f"{name} is not a finite number")
     if abs(number) > limit:
-        raise RegionError(field, f"{name} {number:.15g} is outside -{limit:g}..{limit:g}{advice}")
+        shown = f"{number:.15g}" if float(f"{number:.15g}") == number else repr(number)
+        raise RegionError(field, f"{name} {shown} is outside -{limit:g}..{limit:g}{advice}")
     return number

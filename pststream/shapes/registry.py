@@ -44,7 +44,7 @@ def request_fields() -> tuple[str, ...]:
 
 def read_region(record: Mapping[str, Any], limits: RegionLimits = DEFAULT_LIMITS) -> Region:
     """Parse the region of a request from one of `request_fields`, a JSON value or its text; raises RegionError."""
-    given = [shape for shape in SHAPES if record.get(shape.FIELD) is not None]
+    given = [shape for shape in SHAPES if record.get(shape.FIELD) not in (None, "")]
     if not given:
         one_of = _listed(request_fields(), "or")
         raise RegionError(SHAPES[0].FIELD, f"missing: an insertion has exactly one of {one_of}", missing=True)

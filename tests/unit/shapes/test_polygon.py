@@ -5,6 +5,8 @@ import math
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pststream.shapes.great_circle import haversine_m
 from pststream.shapes.polygon import distance_to_edge
@@ -27,6 +29,10 @@ ISLAND = [[10, 0], [12, 0], [11, 2], [10, 0]]
 
 def read(coordinates: Any, kind: str = "Polygon", limits: RegionLimits = DEFAULT_LIMITS, **more: Any) -> Region:
     return read_region({"geometry": {"type": kind, "coordinates": coordinates, **more}}, limits)
+
+
+def test_an_empty_field_is_no_region() -> None:
+    assert read_region({"bbox": [0, 0, 1, 1], "geometry": "", "circle": ""}).boxes == ((0.0, 0.0, 1.0, 1.0),)
 
 
 def test_a_polygon_with_a_hole() -> None:
@@ -71,9 +77,38 @@ def test_the_text_of_json_is_read() -> None:
     assert read_region({"geometry": json.dumps(to_json(read([SQUARE]))["geometry"])}) == read([SQUARE])
 
 
+def test_distance_goes_over_the_pole_and_the_antimeridian() -> None:
+    at_pole = [[[107.546, -76.807], [105.446, -69.928], [39.966, -56.86], [37.552, -90], [107.546, -76.807]]]
+    region = read(at_pole)
+    assert distance_to_edge(region, -151.8856, -83.7683) == pytest.approx(haversine_m(0, -83.7683, 0, -90), rel=1e-3)
+    far = [[[[179, 80], [180, 80], [180, 81], [179, 80]]], [[[-1, 50], [1, 50], [1, 51], [-1, 50]]]]
+    region = read(far, "MultiPolygon")
+    assert distance_to_edge(region, 0.0, 80.0) == pytest.approx(haversine_m(0, 80, 180, 81), rel=1e-3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.tuples(st.floats(-179, 179), st.floats(-89, 89)),
+    st.tuples(st.floats(-170, 160), st.floats(-85, 80)),
+    st.floats(0.001, 8.0),
+)
+def test_distance_is_the_least_over_the_edges(
+    point: tuple[float, float], corner: tuple[float, float], size: float
+) -> None:
+    (lon, lat), (west, south) = point, corner
+    ring = [[west, south], [west + size, south + size / 3], [west + size / 2, south + size / 2], [west, south]]
+    region = read([ring])
+    sampled = min(
+        haversine_m(lon, lat, x1 + (x2 - x1) * step / 2000, y1 + (y2 - y1) * step / 2000)
+        for (x1, y1), (x2, y2) in zip(ring, ring[1:])
+        for step in range(2001)
+    )
+    assert distance_to_edge(region, lon, lat) == pytest.approx(sampled, rel=2e-3, abs=size * 100)
+
+
 def test_distance_to_the_nearest_edge() -> None:
     region = read([SQUARE, HOLE])
-    assert distance_to_edge(region, 5.0, 2.0) == pytest.approx(haversine_m(5.0, 2.0, 4.0, 2.0), rel=1e-9)
+    assert distance_to_edge(region, 5.0, 2.0) == pytest.approx(haversine_m(5.0, 2.0, 4.0, 2.0), rel=1e-6)
     assert distance_to_edge(region, 2.0, 2.0) == pytest.approx(haversine_m(2.0, 2.0, 2.0, 1.0), rel=1e-2)
     assert outside(region, 5.0, 2.0) == "111.1 km from its nearest edge"
     fiji = read([[[[179, -17], [180, -17], [180, -16], [179, -16], [179, -17]]]], "MultiPolygon")
@@ -83,8 +118,8 @@ def test_distance_to_the_nearest_edge() -> None:
 BOW_TIE = [[0, 0], [2, 2], [2, 0], [0, 2], [0, 0]]
 ODD: list[tuple[Any, str]] = [
     ([1, 2], "not a GeoJSON object"),
-    ({"type": "Point", "coordinates": [1, 2]}, "type 'Point' is neither Polygon nor MultiPolygon"),
-    ({"coordinates": [SQUARE]}, "type 'None' is neither"),
+    ({"type": "Point", "coordinates": [1, 2]}, "type is 'Point': Polygon or MultiPolygon is expected"),
+    ({"coordinates": [SQUARE]}, "type is missing: Polygon or MultiPolygon"),
     ({"type": "Polygon"}, "coordinates is not a list of rings"),
     ({"type": "Polygon", "coordinates": []}, "coordinates is empty"),
     ({"type": "Polygon", "coordinates": [[]]}, "ring 1 is empty"),
