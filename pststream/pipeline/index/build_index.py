@@ -42,6 +42,10 @@ SEGMENT_ROWS = 1_000_000
 """Greatest number of rows of an index file, which becomes one segment."""
 
 
+PART_BYTES = 32 * 1024 * 1024
+"""Requests of about so many bytes are cut into pieces at a time."""
+
+
 @dataclass(frozen=True)
 class PlanAndFrequencies:
     """A plan and the term frequencies of its sample."""
@@ -94,8 +98,15 @@ def _send_requests(context: TaskContext, requests: KeyRange, slices: tuple[Slice
     frequencies = term_frequencies(context.home, context.plan_version)
     for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], requests):
         yield context.workers, 0, select_deletions(rows, context.batch_id)
-        assigned = assign_to_workers(make_pieces(rows), dispatch.workers_of_pieces, frequencies.frequency)
-        yield from _rows_by_worker(*assigned, context)
+        for part in _split_by_bytes(rows):
+            assigned = assign_to_workers(make_pieces(part), dispatch.workers_of_pieces, frequencies.frequency)
+            yield from _rows_by_worker(*assigned, context)
+
+
+def _split_by_bytes(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Split rows into parts of about PART_BYTES: making pieces takes several times the memory of large polygons."""
+    step = max(1, rows.num_rows * PART_BYTES // max(rows.nbytes, PART_BYTES))
+    return (rows.slice(first, step) for first in range(0, rows.num_rows, step))
 
 
 def _send_pieces(

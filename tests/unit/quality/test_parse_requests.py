@@ -166,7 +166,12 @@ def test_the_last_moment_of_all_can_be_stored(tmp_path: Path, end: str) -> None:
         ({"bbox": None}, "bbox", "missing", "exactly one of bbox, circle or geometry"),
         ({"circle": {"lon": 0, "lat": 0, "radius_m": 1}}, "bbox", "unreadable_region", "bbox and circle are given"),
         ({"geometry": TRIANGLE}, "bbox", "unreadable_region", "bbox and geometry are given"),
-        ({"bbox": None, "geometry": TRIANGLE | {"type": "Point"}}, "geometry", "unreadable_region", "Polygon or MultiPolygon is expected"),
+        (
+            {"bbox": None, "geometry": TRIANGLE | {"type": "Point"}},
+            "geometry",
+            "unreadable_region",
+            "Polygon or MultiPolygon is expected",
+        ),
         ({"bbox": [1, 2, 3]}, "bbox", "unreadable_region", "four numbers"),
         ({"bbox": [1, 5, 3, 4]}, "bbox", "unreadable_region", "south 5 is greater"),
         ({"bbox": [1, 2, 3, "NaN"]}, "bbox", "unreadable_region", "north is not a number"),

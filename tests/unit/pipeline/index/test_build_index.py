@@ -10,6 +10,7 @@ import pytest
 from pststream import names
 from pststream.kinds.contract import RequestLimits
 from pststream.kinds.registry import KINDS
+from pststream.pipeline.index import build_index
 from pststream.pipeline.index.build_index import (
     PIECES,
     REQUEST_COLUMNS,
@@ -54,6 +55,18 @@ def test_each_kind_makes_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     assert boxes == [(1, 170, 0, 180, 1), (1, -180, 0, -170, 1), (3, 4, 4, 6, 6), (4, 0, 0, 1, 1)]
     assert [row["end_at"] for row in rows] == [END_US, END_US, names.NEVER_US, names.NEVER_US]
     assert {row["created_at"] for row in rows} == {START_US}
+
+
+def test_parts_of_requests_make_the_pieces_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    strip = {"type": "Polygon", "coordinates": [[[0, 0], [9, 8], [9, 9], [0, 1], [0, 0]]]}
+    circle = {"lon": 18, "lat": 59, "radius_m": 1000}
+    fields = [{"geometry": strip}, {"bbox": [170, 0, -170, 1]}, {"circle": circle}, {"geometry": strip}]
+    whole = requests(*(insertion(key, None, region) for key, region in enumerate(fields)))
+    pieces = sorted(make_pieces(whole).to_pylist(), key=str)
+    monkeypatch.setattr(build_index, "PART_BYTES", whole.nbytes // 2)
+    parts = list(build_index._split_by_bytes(whole))
+    assert len(parts) > 1
+    assert sorted((row for part in parts for row in make_pieces(part).to_pylist()), key=str) == pieces
 
 
 def test_no_insertions_make_no_pieces() -> None:
