@@ -1,4 +1,4 @@
-"""Cut a rectangle recursively into a kd-tree, one leaf for each worker; leaves may be partitioned by text instead.
+"""Cut a rectangle recursively into a kd-tree for its workers: one a leaf, or several where a leaf is divided by text.
 
 The kd-tree and hybrid planners call it. Several trees are grown, and the one with the least greatest load is kept.
 """

@@ -1,4 +1,4 @@
-"""The request that publishes to an SNS topic; the rest is in aws_requests.py."""
+"""Publish the entries of one request to an SNS topic; aws_requests.py builds them and reads the response."""
 
 from typing import Any
 

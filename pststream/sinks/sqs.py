@@ -1,4 +1,4 @@
-"""The request that sends to an SQS queue; the rest is in aws_requests.py."""
+"""Send the entries of one request to an SQS queue; aws_requests.py builds them and reads the response."""
 
 from typing import Any
 

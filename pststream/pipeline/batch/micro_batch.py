@@ -1,4 +1,4 @@
-"""Run micro-batches (`pststream match`): index new requests, match new objects, commit, each batch exactly once.
+"""Run micro-batches (`pststream match`): index requests, match, retract, commit, each batch exactly once.
 
 A batch covers one key range of each log. It is written to the ledger first (`started`: its key ranges, plan and table
 versions) and again when it is done (`done`). An interrupted batch is finished before a new one starts, with the key
