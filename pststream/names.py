@@ -61,8 +61,8 @@ OTHER_PREFIXES = {"s3a://": "s3://"}
 
 def storage_prefix(address: str) -> str:
     """Return the prefix of STORAGES that an address begins with, or begins with in another spelling; empty if local."""
-    found = next((prefix for prefix in (*STORAGES, *OTHER_PREFIXES) if address.startswith(prefix)), "")
-    return OTHER_PREFIXES.get(found, found)
+    prefix = next((known for known in (*STORAGES, *OTHER_PREFIXES) if address.startswith(known)), "")
+    return OTHER_PREFIXES.get(prefix, prefix)
 
 
 ROW_BITS = 32

@@ -69,11 +69,11 @@ def check_java() -> Check:
         done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return Check("java", False, f"{program}: {error}", remedy)
-    found = re.search(r'version "((\d+)[^"]*)"', done.stderr + done.stdout)
-    if found is None:
+    version_match = re.search(r'version "((\d+)[^"]*)"', done.stderr + done.stdout)
+    if version_match is None:
         return Check("java", False, f"{program} does not print its version", remedy)
-    ok = int(found[2]) == JAVA
-    return Check("java", ok, f"{found[1]} ({program})", "" if ok else remedy)
+    ok = int(version_match[2]) == JAVA
+    return Check("java", ok, f"{version_match[1]} ({program})", "" if ok else remedy)
 
 
 def java_program() -> str | None:
@@ -87,13 +87,13 @@ def check_pin(package: str) -> Check:
     """Check that an installed package has the exact version that this project requires."""
     wanted = pins().get(package)
     try:
-        found = importlib.metadata.version(package)
+        installed = importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return Check(package, False, f"not installed; {wanted or 'some version'} is required", SET_UP)
     if wanted is None:
-        return Check(package, False, f"{found}; the project's metadata requires no exact version", SET_UP)
-    ok = found == wanted
-    return Check(package, ok, found if ok else f"{found}, but {wanted} is required", "" if ok else SET_UP)
+        return Check(package, False, f"{installed}; the project's metadata requires no exact version", SET_UP)
+    ok = installed == wanted
+    return Check(package, ok, installed if ok else f"{installed}, but {wanted} is required", "" if ok else SET_UP)
 
 
 def pins() -> dict[str, str]:
@@ -103,7 +103,7 @@ def pins() -> dict[str, str]:
     except importlib.metadata.PackageNotFoundError:
         return {}
     exact = (re.fullmatch(r"([\w.-]+)==([\w.]+)", line.replace(" ", "")) for line in required)
-    return {found[1]: found[2] for found in exact if found}
+    return {pin[1]: pin[2] for pin in exact if pin}
 
 
 def jars_folder() -> Path:

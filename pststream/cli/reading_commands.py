@@ -48,13 +48,13 @@ def list_quarantine_command(context: CommandContext, arguments: Any) -> CommandR
     """List the quarantined files."""
     from pststream.state.quarantine import QUARANTINED, read_entries
 
-    found = [hold for hold in read_entries(context.home.check()) if arguments.all or hold["status"] == QUARANTINED]
+    entries = [hold for hold in read_entries(context.home.check()) if arguments.all or hold["status"] == QUARANTINED]
     lines = []
-    for hold in found:
+    for hold in entries:
         path = escape_controls(hold["path"])
         lines.append(f"{hold['hold_id']}  {hold['status']}  {hold['kind']}  {path}  ({hold['bytes']:,} bytes)")
         lines += [f"   {escape_controls(reason)}" for reason in hold["reasons"]]
-    return CommandResult({"quarantine": found}, "\n".join(lines) or "no file is in quarantine")
+    return CommandResult({"quarantine": entries}, "\n".join(lines) or "no file is in quarantine")
 
 
 def status_command(context: CommandContext, arguments: Any) -> CommandResult:

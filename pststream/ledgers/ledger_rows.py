@@ -79,10 +79,10 @@ def split_by_status(rows: pa.Table, key: str) -> tuple[pa.Table, pa.Table]:
 def step_seconds(text: str | None) -> dict[str, float]:
     """Return the seconds of each step of a batch from its column `seconds`, without the CPU seconds in it."""
     try:
-        found = json.loads(text or "{}")
+        parsed = json.loads(text or "{}")
     except ValueError:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         return {}
-    steps: dict[str, Any] = {str(step): value for step, value in found.items() if not str(step).endswith("_cpu")}
+    steps: dict[str, Any] = {str(step): value for step, value in parsed.items() if not str(step).endswith("_cpu")}
     return {step: float(value) for step, value in steps.items() if isinstance(value, int | float)}

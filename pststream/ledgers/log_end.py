@@ -195,8 +195,8 @@ def recent_row_counts(home: TableAddresses, kind: str, count: int) -> list[int]:
     """Return the numbers of rows of the last `count` files of a kind whose ingest is done, in the order of the log."""
     done = (pds.field("kind") == kind) & (pds.field("status") == "done")
     rows = read_table(home.table(names.FILES), ["file_seq", "rows"], done).sort_by("file_seq")
-    found: list[int] = rows.column("rows").slice(max(0, rows.num_rows - count)).to_pylist()
-    return found
+    row_counts: list[int] = rows.column("rows").slice(max(0, rows.num_rows - count)).to_pylist()
+    return row_counts
 
 
 def _greatest_ts(done: list[FileRow]) -> dt.datetime | None:

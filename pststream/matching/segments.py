@@ -228,7 +228,7 @@ def _records(rows: pa.Table, exact_test: np.ndarray) -> np.ndarray:
 def _exact_tests(rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the number of each piece's exact test (-1: none); the shape codes, offsets and numbers of the tests."""
     codes, lengths = np.zeros(rows.num_rows, np.int64), np.zeros(rows.num_rows, np.int64)
-    found = []
+    tests_by_shape = []
     for shape in SHAPES:
         if shape.PIECE_COLUMN is None:
             continue
@@ -237,13 +237,13 @@ def _exact_tests(rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
         if has.any():
             kept = column.drop_null()
             codes[has], lengths[has] = shape.CODE, kept.value_lengths().to_numpy()
-            found.append((np.flatnonzero(has), kept.flatten().to_numpy()))
+            tests_by_shape.append((np.flatnonzero(has), kept.flatten().to_numpy()))
     tested = np.flatnonzero(codes)
     exact_test = np.full(rows.num_rows, -1, np.int64)
     exact_test[tested] = np.arange(len(tested))
     offsets = np.concatenate([[0], np.cumsum(lengths[tested])]).astype(np.int64)
     numbers = np.empty(offsets[-1], np.float64)
-    for pieces, values in found:
+    for pieces, values in tests_by_shape:
         widths = lengths[pieces]
         source = np.cumsum(widths) - widths
         numbers[np.repeat(offsets[exact_test[pieces]] - source, widths) + np.arange(len(values))] = values

@@ -41,7 +41,7 @@ def find_files(patterns: Iterable[str | os.PathLike[str]], format: str | None = 
     """
     if format is not None:
         format_of("", format)
-    found: set[str] = set()
+    paths: set[str] = set()
     for given in patterns:
         pattern = os.fspath(given)
         files = sorted(_files_of(pattern, format))
@@ -50,11 +50,11 @@ def find_files(patterns: Iterable[str | os.PathLike[str]], format: str | None = 
             if _is_dir(pattern):
                 raise InputFileError(pattern, "no input file is in this folder", f"known endings: {known}")
             raise InputFileError(pattern, "no such file", f"a file, a folder or a glob; known endings: {known}")
-        found.update(files)
-    for path in sorted(found):
+        paths.update(files)
+    for path in sorted(paths):
         if not is_utf8_name(path):
             raise InputFileError(path, "its name is not UTF-8", "rename it")
-    return sorted(found)
+    return sorted(paths)
 
 
 def is_utf8_name(path: str) -> bool:
@@ -89,10 +89,10 @@ def format_of(path: str, format: str | None = None) -> str:
         if format not in FORMATS:
             raise UsageError(f"unknown format {format!r}", f"one of: {known}")
         return FORMATS[format]
-    found = _known_format(path)
-    if found is None:
+    known_format = _known_format(path)
+    if known_format is None:
         raise InputFileError(path, "its ending is that of no known format", f"give --format, one of: {known}")
-    return found
+    return known_format
 
 
 def sha256_of(path: str) -> str:

@@ -71,14 +71,14 @@ def find_missing(manifest: Manifest, existing: Mapping[str, StoredObject]) -> li
     since, name = manifest.stored.modified, manifest.stored.key
     if manifest.fault:
         return [PendingObject(name, manifest.fault, since)]
-    found = []
+    pending = []
     for key, (etag, size) in manifest.files.items():
         one = existing.get(key)
         if one is None:
-            found.append(PendingObject(key, f"{name} lists it, but it does not exist", since))
+            pending.append(PendingObject(key, f"{name} lists it, but it does not exist", since))
         elif one.etag != etag or size not in (None, one.bytes):
-            found.append(PendingObject(key, f"{name} lists it with another ETag or size", since))
-    return found
+            pending.append(PendingObject(key, f"{name} lists it with another ETag or size", since))
+    return pending
 
 
 def choose_ready(

@@ -86,8 +86,8 @@ class FileWriter:
         if self._writer is None:
             return None
         self._writer.close()
-        (found,), (size,) = self._written, file_sizes([self.address])
-        return DataFile(self.path, size or 0, found.num_rows, self.partition, *_bounds(found, self.schema))
+        (metadata,), (size,) = self._written, file_sizes([self.address])
+        return DataFile(self.path, size or 0, metadata.num_rows, self.partition, *_bounds(metadata, self.schema))
 
     def _flush(self) -> None:
         if not self._buffered:
@@ -103,16 +103,16 @@ class FileWriter:
         return pq.ParquetWriter(path, self.schema, filesystem=system, **options)
 
 
-def _bounds(found: pq.FileMetaData, schema: pa.Schema) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+def _bounds(metadata: pq.FileMetaData, schema: pa.Schema) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
     """Return the least value, the greatest value and the number of nulls of each column that has bounds."""
     low: dict[str, int] = {}
     high: dict[str, int] = {}
     nulls: dict[str, int] = {}
-    for place in range(found.num_columns):
-        name = found.schema.column(place).path
+    for place in range(metadata.num_columns):
+        name = metadata.schema.column(place).path
         if name not in schema.names or not has_bounds(schema.field(name).type):
             continue
-        parts = [found.row_group(group).column(place).statistics for group in range(found.num_row_groups)]
+        parts = [metadata.row_group(group).column(place).statistics for group in range(metadata.num_row_groups)]
         kept = [part for part in parts if part is not None and part.has_min_max]
         if all(part is not None and (part.has_min_max or part.num_values == 0) for part in parts):
             nulls[name] = sum(part.null_count for part in parts)

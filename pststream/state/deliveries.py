@@ -100,13 +100,13 @@ def dead_letters(home: Home, sink: str, rows: int = 1_000) -> Iterator[list[dict
     seen = set(replayed.column(0).to_pylist())
     columns = ["sink", "message_id", "batch_id", "subscription_id", "kind", "reason", "message", "at"]
     for batch in data.to_batches(columns=columns, filter=mine & (pds.field("status") == DEAD), batch_size=rows):
-        found = []
+        letters = []
         for row in batch.to_pylist():
             if row["message_id"] not in seen:
                 seen.add(row["message_id"])
-                found.append(row)
-        if found:
-            yield found
+                letters.append(row)
+        if letters:
+            yield letters
 
 
 def count_dead(home: Home, sink: str) -> int:

@@ -59,8 +59,8 @@ def remove_unneeded_copies(home: Home) -> None:
 def read_hash_cache(home: Home) -> HashCache:
     """Return the cached hashes; none if the cache cannot be read."""
     try:
-        found = json.loads((home.work_folder / FOLDER / _HASH_CACHE).read_text("utf-8"))
-        return {address: (str(etag), int(size), str(sha256)) for address, (etag, size, sha256) in found.items()}
+        cached = json.loads((home.work_folder / FOLDER / _HASH_CACHE).read_text("utf-8"))
+        return {address: (str(etag), int(size), str(sha256)) for address, (etag, size, sha256) in cached.items()}
     except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return {}
 

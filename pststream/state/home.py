@@ -57,11 +57,11 @@ def table_properties(table: Table, address: str) -> dict[str, str]:
     them for readers. In a storage with leases it also writes the compacted files of control tables.
     """
     storage = storage_of(address)
-    found: dict[str, str] = {LOG_RETENTION: log_retention(table), **storage.table_properties}
+    properties: dict[str, str] = {LOG_RETENTION: log_retention(table), **storage.table_properties}
     if table.writer != "control" or storage.has_leases:
         columns = [c.name for c in table.columns if c.name not in table.partitions and has_bounds(c.type)]
-        found[BOUNDED_COLUMNS] = ",".join(columns)
-    return found
+        properties[BOUNDED_COLUMNS] = ",".join(columns)
+    return properties
 
 
 class Home:
@@ -138,33 +138,33 @@ class Home:
     def check(self) -> "Home":
         """Raise HomeError unless the home is complete and has this format and tokenizer; return it."""
         try:
-            found = json.loads(self.files.read(MARK))
+            mark = json.loads(self.files.read(MARK))
         except FileNotFoundError:
             raise HomeError(
                 self.path, "does not exist, or is incomplete", f"run: pststream init --home {self.path}"
             ) from None
         except (ValueError, UnicodeDecodeError):
             raise HomeError(self.path, f"{MARK} is not readable", f"restore {MARK} from a backup") from None
-        if not isinstance(found, dict) or not isinstance(found.get("format"), int):
+        if not isinstance(mark, dict) or not isinstance(mark.get("format"), int):
             raise HomeError(self.path, f"{MARK} names no format", f"restore {MARK} from a backup")
-        if found["format"] > FORMAT:
+        if mark["format"] > FORMAT:
             raise HomeError(
                 self.path,
-                f"was created by a newer version (format {found['format']}, this version knows {FORMAT})",
+                f"was created by a newer version (format {mark['format']}, this version knows {FORMAT})",
                 "upgrade pststream, or use another home",
             )
-        if found["format"] < FORMAT:
+        if mark["format"] < FORMAT:
             raise HomeError(
                 self.path,
-                f"was created by an older version (format {found['format']}, this version writes {FORMAT})",
+                f"was created by an older version (format {mark['format']}, this version writes {FORMAT})",
                 f"run: pststream upgrade --home {self.path}"
-                if found["format"] >= OLDEST
+                if mark["format"] >= OLDEST
                 else "ingest its files into a new home",
             )
-        if found.get("tokenizer") != TOKENIZER:
+        if mark.get("tokenizer") != TOKENIZER:
             raise HomeError(
                 self.path,
-                f"its tokenizer is {found.get('tokenizer')}, that of this version is {TOKENIZER}",
+                f"its tokenizer is {mark.get('tokenizer')}, that of this version is {TOKENIZER}",
                 "use the Python that created the home, or ingest its files into a new home",
             )
         missing = self._missing_tables()
@@ -230,7 +230,7 @@ class Home:
 
     def _has_other_runner(self) -> bool:
         if self.storage.has_leases:
-            return lease.is_held_by_another(self.storage.conditional_files(self.path), _lock_name(RUNNER))
+            return lease.has_other_holder(self.storage.conditional_files(self.path), _lock_name(RUNNER))
         return file_lock.holder_process(self.work_folder / _lock_name(RUNNER)) not in (None, os.getpid())
 
 

@@ -72,8 +72,8 @@ def files_of_plan(home: Home, plan_version: int) -> list[FileOfPlan]:
     row = find_plan_row(home, plan_version)
     index, retiring = (row["index_version"], retiring_plan(row)) if row else (plan_version, None)
     files = [file for file in list_data_files(home, names.WORKER_INDEX) if file.partition["index_version"] == index]
-    found = [FileOfPlan(file, _plan_of(file, plan_version, retiring)) for file in files]
-    return sorted(found, key=lambda file: (file.worker, file.data.path))
+    plan_files = [FileOfPlan(file, _plan_of(file, plan_version, retiring)) for file in files]
+    return sorted(plan_files, key=lambda file: (file.worker, file.data.path))
 
 
 def index_files(home: Home, plan_version: int) -> list[IndexFile]:
@@ -102,14 +102,14 @@ def segment_files(files: Iterable[IndexFile]) -> list[SegmentFiles]:
     """
     pieces = [file for file in files if file.worker != names.EVERY_WORKER]
     pieces.sort(key=lambda file: (file.worker, file.plan_version, file.max_key, file.path))
-    found = []
+    segments = []
     for _, group in groupby(pieces, key=lambda file: (file.worker, file.plan_version)):
         served = list(group)
-        found += [_segment_of([file]) for file in served if file.bytes >= SMALL_BYTES]
-        found += [
+        segments += [_segment_of([file]) for file in served if file.bytes >= SMALL_BYTES]
+        segments += [
             _segment_of(similar) for similar in _group_similar([file for file in served if file.bytes < SMALL_BYTES])
         ]
-    return found
+    return segments
 
 
 def _group_similar(files: list[IndexFile]) -> list[list[IndexFile]]:

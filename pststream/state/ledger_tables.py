@@ -43,9 +43,9 @@ def append(home: Home, name: str, rows: Sequence[dict[str, Any]] | pa.Table) -> 
         if isinstance(rows, pa.Table)
         else pa.Table.from_pylist(list(rows), schema=schema)
     )
-    found = open_table(home.table(name))
+    stored = open_table(home.table(name))
     with translate_delta_errors(home.table(name)):
-        write_deltalake(found, table, mode="append", commit_properties=home.commit_properties(found))
+        write_deltalake(stored, table, mode="append", commit_properties=home.commit_properties(stored))
 
 
 def read(home: Home, name: str, columns: list[str] | None = None, filters: Any = None) -> pa.Table:
@@ -71,8 +71,8 @@ def version(home: Home, name: str) -> int:
 
 def last_transaction(home: Home, name: str, application: str) -> int:
     """Return the greatest transaction id that `application` committed to the table; -1 if there is none."""
-    found = open_table(home.table(name)).transaction_version(application)
-    return -1 if found is None else int(found)
+    transaction = open_table(home.table(name)).transaction_version(application)
+    return -1 if transaction is None else int(transaction)
 
 
 def compact(home: Home, name: str, max_bytes: int = COMPACTED_BYTES) -> None:
@@ -117,10 +117,10 @@ def trim_log(home: Home, name: str, days: int) -> None:
     """
     table, declared = open_table(home.table(name)), TABLES[name]
     with translate_delta_errors(home.table(name)):
-        found, kept = table.metadata().configuration, {FILES_KEPT: f"interval {days} days"}
-        if found.get(LOG_RETENTION) in KEPT_BEFORE[declared.writer]:
+        properties, kept = table.metadata().configuration, {FILES_KEPT: f"interval {days} days"}
+        if properties.get(LOG_RETENTION) in KEPT_BEFORE[declared.writer]:
             kept[LOG_RETENTION] = log_retention(declared)
-        if any(found.get(key, USUAL.get(key)) != value for key, value in kept.items()):
+        if any(properties.get(key, USUAL.get(key)) != value for key, value in kept.items()):
             table.alter.set_table_properties(kept, commit_properties=home.commit_properties(table))
         # Entries before the new checkpoint are removed next time: another process may be reading them now.
         table.cleanup_metadata()
@@ -137,10 +137,10 @@ def vacuum(home: Home, name: str, days: int) -> int:
     with translate_delta_errors(root):
         unlisted = [f"{root}/{path}" for path in run(dry_run=True)]
         # The dry run also lists files that an earlier vacuum removed.
-        found = sum(size is not None for size in file_sizes(unlisted))
-        if found:
+        present = sum(size is not None for size in file_sizes(unlisted))
+        if present:
             run(dry_run=False)
-    return found
+    return present
 
 
 def delete(home: Home, name: str, predicate: str) -> None:

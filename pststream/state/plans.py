@@ -61,10 +61,10 @@ def index_version(home: Home, version: int) -> int:
 
     A plan without a row has the index of its own version.
     """
-    found = (
+    index_versions = (
         ledger_tables.read(home, names.PLANS, ["index_version"], [("plan_version", "=", version)]).column(0).to_pylist()
     )
-    return int(found[0]) if found else version
+    return int(index_versions[0]) if index_versions else version
 
 
 def find_plan_row(home: Home, version: int) -> dict[str, Any] | None:

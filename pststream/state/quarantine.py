@@ -28,14 +28,14 @@ def read_entries(home: Home) -> list[dict[str, Any]]:
     """Return all entries, oldest first: the columns of `quarantine`, with the status held, released or discarded."""
     rows = ledger_tables.read(home, names.QUARANTINE).sort_by("at").to_pylist()
     ingested = known_hashes(home, {row["sha256"] for row in rows})
-    found: dict[int, dict[str, Any]] = {}
+    entries: dict[int, dict[str, Any]] = {}
     for row in rows:
-        first = found.setdefault(row["hold_id"], row)
+        first = entries.setdefault(row["hold_id"], row)
         if row["status"] == DISCARDED:
             first["status"] = DISCARDED
         elif (row["kind"], row["sha256"]) in ingested:
             first["status"] = RELEASED
-    return [found[number] for number in sorted(found)]
+    return [entries[number] for number in sorted(entries)]
 
 
 def find_quarantined(home: Home, numbers: Sequence[int], next_status: str) -> list[dict[str, Any]]:

@@ -22,12 +22,12 @@ def upgrade(home: Home) -> dict[str, Any]:
     """Upgrade a home; returns its format before and after. Raises HomeError if it cannot be upgraded."""
     _mark(home)
     with home.locked():
-        found = _mark(home)
-        before = found["format"]
+        mark = _mark(home)
+        before = mark["format"]
         for format in range(before, FORMAT):
             STEPS[format](home)
             crash_point("upgrade.stepped")
-            home.write_mark(found | {"format": format + 1})
+            home.write_mark(mark | {"format": format + 1})
     home.check()
     return {"format_before": before, "format": FORMAT}
 
@@ -35,13 +35,13 @@ def upgrade(home: Home) -> dict[str, Any]:
 def _mark(home: Home) -> dict[str, Any]:
     """Read the mark of a home that has this format or can be upgraded."""
     try:
-        found: dict[str, Any] = json.loads(home.files.read(MARK))
-        upgradable = OLDEST <= found["format"] < FORMAT
+        mark: dict[str, Any] = json.loads(home.files.read(MARK))
+        upgradable = OLDEST <= mark["format"] < FORMAT
     except (OSError, ValueError, TypeError, KeyError):
         upgradable = False
     if not upgradable:
         home.check()
-    return found
+    return mark
 
 
 def _to_format_3(home: Home) -> None:
@@ -111,8 +111,10 @@ def _update_properties(home: Home, name: str) -> None:
     """Set the properties of a table that follow from its columns, where the table has them."""
     address = home.table(name)
     stored = open_table(address)
-    wanted, found = table_properties(TABLES[name], address), stored.metadata().configuration
-    changes = {key: value for key, value in wanted.items() if key == BOUNDED_COLUMNS and found.get(key, value) != value}
+    wanted, current = table_properties(TABLES[name], address), stored.metadata().configuration
+    changes = {
+        key: value for key, value in wanted.items() if key == BOUNDED_COLUMNS and current.get(key, value) != value
+    }
     if changes:
         with translate_delta_errors(address):
             stored.alter.set_table_properties(changes, commit_properties=home.commit_properties(stored))

@@ -46,16 +46,16 @@ class FolderFiles:
 
     def names(self, folder: str = "") -> list[str]:
         """Return the names of all files below a folder, sorted."""
-        found = (path for path in (self._root / folder).rglob("*") if path.is_file())
-        return sorted(path.relative_to(self._root).as_posix() for path in found)
+        paths = (path for path in (self._root / folder).rglob("*") if path.is_file())
+        return sorted(path.relative_to(self._root).as_posix() for path in paths)
 
     def tables(self, folder: str) -> set[str]:
         """Return the names of the Delta tables in a folder: a killed process may leave a table without a commit."""
         try:
-            found = list((self._root / folder).iterdir())
+            paths = list((self._root / folder).iterdir())
         except FileNotFoundError:
             return set()
-        return {path.name for path in found if _has_commit(path / "_delta_log")}
+        return {path.name for path in paths if _has_commit(path / "_delta_log")}
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete files, and folders that become empty."""

@@ -26,8 +26,8 @@ def file_sizes(addresses: list[str]) -> list[int | None]:
         return []
     storage = storage_of(addresses[0])
     system, _ = storage.file_system(addresses[0])
-    found = system.get_file_info([storage.file_system(address)[1] for address in addresses])
-    return [one.size if one.type == FileType.File else None for one in found]
+    infos = system.get_file_info([storage.file_system(address)[1] for address in addresses])
+    return [one.size if one.type == FileType.File else None for one in infos]
 
 
 def delete_files(addresses: list[str]) -> None:

@@ -128,8 +128,8 @@ class S3Bucket:
     def tables(self, folder: str) -> set[str]:
         """Return the names of the folders in a folder: each has an object, and a table's first object is in its log."""
         below = f"{self._root}{folder}/"
-        found = self._list("CommonPrefixes", below, Delimiter="/")
-        return {one["Prefix"].removeprefix(below).rstrip("/") for one in found}
+        folders = self._list("CommonPrefixes", below, Delimiter="/")
+        return {one["Prefix"].removeprefix(below).rstrip("/") for one in folders}
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete files, many in one request."""
@@ -153,13 +153,13 @@ class S3Bucket:
     def find_object(self, key: str) -> StoredObject | None:
         """Return the object with this key; None if it does not exist."""
         with self._translating(key):
-            found = self._client.list_objects_v2(Bucket=self.bucket, Prefix=key, MaxKeys=1).get("Contents", [])
-        return _stored_object(found[0]) if found and found[0]["Key"] == key else None
+            listed = self._client.list_objects_v2(Bucket=self.bucket, Prefix=key, MaxKeys=1).get("Contents", [])
+        return _stored_object(listed[0]) if listed and listed[0]["Key"] == key else None
 
     def unfinished_uploads(self, prefix: str) -> list[tuple[str, dt.datetime]]:
         """Return key and start of the multipart uploads below `prefix` that were neither completed nor aborted."""
-        found = self._pages("list_multipart_uploads", "Uploads", prefix)
-        return [(upload["Key"], upload["Initiated"]) for upload in found]
+        uploads = self._pages("list_multipart_uploads", "Uploads", prefix)
+        return [(upload["Key"], upload["Initiated"]) for upload in uploads]
 
     def read_start(self, stored: StoredObject, length: int) -> bytes:
         """Return the first `length` bytes of an object; raises as `copy_object`."""
@@ -193,10 +193,10 @@ class S3Bucket:
 
     @contextmanager
     def _body(self, stored: StoredObject) -> Iterator[Any]:
-        found = self._client.get_object(Bucket=self.bucket, Key=stored.key, IfMatch=f'"{stored.etag}"')
+        response = self._client.get_object(Bucket=self.bucket, Key=stored.key, IfMatch=f'"{stored.etag}"')
         # As a context manager the body would yield urllib3's stream, which does not notice that it was cut.
-        with closing(found["Body"]) as body:
-            if found["ETag"].strip('"') != stored.etag:
+        with closing(response["Body"]) as body:
+            if response["ETag"].strip('"') != stored.etag:
                 raise ObjectChanged(f"{self.address(stored.key)}: has changed since it was listed")
             yield body
 

@@ -119,9 +119,9 @@ class _Parser:
         reason = f"it needs more than {self._max_clauses} clauses (groups of OR alternatives, joined by AND)"
         return ShapeError(reason, at, "a simpler expression")
 
-    def _unexpected(self, found: str, at: int) -> ShapeError:
+    def _unexpected(self, token: str, at: int) -> ShapeError:
         if not self._shape:
             return ShapeError("there is no word", 0, _STARTS_PART)
         after = f" after {self._shape[at - 1]}" if at > 0 else ""
-        hint = f'; as a word it is written "{found}" in quotes' if found in ("AND", "OR") else ""
-        return ShapeError(f"found {found}{after}", at, _STARTS_PART + hint)
+        hint = f'; as a word it is written "{token}" in quotes' if token in ("AND", "OR") else ""
+        return ShapeError(f"found {token}{after}", at, _STARTS_PART + hint)

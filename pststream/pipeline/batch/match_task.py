@@ -178,19 +178,19 @@ class _Matcher:
         """
         lon, lat, ts = objects.column("lon").to_numpy(), objects.column("lat").to_numpy(), micros(objects.column("ts"))
         offsets, terms = csr(objects.column("terms"))
-        found, units_of = list[MatchedPairs](), list[np.ndarray]()
+        pairs_of, units_of = list[MatchedPairs](), list[np.ndarray]()
         for served in self.served:
             units = served.dispatch.units_of_objects(lon, lat, offsets, terms)
             units = np.where(served.dispatch.arrays.unit_worker[units] == self.worker, units, np.int32(-1))
             batch = sort_objects(lon, lat, ts, offsets, terms, units)
-            found.append(match_objects(batch, self._probes(served, after_key), served.dispatch.plan.units))
+            pairs_of.append(match_objects(batch, self._probes(served, after_key), served.dispatch.plan.units))
             units_of.append(units)
-        for served, units, pairs in zip(self.served, units_of, found):
+        for served, units, pairs in zip(self.served, units_of, pairs_of):
             if self._probes(served, after_key):
                 count_units(offsets, units, served.counts.objects)
             served.counts.candidates += pairs.candidates
             served.counts.matches += pairs.matches
-        return batch.order, *merge_pairs(found)
+        return batch.order, *merge_pairs(pairs_of)
 
     def _probes(self, served: _ServedPlan, after_key: int) -> list[SegmentProbe]:
         if after_key not in served.probes:

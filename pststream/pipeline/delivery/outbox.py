@@ -180,13 +180,13 @@ class Outbox:
             parts.append(rows)
             if max_bytes is not None and sum(part.nbytes for part in parts) > max_bytes:
                 raise _TooLarge
-        found = pa.Table.from_batches(parts).sort_by(key) if parts else None
-        if found is None or not np.array_equal(found.column(key).to_numpy(), keys):
+        ordered_rows = pa.Table.from_batches(parts).sort_by(key) if parts else None
+        if ordered_rows is None or not np.array_equal(ordered_rows.column(key).to_numpy(), keys):
             raise PstError(
                 f"`matches` refers to a key that `{name}` does not contain exactly once",
                 "the tables are not from the same moment: restore them from one backup",
             )
-        return keys, found
+        return keys, ordered_rows
 
 
 class _TooLarge(Exception):

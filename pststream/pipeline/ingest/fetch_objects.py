@@ -110,10 +110,10 @@ class ObjectSource:
     def pending(self, seconds: int) -> list[dict[str, Any]]:
         """Return the objects that could not be copied or have been pending for more than `seconds`, oldest first."""
         late = utc_now() - dt.timedelta(seconds=seconds)
-        found = [*self._failed, *(one for one in self._pending if one.since < late)]
+        reported = [*self._failed, *(one for one in self._pending if one.since < late)]
         return [
             {"path": self._store.address(one.key), "reason": one.reason, "since": one.since.isoformat()}
-            for one in sorted(found, key=lambda one: one.since)
+            for one in sorted(reported, key=lambda one: one.since)
         ]
 
     def _choose(self, folder: str, objects: list[StoredObject], format: str | None, known: Collection[str]) -> None:
@@ -152,7 +152,7 @@ class ObjectSource:
 
     def _manifests(self, folder: str, objects: list[StoredObject]) -> list[Manifest]:
         """Read the manifests among the objects."""
-        found = [one for one in objects if is_manifest(folder, one.key)]
+        manifest_objects = [one for one in objects if is_manifest(folder, one.key)]
 
         def read(stored: StoredObject) -> Manifest:
             try:
@@ -161,7 +161,7 @@ class ObjectSource:
                 return Manifest(stored, {}, error.args[0])
 
         with ThreadPoolExecutor(THREADS) as pool:
-            return list(pool.map(read, found))
+            return list(pool.map(read, manifest_objects))
 
     def _uploads(self, folder: str) -> list[tuple[str, dt.datetime]]:
         """Return unfinished uploads; none if listing them is not permitted."""
@@ -214,11 +214,11 @@ class ObjectSource:
 def fetch_again(home: Home, file: dict[str, Any]) -> None:
     """Copy the object of a row of `files` again; its content may have changed."""
     store = storage_of(file["path"]).objects(file["path"])
-    found = store.find_object(store.prefix)
-    if found is not None:
+    stored = store.find_object(store.prefix)
+    if stored is not None:
         partial = fetched_files.partial_copy_path(home, file["path"])
         with open(partial, "wb") as copy:
-            sha256 = store.copy_object(found, copy)
+            sha256 = store.copy_object(stored, copy)
         fetched_files.finish_copy(partial, fetched_files.readable_path(home, file | {"sha256": sha256}))
 
 

@@ -82,10 +82,10 @@ def has_changed(path: str, stamps: dict[str, Stamp]) -> bool:
 
 def _stamp(path: str) -> Stamp:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return "", 0
-    return f"{found.st_ino}-{found.st_mtime_ns}-{found.st_ctime_ns}", found.st_size
+    return f"{status.st_ino}-{status.st_mtime_ns}-{status.st_ctime_ns}", status.st_size
 
 
 def _is_settled(file: OfferedFile, stamps: dict[str, Stamp], began: float) -> bool:

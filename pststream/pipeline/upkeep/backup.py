@@ -89,10 +89,10 @@ def _needed_log(home: Home, table: str, version: int) -> list[str]:
     """Return the files of a log that define a version: its last checkpoint, and the commits from there on."""
     until = [name for name in _log(home, table) if _version_of(name) <= version]
     start = max((_version_of(name) for name in until if name.endswith(".parquet")), default=0)
-    found = [name for name in until if _version_of(name) >= start]
-    if {_version_of(name) for name in found} != set(range(start, version + 1)):
+    needed = [name for name in until if _version_of(name) >= start]
+    if {_version_of(name) for name in needed} != set(range(start, version + 1)):
         raise RetryableError(f"{home.table(table)}: its log was trimmed during the backup", "run this again")
-    return found
+    return needed
 
 
 def _version_of(name: str) -> int:

@@ -137,7 +137,7 @@ def hold_lease(
         lease.release(free=True)
 
 
-def is_held_by_another(files: ConditionalFiles, name: str) -> bool:
+def has_other_holder(files: ConditionalFiles, name: str) -> bool:
     """Whether another process holds the lease, or was killed while it held it."""
     version = files.version(name)
     content = _parse(version.content) if version else {}
@@ -184,10 +184,10 @@ def _start_time(process: Any) -> str | None:
 
 def _parse(content: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(content)
+        parsed = json.loads(content)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _clock() -> float:

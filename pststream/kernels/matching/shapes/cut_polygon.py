@@ -106,7 +106,7 @@ def _paying_pieces(buffer, boxes, spans, children):
         else:
             children[node] = -1
     # Collect the remaining leaves, western and southern halves first.
-    found = np.empty((nodes, 4), np.float64)
+    leaf_boxes = np.empty((nodes, 4), np.float64)
     offsets = np.zeros(nodes + 1, np.int64)
     stack = np.zeros(nodes + 1, np.int64)
     numbers = buffer[:0].copy()
@@ -115,7 +115,7 @@ def _paying_pieces(buffer, boxes, spans, children):
         waiting -= 1
         node = stack[waiting]
         if children[node, 0] < 0 and children[node, 1] < 0:
-            found[pieces] = boxes[node]
+            leaf_boxes[pieces] = boxes[node]
             numbers = np.concatenate((numbers, buffer[spans[node, 0] : spans[node, 1]]))
             pieces += 1
             offsets[pieces] = len(numbers)
@@ -123,7 +123,7 @@ def _paying_pieces(buffer, boxes, spans, children):
             if child >= 0:
                 stack[waiting] = child
                 waiting += 1
-    return found[:pieces].copy(), offsets[: pieces + 1].copy(), numbers
+    return leaf_boxes[:pieces].copy(), offsets[: pieces + 1].copy(), numbers
 
 
 @kernel
