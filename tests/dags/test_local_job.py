@@ -11,7 +11,7 @@ def test_a_local_job_fails_as_a_spark_job_does(tmp_path: Path, monkeypatch: pyte
     from pststream_dags import local_job
     from pststream_dags.spark_job import JobLost, JobRefused
 
-    with pytest.raises(JobRefused, match="is not there"):
+    with pytest.raises(JobRefused, match="does not exist"):
         local_job.run_job("balance", ["check", f"--home={tmp_path}/nowhere"])
     (tmp_path / "mute.py").touch()
     monkeypatch.setattr(local_job, "JOBS", tmp_path)
