@@ -108,7 +108,7 @@ class _Watcher:
         self.sinks = SinkThreads(self.home, self.settings, self.progress)
 
     def start(self) -> None:
-        """Start Spark, load the kernels in its Python workers, and start the sinks, before the first file comes."""
+        """Start the engine, load the kernels in its workers, and start the sinks, before the first file comes."""
         get_engine(self.settings)
         self.shutdown.install_handlers()
         self._warm_up()
@@ -118,6 +118,8 @@ class _Watcher:
     def run_rounds(self) -> None:
         """Run round after round until a shutdown is requested."""
         while not self.shutdown.requested:
+            # A large batch may have started Spark, which replaces the handler of SIGINT.
+            self.shutdown.install_handlers()
             pause = self._try_round()
             turn = self.home.storage.turn_seconds
             least = turn if self._pending else self.settings.watch_seconds
