@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 from pststream.pipeline.engine import auto_engine
-from pststream.pipeline.engine.contract import Engine, SentRows
+from pststream.pipeline.engine.contract import Engine, ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.local_engine import LocalEngine
 from pststream.pipeline.engine.running_engine import ENGINES, get_engine
+from pststream.pipeline.engine.spark_engine import SparkEngine
 from pststream.settings import Settings
 
 pytestmark = pytest.mark.spark
@@ -32,7 +33,7 @@ def remainders(number: int) -> Iterator[SentRows]:
     yield 6, 0, rows()
 
 
-def numbers_by_tag(part: int, received: Iterator[tuple[int, pa.RecordBatch]]) -> tuple[int, list[tuple[int, int]]]:
+def numbers_by_tag(part: int, received: ReceivedRows) -> tuple[int, list[tuple[int, int]]]:
     return part, sorted((tag, value) for tag, batch in received for value in batch.column("number").to_pylist())
 
 
@@ -49,7 +50,7 @@ def test_each_part_receives_the_rows_that_were_sent_to_it(engine: Engine, tasks:
     for task in tasks:
         for value in range(task):
             expected.setdefault(value % 7, []).append((value % 2, value))
-    received = engine.run_shuffled(tasks, remainders, parts, numbers_by_tag)
+    received = engine.run_shuffled(tasks, remainders, [Stage(parts, numbers_by_tag)])
     assert dict(received) == {part: sorted(pairs) for part, pairs in expected.items()}
     assert len(received) == len(expected)
 
@@ -65,9 +66,150 @@ def test_the_error_of_a_task_is_raised(engine: Engine) -> None:
         engine.run_tasks(range(5), fail_at_3)
 
 
-def test_the_error_of_a_receiver_is_raised(engine: Engine) -> None:
+def add_one(part: int, received: ReceivedRows) -> Iterator[SentRows]:
+    """Send each number, plus one, to the part of its remainder by 5, tagged by the part that sends it."""
+    for _, batch in received:
+        for value in batch.column("number").to_pylist():
+            yield (value + 1) % 5, part, rows(value + 1)
+
+
+def send_nothing(part: int, received: ReceivedRows) -> Iterator[SentRows]:
+    yield from ((0, 0, rows()) for _ in received)
+
+
+def fail_at_part_3(part: int, received: ReceivedRows) -> list[SentRows]:
+    return [(0, 0, rows(fail_at_3(part)))]
+
+
+def yield_and_fail_at_part_3(part: int, received: ReceivedRows) -> Iterator[SentRows]:
+    yield 0, 0, rows(part)
+    fail_at_3(part)
+
+
+def fail_at_last(part: int, received: ReceivedRows) -> int:
+    raise ValueError("task number 3 fails")
+
+
+def chained(tasks: list[int]) -> dict[int, list[tuple[int, int]]]:
+    """The values of `numbers_by_tag` after `remainders` and `add_one`."""
+    expected: dict[int, list[tuple[int, int]]] = {}
+    for task in tasks:
+        for value in range(task):
+            expected.setdefault((value + 1) % 5, []).append((value % 7, value + 1))
+    return {part: sorted(pairs) for part, pairs in expected.items()}
+
+
+@pytest.mark.parametrize("parts", [(7, 5), (100, 5), (7, 100)])
+@pytest.mark.parametrize("tasks", [[], [0], [5], [20, 3, 11], list(range(20)), [3] * 70])
+def test_rows_go_through_two_shuffles(engine: Engine, tasks: list[int], parts: tuple[int, int]) -> None:
+    received = engine.run_shuffled(tasks, remainders, [Stage(parts[0], add_one), Stage(parts[1], numbers_by_tag)])
+    assert dict(received) == chained(tasks)
+    assert len(received) == len(chained(tasks))
+
+
+def test_rows_go_through_three_shuffles(engine: Engine) -> None:
+    """The third shuffle sends on what `add_one` of the second has sent."""
+    stages = [Stage(7, add_one), Stage(5, add_one), Stage(5, numbers_by_tag)]
+    received = dict(engine.run_shuffled([12, 4], remainders, stages))
+    numbers = sorted(value for pairs in received.values() for _, value in pairs)
+    assert numbers == sorted(value + 2 for task in (12, 4) for value in range(task))
+    assert all(value % 5 == part and (value - 1) % 5 == tag for part, pairs in received.items() for tag, value in pairs)
+
+
+def test_the_order_of_tasks_does_not_matter(engine: Engine) -> None:
+    stages = [Stage(7, add_one), Stage(5, numbers_by_tag)]
+    several = [dict(engine.run_shuffled(tasks, remainders, stages)) for tasks in ([9, 30, 2], [2, 9, 30], [30, 2, 9])]
+    assert several == [chained([9, 30, 2])] * 3
+
+
+def test_a_stage_that_sends_nothing_ends_the_chain(engine: Engine) -> None:
+    assert engine.run_shuffled([20], remainders, [Stage(7, send_nothing), Stage(5, numbers_by_tag)]) == []
+    assert (
+        engine.run_shuffled([20], remainders, [Stage(7, send_nothing), Stage(5, add_one), Stage(5, fail_at_last)]) == []
+    )
+
+
+def test_a_stage_may_leave_rows_unread_and_return_a_list(engine: Engine) -> None:
+    def send_the_part(part: int, received: ReceivedRows) -> list[SentRows]:
+        next(received)
+        return [(0, part, rows(part))]
+
+    stages = [Stage(7, send_the_part), Stage(1, numbers_by_tag)]
+    assert engine.run_shuffled([20, 20], remainders, stages) == [(0, [(part, part) for part in range(7)])]
+
+
+def test_wide_and_many_batches_arrive_whole(engine: Engine) -> None:
+    def send(task: int) -> Iterator[SentRows]:
+        for number in range(30):
+            yield number % 3, task, rows(*range(number * 1000, number * 1000 + 1000))
+
+    def total(part: int, received: ReceivedRows) -> tuple[int, int]:
+        values = [value for _, batch in received for value in batch.column("number").to_pylist()]
+        return len(values), sum(values)
+
+    received = engine.run_shuffled([0, 1, 2, 3], send, [Stage(3, total)])
+    assert sum(count for count, _ in received) == 4 * 30_000
+    assert sum(value for _, value in received) == 4 * sum(range(30_000))
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        [Stage(7, fail_at_part_3)],
+        [Stage(7, fail_at_part_3), Stage(1, numbers_by_tag)],
+        [Stage(7, yield_and_fail_at_part_3), Stage(1, numbers_by_tag)],
+        [Stage(7, add_one), Stage(5, fail_at_part_3), Stage(1, numbers_by_tag)],
+        [Stage(7, add_one), Stage(5, fail_at_last)],
+    ],
+    ids=["only", "first", "first, while it sends", "second", "last"],
+)
+def test_the_error_of_a_stage_is_raised(engine: Engine, stages: list[Stage]) -> None:
     with pytest.raises(Exception, match="task number 3 fails"):
-        engine.run_shuffled([20], remainders, 7, lambda part, received: fail_at_3(part))
+        engine.run_shuffled([20], remainders, stages)
+
+
+def test_the_error_of_a_sender_is_raised(engine: Engine) -> None:
+    def send(task: int) -> Iterator[SentRows]:
+        yield 0, 0, rows(task)
+        fail_at_3(task)
+
+    with pytest.raises(Exception, match="task number 3 fails"):
+        engine.run_shuffled(range(5), send, [Stage(1, numbers_by_tag)])
+
+
+def test_a_chain_is_one_job_of_spark() -> None:
+    engine = get_engine(Settings(engine="spark", spark_master="local[2]"))
+    assert isinstance(engine, SparkEngine)
+    context = engine._context
+    context.setJobGroup("chain", "one chain")
+    try:
+        stages = [Stage(7, add_one), Stage(5, add_one), Stage(5, numbers_by_tag)]
+        assert engine.run_shuffled([20, 3], remainders, stages)
+        tracker = context.statusTracker()
+        (job,) = tracker.getJobIdsForGroup("chain")
+        assert len(tracker.getJobInfo(job).stageIds) == 4
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+
+
+def test_local_rows_are_freed_as_parts_read_them() -> None:
+    """While a stage runs, the rows that it has read exist no longer, in no stage."""
+    before = pa.total_allocated_bytes()
+    size = 8 * 100_000
+
+    def send(task: int) -> Iterator[SentRows]:
+        for part in range(10):
+            yield part, 0, rows(*range(100_000))
+
+    def pass_on(part: int, received: ReceivedRows) -> Iterator[SentRows]:
+        for _, batch in received:
+            del batch
+        yield 0, 0, rows(part)
+
+    def allocated(part: int, received: ReceivedRows) -> int:
+        return pa.total_allocated_bytes() - before
+
+    assert LocalEngine().run_shuffled([0], send, [Stage(10, pass_on), Stage(1, allocated)])[0] < size
 
 
 def test_auto_runs_few_tasks_in_this_process_and_many_on_spark() -> None:

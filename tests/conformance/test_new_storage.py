@@ -13,6 +13,7 @@ import pytest
 from pststream import names
 from pststream.errors import HomeBusy, UsageError
 from pststream.pipeline.engine import running_engine
+from pststream.pipeline.engine.contract import SentRows, Stage
 from pststream.state.home import Home as State
 from pststream.storage.registry import files_at, local_path, normalize, storage_of
 from tests.bucket_home import BucketHome
@@ -34,17 +35,16 @@ class InlineEngine:
         return [copied(function(copied(task))) for task in tasks]
 
     def run_shuffled(
-        self,
-        tasks: Sequence[Any],
-        send: Callable[[Any], Iterable[tuple[int, int, pa.RecordBatch]]],
-        parts: int,
-        receive: Callable[[int, Any], Any],
+        self, tasks: Sequence[Any], send: Callable[[Any], Iterable[SentRows]], stages: Sequence[Stage]
     ) -> list[Any]:
-        received: dict[int, list[tuple[int, pa.RecordBatch]]] = defaultdict(list)
-        for part, tag, rows in itertools.chain.from_iterable(send(copied(task)) for task in tasks):
-            if rows.num_rows:
-                received[part].append((tag, rows))
-        return [copied(receive(part, iter(rows))) for part, rows in sorted(received.items())]
+        values: list[Any] = [list(send(copied(task))) for task in tasks]
+        for stage in stages:
+            received: dict[int, list[tuple[int, pa.RecordBatch]]] = defaultdict(list)
+            for part, tag, rows in itertools.chain.from_iterable(values):
+                if rows.num_rows:
+                    received[part].append((tag, rows))
+            values = [stage.function(part, iter(rows)) for part, rows in sorted(received.items())]
+        return copied(values)
 
 
 def copied(value: Any) -> Any:

@@ -15,7 +15,7 @@ from pststream import names
 from pststream.pipeline.batch.match_task import MATCHES, match_rows
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ROUTE_COUNTS, ObjectScan, route_objects
 from pststream.pipeline.engine.arrow_columns import lists
-from pststream.pipeline.engine.contract import ReceivedRows
+from pststream.pipeline.engine.contract import ReceivedRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.spark_session import get_session
 from pststream.pipeline.engine.task_context import TaskContext, make_task_context
@@ -38,7 +38,7 @@ def run_baseline(home: Home, settings: Settings, after: int, to: int, pairs: int
         for slices in split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))
     ]
     write = partial(_write_made_up, work, pairs, out)
-    written = get_engine(settings).run_shuffled(scans, partial(route_objects, work, -1), work.workers, write)
+    written = get_engine(settings).run_shuffled(scans, partial(route_objects, work, -1), [Stage(work.workers, write)])
     return sum(file.rows for file in written if file)
 
 

@@ -21,7 +21,7 @@ from pststream import names
 from pststream.domain.pieces import IDENTITY, first_clauses, number_pieces
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_moves import changed_cells
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, dispatch_index
 from pststream.pipeline.index.build_index import PIECES, SIDES, write_index_rows
@@ -71,11 +71,11 @@ def migrate(
     ]  # fmt: skip
     # Before the shuffle `_send_pieces` runs on each group of slices of the leaving files; after it `_write_missing`
     # runs on each worker's pieces.
-    migrated = get_engine(settings).run_shuffled(
+    write = partial(_write_missing, home.table(names.WORKER_INDEX), context, tuple(files), dry_run)
+    migrated: list[MigratedRows] = get_engine(settings).run_shuffled(
         split_into_tasks((file.path, file.rows) for file in leaving),
         partial(_send_pieces, context, tuple(leaving), plan),
-        context.workers,
-        partial(_write_missing, home.table(names.WORKER_INDEX), context, tuple(files), dry_run),
+        [Stage(context.workers, write)],
     )
     added = [file for part in migrated for file in part.files]
     if added:

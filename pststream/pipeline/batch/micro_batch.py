@@ -20,6 +20,7 @@ from pststream.pipeline.batch.match_task import WorkerReport, match_worker
 from pststream.pipeline.batch.retract import write_retractions
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, STORED_OBJECTS, ObjectScan, route_objects
 from pststream.pipeline.batch.unit_loads import save_unit_loads
+from pststream.pipeline.engine.contract import Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, make_task_context
 from pststream.pipeline.index.build_index import index_requests
@@ -239,6 +240,5 @@ def route_and_match(
     return get_engine(settings).run_shuffled(
         scans,
         partial(route_objects, context, after_key),
-        context.workers,
-        partial(match_worker, context, after_key),
+        [Stage(context.workers, partial(match_worker, context, after_key))],
     )

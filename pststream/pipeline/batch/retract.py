@@ -17,7 +17,7 @@ from pststream import names
 from pststream.matching.deletions import Deletions, build_deletions, merge_deletions
 from pststream.pipeline.batch.match_task import MATCHES, match_rows
 from pststream.pipeline.engine.arrow_columns import csr, lists, micros
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext
 from pststream.settings import Settings
@@ -70,8 +70,7 @@ def write_retractions(
     written = get_engine(settings).run_shuffled(
         tasks,
         partial(_send_ended_pairs, of_batch, paths, earlier, parts),
-        parts,
-        partial(_write_part, context),
+        [Stage(parts, partial(_write_part, context))],
     )
     return Retractions([file for part in written for file in part.files], sum(part.pairs for part in written))
 

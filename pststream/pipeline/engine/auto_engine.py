@@ -1,8 +1,9 @@
 """Choose the engine for each call: threads of this process for up to 8 tasks, Spark for more."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from pststream.pipeline.engine.contract import Engine, ReceivedRows, SentRows, Task, Value
+from pststream.pipeline.engine.contract import Engine, SentRows, Stage, Task, Value
 from pststream.pipeline.engine.local_engine import LocalEngine
 
 MAX_LOCAL_TASKS = 8
@@ -29,14 +30,10 @@ class AutoEngine:
         return self._engine_for(tasks).run_tasks(tasks, function)
 
     def run_shuffled(
-        self,
-        tasks: Sequence[Task],
-        send: Callable[[Task], Iterable[SentRows]],
-        parts: int,
-        receive: Callable[[int, ReceivedRows], Value],
-    ) -> list[Value]:
-        """Return the value of `receive(part, rows)` for each part that some task sent rows to, in no order."""
-        return self._engine_for(tasks).run_shuffled(tasks, send, parts, receive)
+        self, tasks: Sequence[Task], send: Callable[[Task], Iterable[SentRows]], stages: Sequence[Stage]
+    ) -> list[Any]:
+        """Return the values of the last stage, in no order."""
+        return self._engine_for(tasks).run_shuffled(tasks, send, stages)
 
     def _engine_for(self, tasks: Sequence[Task]) -> Engine:
         return self._local if len(tasks) <= MAX_LOCAL_TASKS else self._spark()

@@ -1,7 +1,8 @@
-"""Define the interface of an engine: run tasks in parallel, either alone or with one shuffle of their rows."""
+"""Define the interface of an engine: run tasks in parallel, alone or as a chain of stages with shuffles between."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -13,6 +14,19 @@ SentRows = tuple[int, int, pa.RecordBatch]
 
 ReceivedRows = Iterator[tuple[int, pa.RecordBatch]]
 """Rows that a part receives from the shuffle: (tag, rows) of each record batch that was sent to it, in no order."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What follows a shuffle: `function(part, received)` runs for each part that was sent rows.
+
+    parts     number of parts; they are numbered from 0
+    function  of the last stage of a chain: returns the value of the part. Of an earlier stage: returns or yields rows
+              for the parts of the next stage (SentRows).
+    """
+
+    parts: int
+    function: Callable[[int, ReceivedRows], Any]
 
 
 class Engine(Protocol):
@@ -29,14 +43,12 @@ class Engine(Protocol):
         """Return the value of `function(task)` for each task, in no order."""
 
     def run_shuffled(
-        self,
-        tasks: Sequence[Task],
-        send: Callable[[Task], Iterable[SentRows]],
-        parts: int,
-        receive: Callable[[int, ReceivedRows], Value],
-    ) -> list[Value]:
-        """Return the value of `receive(part, rows)` for each of `parts` parts that some task sent rows to, in no order.
+        self, tasks: Sequence[Task], send: Callable[[Task], Iterable[SentRows]], stages: Sequence[Stage]
+    ) -> list[Any]:
+        """Run `send` for each task, then each stage for its parts; return the values of the last stage, in no order.
 
-        `send` runs for each task and `receive` for each part, both where the engine runs its tasks: in threads of this
-        process or in Python workers of Spark.
+        stages: at least one. A part without rows is not run; a record batch without rows is not sent.
+
+        All functions run where the engine runs its tasks: in threads of this process or in Python workers of Spark.
+        Rows go from stage to stage there, and only the values of the last stage come to the caller.
         """

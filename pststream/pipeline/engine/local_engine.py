@@ -6,12 +6,16 @@ needs Spark, which writes shuffled rows to disk.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from threading import Lock, Thread
-from typing import Generic
+from typing import Any, Generic
 
 import pyarrow as pa
 
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Task, Value
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage, Task, Value
+
+ShuffledRows = dict[int, list[tuple[int, pa.RecordBatch]]]
+"""The rows that each part receives, with their tags."""
 
 
 class LocalEngine:
@@ -41,20 +45,36 @@ class LocalEngine:
         return run.values()
 
     def run_shuffled(
-        self,
-        tasks: Sequence[Task],
-        send: Callable[[Task], Iterable[SentRows]],
-        parts: int,
-        receive: Callable[[int, ReceivedRows], Value],
-    ) -> list[Value]:
-        """Return the value of `receive(part, rows)` for each part that some task sent rows to, by part."""
-        rows_of: dict[int, list[tuple[int, pa.RecordBatch]]] = {}
-        for sent in self.run_tasks(tasks, lambda task: list(send(task))):
-            for part, tag, rows in sent:
-                if rows.num_rows:
-                    rows_of.setdefault(part, []).append((tag, rows))
-        # A part takes its rows away, so that they are freed as soon as it has read them.
-        return self.run_tasks(sorted(rows_of), lambda part: receive(part, _drain(rows_of.pop(part))))
+        self, tasks: Sequence[Task], send: Callable[[Task], Iterable[SentRows]], stages: Sequence[Stage]
+    ) -> list[Any]:
+        """Return the values of the last stage by part; rows arrive in the order of the tasks or parts that sent them.
+
+        A stage begins when all of the stage before has ended.
+        """
+        shuffled = _shuffle(self.run_tasks(tasks, lambda task: list(send(task))))
+        for stage in stages[:-1]:
+            shuffled = _shuffle(self.run_tasks(sorted(shuffled), partial(_receive_and_send, stage, shuffled)))
+        return self.run_tasks(sorted(shuffled), partial(_receive, stages[-1], shuffled))
+
+
+def _shuffle(sent: list[list[SentRows]]) -> ShuffledRows:
+    """Return the sent rows by part, and empty `sent`."""
+    shuffled: ShuffledRows = {}
+    sent.reverse()
+    while sent:
+        for part, tag, rows in sent.pop():
+            if rows.num_rows:
+                shuffled.setdefault(part, []).append((tag, rows))
+    return shuffled
+
+
+def _receive(stage: Stage, shuffled: ShuffledRows, part: int) -> Any:
+    """Run a stage on a part, which takes its rows away: they are freed as soon as it has read them."""
+    return stage.function(part, _drain(shuffled.pop(part)))
+
+
+def _receive_and_send(stage: Stage, shuffled: ShuffledRows, part: int) -> list[SentRows]:
+    return list(_receive(stage, shuffled, part))
 
 
 def _drain(rows: list[tuple[int, pa.RecordBatch]]) -> ReceivedRows:

@@ -9,14 +9,15 @@ value a task.
 import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import count, groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pststream.pipeline.engine import code_version
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Task, Value
+from pststream.pipeline.engine.contract import SentRows, Stage, Task, Value
 from pststream.pipeline.engine.spark_session import is_local
 from pststream.storage.parquet_files import raise_storage_error
 
@@ -35,6 +36,9 @@ MAX_GROUPED_TASKS = 64
 """With at most this many sending tasks (most of them of `state.slices.SLICE_ROWS` rows), one receiving task may serve
 several parts; it then has the rows of all these parts in memory at once.
 """
+
+SentBytes = tuple[int, tuple[int, bytes]]
+"""Sent rows as a record of Spark's shuffle: the part, the tag, the rows as an Arrow stream."""
 
 _TASK_NUMBERS = count(1)
 """Numbers of the tasks of this process."""
@@ -66,42 +70,33 @@ class SparkEngine:
         return _collect(self._context.parallelize(range(len(tasks)), len(tasks)).mapPartitions(run))
 
     def run_shuffled(
-        self,
-        tasks: Sequence[Task],
-        send: Callable[[Task], Iterable[SentRows]],
-        parts: int,
-        receive: Callable[[int, ReceivedRows], Value],
-    ) -> list[Value]:
-        """Return the value of `receive(part, rows)` for each of `parts` parts that some task sent rows to, in no order.
+        self, tasks: Sequence[Task], send: Callable[[Task], Iterable[SentRows]], stages: Sequence[Stage]
+    ) -> list[Any]:
+        """Return the values of the last stage, in no order; the whole chain is one job of Spark.
 
-        On few cores one task receives several parts, one after the other, since a task costs more than a small part.
+        On few cores one task runs several parts, one after the other, since a task costs more than a small part.
         """
         tasks, code = list(tasks), self._expected_code()
         if not tasks:
             return []
-        most = SLOTS_PER_CORE * self.parallelism if self._is_local() else MAX_CLUSTER_SLOTS
-        slots = min(parts, most) if len(tasks) <= MAX_GROUPED_TASKS else parts
 
-        # Runs before the shuffle, one task for each of `tasks`.
-        def send_all(numbers: Iterable[int]) -> Iterator[tuple[int, tuple[int, bytes]]]:
+        def send_all(numbers: Iterable[int]) -> Iterator[SentBytes]:
             code_version.check_code_in_task(code)
             for number in numbers:
-                for part, tag, rows in send(tasks[number]):
-                    if rows.num_rows:
-                        yield part, (tag, to_bytes(rows))
+                yield from _rows_to_bytes(send(tasks[number]))
             _freeze_loaded_objects()
 
-        # Runs after the shuffle, one task for each slot.
-        def receive_all(sent: Iterable[tuple[int, tuple[int, bytes]]]) -> Iterator[Value]:
-            code_version.check_code_in_task(code)
-            if slots < parts:
-                sent = sorted(sent, key=itemgetter(0))
-            for part, of_part in groupby(sent, key=itemgetter(0)):
-                yield receive(part, ((tag, from_bytes(data)) for _, (tag, data) in of_part))
-            _freeze_loaded_objects()
+        values = self._context.parallelize(range(len(tasks)), len(tasks)).mapPartitions(send_all)
+        for place, stage in enumerate(stages):
+            slots = self._slots(stage, len(tasks))
+            run = partial(_run_parts, stage, slots < stage.parts, place == len(stages) - 1, code)
+            values = values.partitionBy(slots, partial(_slot_of, slots)).mapPartitions(run)
+        return _collect(values)
 
-        sent = self._context.parallelize(range(len(tasks)), len(tasks)).mapPartitions(send_all)
-        return _collect(sent.partitionBy(slots, lambda part: part % slots).mapPartitions(receive_all))
+    def _slots(self, stage: Stage, tasks: int) -> int:
+        """Return the number of tasks that run the parts of a stage; tasks: number of tasks before the first shuffle."""
+        most = SLOTS_PER_CORE * self.parallelism if self._is_local() else MAX_CLUSTER_SLOTS
+        return min(stage.parts, most) if tasks <= MAX_GROUPED_TASKS else stage.parts
 
     def _expected_code(self) -> str:
         """The digest of the code that nodes must run; empty (any code) on this machine alone."""
@@ -109,6 +104,31 @@ class SparkEngine:
 
     def _is_local(self) -> bool:
         return is_local(str(self._context.master))
+
+
+def _slot_of(slots: int, part: int) -> int:
+    return part % slots
+
+
+def _run_parts(stage: Stage, grouped: bool, is_last: bool, code: str, received: Iterable[SentBytes]) -> Iterator[Any]:
+    """Run a stage in one task after the shuffle; yield the values of its parts, or what they send.
+
+    grouped: the task may receive several parts
+    """
+    code_version.check_code_in_task(code)
+    if grouped:
+        received = sorted(received, key=itemgetter(0))
+    for part, of_part in groupby(received, key=itemgetter(0)):
+        value = stage.function(part, ((tag, from_bytes(data)) for _, (tag, data) in of_part))
+        if is_last:
+            yield value
+        else:
+            yield from _rows_to_bytes(value)
+    _freeze_loaded_objects()
+
+
+def _rows_to_bytes(sent: Iterable[SentRows]) -> Iterator[SentBytes]:
+    return ((part, (tag, to_bytes(rows))) for part, tag, rows in sent if rows.num_rows)
 
 
 def _freeze_loaded_objects() -> None:

@@ -19,7 +19,7 @@ from pststream.domain.plan import PartitionPlan
 from pststream.kinds.contract import QueryKind
 from pststream.kinds.registry import piece_columns, split_by_kind
 from pststream.matching.deletions import Deletions
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, deletions_of, dispatch_index, term_frequencies
 from pststream.routing.dispatch import DispatchIndex
@@ -64,8 +64,7 @@ def index_requests(home: Home, context: TaskContext, after: int, up_to: int, set
     written = get_engine(settings).run_shuffled(
         tasks,
         partial(_send_requests, context, requests),
-        context.workers + 1,
-        partial(_write_part, home.table(names.WORKER_INDEX), context),
+        [Stage(context.workers + 1, partial(_write_part, home.table(names.WORKER_INDEX), context))],
     )
     files = [file for part in written for file in part]
     commit_files(
@@ -83,8 +82,7 @@ def rebuild_index(
     written = get_engine(settings).run_shuffled(
         tasks,
         partial(_send_pieces, old, indexed, new, new_plan),
-        new.workers + 1,
-        partial(_write_part, home.table(names.WORKER_INDEX), new),
+        [Stage(new.workers + 1, partial(_write_part, home.table(names.WORKER_INDEX), new))],
     )
     files = [file for part in written for file in part]
     # A killed planner may have built an index of this version, which the caller has deleted; so each try has a

@@ -18,7 +18,7 @@ from pststream.kernels.log_rules import apply_request_rules, find_duplicate_obje
 from pststream.kernels.parsing.tokens import hash_texts
 from pststream.ledgers.ledger_rows import log_key
 from pststream.pipeline.engine.arrow_columns import micros
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import cache_place, segment_cache
 from pststream.pipeline.ingest.id_lookup import IdSet, find_rows_by_id
@@ -113,7 +113,9 @@ def deduplicate(
     # Before the shuffle `_send_rows` runs on each group of new or stored rows and sends each row to the part of its id;
     # after it `_write_verdicts` runs on each part.
     paths = get_engine(settings).run_shuffled(
-        [*new, *stored], partial(_send_rows, kind, ids, parts), parts, partial(_write_verdicts, find, first, folder)
+        [*new, *stored],
+        partial(_send_rows, kind, ids, parts),
+        [Stage(parts, partial(_write_verdicts, find, first, folder))],
     )
     return [path for path in paths if path is not None]
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pststream import names
 from pststream.domain.pieces import IDENTITY, first_clauses
 from pststream.matching.deletions import merge_deletions
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import dispatch_index
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, SIDES, make_pieces
@@ -128,7 +128,7 @@ def count_placement_faults(
     for number in range(rounds):
         round_ = KeyRound(number, rounds, parts)
         for faults in engine.run_shuffled(
-            tasks, partial(_send_rows, check, round_), parts, partial(_compare_part, check)
+            tasks, partial(_send_rows, check, round_), [Stage(parts, partial(_compare_part, check))]
         ):
             for figure, (count, keys) in faults.items():
                 counts[figure] = (counts[figure] or 0) + count
