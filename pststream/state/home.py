@@ -165,7 +165,7 @@ class Home:
             raise HomeError(
                 self.path,
                 f"its tokenizer is {mark.get('tokenizer')}, that of this version is {TOKENIZER}",
-                "use the Python that created the home, or ingest its files into a new home",
+                "use the version of pststream that created the home, or ingest its files into a new home",
             )
         missing = self._missing_tables()
         if missing:

@@ -3,10 +3,12 @@
 import re
 import unicodedata
 
+from pststream.text.unicode_tables import UNICODE, hide_newer_characters, is_in_words
+
 TOKENIZER: dict[str, str | int] = {
     "name": "nfkc-casefold-words",
     "version": 1,
-    "unicode": unicodedata.unidata_version,
+    "unicode": UNICODE,
     "term_id": "fnv1a64-fmix64",
 }
 """The properties that term ids depend on. A home stores them, since ids of another tokenizer would not match."""
@@ -20,10 +22,7 @@ class _WordCharacters(dict[int, str]):
     """Table for `str.translate`, filled on demand: characters of words stay, others become a space."""
 
     def __missing__(self, code: int) -> str:
-        character = chr(code)
-        category = unicodedata.category(character)
-        kept = category[0] in "LM" or category == "Nd" or character == "_"
-        self[code] = character if kept else " "
+        self[code] = chr(code) if is_in_words(code) else " "
         return self[code]
 
 
@@ -39,6 +38,7 @@ def tokenize(text: str) -> list[str]:
     """
     if text.isascii() and text.isalnum():
         return [text.lower()]
+    text = hide_newer_characters(text)
     if len(text) > _MAX_MARKS and not text.isascii():
         text = _FOREIGN_RUN.sub(_separate_marks, text)
     folded = unicodedata.normalize("NFKC", text).casefold()
