@@ -12,6 +12,13 @@ from typing import Any
 
 import numba
 
+from pststream.hidden_packages import hidden_packages
+
+# numba imports these two at the first kernel, and with them the packages hidden here, which no kernel uses.
+with hidden_packages("cffi", "scipy.linalg"):
+    import numba.core.typing.cffi_utils
+    import numba.np.arraymath
+
 
 def node_folder() -> Path:
     """Return the cache folder of this node: PSTSTREAM_CACHE_DIR, by default ~/.cache/pststream; it may be deleted."""
