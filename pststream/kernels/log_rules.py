@@ -8,6 +8,26 @@ ACCEPTED, ALREADY_LIVE, UNKNOWN, BEFORE_INSERTION = 0, 1, 2, 3
 
 
 @kernel
+def find_repeated(hashes: np.ndarray) -> np.ndarray:
+    """Return whether each of the hashes int64[n] occurs more than once: bool[n]."""
+    size = 16
+    while size < 2 * len(hashes):
+        size *= 2
+    # A hash table of open addressing: the position of the first row of a hash, -1 where a slot is free.
+    table = np.full(size, -1, np.int32)
+    repeated = np.zeros(len(hashes), np.bool_)
+    for row in range(len(hashes)):
+        slot = hashes[row] & (size - 1)
+        while table[slot] >= 0 and hashes[table[slot]] != hashes[row]:
+            slot = (slot + 1) & (size - 1)
+        if table[slot] < 0:
+            table[slot] = row
+        else:
+            repeated[row] = repeated[table[slot]] = True
+    return repeated
+
+
+@kernel
 def find_duplicate_objects(starts, keys, ts, horizon, row_bits):
     """Mark the objects that repeat an accepted id: bool[n].
 

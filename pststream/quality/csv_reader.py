@@ -10,61 +10,81 @@ and for one record that crosses a block; here each of these records is a reject 
 import csv
 import io
 from collections.abc import Iterator
+from contextlib import closing
 
 import numpy as np
 import pyarrow as pa
 
 from pststream.errors import InputFileError
 from pststream.kernels.parsing.csv_records import gather_fields, scan_records
-from pststream.quality.input_files import ByteStream, check_head
+from pststream.quality.input_files import ByteStream, PartStream, check_head
 from pststream.quality.reject_reasons import Reject, to_display_text
 from pststream.quality.row_chunks import (
     BLOCK_BYTES,
+    BOM,
     MAX_CHUNK_ROWS,
     MAX_ROW_BYTES,
     ColumnChunk,
     ColumnSources,
+    FilePart,
     check_columns,
     column_names,
 )
-from pststream.quality.utf8 import is_utf8, reject_invalid_utf8
+from pststream.quality.utf8 import is_utf8_block, reject_invalid_utf8
 
-_BOM = b"\xef\xbb\xbf"
 _MAX_UNCLOSED_QUOTES = 16
 _OTHER_DELIMITERS = {";": "semicolon", "\t": "tab", "|": "pipe"}
 
 
-def read_csv(path: str, sources: ColumnSources) -> Iterator[ColumnChunk]:
+def read_csv(path: str, sources: ColumnSources, part: FilePart | None = None) -> Iterator[ColumnChunk]:
     """Yield chunks of the wanted columns, all text. Blank lines are not rows; an empty file has no rows.
 
+    part: read only these records after the header.
     Raises InputFileError where the file as a whole is not such a CSV file, at once or when the fault is reached.
     """
-    stream = ByteStream(path)
-    try:
+    with closing(ByteStream(path)) as stream:
         records = _Records(path, stream)
         header = records.header()
-        if header is not None:
-            check_columns(path, sources, header, _delimiter_hint(header))
+        if header is None:
+            return
+        check_columns(path, sources, header, _delimiter_hint(header))
+        if part is None:
             yield from records.chunks(header, column_names(sources))
-    finally:
-        stream.close()
+            return
+    with closing(PartStream(path, part.start, part.stop)) as stream:
+        yield from _Records(path, stream, part.rows_before).chunks(header, column_names(sources))
+
+
+def find_header_end(path: str) -> int:
+    """Return the byte after the header and its line end. Raises InputFileError."""
+    with closing(ByteStream(path)) as stream:
+        records = _Records(path, stream)
+        records.header()
+        return records.position
 
 
 class _Records:
     """The records of a CSV stream; `data[start:]` is read but not yet returned."""
 
-    def __init__(self, path: str, stream: ByteStream) -> None:
+    def __init__(self, path: str, stream: ByteStream | PartStream, rows_before: int = 0) -> None:
         self._path = path
         self._stream = stream
-        self._data = stream.read(BLOCK_BYTES).removeprefix(_BOM)
+        self._data = b""
         self._start = 0
+        self._read = 0
         self._last = False
-        self._row = 0
+        self._row = rows_before
         self._unclosed_quotes = 0
 
     def header(self) -> list[str] | None:
-        """Return the column names without surrounding blanks, or None if the file has no record."""
-        check_head(self._path, self._data[:4096], "a CSV file")
+        """Return the column names without surrounding blanks, or None if the file has no record.
+
+        The stream is at the beginning of the file.
+        """
+        self._read_more()
+        if self._data.startswith(BOM):
+            self._start = len(BOM)
+        check_head(self._path, self._data[self._start : self._start + 4096], "a CSV file")
         scan = _Scan(1, [], [])
         while not self._scan(scan):
             if not self._last:
@@ -98,6 +118,11 @@ class _Records:
             else:
                 self._read_more()
 
+    @property
+    def position(self) -> int:
+        """Bytes of the stream before the next record."""
+        return self._read - self._unread_bytes()
+
     def _unread_bytes(self) -> int:
         return len(self._data) - self._start
 
@@ -117,6 +142,7 @@ class _Records:
     def _read_more(self) -> None:
         # Double the buffer, so that a long record is not scanned once for each block.
         more = self._stream.read(max(BLOCK_BYTES, self._unread_bytes()))
+        self._read += len(more)
         self._last = not more
         self._data = self._data[self._start :] + more
         self._start = 0
@@ -134,7 +160,8 @@ class _Records:
         arrays = [_column(data, scan.starts[:count][whole, k], scan.ends[:count][whole, k]) for k in scan.each]
         table = pa.RecordBatch.from_arrays(arrays, names=scan.names)
         chunk = ColumnChunk(self._path, numbers[whole], table, rejected)
-        return chunk if is_utf8(self._data[scan.records[0, 0] : self._start]) else reject_invalid_utf8(chunk)
+        content = memoryview(self._data)[scan.records[0, 0] : self._start]
+        return chunk if is_utf8_block(content) else reject_invalid_utf8(chunk)
 
     def _reject_unclosed_quote(self, scan: "_Scan") -> ColumnChunk:
         """Reject the line at `start`: its quote is never closed, so the next line begins a new record."""

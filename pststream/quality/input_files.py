@@ -142,9 +142,40 @@ class ByteStream:
         self._file.close()
 
 
+class PartStream:
+    """The bytes of a plain file from `start` to `stop`; every failure is an InputFileError."""
+
+    def __init__(self, path: str, start: int, stop: int) -> None:
+        self._path = path
+        self._left = stop - start
+        try:
+            self._file = pa.OSFile(path)
+            self._file.seek(start)
+        except OSError as error:
+            raise unreadable(path, error) from None
+
+    def read(self, size: int) -> bytes:
+        """Return the next `size` bytes; fewer only at the end."""
+        try:
+            part: bytes = self._file.read(min(size, self._left))
+        except OSError as error:
+            raise unreadable(self._path, error) from None
+        self._left -= len(part)
+        return part
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def is_compressed(path: str) -> bool:
+    """Whether the name ends like that of a compressed file."""
+    return Path(path).suffix.lower() in _CODECS
+
+
 def open_seekable(path: str) -> Any:
     """Return what a reader that seeks can open: the path, or a temporary file with the decompressed content."""
-    if Path(path).suffix.lower() not in _CODECS:
+    if not is_compressed(path):
         return path
     stream = ByteStream(path)
     file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115

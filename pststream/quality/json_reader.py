@@ -5,6 +5,7 @@ The format is UTF-8 with one object in each line; the number of a row is its lin
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -12,21 +13,22 @@ import pyarrow as pa
 import pyarrow.json
 
 from pststream.errors import InputFileError
-from pststream.quality.input_files import ByteStream, check_head
+from pststream.quality.input_files import ByteStream, PartStream, check_head
 from pststream.quality.raw_values import NotFinite, format_number
 from pststream.quality.reject_reasons import Reject, to_display_text
 from pststream.quality.row_chunks import (
     BLOCK_BYTES,
+    BOM,
     MAX_CHUNK_ROWS,
     MAX_ROW_BYTES,
     ColumnChunk,
     ColumnSources,
+    FilePart,
     RecordChunk,
     check_columns,
     column_names,
 )
 
-_BOM = b"\xef\xbb\xbf"
 _SAMPLE_KEYS = 1_000
 _SAMPLE_TYPES = 100
 _NUMBERS = ("lon", "lat")
@@ -35,25 +37,30 @@ _DECODER = json.JSONDecoder(parse_constant=NotFinite)
 Lines = tuple[list[int], list[bytes]]
 
 
-def read_json(path: str, sources: ColumnSources) -> Iterator[ColumnChunk]:
+def read_json(path: str, sources: ColumnSources, part: FilePart | None = None) -> Iterator[ColumnChunk]:
     """Yield chunks of the wanted fields. Blank lines are not rows, but count as lines. A missing field is null.
 
+    part: read only these lines.
     Raises InputFileError if the file as a whole is not JSON Lines. Raises it also if all of the first rows lack the id,
     or if all of them lack a wanted field and have an unknown field: the wanted field probably has another name there.
     """
     names = column_names(sources)
     numbers = {name for field in _NUMBERS for name in sources.get(field, ())}
-    first = True
-    for rows, lines in _lines(path):
-        if first:
+    checked = part is not None
+    if part is not None and part.rows_before == 0:
+        _check_keys(path, sources, next(_lines(path), ([], []))[1])
+    for rows, lines in _lines(path, part):
+        if not checked:
             _check_keys(path, sources, lines)
-            first = False
+            checked = True
         yield _parse_with_arrow(path, names, numbers, rows, lines) or _parse_exactly(path, names, numbers, rows, lines)
 
 
-def read_json_records(path: str) -> Iterator[RecordChunk]:
-    """Yield chunks of whole objects; raises InputFileError where the file as a whole is not JSON Lines."""
-    for rows, lines in _lines(path):
+def read_json_records(path: str, part: FilePart | None = None) -> Iterator[RecordChunk]:
+    """Yield chunks of whole objects, of all lines or of a part; raises InputFileError as `read_json` does."""
+    if part is not None and part.rows_before == 0:
+        next(_lines(path), None)
+    for rows, lines in _lines(path, part):
         yield decode_lines(path, rows, lines)
 
 
@@ -70,12 +77,11 @@ def decode_lines(path: str, rows: list[int], lines: list[bytes]) -> RecordChunk:
     return chunk
 
 
-def _lines(path: str) -> Iterator[Lines]:
+def _lines(path: str, part: FilePart | None = None) -> Iterator[Lines]:
     """Yield the lines that are not blank, with their numbers, at most MAX_CHUNK_ROWS at a time."""
-    stream = ByteStream(path)
-    try:
-        number = 0
-        for block in _blocks(path, stream):
+    with closing(PartStream(path, part.start, part.stop) if part else ByteStream(path)) as stream:
+        number = part.rows_before if part else 0
+        for block in _blocks(path, stream, part is None):
             parts = block.split(b"\n")
             for low in range(0, len(parts), MAX_CHUNK_ROWS):
                 some = parts[low : low + MAX_CHUNK_ROWS]
@@ -83,14 +89,14 @@ def _lines(path: str) -> Iterator[Lines]:
                 if kept:
                     yield [row for row, _ in kept], [line for _, line in kept]
             number += len(parts)
-    finally:
-        stream.close()
 
 
-def _blocks(path: str, stream: ByteStream) -> Iterator[bytes]:
-    """Yield the file in blocks of whole lines, each without its last line end."""
-    buffered = stream.read(BLOCK_BYTES).removeprefix(_BOM)
-    _check_head(path, buffered)
+def _blocks(path: str, stream: ByteStream | PartStream, from_start: bool) -> Iterator[bytes]:
+    """Yield the stream in blocks of whole lines, each without its last line end; from_start: it has the whole file."""
+    buffered = stream.read(BLOCK_BYTES)
+    if from_start:
+        buffered = buffered.removeprefix(BOM)
+        _check_head(path, buffered)
     while buffered:
         more = stream.read(max(BLOCK_BYTES, len(buffered)))
         cut = buffered.rfind(b"\n")

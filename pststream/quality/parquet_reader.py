@@ -20,6 +20,7 @@ from pststream.quality.row_chunks import (
     MAX_ROW_BYTES,
     ColumnChunk,
     ColumnSources,
+    FilePart,
     RecordChunk,
     check_columns,
     column_names,
@@ -30,23 +31,24 @@ _MIN_CHUNK_ROWS = 64
 _DAMAGED = "it is cut short, damaged or of another format: fetch it again, or give --format"
 
 
-def read_parquet(path: str, sources: ColumnSources) -> Iterator[ColumnChunk]:
+def read_parquet(path: str, sources: ColumnSources, part: FilePart | None = None) -> Iterator[ColumnChunk]:
     """Yield chunks of the wanted columns in the file's types, text as string.
 
+    part: read only these row groups.
     Raises InputFileError where the file is not Parquet, cut short or damaged, at once or when the fault is reached.
     """
     with _open(path) as file:
         check_columns(path, sources, file.schema_arrow.names)
-        yield from _chunks(path, file, column_names(sources))
+        yield from _chunks(path, file, column_names(sources), part)
 
 
-def read_parquet_records(path: str, required: ColumnSources) -> Iterator[RecordChunk]:
+def read_parquet_records(path: str, required: ColumnSources, part: FilePart | None = None) -> Iterator[RecordChunk]:
     """Yield chunks of rows as objects, without nulls; raises InputFileError as `read_parquet` does."""
     with _open(path) as file:
         names = file.schema_arrow.names
         hint = "requests have no option --column: rename the column in the file"
         check_columns(path, {**required, **{name: [name] for name in names}}, names, hint)
-        for chunk in _chunks(path, file, names):
+        for chunk in _chunks(path, file, names, part):
             yield _records(chunk)
 
 
@@ -62,9 +64,10 @@ def _open(path: str) -> Iterator[pq.ParquetFile]:
         raise InputFileError(path, f"not readable as Parquet: {first}", _DAMAGED) from None
 
 
-def _chunks(path: str, file: pq.ParquetFile, names: list[str]) -> Iterator[ColumnChunk]:
-    row = 0
-    for batch in file.iter_batches(batch_size=_batch_rows(file.metadata), columns=names):
+def _chunks(path: str, file: pq.ParquetFile, names: list[str], part: FilePart | None) -> Iterator[ColumnChunk]:
+    row = before = part.rows_before if part else 0
+    groups = range(part.start, part.stop) if part else range(file.metadata.num_row_groups)
+    for batch in file.iter_batches(batch_size=_batch_rows(file.metadata), row_groups=list(groups), columns=names):
         rows = np.arange(row + 1, row + len(batch) + 1, dtype=np.int64)
         row += len(batch)
         table = pa.RecordBatch.from_arrays([_decode(batch.column(name)) for name in names], names=names)
@@ -72,8 +75,9 @@ def _chunks(path: str, file: pq.ParquetFile, names: list[str]) -> Iterator[Colum
         if not is_all_utf8(table):
             chunk = reject_invalid_utf8(chunk)
         yield ColumnChunk(path, chunk.rows, _as_strings(chunk.table), chunk.rejected)
-    if row != file.metadata.num_rows:  # Arrow may read nothing of a damaged file without an error
-        reason = f"only {row} of its {file.metadata.num_rows} rows can be read"
+    expected = sum(file.metadata.row_group(number).num_rows for number in groups)
+    if row - before != expected:  # Arrow may read nothing of a damaged file without an error
+        reason = f"only {row - before} of {'its' if part is None else 'a part of'} {expected} rows can be read"
         raise InputFileError(path, reason, _DAMAGED)
 
 

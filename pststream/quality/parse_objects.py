@@ -99,9 +99,9 @@ def parse_objects(chunk: ColumnChunk, options: ObjectOptions) -> tuple[pa.Record
     lons = _coordinates(chunk, options, faults, "lon")
     lats = _coordinates(chunk, options, faults, "lat")
     texts = _texts(chunk, options, faults)
-    good = pa.array(faults.faultless)
     columns = [pa.array(chunk.rows), ids, times, lons, lats, texts]
-    kept = [column.filter(good) for column in columns]
+    good = faults.faultless
+    kept = columns if good.all() else [column.filter(pa.array(good)) for column in columns]
     accepted = pa.RecordBatch.from_arrays([*kept, terms_of(kept[-1])], schema=OBJECTS)
     return accepted, rejects_table([*chunk.rejected, *faults.rejects(chunk.rows)])
 

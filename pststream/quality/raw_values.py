@@ -7,6 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pststream.kernels.parsing.texts import begins_visibly
+from pststream.text.buffers import utf8_of
+
 _PLAIN_NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _MAX_WHOLE = 1e15
@@ -37,10 +40,17 @@ def format_number(value: int | float) -> str:
 
 def is_blank(values: pa.Array) -> np.ndarray:
     """Whether each value is null, or a text of white space only: bool[n]."""
-    empty = pc.is_null(values)
-    if pa.types.is_string(values.type):
-        empty = pc.or_(empty, pc.fill_null(pc.equal(pc.utf8_trim_whitespace(values), ""), True))
-    return empty.to_numpy(zero_copy_only=False)
+    empty = pc.is_null(values).to_numpy(zero_copy_only=False)
+    if not pa.types.is_string(values.type):
+        return empty
+    # Most texts begin with a visible ASCII character. Arrow, which knows white space of all scripts, judges the others.
+    unsure = np.flatnonzero(~begins_visibly(*utf8_of(values)))
+    if not len(unsure):
+        return empty
+    empty = empty.copy()
+    trimmed = pc.utf8_trim_whitespace(values.take(pa.array(unsure)))
+    empty[unsure] = pc.fill_null(pc.equal(trimmed, ""), True).to_numpy(zero_copy_only=False)
+    return empty
 
 
 def to_texts(values: pa.Array) -> pa.Array:
@@ -54,7 +64,10 @@ def to_texts(values: pa.Array) -> pa.Array:
 def to_numbers(values: pa.Array) -> np.ndarray:
     """Values as numbers, float64[n]; NaN where a value is not a number."""
     if pa.types.is_string(values.type):
-        return _texts_to_numbers(pc.utf8_trim_whitespace(values))
+        try:
+            return _floats(pc.cast(values, pa.float64()))
+        except pa.ArrowInvalid:  # a text is not a number, or has white space around it
+            return _texts_to_numbers(pc.utf8_trim_whitespace(values))
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_decimal(values.type):
         return _floats(pc.cast(values, pa.float64(), safe=False))
     return np.full(len(values), np.nan)

@@ -10,7 +10,7 @@ from pststream.quality.csv_reader import read_csv
 from pststream.quality.input_files import find_files, format_of, sha256_of
 from pststream.quality.json_reader import read_json, read_json_records
 from pststream.quality.parquet_reader import read_parquet, read_parquet_records
-from pststream.quality.row_chunks import ColumnChunk, ColumnSources, RecordChunk
+from pststream.quality.row_chunks import ColumnChunk, ColumnSources, FilePart, RecordChunk
 
 __all__ = ["ColumnChunk", "RecordChunk", "find_files", "format_of", "read_chunks", "read_records", "sha256_of"]
 
@@ -18,21 +18,23 @@ _READERS = {"csv": read_csv, "jsonl": read_json, "parquet": read_parquet}
 _REQUIRED_OF_REQUESTS = {"op": ["op"], "subscription_id": ["subscription_id"]}
 
 
-def read_chunks(path: str, format: str | None, sources: ColumnSources) -> Iterator[ColumnChunk]:
+def read_chunks(
+    path: str, format: str | None, sources: ColumnSources, part: FilePart | None = None
+) -> Iterator[ColumnChunk]:
     """Yield the rows of a file as columns, at most 65,536 rows and some megabytes at a time.
 
-    If `format` is None, the ending of the file name decides; `sources` gives the columns to read for each field. Raises
-    InputFileError if the file as a whole cannot be read, at once or when the fault is reached. So callers commit
-    nothing before the last chunk is read.
+    If `format` is None, the ending of the file name decides; `sources` gives the columns to read for each field; with
+    `part`, only its rows are read. Raises InputFileError if the file as a whole cannot be read, at once or when the
+    fault is reached. So callers commit nothing before the last chunk is read.
     """
-    return _READERS[format_of(path, format)](path, sources)
+    return _READERS[format_of(path, format)](path, sources, part)
 
 
-def read_records(path: str, format: str | None) -> Iterator[RecordChunk]:
+def read_records(path: str, format: str | None, part: FilePart | None = None) -> Iterator[RecordChunk]:
     """Yield the rows of a request file (JSON Lines or Parquet) as records; otherwise as `read_chunks`."""
     file_format = format_of(path, format)
     if file_format == "jsonl":
-        return read_json_records(path)
+        return read_json_records(path, part)
     if file_format == "parquet":
-        return read_parquet_records(path, _REQUIRED_OF_REQUESTS)
+        return read_parquet_records(path, _REQUIRED_OF_REQUESTS, part)
     raise InputFileError(path, "requests are read from JSON Lines or Parquet, not from CSV")

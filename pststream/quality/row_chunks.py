@@ -14,8 +14,23 @@ MAX_CHUNK_ROWS = 65_536
 BLOCK_BYTES = 1 << 22
 MAX_ROW_BYTES = 1 << 26
 
+BOM = b"\xef\xbb\xbf"
+
 ColumnSources = Mapping[str, Sequence[str]]
 """Each field with the names of the file's columns that it is read from."""
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """Rows of an input file that are read on their own (quality/file_parts.py).
+
+    start, stop   bytes of a CSV or JSON Lines file, or row groups of a Parquet file
+    rows_before   number of rows before the part; of JSON Lines, lines
+    """
+
+    start: int
+    stop: int
+    rows_before: int
 
 
 @dataclass(frozen=True)

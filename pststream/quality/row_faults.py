@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from pststream.quality.raw_values import format_number
 from pststream.quality.reject_reasons import MAX_RAW_CHARACTERS, Reject
 
 
@@ -39,6 +40,7 @@ def _raw_text(raw: pa.Array, at: int) -> str | None:
     if not scalar.is_valid:
         return None
     try:
-        return str(scalar.as_py())[: MAX_RAW_CHARACTERS + 1]
+        value = scalar.as_py()
+        return (format_number(value) if isinstance(value, float) else str(value))[: MAX_RAW_CHARACTERS + 1]
     except (ValueError, OverflowError):  # such as a time after the year 9999, also inside a list
         return f"{raw.type} {' '.join(raw.slice(at, 1).to_string().split())}"

@@ -16,6 +16,16 @@ def is_utf8(data: bytes) -> bool:
     return True
 
 
+def is_utf8_block(data: memoryview) -> bool:
+    """Whether the bytes are UTF-8; as `is_utf8`, faster for many bytes and without the interpreter's lock."""
+    offsets = pa.py_buffer(np.array([0, len(data)], np.int64))
+    try:
+        pa.Array.from_buffers(pa.large_string(), 1, [None, offsets, pa.py_buffer(data)]).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Whether a column of this type holds bytes or characters."""
     text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)

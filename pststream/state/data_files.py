@@ -7,7 +7,7 @@ failed tasks. The log has bounds of the integer and time columns of each file, b
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -56,14 +56,24 @@ class DataFile:
 
 
 class FileWriter:
-    """Writes rows of one schema to a new Parquet file below `root`; without rows there is no file."""
+    """Writes rows of one schema to a new Parquet file below `root`; without rows there is no file.
 
-    def __init__(self, root: str, schema: pa.Schema, partition: Mapping[str, int] | None = None) -> None:
+    dictionaries: Parquet paths of the columns to encode by dictionaries, or whether to try this for all columns
+    """
+
+    def __init__(
+        self,
+        root: str,
+        schema: pa.Schema,
+        partition: Mapping[str, int] | None = None,
+        dictionaries: Sequence[str] | bool = True,
+    ) -> None:
         self.partition = dict(partition or {})
         self.schema = pa.schema([f for f in schema if f.name not in self.partition])
         folder = "".join(f"{name}={value}/" for name, value in self.partition.items())
         self.path = f"{folder}part-{uuid.uuid4().hex}.parquet"
         self.address = f"{root}/{self.path}"
+        self._dictionaries = dictionaries
         self._writer: pq.ParquetWriter | None = None
         self._buffered: list[pa.RecordBatch] = []
         self._rows = 0
@@ -100,6 +110,7 @@ class FileWriter:
     def _open(self) -> pq.ParquetWriter:
         system, path = storage_of(self.address).new_file(self.address)
         options = {"compression": "zstd", "compression_level": 1, "metadata_collector": self._written}
+        options["use_dictionary"] = self._dictionaries
         return pq.ParquetWriter(path, self.schema, filesystem=system, **options)
 
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
-from pststream.pipeline.ingest.stage_file import UNFORESEEN, StagedFile, stage_file
+from pststream.pipeline.ingest.stage_file import SCHEMAS, UNFORESEEN, StagedFile, stage_file
+from pststream.pipeline.ingest.staged_rows import read_staged
 from pststream.quality.parse_times import EARLIEST_US, LATEST_US
 from pststream.quality.reject_reasons import REASONS
 
@@ -34,13 +33,13 @@ def read(kind: str, path: Path, folder: Path, **options: Any) -> Read:
     """Read a file, and check that the rows fit the tables."""
     settings = {"format": None, "columns": [], "constants": [], "timezone": "UTC", "max_text_bytes": 1000} | options
     staged = stage_file(kind, str(folder), NOW, {"file_seq": 1, "path": str(path), "options": json.dumps(settings)})
+    rows = [row for batch in read_staged(staged.parts, SCHEMAS[kind].names) for row in batch.to_pylist()]
+    for part in staged.parts:
+        Path(part.path).unlink()
     if staged.problem:
-        Path(staged.path).unlink(missing_ok=True)
         assert staged.problem[1], "refused without a reason"
         assert UNFORESEEN not in staged.problem[1], staged.problem
         return Read(": ".join(staged.problem[1:2]), [], [])
-    rows = pq.read_table(staged.path).to_pylist() if staged.rows else []
-    Path(staged.path).unlink(missing_ok=True)
     result = Read("", [r["row"] for r in rows if not r["reason"]], [r["row"] for r in rows if r["reason"]])
     assert len(result.rows) == len(rows) == staged.rows, "a row is there twice"
     _check_summary(staged, rows)

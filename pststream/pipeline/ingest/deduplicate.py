@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects
+from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects, find_repeated
 from pststream.kernels.parsing.tokens import hash_texts
 from pststream.ledgers.ledger_rows import log_key
 from pststream.pipeline.engine.arrow_columns import micros
@@ -23,6 +23,7 @@ from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import cache_place, segment_cache
 from pststream.pipeline.ingest.id_lookup import IdSet, find_rows_by_id
 from pststream.pipeline.ingest.stage_file import ID_OF, StagedFile
+from pststream.pipeline.ingest.staged_rows import StagedRows, read_staged
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
@@ -61,9 +62,9 @@ VERDICTS = pa.schema([("key", pa.int64()), ("reason", pa.string()), ("concerned"
 
 @dataclass(frozen=True)
 class NewIds:
-    """Paths of the staged files with the ids of the new rows, and the cache of id indexes on the node."""
+    """The staged files with the ids of the new rows, and the cache of id indexes on the node."""
 
-    paths: tuple[str, ...]
+    files: tuple[StagedRows, ...]
     cache_dir: str
     cache_bytes: int
 
@@ -72,7 +73,7 @@ class NewIds:
 class NewRows:
     """Staged rows of a new file; objects before `horizon` (microseconds) are late."""
 
-    slices: tuple[Slice, ...]
+    staged: StagedRows
     file_seq: int
     horizon: int
 
@@ -98,13 +99,13 @@ def deduplicate(
 
     horizons: of each file (file_seq), the time before which its objects are late
     """
-    new = [NewRows(s.slices, s.file_seq, horizons.get(s.file_seq, NO_HORIZON)) for s in staged if s.rows]
+    new = [NewRows(part, one.file_seq, horizons.get(one.file_seq, NO_HORIZON)) for one in staged for part in one.parts]
     rows = sum(s.rows for s in staged)
     if not new:
         return []
     # With few new ids the stored rows are looked up by id, else all stored rows that may matter are read.
     first = log_key(min(s.file_seq for s in staged), 0)
-    ids = NewIds(tuple(s.path for s in staged if s.rows), *cache_place(settings)) if rows <= MAX_LOOKUP_ROWS else None
+    ids = NewIds(tuple(one.staged for one in new), *cache_place(settings)) if rows <= MAX_LOOKUP_ROWS else None
     files = _stored_files(home, kind, first, min(horizons.values(), default=NO_HORIZON))
     stored = _stored_tasks(home, kind, files, first, MIN_INDEXED_ROWS if ids else names.NEVER_US)
     # A lookup finds few stored rows; without a lookup the number of parts depends on the stored rows too.
@@ -162,11 +163,12 @@ def _send_rows(kind: str, ids: NewIds | None, parts: int, task: NewRows | Stored
 
 def _read_new(kind: str, task: NewRows) -> Iterator[pa.RecordBatch]:
     """Yield the staged rows that passed the row rules and are not late."""
-    for rows in read_slices(task.slices, ["row", "reason", *COLUMNS[kind]]):
+    for rows in read_staged([task.staged], ["row", "reason", *COLUMNS[kind]]):
         accepted = pc.is_null(rows.column("reason")).to_numpy(zero_copy_only=False)
         if kind == "objects":
             accepted &= ~is_late(rows, task.horizon)
-        rows = rows.filter(pa.array(accepted))
+        if not accepted.all():
+            rows = rows.filter(pa.array(accepted))
         yield _with_key_and_horizon(kind, rows, pc.add(rows.column("row"), log_key(task.file_seq, 0)), task.horizon)
 
 
@@ -183,7 +185,7 @@ def _select_stored(kind: str, task: StoredRows, ids: NewIds | None) -> Iterator[
     if ids is None:
         yield from read_slices(task.slices, columns)
         return
-    wanted = _read_new_ids(kind, ids.paths)
+    wanted = _read_new_ids(kind, ids.files)
     if task.indexed:
         cache = segment_cache(ids.cache_dir, ids.cache_bytes)
         for part in task.slices:
@@ -201,10 +203,9 @@ def _with_key_and_horizon(kind: str, rows: pa.RecordBatch, keys: pa.Array, horiz
 
 
 @lru_cache(maxsize=1)
-def _read_new_ids(kind: str, paths: tuple[str, ...]) -> IdSet:
+def _read_new_ids(kind: str, files: tuple[StagedRows, ...]) -> IdSet:
     """Return the distinct ids of staged files."""
-    slices = tuple(Slice(path, 0, 2**62) for path in paths)
-    ids = [rows.column(0).drop_null() for rows in read_slices(slices, [ID_OF[kind]])]
+    ids = [rows.column(0).drop_null() for rows in read_staged(files, [ID_OF[kind]])]
     return IdSet(pc.unique(pa.chunked_array(ids, pa.string())))
 
 
@@ -227,16 +228,16 @@ def _write_verdicts(
     return None if writer.close() is None else writer.address
 
 
-def _group_by_id(
-    rows: pa.RecordBatch, id_column: str, is_wanted: Callable[[np.ndarray, np.ndarray], np.ndarray]
-) -> pa.RecordBatch:
-    """Return the rows of the wanted ids, sorted by id and then in the order of the log, with the column `code`.
+def _group_by_id(rows: pa.RecordBatch, id_column: str, is_wanted: np.ndarray | None = None) -> pa.RecordBatch:
+    """Return the rows whose id occurs more than once, sorted by id and then in the order of the log, and their `code`.
 
-    is_wanted: takes the id code of each row and the number of rows of each code; returns bool[codes]
+    is_wanted: bool[n], rows to return even if their id occurs once. Ids that share a hash with another id are returned
+    too: the log rules accept a row whose id occurs once.
     """
+    repeated = find_repeated(hash_texts(*utf8_of(rows.column(id_column))))
+    rows = rows.filter(pa.array(repeated if is_wanted is None else repeated | is_wanted))
     codes = rows.column(id_column).dictionary_encode().indices.to_numpy(zero_copy_only=False)
-    wanted = np.flatnonzero(is_wanted(codes, np.bincount(codes))[codes])
-    order = wanted[np.lexsort((rows.column("key").to_numpy()[wanted], codes[wanted]))]
+    order = np.lexsort((rows.column("key").to_numpy(), codes))
     return rows.take(pa.array(order)).append_column("code", pa.array(codes[order]))
 
 
@@ -249,7 +250,7 @@ def _group_starts(rows: pa.RecordBatch) -> np.ndarray:
 
 
 def _find_duplicate_objects(rows: pa.RecordBatch) -> Verdicts:
-    rows = _group_by_id(rows, "object_id", lambda _, counts: counts > 1)
+    rows = _group_by_id(rows, "object_id")
     keys = rows.column("key").to_numpy()
     times, horizons = micros(rows.column("ts")), rows.column("horizon").to_numpy()
     duplicate = find_duplicate_objects(_group_starts(rows), keys, times, horizons, names.ROW_BITS)
@@ -258,11 +259,9 @@ def _find_duplicate_objects(rows: pa.RecordBatch) -> Verdicts:
 
 
 def _find_invalid_requests(rows: pa.RecordBatch) -> Verdicts:
-    """Check the requests of each subscription; one insertion alone is always valid and is left out."""
+    """Check the requests of each subscription; most insertions alone, which are always valid, are left out."""
     deletes = pc.equal(rows.column("op"), "delete").to_numpy(zero_copy_only=False)
-    rows = _group_by_id(
-        rows, "subscription_id", lambda codes, counts: (counts > 1) | (np.bincount(codes, deletes, len(counts)) > 0)
-    )
+    rows = _group_by_id(rows, "subscription_id", deletes)
     keys = rows.column("key").to_numpy()
     expires = rows.column("expires_at").cast(pa.int64()).fill_null(names.NEVER_US).to_numpy()
     outcome, concerned = apply_request_rules(

@@ -7,7 +7,7 @@ finished from its staged files, or from the same input files if the staged ones 
 
 import datetime as dt
 import json
-from functools import partial
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ from pststream.errors import HomeError, InputFileError, RetryableError
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.ingest import staging_folder
-from pststream.pipeline.ingest.append_rows import TABLE_OF, AppendedFile, AppendTask, append_staged_file
+from pststream.pipeline.ingest.append_rows import TABLE_OF, AppendedFile, AppendTask, append_staged_rows
 from pststream.pipeline.ingest.deduplicate import NO_HORIZON, deduplicate
 from pststream.pipeline.ingest.fetch_objects import fetch_again, is_fetched
 from pststream.pipeline.ingest.landing_gate import File
-from pststream.pipeline.ingest.stage_file import StagedFile, stage_file
+from pststream.pipeline.ingest.stage_file import StagedFile
+from pststream.pipeline.ingest.stage_in_parts import stage_in_parts
 from pststream.progress import Progress
 from pststream.quality.readers import sha256_of
 from pststream.settings import Settings
@@ -40,12 +41,11 @@ def number_files(ledger: Ledger, files: list[File]) -> list[File]:
 def stage_files(
     home: Home, settings: Settings, files: list[File], quarantine_unreadable: bool = False
 ) -> list[StagedFile]:
-    """Read the files of one kind into staged files, one task a file; returns them in the order of `files`."""
+    """Read the files of one kind into staged files, one task a file or part; returns them in the order of `files`."""
     folder = staging_folder.staging_path(home)
     staging_folder.clear_staging(home)
-    tasks = [file | {"path": fetched_files.readable_path(home, file)} for file in files]
-    read = partial(stage_file, files[0]["kind"], folder, files[0]["at"])
-    staged = sorted(get_engine(settings).run_tasks(tasks, read), key=lambda one: one.file_seq)
+    readable = [file | {"path": fetched_files.readable_path(home, file)} for file in files]
+    staged = stage_in_parts(get_engine(settings), files[0]["kind"], folder, files[0]["at"], readable)
     for file, one in zip(files, staged, strict=True):
         if not one.exists and Path(fetched_files.readable_path(home, file)).exists():
             raise RetryableError(f"{file['path']}: is there, but a node does not see it", SHARED)
@@ -130,13 +130,13 @@ def _run(
     late_by = json.loads(files[0]["options"]).get("lateness_seconds", settings.lateness_seconds) * 1_000_000
     horizons = {seq: NO_HORIZON if mark is None else mark - late_by for seq, mark in watermarks.items()}
     verdicts = tuple(deduplicate(home, settings, kind, staged, horizons, staging_folder.staging_path(home)))
-    # Each task writes the accepted and the rejected rows of one file.
-    of_file = {one.file_seq: one for one in staged}
+    # Each task writes the accepted and the rejected rows of one staged file.
+    path_of = {file["file_seq"]: file["path"] for file in files}
     tasks = [
-        AppendTask(kind, home.path, ingest_id, of_file[f["file_seq"]], f["path"], horizons[f["file_seq"]], verdicts)
-        for f in files
+        AppendTask(kind, home.path, ingest_id, seq, part, path_of[seq], horizons[seq], verdicts)
+        for seq, part in ((one.file_seq, part) for one in staged for part in one.parts)
     ]
-    appended = get_engine(settings).run_tasks(tasks, append_staged_file)
+    appended = get_engine(settings).run_tasks(tasks, append_staged_rows)
     rows = [one.rows for one in appended if one.rows]
     commit_files(home, TABLE_OF[kind], rows, application="ingest", transaction=ingest_id)
     crash_point(f"ingest.{kind}_written")
@@ -144,7 +144,7 @@ def _run(
     if rejects:
         commit_files(home, names.REJECTS, rejects, application="ingest", transaction=ingest_id)
     crash_point("ingest.rejects_written")
-    done = _done_rows(files, of_file, {one.file_seq: one for one in appended}, watermarks)
+    done = _done_rows(files, staged, appended, watermarks)
     ledger_tables.append(home, names.FILES, [{k: v for k, v in f.items() if k != "reasons"} for f in done])
     crash_point("ingest.done")
     staging_folder.clear_staging(home)
@@ -171,25 +171,31 @@ def _watermarks(ledger: Ledger, files: list[File], staged: list[StagedFile]) -> 
 
 def _done_rows(
     files: list[File],
-    staged: dict[int, StagedFile],
-    appended: dict[int, AppendedFile],
+    staged: list[StagedFile],
+    appended: list[AppendedFile],
     watermarks: dict[int, int | None],
 ) -> list[dict[str, Any]]:
     """Return the files' ledger rows with status `done`, and the number of rejects by reason of each."""
     done = []
+    of_file = {one.file_seq: one for one in staged}
+    written_of: dict[int, list[AppendedFile]] = {file["file_seq"]: [] for file in files}
+    for one in appended:
+        written_of[one.file_seq].append(one)
     for file in files:
-        read, written = staged[file["file_seq"]], appended[file["file_seq"]]
+        read, written = of_file[file["file_seq"]], written_of[file["file_seq"]]
+        reasons = sum((Counter(one.reasons) for one in written), Counter[str]())
+        times = [one.min_time for one in written if one.min_time is not None]
         done.append(
             {
                 **file,
                 "status": "done",
                 "rows": read.last_row,
-                "accepted": written.accepted,
-                "rejected": sum(written.reasons.values()),
+                "accepted": sum(one.accepted for one in written),
+                "rejected": sum(reasons.values()),
                 "watermark": _to_datetime(watermarks[file["file_seq"]]),
-                "min_ts": _to_datetime(written.min_time),
+                "min_ts": _to_datetime(min(times, default=None)),
                 "max_ts": _to_datetime(read.max_time),
-                "reasons": written.reasons,
+                "reasons": dict(reasons),
             }
         )
     return done

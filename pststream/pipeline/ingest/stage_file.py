@@ -1,10 +1,10 @@
-"""Parse one input file and write its rows, each with its reject reason or null, to one staged file."""
+"""Parse one input file and write its rows, each with its reject reason or null, to staged files."""
 
 import datetime as dt
 import json
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 from pststream.errors import InputFileError, PstError
 from pststream.kinds.contract import RequestLimits
 from pststream.pipeline.engine.arrow_columns import micros
+from pststream.pipeline.ingest.staged_rows import StagedRows, StagedWriter
 from pststream.quality.parse_objects import ObjectOptions, parse_objects
 from pststream.quality.parse_requests import REQUESTS, parse_requests
 from pststream.quality.readers import read_chunks, read_records
+from pststream.quality.row_chunks import FilePart
 from pststream.shapes.region import DEFAULT_LIMITS, RegionLimits
-from pststream.state.data_files import FileWriter
-from pststream.state.slices import Slice
 from pststream.state.tables import IDS, TIME
 
 _REJECT = [pa.field(name, pa.string()) for name in ("field", "reason", "detail", "raw")]
@@ -43,9 +43,9 @@ ID_OF = {"objects": "object_id", "requests": "subscription_id"}
 
 @dataclass(frozen=True)
 class StagedFile:
-    """The rows of one input file in a staged file.
+    """The rows of one input file in staged files.
 
-    path      of the staged file
+    parts     the staged files, in the order of the rows
     last_row  number of the last row that was read
     max_time  greatest time (microseconds) of the rows that passed the row rules, None if there is none
     problem   (path, reason, hint) of an input file that cannot be read
@@ -54,8 +54,7 @@ class StagedFile:
     """
 
     file_seq: int
-    path: str
-    rows: int
+    parts: tuple[StagedRows, ...]
     last_row: int
     max_time: int | None
     problem: tuple[str, str, str] | None = None
@@ -63,17 +62,22 @@ class StagedFile:
     exists: bool = True
 
     @property
-    def slices(self) -> tuple[Slice, ...]:
-        """One slice: the whole staged file; none if it has no rows."""
-        return (Slice(self.path, 0, self.rows),) if self.rows else ()
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(part.rows for part in self.parts)
 
 
-def stage_file(kind: str, folder: str, at: dt.datetime, file: dict[str, Any]) -> StagedFile:
-    """Read an input file (a ledger row) into a staged file in `folder`; `at`: the time when the ingest began."""
-    writer = FileWriter(folder, SCHEMAS[kind])
+def stage_file(
+    kind: str, folder: str, at: dt.datetime, file: dict[str, Any], part: FilePart | None = None
+) -> StagedFile:
+    """Read an input file (a ledger row), or a part of it, into staged files in `folder`.
+
+    at: the time when the ingest began
+    """
+    writer = StagedWriter(folder, SCHEMAS[kind])
     last_row, greatest, problem, faults = 0, NO_TIME, None, Counter[tuple[str, str]]()
     try:
-        for parsed in _explain_failures(file["path"], _parse(kind, file, at)):
+        for parsed in _explain_failures(file["path"], _parse(kind, file, at, part)):
             if parsed.num_rows:
                 rows = _add_missing_columns(parsed, SCHEMAS[kind])
                 writer.write(rows)
@@ -82,16 +86,27 @@ def stage_file(kind: str, folder: str, at: dt.datetime, file: dict[str, Any]) ->
                 greatest = int(micros(rows.column(TIME_OF[kind]).drop_null()).max(initial=greatest))
     except InputFileError as error:
         problem = (error.path, error.reason, error.hint)
-    written = writer.close()
     return StagedFile(
         file["file_seq"],
-        writer.address,
-        written.rows if written else 0,
+        writer.close(),
         last_row,
         None if greatest == NO_TIME else greatest,
         problem,
         faults,
         problem is None or Path(file["path"]).exists(),
+    )
+
+
+def join_parts(parts: Sequence[StagedFile]) -> StagedFile:
+    """Return the staged file of a whole input file from those of its parts, in order; its problem is the first one."""
+    return StagedFile(
+        parts[0].file_seq,
+        tuple(rows for one in parts for rows in one.parts),
+        max(one.last_row for one in parts),
+        max((one.max_time for one in parts if one.max_time is not None), default=None),
+        next((one.problem for one in parts if one.problem), None),
+        sum((one.faults for one in parts), Counter()),
+        all(one.exists for one in parts),
     )
 
 
@@ -113,16 +128,16 @@ def _faults(rows: pa.RecordBatch) -> Counter[tuple[str, str]]:
     return Counter(zip(rejected.column("field").to_pylist(), rejected.column("reason").to_pylist()))
 
 
-def _parse(kind: str, file: dict[str, Any], at: dt.datetime) -> Iterator[pa.RecordBatch]:
+def _parse(kind: str, file: dict[str, Any], at: dt.datetime, part: FilePart | None) -> Iterator[pa.RecordBatch]:
     options = json.loads(file["options"])
     if kind == "requests":
         vertices = options.get("max_polygon_vertices", DEFAULT_LIMITS.max_polygon_vertices)
         limits = RequestLimits(RegionLimits(vertices))
-        for records in read_records(file["path"], options["format"]):
+        for records in read_records(file["path"], options["format"], part):
             yield from parse_requests(records, at, options["timezone"], limits)
         return
     parsing = object_options(options)
-    for chunk in read_chunks(file["path"], options["format"], parsing.sources):
+    for chunk in read_chunks(file["path"], options["format"], parsing.sources, part):
         yield from parse_objects(chunk, parsing)
 
 

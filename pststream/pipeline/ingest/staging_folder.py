@@ -5,15 +5,17 @@ is finished with the rows that it had read.
 """
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from pststream.pipeline.ingest.stage_file import StagedFile
+from pststream.pipeline.ingest.staged_rows import StagedRows
 from pststream.state.home import Home
 from pststream.storage.parquet_files import file_sizes
 
 STAGING = "staging"
 _LIST = f"{STAGING}/staged.json"
-_FIELDS = ("file_seq", "path", "rows", "last_row", "max_time")
+_FIELDS = ("file_seq", "parts", "last_row", "max_time")
 
 
 def staging_path(home: Home) -> str:
@@ -28,7 +30,7 @@ def clear_staging(home: Home) -> None:
 
 def save_staged(home: Home, files: list[dict[str, Any]], staged: list[StagedFile]) -> None:
     """Write the list of the staged files of these input files (ledger rows)."""
-    rows = [{name: getattr(one, name) for name in _FIELDS} for one in staged]
+    rows = [{name: asdict(one)[name] for name in _FIELDS} for one in staged]
     content = {"of": _hashes(files), "staged": rows, "bytes": _bytes(staged)}
     home.files.write(_LIST, json.dumps(content).encode())
 
@@ -39,7 +41,11 @@ def load_staged(home: Home, files: list[dict[str, Any]]) -> list[StagedFile] | N
         content = json.loads(home.files.read(_LIST))
     except (FileNotFoundError, ValueError):
         return None
-    staged = [StagedFile(**one) for one in content["staged"]]
+    if any("parts" not in one for one in content["staged"]):  # of an older version, in another format
+        return None
+    staged = [
+        StagedFile(**one | {"parts": tuple(StagedRows(**part) for part in one["parts"])}) for one in content["staged"]
+    ]
     return staged if content["of"] == _hashes(files) and content["bytes"] == _bytes(staged) else None
 
 
@@ -48,4 +54,4 @@ def _hashes(files: list[dict[str, Any]]) -> list[str]:
 
 
 def _bytes(staged: list[StagedFile]) -> list[int | None]:
-    return file_sizes([one.path for one in staged if one.rows])
+    return file_sizes([part.path for one in staged for part in one.parts])

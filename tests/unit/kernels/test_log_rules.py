@@ -4,9 +4,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects
+from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects, find_repeated
 
 BITS = 32
+
+
+@given(st.lists(st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1).map(lambda n: n // 16 * 16), max_size=80))
+def test_repeated_hashes(hashes):
+    """Multiples of 16 share their slot in a small table."""
+    repeated = find_repeated(np.array(hashes, np.int64))
+    assert repeated.tolist() == [hashes.count(one) > 1 for one in hashes]
 
 
 def slow_duplicates(rows):

@@ -1,0 +1,70 @@
+"""Read input files into staged files, a large file by several tasks, each of which reads a part of it."""
+
+import datetime as dt
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+from pststream.pipeline.engine.contract import Engine
+from pststream.pipeline.ingest.stage_file import StagedFile, join_parts, stage_file
+from pststream.quality.file_parts import (
+    choose_part_bytes,
+    count_range,
+    cut_into_ranges,
+    make_parts,
+    split_row_groups,
+)
+from pststream.quality.row_chunks import FilePart
+
+File = dict[str, Any]
+"""A row of the ledger of files, with a path that can be read."""
+
+
+@dataclass(frozen=True)
+class StageTask:
+    """A part of a file to read, or the whole file if `part` is None; tasks are numbered in the order of the rows."""
+
+    number: int
+    file: File
+    part: FilePart | None
+
+
+def stage_in_parts(engine: Engine, kind: str, folder: str, at: dt.datetime, files: Sequence[File]) -> list[StagedFile]:
+    """Return the staged files of input files (ledger rows) of one kind, in the order of `files`.
+
+    Large files are split. A file of which any part cannot be read has the problem of the first such part.
+    """
+    parts = _split_files(engine, files)
+    tasks = [StageTask(number, file, part) for number, (file, part) in enumerate(parts)]
+    staged = sorted(engine.run_tasks(tasks, partial(_stage, kind, folder, at)), key=lambda one: one[0])
+    return [join_parts([one for _, one in group]) for _, group in groupby(staged, lambda one: one[1].file_seq)]
+
+
+def _stage(kind: str, folder: str, at: dt.datetime, task: StageTask) -> tuple[int, StagedFile]:
+    return task.number, stage_file(kind, folder, at, task.file, task.part)
+
+
+def _split_files(engine: Engine, files: Sequence[File]) -> list[tuple[File, FilePart | None]]:
+    """Return each file with each of its parts, or with None if it is read as a whole."""
+    part_bytes = choose_part_bytes(sum(_size(file["path"]) for file in files))
+    formats = {file["path"]: json.loads(file["options"])["format"] for file in files}
+    ranges = [one for path, format in formats.items() for one in cut_into_ranges(path, format, part_bytes)]
+    counted = sorted(engine.run_tasks(ranges, count_range), key=lambda one: one.range.start) if ranges else []
+    split: list[tuple[File, FilePart | None]] = []
+    for file in files:
+        path = file["path"]
+        of_file = [one for one in counted if one.range.path == path]
+        parts = make_parts(of_file) if of_file else split_row_groups(path, formats[path], part_bytes)
+        split += [(file, part) for part in parts] if parts else [(file, None)]
+    return split
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0

@@ -1,0 +1,87 @@
+"""Write rows that an ingest has read to staged files in Arrow's file format, and read them again.
+
+Staged files are read once or twice and deleted when the ingest is done. In a folder they are not compressed, and a
+reader maps them: writing and reading them as Parquet would cost more than parsing the rows. In a bucket they are
+compressed.
+"""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pststream.storage.registry import storage_of
+
+FILE_ROWS = 500_000
+"""A staged file with so many rows is finished and the next begins. One task writes its rows to the log."""
+
+
+@dataclass(frozen=True)
+class StagedRows:
+    """One staged file: its address and its number of rows."""
+
+    path: str
+    rows: int
+
+
+class StagedWriter:
+    """Writes rows of one schema to staged files in `folder`, one after the other; without rows there is no file."""
+
+    def __init__(self, folder: str, schema: pa.Schema) -> None:
+        self._folder, self._schema = folder, schema
+        self._written: list[StagedRows] = []
+        self._path, self._rows = "", 0
+        self._sink: pa.NativeFile | None = None
+        self._writer: pa.RecordBatchFileWriter | None = None
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Add rows, whose columns are those of the schema."""
+        if rows.num_rows == 0:
+            return
+        if self._writer is None:
+            self._writer = self._open()
+        self._writer.write_batch(rows)
+        self._rows += rows.num_rows
+        if self._rows >= FILE_ROWS:
+            self._finish()
+
+    def close(self) -> tuple[StagedRows, ...]:
+        """Finish the last file and return all files."""
+        self._finish()
+        return tuple(self._written)
+
+    def _open(self) -> pa.RecordBatchFileWriter:
+        self._path = f"{self._folder}/rows-{uuid.uuid4().hex}.arrow"
+        storage = storage_of(self._path)
+        system, path = storage.new_file(self._path)
+        self._sink = system.open_output_stream(path)
+        options = pa.ipc.IpcWriteOptions(compression="zstd" if storage.is_remote else None, use_threads=False)
+        return pa.ipc.new_file(self._sink, self._schema, options=options)
+
+    def _finish(self) -> None:
+        if self._writer is None or self._sink is None:
+            return
+        self._writer.close()
+        self._sink.close()
+        self._written.append(StagedRows(self._path, self._rows))
+        self._writer, self._rows = None, 0
+
+
+def read_staged(files: Sequence[StagedRows], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield columns of the rows of staged files, in their order; the rows of a folder are mapped, not copied."""
+    for one in files:
+        with _open(one.path) as source:
+            names = pa.ipc.open_file(source).schema.names
+            options = pa.ipc.IpcReadOptions(included_fields=[names.index(name) for name in columns], use_threads=False)
+            reader = pa.ipc.open_file(source, options=options)
+            for number in range(reader.num_record_batches):
+                yield reader.get_batch(number).select(list(columns))
+
+
+def _open(address: str) -> pa.NativeFile:
+    storage = storage_of(address)
+    if not storage.is_remote:
+        return pa.memory_map(str(storage.local_path(address) or address))
+    system, path = storage.file_system(address)
+    return system.open_input_file(path)
