@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DONE := $(VENV)/.done
 BENCHES ?= kernel end-to-end steady-state growth
-RESULTS := kernel growth end-to-end steady-state freshness soak year calibrate planning planners planners-large scalability peers balance-select balance-cost balance-mapping migration drift
+RESULTS := kernel growth ingest end-to-end steady-state freshness soak year calibrate planning planners planners-large scalability peers balance-select balance-cost balance-mapping migration drift
 SCALE ?= small
 TIMES ?= 20
 
