@@ -135,7 +135,7 @@ def make_parts(counted: Sequence[CountedRange]) -> list[FilePart]:
             return []
         parts.append(FilePart(one.first, one.range.stop, rows))
         quoted, rows = one.quoted, rows + one.rows
-    if quoted:
+    if quoted or not parts:
         return []
     # A record ends where the next part begins.
     stops = [part.start for part in parts[1:]] + [counted[-1].range.stop]

@@ -4,16 +4,16 @@ The format is UTF-8 with one object in each line; the number of a row is its lin
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.json
 
 from pststream.errors import InputFileError
 from pststream.quality.input_files import ByteStream, PartStream, check_head
+from pststream.quality.json_columns import read_columns
 from pststream.quality.raw_values import NotFinite, format_number
 from pststream.quality.reject_reasons import Reject, to_display_text
 from pststream.quality.row_chunks import (
@@ -30,8 +30,8 @@ from pststream.quality.row_chunks import (
 )
 
 _SAMPLE_KEYS = 1_000
-_SAMPLE_TYPES = 100
-_NUMBERS = ("lon", "lat")
+_LIMITS = {"lon": 180, "lat": 90}
+"""Fields of numbers. A number with a decimal point that is not below the limit is parsed by itself."""
 _DECODER = json.JSONDecoder(parse_constant=NotFinite)
 
 Lines = tuple[list[int], list[bytes]]
@@ -44,16 +44,13 @@ def read_json(path: str, sources: ColumnSources, part: FilePart | None = None) -
     Raises InputFileError if the file as a whole is not JSON Lines. Raises it also if all of the first rows lack the id,
     or if all of them lack a wanted field and have an unknown field: the wanted field probably has another name there.
     """
-    names = column_names(sources)
-    numbers = {name for field in _NUMBERS for name in sources.get(field, ())}
-    checked = part is not None
-    if part is not None and part.rows_before == 0:
+    if part is None or part.rows_before == 0:
         _check_keys(path, sources, next(_lines(path), ([], []))[1])
-    for rows, lines in _lines(path, part):
-        if not checked:
-            _check_keys(path, sources, lines)
-            checked = True
-        yield _parse_with_arrow(path, names, numbers, rows, lines) or _parse_exactly(path, names, numbers, rows, lines)
+    with closing(PartStream(path, part.start, part.stop) if part else ByteStream(path)) as stream:
+        lines_before = part.rows_before if part else 0
+        for block in _blocks(path, stream, part is None):
+            yield from _parse_block(path, sources, block, lines_before)
+            lines_before += block.count(b"\n") + 1
 
 
 def read_json_records(path: str, part: FilePart | None = None) -> Iterator[RecordChunk]:
@@ -175,6 +172,31 @@ def _raw(value: Any) -> str:
         return "nested too deeply to show"
 
 
+def _parse_block(path: str, sources: ColumnSources, block: bytes, lines_before: int) -> Iterator[ColumnChunk]:
+    """Yield chunks of the lines of a block; lines that the kernel does not read are parsed one by one."""
+    names, limits = column_names(sources), _limits(sources)
+    numbers = {name for field in _LIMITS for name in sources.get(field, ())}
+    for some in read_columns(block, limits, MAX_CHUNK_ROWS):
+        rows = lines_before + 1 + some.numbers
+        chunk = ColumnChunk(path, rows[some.plain], pa.RecordBatch.from_arrays(some.columns, names=names))
+        if some.plain.all():
+            yield chunk
+            continue
+        lines = [block[start:stop] for start, stop in some.lines[~some.plain].tolist()]
+        odd = _parse_exactly(path, names, numbers, rows[~some.plain].tolist(), lines)
+        both = np.concatenate([chunk.rows, odd.rows])
+        order = np.argsort(both)
+        table = pa.concat_batches([chunk.table, odd.table]).take(pa.array(order))
+        yield ColumnChunk(path, both[order], table, odd.rejected)
+
+
+def _limits(sources: ColumnSources) -> dict[str, int]:
+    """Return the limit of each column; 0 if it is not the only column of a field of numbers, or has other uses too."""
+    used = [name for columns in sources.values() for name in columns]
+    alone = {columns[0]: _LIMITS[field] for field, columns in sources.items() if field in _LIMITS and len(columns) == 1}
+    return {name: alone.get(name, 0) if used.count(name) == 1 else 0 for name in column_names(sources)}
+
+
 def _parse_exactly(path: str, names: list[str], numbers: set[str], rows: list[int], lines: list[bytes]) -> ColumnChunk:
     """Parse each line by itself: slow, exact. NaN in a field that is not a number counts as missing."""
     chunk = decode_lines(path, rows, lines)
@@ -195,48 +217,3 @@ def _parse_exactly(path: str, names: list[str], numbers: set[str], rows: list[in
     arrays = [pa.array(column, pa.string()) for column in columns]
     table = pa.RecordBatch.from_arrays(arrays, names=names)
     return ColumnChunk(path, np.array(kept, dtype=np.int64), table, rejected)
-
-
-def _parse_with_arrow(
-    path: str, names: list[str], numbers: set[str], rows: list[int], lines: list[bytes]
-) -> ColumnChunk | None:
-    """Parse all lines at once with pyarrow; None unless each line is one object and each field has one type.
-
-    If every line begins and ends with a brace and there are as many objects as lines, each line is one object.
-    """
-    types = _types(names, numbers, lines)
-    if types is None or not all(line[:1] == b"{" and line.rstrip()[-1:] == b"}" for line in lines):
-        return None
-    block = b"\n".join(lines)
-    try:
-        block.decode("utf-8")
-        table = pa.json.read_json(
-            pa.BufferReader(block),
-            read_options=pa.json.ReadOptions(use_threads=False, block_size=len(block) + 1),
-            parse_options=pa.json.ParseOptions(
-                explicit_schema=pa.schema(list(types.items())), unexpected_field_behavior="ignore"
-            ),
-        )
-    except (UnicodeDecodeError, pa.ArrowInvalid):
-        return None
-    if len(table) != len(lines):
-        return None
-    batch = table.select(names).combine_chunks().to_batches()[0]
-    return ColumnChunk(path, np.array(rows, dtype=np.int64), batch)
-
-
-def _types(names: list[str], numbers: set[str], lines: list[bytes]) -> Mapping[str, pa.DataType] | None:
-    """Types of the fields in the first rows, or None; float64 only for `numbers`, since it would round a long id."""
-    sample = decode_lines("", [0] * _SAMPLE_TYPES, lines[:_SAMPLE_TYPES])
-    types = {}
-    for name in names:
-        kinds = {type(record.get(name)) for record in sample.records} - {type(None)}
-        if kinds <= {str}:
-            types[name] = pa.string()
-        elif name in numbers and kinds <= {int, float}:
-            types[name] = pa.float64()
-        elif kinds == {int}:
-            types[name] = pa.int64()
-        else:
-            return None
-    return None if sample.rejected else types

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from pststream.errors import InputFileError
 from pststream.quality import json_reader
+from pststream.quality.json_columns import read_columns
 from pststream.quality.json_reader import decode_lines
 from pststream.quality.readers import read_chunks, read_records
 from pststream.quality.row_chunks import ColumnChunk
@@ -27,12 +29,20 @@ def written(tmp_path: Path, content: bytes | str, name: str = "x.jsonl") -> str:
 
 
 def as_texts(chunk: ColumnChunk) -> dict[int, list[str | None]]:
-    """Row number to values as text, numbers as the exact way spells them."""
+    """Row number to values as text, numbers of `lon` as the exact way spells them."""
     spelled = {}
     for row, record in zip(chunk.rows.tolist(), chunk.table.to_pylist()):
-        values = [record[name] for name in NAMES]
-        spelled[row] = [v if v is None or isinstance(v, str) else json_reader.format_number(v) for v in values]
+        lon = record["lon"]
+        spelled[row] = [record["id"], lon, record["text"]]
+        if lon is not None and re.fullmatch(r"-?[0-9]+\.[0-9]+", lon):
+            spelled[row][1] = json_reader.format_number(float(lon))
     return spelled
+
+
+def both_ways(lines: list[bytes]) -> tuple[ColumnChunk, ColumnChunk]:
+    """Parse lines with the kernel, and each by itself."""
+    (fast,) = json_reader._parse_block("x", SOURCES, b"\n".join(lines), 0)
+    return fast, json_reader._parse_exactly("x", NAMES, {"lon"}, list(range(1, len(lines) + 1)), lines)
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -60,14 +70,47 @@ LINES = st.one_of(
 
 @given(st.lists(LINES, min_size=1, max_size=6))
 @settings(max_examples=400, deadline=None)
-def test_the_fast_way_gives_up_or_agrees_with_the_exact_one(lines: list[str]) -> None:
-    content = [line.encode() for line in lines]
-    rows = list(range(1, len(lines) + 1))
-    fast = json_reader._parse_with_arrow("x", NAMES, {"lon"}, rows, content)
-    exact = json_reader._parse_exactly("x", NAMES, {"lon"}, rows, content)
-    if fast is not None:
-        assert not exact.rejected
-        assert as_texts(fast) == as_texts(exact)
+def test_the_fast_way_agrees_with_the_exact_one(lines: list[str]) -> None:
+    fast, exact = both_ways([line.encode() for line in lines])
+    assert fast.rejected == exact.rejected
+    assert as_texts(fast) == as_texts(exact)
+    assert fast.rows.tolist() == exact.rows.tolist()
+
+
+NESTED = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from([*NAMES, "other", "é"]), NESTED, max_size=4),
+    st.lists(st.tuples(st.floats(0, 1), st.sampled_from('{}[]",:\\ue0-.1\t \n\r\x00é')), max_size=2),
+    st.booleans(),
+)
+@settings(max_examples=1500, deadline=None)
+def test_any_line_is_read_as_the_json_module_reads_it(
+    value: dict[str, Any], changes: list[tuple[float, str]], ascii_only: bool
+) -> None:
+    """Lines of any members, with single characters changed; what the kernel reads of them is what Python reads."""
+    line = json.dumps(value, ensure_ascii=ascii_only)
+    for place, character in changes:
+        at = int(place * len(line))
+        line = line[:at] + character + line[at + 1 :]
+    content = line.encode("utf-8", "surrogatepass")
+    lines = [one for one in content.split(b"\n") if one.strip()] or [b"{}"]
+    fast, exact = both_ways(lines)
+    assert [tuple(one) for one in fast.rejected] == [tuple(one) for one in exact.rejected]
+    assert as_texts(fast) == as_texts(exact)
+
+
+@pytest.mark.parametrize("text", ["tea ü", 'a "quoted" \\ / tab\t', "\U0001f4a9 and \u0000", "é" * 50])
+def test_texts_with_escapes_are_plain(text: str) -> None:
+    line = json.dumps({"id": text, "lon": 1.25, "more": {"a": [1, {"b": None}, []], "c": "}"}, "text": text})
+    (some,) = read_columns(line.encode(), {"id": 0, "lon": 180, "text": 0}, 10)
+    assert some.plain.all()
+    assert [column.to_pylist() for column in some.columns] == [[text], ["1.25"], [text]]
 
 
 @given(st.lists(st.one_of(LINES, st.sampled_from(["", "  ", "\r"])), max_size=8), st.integers(10, 40), st.booleans())
@@ -103,17 +146,14 @@ class Stream:
 @pytest.mark.parametrize("line", [line for line in ODD_LINES if "NaN" not in line])
 @pytest.mark.parametrize("usual", ['{"id": "x", "lon": 1.5, "text": "t"}', '{"id": 5, "lon": 1, "text": null}'])
 def test_an_odd_line_after_the_sample_of_types(line: str, usual: str) -> None:
-    lines = [*[usual.encode()] * 101, line.encode()]
-    fast = json_reader._parse_with_arrow("x", NAMES, {"lon"}, list(range(102)), lines)
-    exact = json_reader._parse_exactly("x", NAMES, {"lon"}, list(range(102)), lines)
-    assert fast is None or (not exact.rejected and as_texts(fast) == as_texts(exact))
+    fast, exact = both_ways([*[usual.encode()] * 101, line.encode()])
+    assert fast.rejected == exact.rejected and as_texts(fast) == as_texts(exact)
 
 
-def test_usual_lines_are_parsed_with_arrow() -> None:
-    lines = [json.dumps({"id": n, "lon": n / 7, "text": "tea ü"}).encode() for n in range(50)]
-    chunk = json_reader._parse_with_arrow("x", NAMES, {"lon"}, list(range(50)), lines)
-    assert chunk is not None
-    assert len(chunk.table) == 50
+def test_usual_lines_are_plain() -> None:
+    block = "\n".join(json.dumps({"id": n, "lon": n / 7, "text": "tea ü"}) for n in range(50)).encode()
+    (some,) = read_columns(block, {"id": 0, "lon": 180, "text": 0}, 100)
+    assert some.plain.all() and len(some.columns[0]) == 50
 
 
 @pytest.mark.parametrize(
