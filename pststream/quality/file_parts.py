@@ -21,8 +21,8 @@ from pststream.quality.csv_reader import find_header_end
 from pststream.quality.input_files import PartStream, format_of, is_compressed
 from pststream.quality.row_chunks import BLOCK_BYTES, BOM, MAX_ROW_BYTES, FilePart
 
-PARTS = 8
-"""Parts of all files of an ingest, about, while a part is within the next two limits."""
+MOST_PARTS = 8
+"""Parts and files of an ingest, as long as parts are within the next two limits; see `engine.auto_engine`."""
 
 MIN_PART_BYTES = 16 << 20
 MAX_PART_BYTES = 64 << 20
@@ -57,9 +57,12 @@ class CountedRange:
     longest: int
 
 
-def choose_part_bytes(total: int) -> int:
-    """Return the size of a part if the files of an ingest have `total` bytes."""
-    return min(max(total // PARTS, MIN_PART_BYTES), MAX_PART_BYTES)
+def choose_part_bytes(sizes: Sequence[int]) -> int:
+    """Return the size of a part for an ingest of files of these sizes in bytes."""
+    part_bytes = MIN_PART_BYTES if len(sizes) <= MOST_PARTS else MAX_PART_BYTES
+    while part_bytes < MAX_PART_BYTES and sum(max(round(size / part_bytes), 1) for size in sizes) > MOST_PARTS:
+        part_bytes += MIN_PART_BYTES // 4
+    return part_bytes
 
 
 def cut_into_ranges(path: str, format: str | None, part_bytes: int) -> list[FileRange]:

@@ -45,6 +45,8 @@ def read_columns(block: bytes, limits: Mapping[str, int], most: int) -> Iterator
         count, passed, position = scan_lines(
             data, position, utf8, names, offsets, bounds, lines, numbers, plain, starts, ends, kinds
         )
+        if not count:
+            break
         kept = np.flatnonzero(plain[:count])
         columns = [_gather(data, starts[kept, k], ends[kept, k], kinds[kept, k]) for k in range(width)]
         yield LineColumns(feeds + numbers[:count], lines[:count].copy(), plain[:count].copy(), columns)

@@ -286,28 +286,28 @@ def scan_lines(data, start, utf8, names, name_offsets, limits, lines, numbers, p
     kinds                uint8[r,w]     out: ABSENT, TEXT, ESCAPED or NUMBER
     Returns the number of lines, the number of line feeds, and the position after the last line.
     """
-    found, feeds = 0, 0
-    while found < len(lines) and start < len(data):
+    count, feeds = 0, 0
+    while count < len(lines) and start < len(data):
         i = start
         while i < len(data) and (data[i] == 32 or 9 <= data[i] <= 13) and data[i] != _LINE_FEED:
             i += 1
         stop = i
         if i < len(data) and data[i] != _LINE_FEED:
             for field in range(len(limits)):
-                kinds[found, field] = ABSENT
+                kinds[count, field] = ABSENT
             stop = -1
             if i == start and (utf8 or _is_ascii(data, i)):
-                stop = _scan_line(data, i, len(data), names, name_offsets, limits, found, starts, ends, kinds)
-            plain[found] = stop >= 0
+                stop = _scan_line(data, i, len(data), names, name_offsets, limits, count, starts, ends, kinds)
+            plain[count] = stop >= 0
             if stop < 0:
                 stop = i
                 while stop < len(data) and data[stop] != _LINE_FEED:
                     stop += 1
-            lines[found, 0], lines[found, 1], numbers[found] = start, stop, feeds
-            found += 1
+            lines[count, 0], lines[count, 1], numbers[count] = start, stop, feeds
+            count += 1
         feeds += stop < len(data)
         start = stop + 1
-    return found, feeds, start
+    return count, feeds, start
 
 
 @kernel
@@ -328,7 +328,7 @@ def _write_code(code, out, position):
 def gather_values(data, starts, ends, kinds):
     """Copy the values of one member, with their escapes resolved: offsets int32[n+1] and bytes uint8.
 
-    `starts`, `ends` int64[n], `kinds` uint8[n] are those that `scan_lines` found in `data`; ABSENT values are empty.
+    `starts`, `ends` int64[n], `kinds` uint8[n] are those that `scan_lines` count in `data`; ABSENT values are empty.
     """
     total = 0
     for row in range(len(kinds)):

@@ -17,7 +17,7 @@ from pststream import names
 from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects, find_repeated
 from pststream.kernels.parsing.tokens import hash_texts
 from pststream.ledgers.ledger_rows import log_key
-from pststream.pipeline.engine.arrow_columns import micros
+from pststream.pipeline.engine.arrow_columns import micros, whole
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import cache_place, segment_cache
@@ -204,9 +204,9 @@ def _with_key_and_horizon(kind: str, rows: pa.RecordBatch, keys: pa.Array, horiz
 
 @lru_cache(maxsize=1)
 def _read_new_ids(kind: str, files: tuple[StagedRows, ...]) -> IdSet:
-    """Return the distinct ids of staged files."""
+    """Return the ids of staged files."""
     ids = [rows.column(0).drop_null() for rows in read_staged(files, [ID_OF[kind]])]
-    return IdSet(pc.unique(pa.chunked_array(ids, pa.string())))
+    return IdSet(whole(pa.chunked_array(ids, pa.string())))
 
 
 Verdicts = tuple[np.ndarray, pa.Array, pa.Array]

@@ -18,7 +18,7 @@ from pststream.text.buffers import utf8_of
 
 
 class IdSet:
-    """Ids to look up, with their hashes; ids: string[n], distinct, without nulls."""
+    """Ids to look up, with their distinct hashes; ids: string[n] without nulls."""
 
     def __init__(self, ids: pa.Array) -> None:
         self.ids = ids

@@ -50,7 +50,7 @@ def _stage(kind: str, folder: str, at: dt.datetime, task: StageTask) -> tuple[in
 
 def _split_files(engine: Engine, files: Sequence[File]) -> list[tuple[File, FilePart | None]]:
     """Return each file with each of its parts, or with None if it is read as a whole."""
-    part_bytes = choose_part_bytes(sum(_size(file["path"]) for file in files))
+    part_bytes = choose_part_bytes([_size(file["path"]) for file in files])
     formats = {file["path"]: json.loads(file["options"])["format"] for file in files}
     ranges = [one for path, format in formats.items() for one in cut_into_ranges(path, format, part_bytes)]
     counted = sorted(engine.run_tasks(ranges, count_range), key=lambda one: one.range.start) if ranges else []

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pststream.kernels.parsing.count_records import RECORD, count_lines, count_records
 from pststream.kernels.parsing.csv_records import scan_records
 from pststream.quality import file_parts
-from pststream.quality.file_parts import count_range, cut_into_ranges, make_parts, split_row_groups
+from pststream.quality.file_parts import choose_part_bytes, count_range, cut_into_ranges, make_parts, split_row_groups
 from pststream.quality.row_chunks import FilePart
 
 
@@ -78,6 +78,16 @@ def test_files_for_one_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     packed.write_bytes(gzip.compress(b"a,b\n" + np.random.default_rng(0).bytes(1000)))
     assert not cut_into_ranges(str(packed), None, 50)
     assert not cut_into_ranges(str(tmp_path / "none.csv"), None, 50)
+
+
+def test_parts_and_files_are_few_enough_for_this_process() -> None:
+    mib = 1 << 20
+    assert choose_part_bytes([1000, 20 * mib]) == 16 * mib
+    for sizes in ([128 * mib], [500 * mib], [60 * mib] * 3, [1000] * 7 + [60 * mib]):
+        part_bytes = choose_part_bytes(sizes)
+        assert 16 * mib <= part_bytes <= 64 * mib
+        assert sum(max(round(size / part_bytes), 1) for size in sizes) <= 8
+    assert choose_part_bytes([1 << 40]) == choose_part_bytes([1000] * 9) == 64 * mib
 
 
 def test_row_groups(tmp_path: Path) -> None:
