@@ -1,4 +1,4 @@
-"""Run commands in tests: in this process with a shared Spark session, or in a process of their own."""
+"""Run commands in tests: in this process, in a separate one that has loaded the program, or in a new Python."""
 
 import contextlib
 import io
@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.command_process import ROOT, CommandProcess
 from tests.worlds import WrittenWorld
 
-ROOT = Path(__file__).parents[1]
 ENTRY = "from pststream.cli.main import entry; entry()"
 KILLED = -9
 
@@ -50,7 +51,19 @@ def run_here(*arguments: str | Path) -> Result:
 
 
 def run_apart(*arguments: str | Path, environment: dict[str, str] | None = None) -> Result:
-    """Run a command in a separate process, with additional environment variables."""
+    """Run a command in a separate process that has loaded the program, with additional environment variables."""
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder) / "out", Path(folder) / "err"
+        process = CommandProcess(arguments, {**os.environ, **(environment or {})}, out, err)
+        try:
+            code = process.wait(550)
+        finally:
+            process.kill()
+        return Result(code, out.read_text("utf-8"), err.read_text("utf-8"))
+
+
+def run_in_new_python(*arguments: str | Path, environment: dict[str, str] | None = None) -> Result:
+    """Run a command in a new process of Python, with additional environment variables."""
     command = [sys.executable, "-c", ENTRY, *map(str, arguments)]
     done = subprocess.run(
         command,

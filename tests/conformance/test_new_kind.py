@@ -10,7 +10,7 @@ import pytest
 from pststream.kinds.registry import KINDS, fields_of_other_kinds, stored_kind
 from pststream.quality.parse_requests import parse_requests
 from pststream.quality.row_chunks import RecordChunk
-from tests.commands import ROOT, run_apart
+from tests.commands import ROOT, run_in_new_python
 from tests.conformance.square_kind import SQUARE
 from tests.worlds import moment, write_rows
 
@@ -67,7 +67,7 @@ def test_the_pipeline_carries_a_new_kind(tmp_path: Path) -> None:
     home = tmp_path / "home"
 
     def run(*arguments: str | Path) -> Any:
-        result = run_apart(*arguments, "--home", home, "--json", environment=environment)
+        result = run_in_new_python(*arguments, "--home", home, "--json", environment=environment)
         assert result.code == 0, result.err[-4000:]
         return result.json
 
@@ -99,7 +99,7 @@ def test_the_pipeline_carries_a_new_kind(tmp_path: Path) -> None:
     assert (subscription["kind"], subscription["width"]) == ("square", 2.0)
     assert run("explain", "outside", "square")["condition"] == "square"
     assert run("explain", "wordless", "square")["condition"] == "keywords"
-    shown = run_apart("explain", "outside", "square", "--home", home, environment=environment)
+    shown = run_in_new_python("explain", "outside", "square", "--home", home, environment=environment)
     assert "square of 2 degrees" in shown.out
     assert run("check")["success"]
     run("report", "--out", tmp_path / "report.html")

@@ -10,7 +10,7 @@ from pststream.reports.plots.plan_map import region_path
 from pststream.reports.plots.projection import fit_view
 from pststream.shapes import registry
 from pststream.shapes.region import RegionError
-from tests.commands import ROOT, run_apart
+from tests.commands import ROOT, run_in_new_python
 from tests.conformance import band_shape
 from tests.worlds import moment, write_rows
 
@@ -57,7 +57,7 @@ def test_the_pipeline_carries_a_new_shape(tmp_path: Path) -> None:
     home, landing = tmp_path / "home", tmp_path / "landing"
 
     def run(*arguments: str | Path) -> Any:
-        result = run_apart(*arguments, "--home", home, "--json", environment=environment)
+        result = run_in_new_python(*arguments, "--home", home, "--json", environment=environment)
         assert result.code == 0, result.err[-4000:]
         return result.json
 

@@ -4,6 +4,7 @@ The store is a server process on loopback; all commands run as on a folder.
 """
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,20 +29,24 @@ from tests.worlds import WrittenWorld
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
+ON_SPARK = os.environ.get("PSTSTREAM_ENGINE") == "spark"
+
+
 @pytest.fixture(scope="module", autouse=True)
 def server() -> Iterator[str]:
     """Yield the store's address, with a new Spark, because Python workers get their environment when Spark starts."""
     stop_spark()
     with moto_server() as url:
         Uploader(url).new_bucket()
-        get_context(Settings(spark_master="local[2]"))
+        if ON_SPARK:
+            get_context(Settings(spark_master="local[2]"))
         yield url
         stop_spark()
 
 
 def reached(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Point commands and Python workers to the store at a URL; return an unused address."""
-    surroundings = get_context(Settings()).environment
+    surroundings = get_context(Settings()).environment if ON_SPARK else {}
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": url, "AWS_MAX_ATTEMPTS": "3"}.items():
         monkeypatch.setitem(surroundings, name, value)
     return use(url, monkeypatch)

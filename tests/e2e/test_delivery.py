@@ -3,9 +3,6 @@
 import json
 import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +16,8 @@ from pststream.pipeline.delivery.deliver import deliver
 from pststream.settings import load_settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home
-from tests.commands import ENTRY, KILLED, ROOT, Result, run_apart
+from tests.command_process import CommandProcess
+from tests.commands import KILLED, Result, run_apart
 from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
 from tests.moto_process import CREDENTIALS, moto_server
 from tests.oracles.delivery import expected_messages
@@ -96,16 +94,15 @@ def test_killed_at_any_time(home: Home, seed: int) -> None:
     expected = expected_messages(home)
     with receiving(failing=0.1, losing=0.1, seconds=0.06, draw=random.Random(seed)) as receiver:
         environment = set_up(home, receiver, lanes=1 + seed, tries=8)
-        command = [sys.executable, "-c", ENTRY, "deliver", "--home", home.path, "--quiet"]
-        variables = {**os.environ, **environment}
+        command = ["deliver", "--home", home.path, "--quiet"]
         kills = 0
         for _ in range(5):
-            with subprocess.Popen(command, cwd=ROOT, env=variables, stdout=subprocess.DEVNULL) as process:
-                after = receiver.requests + rnd.randint(2, 8)
-                while receiver.requests < after and process.poll() is None:
-                    time.sleep(0.005)
-                process.send_signal(signal.SIGKILL)
-            kills += process.returncode == KILLED
+            after = receiver.requests + rnd.randint(2, 8)
+            process = CommandProcess(command, {**os.environ, **environment})
+            while receiver.requests < after and process.poll() is None:
+                time.sleep(0.005)
+            process.kill()
+            kills += process.poll() == KILLED
         assert kills >= 2
         for _ in range(20):
             if run_deliver(home, environment).json["sinks"]["hook"]["state"] == "ok":

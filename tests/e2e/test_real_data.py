@@ -1,6 +1,6 @@
 """Real data: accepted and rejected rows add up, and the matches are those of the twin.
 
-Smaller numbers of subscriptions by default; PSTSTREAM_FULL=1 runs 100,000 over the places and 20,000 over Houston.
+2,000 subscriptions each by default; PSTSTREAM_FULL=1 runs 100,000 over the places and 20,000 over Houston.
 """
 
 import json
@@ -82,7 +82,7 @@ def assert_same_matches(home: Home, outcome: Outcome) -> None:
 
 def test_places(tmp_path: Path, real_data: Path) -> None:
     source = real_file(real_data, "us_simplegeo_places.parquet")
-    requests = places_requests(source, tmp_path / "requests.jsonl", 100_000 if FULL else 5_000)
+    requests = places_requests(source, tmp_path / "requests.jsonl", 100_000 if FULL else 2_000)
     constants = {"ts": PLACES_TS}
     outcome = twin_fast.outcome_of(
         [LogFile("objects", source, PLACES_COLUMNS, constants), LogFile("requests", requests)]
@@ -98,11 +98,19 @@ def test_places(tmp_path: Path, real_data: Path) -> None:
     assert_same_matches(home, outcome)
 
 
-@pytest.mark.parametrize(("planner", "workers", "cut"), [("grid", 5, 2_000_000), ("kd_tree", 16, 13_000)])
-def test_houston(tmp_path: Path, real_data: Path, planner: str, workers: int, cut: int) -> None:
+@pytest.fixture(scope="module")
+def houston(tmp_path_factory: pytest.TempPathFactory, real_data: Path) -> tuple[Path, Path, Outcome]:
+    """Return the objects, requests over them, and what the twin says."""
     source = real_file(real_data, "houston_crime_2010.parquet")
-    requests = houston_requests(source, tmp_path / "requests.jsonl", 20_000 if FULL else 5_000)
-    outcome = twin_fast.outcome_of([LogFile("objects", source, HOUSTON_COLUMNS), LogFile("requests", requests)])
+    path = tmp_path_factory.mktemp("houston") / "requests.jsonl"
+    requests = houston_requests(source, path, 20_000 if FULL else 2_000)
+    log = [LogFile("objects", source, HOUSTON_COLUMNS), LogFile("requests", requests)]
+    return source, requests, twin_fast.outcome_of(log)
+
+
+@pytest.mark.parametrize(("planner", "workers", "cut"), [("grid", 5, 2_000_000), ("kd_tree", 16, 13_000)])
+def test_houston(tmp_path: Path, houston: tuple[Path, Path, Outcome], planner: str, workers: int, cut: int) -> None:
+    source, requests, outcome = houston
     home = new_home(tmp_path / "home", planner=planner, workers=workers)
     said = home.ingest("objects", [source], *column_options(HOUSTON_COLUMNS))
     assert (said["rows"], said["rejected"]) == (86_314, 5), "five rows have no coordinates"

@@ -2,14 +2,13 @@
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests import worlds
-from tests.commands import ENTRY, KILLED, ROOT, Home, new_home
+from tests.command_process import CommandProcess
+from tests.commands import KILLED, Home, new_home
 from tests.kill_and_rerun import assert_as_the_twin, home_for, written
 
 pytestmark = pytest.mark.spark
@@ -21,8 +20,7 @@ def test_a_home_copied_while_batches_run(tmp_path: Path) -> None:
     home = home_for(tmp_path / "home", world)
     home.ingest("requests", world.requests[:2])
     home.ingest("objects", world.objects[:2])
-    command = [sys.executable, "-c", ENTRY, "match", "--max-objects", "3", "--home", str(home.path), "--quiet"]
-    running = subprocess.Popen(command, cwd=ROOT, env=os.environ.copy(), stdout=subprocess.DEVNULL)
+    running = CommandProcess(["match", "--max-objects", "3", "--home", home.path, "--quiet"], os.environ)
     states: dict[str, Path] = {}
     try:
         while running.poll() is None:
@@ -33,8 +31,7 @@ def test_a_home_copied_while_batches_run(tmp_path: Path) -> None:
             states.setdefault(str(versions), out)
     finally:
         running.kill()
-        running.wait()
-    assert running.returncode == 0
+    assert running.poll() == 0
     print(f"{len(states)} states of the home were copied")
     assert len(states) > 5
     copies = sorted(states.values())

@@ -25,6 +25,7 @@ from pststream.state.home import Home
 from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
 from tests.oracles.delivery import expected_messages
 from tests.sinks import Failing, Memory, by_subscription, without_repeats
+from tests.unit.reports.commands.homes import copy_of
 
 A, B = (SinkSettings(name, "file", "unused") for name in "ab")
 
@@ -35,14 +36,20 @@ def deliver_to(home: Home, sinks: dict[str, Any], *settings: SinkSettings, secon
     return deliver(home, replace(known, delivery_seconds=seconds), opener=lambda sink: sinks[sink.name])["sinks"]
 
 
+@pytest.fixture(scope="module")
+def template(empty_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three batches, the last with retractions; not to be written to."""
+    home = copy_of(empty_home, tmp_path_factory.mktemp("busy") / "home")
+    keys = add_subscriptions(home, 6)
+    found = add_matched_batch(home, keys, 12, seed=1, minutes=0)
+    add_matched_batch(home, keys, 6, seed=2, minutes=30)
+    add_matched_batch(home, keys, 6, seed=3, minutes=90, retractions=retractions_of(found, keys[0]))
+    return Path(home.path)
+
+
 @pytest.fixture
-def busy_home(hand_home: Home) -> Home:
-    """Three batches, the last with retractions."""
-    keys = add_subscriptions(hand_home, 6)
-    found = add_matched_batch(hand_home, keys, 12, seed=1, minutes=0)
-    add_matched_batch(hand_home, keys, 6, seed=2, minutes=30)
-    add_matched_batch(hand_home, keys, 6, seed=3, minutes=90, retractions=retractions_of(found, keys[0]))
-    return hand_home
+def busy_home(template: Path, tmp_path: Path) -> Home:
+    return copy_of(template, tmp_path / "home")
 
 
 def test_every_message_is_delivered_once(busy_home: Home) -> None:

@@ -15,7 +15,7 @@ from pststream.state import ledger_tables
 from pststream.state.home import Home
 from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
 from tests.oracles.delivery import expected_messages
-from tests.unit.reports.commands.homes import add_batch, add_file, match_row, thing
+from tests.unit.reports.commands.homes import add_batch, add_file, copy_of, match_row, thing
 
 
 def messages(home: Home, limit: int = 0, seconds: int = 1) -> list[dict[str, Any]]:
@@ -28,17 +28,18 @@ def messages(home: Home, limit: int = 0, seconds: int = 1) -> list[dict[str, Any
     return [json.loads(message.body) for message in listed]
 
 
-@pytest.fixture
-def busy_home(hand_home: Home) -> Home:
-    """Three batches: two in one minute, the third with retractions, and one that is not done."""
-    keys = add_subscriptions(hand_home, 9)
-    matched = add_matched_batch(hand_home, keys, 12, seed=1, minutes=60)
-    add_matched_batch(hand_home, keys, 7, seed=2, minutes=60.5)
-    add_batch(hand_home, minutes=90)
-    add_matched_batch(hand_home, keys, 5, seed=3, minutes=120, retractions=retractions_of(matched, keys[2]))
-    seq = add_file(hand_home, "objects", [thing(1, "late", 200)])
-    add_batch(hand_home, [match_row(seq << 32 | 1, "late", 200, keys)], done=False)
-    return hand_home
+@pytest.fixture(scope="module")
+def busy_home(empty_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """Three batches: two in one minute, the third with retractions, and one that is not done. No test writes to it."""
+    home = copy_of(empty_home, tmp_path_factory.mktemp("busy") / "home")
+    keys = add_subscriptions(home, 9)
+    matched = add_matched_batch(home, keys, 12, seed=1, minutes=60)
+    add_matched_batch(home, keys, 7, seed=2, minutes=60.5)
+    add_batch(home, minutes=90)
+    add_matched_batch(home, keys, 5, seed=3, minutes=120, retractions=retractions_of(matched, keys[2]))
+    seq = add_file(home, "objects", [thing(1, "late", 200)])
+    add_batch(home, [match_row(seq << 32 | 1, "late", 200, keys)], done=False)
+    return home
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3, 8])
