@@ -8,9 +8,14 @@ BENCHES ?= kernel end-to-end steady-state growth
 RESULTS := kernel growth ingest end-to-end steady-state freshness soak year calibrate planning planners planners-large scalability peers balance-select balance-cost balance-mapping migration drift
 SCALE ?= small
 TIMES ?= 20
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+# Three processes keep two cores busy: some tests wait for servers, Airflow or Spark.
+
+MAKEFLAGS += --jobs=2
+# The types are checked while the kernels compile.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-days test-quick test-spark fuzz chaos lint format lock airflow image-steps audit bench peers results clean
+.PHONY: help setup demo test test-days test-quick test-spark fuzz chaos lint style types format lock airflow image-steps audit bench peers results clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -20,14 +25,14 @@ setup: $(DONE)/kernels  ## create .venv with packages, jars and compiled kernels
 demo: setup  ## run the main job end to end on built-in data and write a report
 	$(BIN)/pststream demo
 
-test: lint  ## run all checks and all tests except test-days and chaos
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not days and not chaos"
+test: setup lint  ## run all checks and all tests except test-days and chaos
+	$(PYTEST) -m "not days and not chaos"
 
-test-quick: lint  ## run the tests without the slow ones: crashes, Airflow itself, real data, many cuts
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not days and not chaos"
+test-quick: setup lint  ## run the tests without the slow ones: crashes, Airflow itself, real data, many cuts
+	$(PYTEST) -m "not slow and not days and not chaos"
 
-test-spark: lint  ## run all checks and tests with every task on Spark, whatever its size
-	PSTSTREAM_ENGINE=spark $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not days and not chaos"
+test-spark: setup lint  ## run all checks and tests with every task on Spark, whatever its size
+	PSTSTREAM_ENGINE=spark $(PYTEST) -m "not days and not chaos"
 
 test-days: setup  ## run simulated days of a drifting stream under Airflow's scheduler (ten minutes, on an idle machine)
 	$(BIN)/python -m pytest -m days
@@ -38,10 +43,14 @@ fuzz: setup  ## test hostile files, expressions and settings, TIMES as many case
 chaos: setup  ## inject faults for up to 20 minutes, by SEED, and compare the result with the oracle (docs/chaos.md)
 	@$(BIN)/python -m tests.chaos.run $(if $(SEED),--seed $(SEED))
 
-lint: setup  ## check style, import directions and types
+lint: style types  ## check style, import directions and types
+
+style: $(DONE)/project
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+
+types: $(DONE)/project
 	$(BIN)/mypy
 
 format: setup  ## format the code

@@ -4,6 +4,7 @@
 """
 
 import sys
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +20,8 @@ from pststream.shapes.registry import pieces_of
 from pststream.text.tokenizer import terms_of
 
 
-def warm_kernels() -> None:
-    """Run every kernel once, on one object and one subscription."""
+def run_planning_kernels() -> None:
+    """Run the kernels of planners and load models once, on one object and one subscription."""
     lon, lat = (pa.array([value]).to_numpy() for value in (18.0, 59.0))
     terms, offsets = terms_of(pa.array(["coffee"])).values.to_numpy(), np.array([0, 1], np.int64)
     box = np.array([[17.0, 58.0, 19.0, 60.0]])
@@ -31,16 +32,22 @@ def warm_kernels() -> None:
     cost = CostModel(1e-9, 1e-9, 1e-9, 1e-9, 1e-9)
     for planner in names.PLANNERS:
         compute_worker_loads(sample, make_plan(planner, sample, 2, cost), cost)
+
+
+def run_batch_kernels() -> None:
+    """Run the kernels of ingest, routing and matching once, on one object and one subscription."""
     load_kernels()
     pieces_of(Region(((0.0, 0.0, 1.0, 1.0),), "polygon", ((0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0),)))
-    zero = np.zeros(1, np.int64)
+    offsets, zero = np.array([0, 1], np.int64), np.zeros(1, np.int64)
     find_duplicate_objects(offsets, zero, zero, zero, 32)
     apply_request_rules(offsets, zero, np.zeros(1, bool), zero, zero)
 
 
 def main() -> int:
-    """Compile all kernels; return the exit code."""
-    warm_kernels()
+    """Compile all kernels in two processes; return the exit code."""
+    with ProcessPoolExecutor(2) as processes:
+        for half in [processes.submit(run) for run in (run_planning_kernels, run_batch_kernels)]:
+            half.result()
     return 0
 
 
