@@ -66,14 +66,23 @@ def build_pyramid(raster: np.ndarray, columns: int, rows: int, kinds: int) -> Py
     last_mark = np.full(kinds, -1, np.int64)
     size = 0
     for level in range(1, len(width)):
-        below = level_start[level - 1]
+        below, across = level_start[level - 1], width[level - 1]
+        down = (level_start[level] - below) // across
         for node in range(level_start[level], level_start[level + 1]):
-            # Collect the distinct codes of the (at most four) children.
             y, x = divmod(node - level_start[level], width[level])
+            # Most nodes have four children of one code.
+            child = below + 2 * y * across + 2 * x
+            if 2 * y + 1 < down and 2 * x + 1 < across and code[child] != MIXED:
+                one = code[child]
+                if code[child + 1] == one and code[child + across] == one and code[child + across + 1] == one:
+                    code[node] = one
+                    set_offsets[node + 1] = size
+                    continue
+            # Collect the distinct codes of the (at most four) children.
             first = size
-            for child_y in range(2 * y, min(2 * y + 2, (level_start[level] - below) // width[level - 1])):
-                for child_x in range(2 * x, min(2 * x + 2, width[level - 1])):
-                    child = below + child_y * width[level - 1] + child_x
+            for child_y in range(2 * y, min(2 * y + 2, down)):
+                for child_x in range(2 * x, min(2 * x + 2, across)):
+                    child = below + child_y * across + child_x
                     set_codes, size = _add(child, node, code, set_offsets, set_codes, size, last_mark)
             # A node with one code needs no set.
             if size - first == 1:
