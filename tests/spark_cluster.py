@@ -25,7 +25,6 @@ WAIT_SECONDS = 300
 LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 DEFAULTS = {
     "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": LEAN,
     "spark.cores.max": "3",
     "spark.scheduler.minRegisteredResourcesRatio": "0.6",  # two of three
     "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{WAIT_SECONDS}s",
@@ -62,8 +61,9 @@ class Process:
     def __init__(self, name: str, disk: Path, **variables: str) -> None:
         shutil.copytree(cache_folder(), disk / "cache" / "numba" / cache_folder().name)
         small = {
+            "JAVA_TOOL_OPTIONS": LEAN,
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": f"{LEAN} -Dspark.worker.timeout={WAIT_SECONDS}",
+            "SPARK_DAEMON_JAVA_OPTS": f"-Dspark.worker.timeout={WAIT_SECONDS}",
         }
         self.disk = disk
         self._out, self._log = disk / "out", disk / "log"

@@ -10,7 +10,8 @@ import pytest
 from pststream.kinds.registry import KINDS, fields_of_other_kinds, stored_kind
 from pststream.quality.parse_requests import parse_requests
 from pststream.quality.row_chunks import RecordChunk
-from tests.commands import ROOT, run_in_new_python
+from tests.command_process import ROOT
+from tests.commands import Home, run_here, run_in_new_python
 from tests.conformance.square_kind import SQUARE
 from tests.worlds import moment, write_rows
 
@@ -58,19 +59,25 @@ def test_fields_of_other_kinds_stay_payload_where_no_kind_is_given(monkeypatch: 
     assert fields_of_other_kinds(stored_kind(None)) == {"centre": ["square"], "width": ["square"]}
 
 
+@pytest.mark.slow
 @pytest.mark.spark
-def test_the_pipeline_carries_a_new_kind(tmp_path: Path) -> None:
-    """Python runs `sitecustomize` when it starts, in the commands and in Spark's workers: it adds the registry line."""
+def test_the_pipeline_carries_a_new_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python runs `sitecustomize` when it starts, in the commands and in Spark's workers: it adds the registry line.
+
+    Commands that start no task run here.
+    """
+    monkeypatch.setitem(KINDS, SQUARE.name, SQUARE)
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(REGISTRY_LINE)
     environment = {"PYTHONPATH": f"{tmp_path / 'site'}:{ROOT}"}
     home = tmp_path / "home"
 
-    def run(*arguments: str | Path) -> Any:
+    def run_tasks(*arguments: str | Path) -> Any:
         result = run_in_new_python(*arguments, "--home", home, "--json", environment=environment)
         assert result.code == 0, result.err[-4000:]
         return result.json
 
+    run = Home(home).run
     run("init")
     with open(home / "pststream.toml", "a") as file:
         file.write(f'\n[sinks.all]\nkind = "file"\ntarget = "{tmp_path / "sent"}"\n')
@@ -80,7 +87,7 @@ def test_the_pipeline_carries_a_new_kind(tmp_path: Path) -> None:
     requests += [SQUARE_REQUEST | {"subscription_id": f"bad-{n}"} | row[0] for n, row in enumerate(REJECTED)]
     write_rows(tmp_path / "landing" / "requests" / "r.jsonl", requests)
     write_rows(tmp_path / "landing" / "objects" / "o.jsonl", [row | {"ts": moment(0)} for row in OBJECTS])
-    summary = run("run", tmp_path / "landing")
+    summary = run_tasks("run", tmp_path / "landing")
     assert summary["match"]["matches"] == 2
     rejects = sorted(run("rejects")["rejects"], key=lambda row: row["row"])
     assert [(row["field"], row["reason"]) for row in rejects] == [row[1:] for row in REJECTED]
@@ -99,8 +106,7 @@ def test_the_pipeline_carries_a_new_kind(tmp_path: Path) -> None:
     assert (subscription["kind"], subscription["width"]) == ("square", 2.0)
     assert run("explain", "outside", "square")["condition"] == "square"
     assert run("explain", "wordless", "square")["condition"] == "keywords"
-    shown = run_in_new_python("explain", "outside", "square", "--home", home, environment=environment)
-    assert "square of 2 degrees" in shown.out
-    assert run("check")["success"]
+    assert "square of 2 degrees" in run_here("explain", "outside", "square", "--home", home).out
+    assert run_tasks("check")["success"]
     run("report", "--out", tmp_path / "report.html")
     assert "inside" in (tmp_path / "report.html").read_text()

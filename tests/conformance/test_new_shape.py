@@ -10,7 +10,8 @@ from pststream.reports.plots.plan_map import region_path
 from pststream.reports.plots.projection import fit_view
 from pststream.shapes import registry
 from pststream.shapes.region import RegionError
-from tests.commands import ROOT, run_in_new_python
+from tests.command_process import ROOT
+from tests.commands import Home, run_in_new_python
 from tests.conformance import band_shape
 from tests.worlds import moment, write_rows
 
@@ -48,19 +49,25 @@ def test_a_new_shape_is_read_described_and_drawn(monkeypatch: pytest.MonkeyPatch
         assert found.value.field == field
 
 
+@pytest.mark.slow
 @pytest.mark.spark
-def test_the_pipeline_carries_a_new_shape(tmp_path: Path) -> None:
-    """Python runs `sitecustomize` when it starts, in the commands and in Spark's workers: it adds the registry line."""
+def test_the_pipeline_carries_a_new_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python runs `sitecustomize` when it starts, in the commands and in Spark's workers: it adds the registry line.
+
+    Commands that start no task run here.
+    """
+    monkeypatch.setattr(registry, "SHAPES", (*registry.SHAPES, band_shape))
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(REGISTRY_LINE)
     environment = {"PYTHONPATH": f"{tmp_path / 'site'}:{ROOT}"}
     home, landing = tmp_path / "home", tmp_path / "landing"
 
-    def run(*arguments: str | Path) -> Any:
+    def run_tasks(*arguments: str | Path) -> Any:
         result = run_in_new_python(*arguments, "--home", home, "--json", environment=environment)
         assert result.code == 0, result.err[-4000:]
         return result.json
 
+    run = Home(home).run
     run("init")
     for kind in ("objects", "requests"):
         (landing / kind).mkdir(parents=True)
@@ -68,7 +75,7 @@ def test_the_pipeline_carries_a_new_shape(tmp_path: Path) -> None:
     requests += [REQUEST | {"subscription_id": f"bad-{n}"} | row[0] for n, row in enumerate(REJECTED)]
     write_rows(landing / "requests" / "r.jsonl", requests)
     write_rows(landing / "objects" / "o.jsonl", [row | {"ts": moment(0)} for row in OBJECTS])
-    assert run("run", landing)["match"]["matches"] == 2
+    assert run_tasks("run", landing)["match"]["matches"] == 2
     rejects = sorted(run("rejects")["rejects"], key=lambda row: row["row"])
     assert [row["field"] for row in rejects] == [row[1] for row in REJECTED]
     assert all(reason in row["detail"] for row, (_, _, reason) in zip(rejects, REJECTED, strict=True))

@@ -1,8 +1,10 @@
 """Fixtures: an Airflow in a temporary folder with settings of its own, and the DAG folder as Airflow reads it."""
 
 import copy
+import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -45,9 +47,22 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         connection = {"conn_type": "spark", "host": "local[2]"}
         patch.setenv(f"AIRFLOW_CONN_{names.SPARK_CONNECTION.upper()}", json.dumps(connection))
         patch.syspath_prepend(str(DAGS))
-        command = [str(Path(sys.executable).parent / "airflow"), "db", "migrate"]
-        subprocess.run(command, check=True, capture_output=True, timeout=500)
+        shutil.copy(_database(tmp_path_factory.getbasetemp()), home / "airflow.db")
         yield home
+
+
+def _database(folder: Path) -> Path:
+    """Return an empty database of Airflow in a home that all test processes share; the first one makes it."""
+    shared = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "airflow-database"
+    shared.mkdir(exist_ok=True)
+    with open(shared / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / "done").exists():
+            command = [str(Path(sys.executable).parent / "airflow"), "db", "migrate"]
+            environment = {**os.environ, "AIRFLOW_HOME": str(shared)}
+            subprocess.run(command, env=environment, check=True, capture_output=True, timeout=500)
+            (shared / "done").touch()
+    return shared / "airflow.db"
 
 
 @pytest.fixture

@@ -68,6 +68,7 @@ def make_targets() -> set[str]:
 @pytest.mark.e2e
 @pytest.mark.spark
 @pytest.mark.parametrize("block", [block for block in SHELL_BLOCKS if block.is_run], ids=place)
+@pytest.mark.slow
 def test_block_runs(block: Block, folders: dict[Path, Path]) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PSTSTREAM_")}
     environment["PATH"] = f"{BIN}{os.pathsep}{environment['PATH']}"

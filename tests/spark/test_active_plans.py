@@ -89,6 +89,7 @@ def assert_all_that_comes_late(home: Home, after: int) -> None:
     assert any(row["object_key"] >> 32 > after and row["ts"] < newest for row in things)
 
 
+@pytest.mark.slow
 def test_adjust_retire_and_undo_with_two_active_plans(tmp_path: Path) -> None:
     world = written(tmp_path / "files", 51)
     home = home_for(tmp_path / "home", world, "grid")
@@ -128,6 +129,7 @@ def test_adjust_retire_and_undo_with_two_active_plans(tmp_path: Path) -> None:
     assert_as_the_twin(home, world)
 
 
+@pytest.mark.slow
 def test_undo_with_two_active_plans_and_repartition_again(tmp_path: Path) -> None:
     world = written(tmp_path / "files", 53)
     home = home_for(tmp_path / "home", world, "frequency")

@@ -11,6 +11,7 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize(("planner", "seed"), [("grid", 41), ("hybrid", 42), ("frequency", 43)])
+@pytest.mark.slow
 def test_adjusted_between_batches_and_undone(tmp_path: Path, planner: str, seed: int) -> None:
     world = written(tmp_path / "files", seed)
     home = home_for(tmp_path / "home", world, planner)
@@ -81,6 +82,7 @@ def test_killed_at_each_step_and_run_again(tmp_path: Path) -> None:
     assert_as_the_twin(home, world)
 
 
+@pytest.mark.slow
 def test_a_plan_made_after_a_killed_adjustment_is_not_undone(tmp_path: Path) -> None:
     world = written(tmp_path / "files", 46)
     home = home_for(tmp_path / "home", world, "grid")

@@ -79,6 +79,7 @@ def of_row(row: dict[str, Any]) -> str:
     return f"subscription_key = {row['subscription_key']} AND worker = {row['worker']} AND west = {row['west']!r}"
 
 
+@pytest.mark.slow
 def test_passes_through_all_that_is_done_to_a_home(home: Home) -> None:
     home.match()
     assert off(home) == set()
@@ -174,6 +175,7 @@ def test_a_watermark_that_is_wrong(home: Home) -> None:
     assert off(home) == {"wrong_watermarks"}
 
 
+@pytest.mark.slow
 def test_index_that_is_broken(home: Home) -> None:
     row = live_row(home)
     place = Tables(home.path)

@@ -11,6 +11,7 @@ from tests.commands import ingest_world, new_home
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.slow
 def test_every_planner_finds_the_same_and_the_home_stays(tmp_path: Path) -> None:
     world = worlds.write_world(tmp_path, worlds.random_world(31, objects=200, requests=200), 31)
     home = new_home(tmp_path / "home", planner="grid", workers=3, lateness_seconds=world.lateness_seconds)

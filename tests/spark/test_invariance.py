@@ -140,6 +140,7 @@ def test_random_worlds_and_schedules(tmp_path_factory: pytest.TempPathFactory, s
         (16, Schedule("grid", 5, cuts=7, replans={n: (name, 3 + n) for n, name in enumerate(names.PLANNERS)})),
     ],
 )
+@pytest.mark.slow
 def test_seven_cuts_with_ingest_in_between(tmp_path: Path, seed: int, schedule: Schedule) -> None:
     world = written(tmp_path / "files", seed, files=9, objects=180, requests=160)
     home = home_for(tmp_path, world, schedule)

@@ -13,7 +13,7 @@ from pststream.settings import load_settings
 from pststream.state.home import Home
 from tests.unit.reports.commands.test_export import filled
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
 
 
