@@ -89,6 +89,7 @@ def test_the_pipeline_carries_a_new_kind(tmp_path: Path, monkeypatch: pytest.Mon
     write_rows(tmp_path / "landing" / "objects" / "o.jsonl", [row | {"ts": moment(0)} for row in OBJECTS])
     summary = run_tasks("run", tmp_path / "landing")
     assert summary["match"]["matches"] == 2
+    assert summary["deliver"]["sinks"]["all"]["state"] == "ok", summary["deliver"]
     rejects = sorted(run("rejects")["rejects"], key=lambda row: row["row"])
     assert [(row["field"], row["reason"]) for row in rejects] == [row[1:] for row in REJECTED]
 

@@ -29,6 +29,8 @@ from pststream.storage.s3_bucket import S3Bucket
 from tests.bad_store import BadStore
 from tests.bucket_home import store_on_loopback, use
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[4]
 SECONDS = 2.0
 
