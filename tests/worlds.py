@@ -150,6 +150,9 @@ def some_polygon(rnd: random.Random) -> Row:
     """Draw a valid Polygon or MultiPolygon with corners at points of objects and edges through other points."""
     west, south, east, north = some_box(rnd)
     if west > east:
+        # A ring needs area, and the two rings must not share an edge.
+        west = (180.0 + east) / 2 if west == 180.0 else west
+        east = (west - 180.0) / 2 if east == -180.0 else east
         return {"type": "MultiPolygon", "coordinates": [[_some_ring(rnd, west, south, 180.0, north)],
                                                         [_some_ring(rnd, -180.0, south, east, north)]]}  # fmt: skip
     if rnd.randrange(4):
@@ -178,9 +181,9 @@ def _some_ring(rnd: random.Random, west: float, south: float, east: float, north
 def _with_area(west: float, south: float, east: float, north: float) -> tuple[float, float, float, float]:
     """Widen the box where it has no area."""
     if west == east:
-        west, east = (west - 0.5, east) if east == 180.0 else (west, east + 0.5)
+        west, east = (west - 0.5, east) if east > 179.5 else (west, east + 0.5)
     if south == north:
-        south, north = (south - 0.5, north) if north == 90.0 else (south, north + 0.5)
+        south, north = (south - 0.5, north) if north > 89.5 else (south, north + 0.5)
     return west, south, east, north
 
 

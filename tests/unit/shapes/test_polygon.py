@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from pststream.shapes.registry import (
     to_columns,
     to_json,
 )
+from tests.worlds import some_polygon
 
 SQUARE = [[0, 0], [4, 0], [4, 4], [0, 4], [0, 0]]
 HOLE = [[1, 1], [1, 3], [3, 3], [3, 1], [1, 1]]
@@ -173,3 +175,9 @@ def test_deep_nesting_costs_nothing() -> None:
         deep = [deep]
     with pytest.raises(RegionError, match="position 1"):
         read(deep)
+
+
+def test_polygons_of_random_worlds_are_valid() -> None:
+    """The twin does not check that polygons share no edge; seed 354 drew two that did."""
+    for seed in range(2000):
+        read_region({"geometry": some_polygon(random.Random(seed))})
