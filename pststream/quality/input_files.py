@@ -6,6 +6,7 @@ import math
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,6 +29,9 @@ _MAGIC = (
 MAX_EXPANSION = 200
 ALWAYS_ALLOWED_BYTES = 1 << 30
 """A file may decompress to this many bytes, or to MAX_EXPANSION times its size if that is more."""
+
+AHEAD_BYTES = 1 << 22
+"""Bytes of a compressed file that are decompressed before they are asked for."""
 
 _DAMAGED = "it is cut short or damaged: fetch it again"
 
@@ -115,7 +119,7 @@ class ByteStream:
                 raise InputFileError(path, "empty, though its name says it is compressed", _DAMAGED)
             self._left = max(ALWAYS_ALLOWED_BYTES, MAX_EXPANSION * os.path.getsize(path)) if codec else math.inf
             self._file = pa.OSFile(path)
-            self._stream = pa.CompressedInputStream(self._file, codec) if codec else self._file
+            self._stream = _ReadAhead(pa.CompressedInputStream(self._file, codec)) if codec else self._file
         except OSError as error:
             raise unreadable(path, error) from None
 
@@ -139,7 +143,30 @@ class ByteStream:
 
     def close(self) -> None:
         """Close the file."""
+        if isinstance(self._stream, _ReadAhead):
+            self._stream.close()
         self._file.close()
+
+
+class _ReadAhead:
+    """Reads a stream in a thread, one block ahead: the next block is decompressed while the caller parses this one."""
+
+    def __init__(self, stream: pa.NativeFile) -> None:
+        self._stream, self._block = stream, b""
+        self._thread = ThreadPoolExecutor(1)
+        self._next = self._thread.submit(stream.read, AHEAD_BYTES)
+
+    def read(self, size: int) -> bytes:
+        """Return at most `size` bytes; none at the end."""
+        if not self._block:
+            self._block = self._next.result()
+            if self._block:
+                self._next = self._thread.submit(self._stream.read, AHEAD_BYTES)
+        part, self._block = self._block[:size], self._block[size:]
+        return part
+
+    def close(self) -> None:
+        self._thread.shutdown()
 
 
 class PartStream:

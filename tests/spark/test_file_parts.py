@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pststream.pipeline.ingest import ingest_transaction, stage_in_parts, staged_rows
+from pststream.pipeline.ingest import ingest_transaction, stage_file, stage_in_parts
 from tests import worlds
 from tests.commands import new_home
 from tests.kill_and_rerun import accepted_in_order, rejected
@@ -36,10 +36,11 @@ def test_parts_give_the_tables_of_whole_files(tmp_path: Path, monkeypatch: pytes
         worlds.write_rows(tmp_path / f"{number}.{ending}", rows)
         for number, (ending, rows) in enumerate(zip(("csv", "jsonl", "csv"), worlds.cut(log, 3)))
     ]
+    files.append(worlds.write_rows(tmp_path / "whole.csv.gz", worlds.object_log(random.Random(53), 90)))
     whole, split = (new_home(tmp_path / name, engine=engine, lateness_seconds=60) for name in ("whole", "split"))
     whole.ingest("objects", files)
     monkeypatch.setattr(stage_in_parts, "choose_part_bytes", lambda sizes: 700)
-    monkeypatch.setattr(staged_rows, "FILE_ROWS", 20)
+    monkeypatch.setattr(stage_file, "WHOLE_FILE_ROWS", 20)
     for step in ("ingest.started", "ingest.objects_written", "ingest.rejects_written"):
         with monkeypatch.context() as patch:
             patch.setattr(ingest_transaction, "crash_point", interrupt_at(step))

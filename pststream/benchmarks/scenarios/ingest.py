@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pststream.benchmarks.support.memory import MemoryWatch
 from pststream.benchmarks.support.targets import at_least
 from pststream.generator.generate_files import write_objects, write_requests
 from pststream.pipeline.ingest.append_rows import TABLE_OF
@@ -32,15 +33,6 @@ TARGETS = {"objects": 400_000, "requests": 150_000}
 
 RUNS = {"small": 1, "full": 3}
 BLOCK_BYTES = 1 << 22
-COMMAND = """
-import sys
-from pststream.cli.main import main
-code = main()
-print(open("/proc/self/status").read())
-sys.exit(code)
-"""
-"""Runs a command and then prints the status of the process, with the peak of its memory."""
-
 
 WRITE: dict[str, Callable[..., Any]] = {"objects": write_objects, "requests": write_requests}
 
@@ -142,13 +134,12 @@ def _copy_bytes(folder: str, path: str, written: int) -> float:
 
 
 def _run_command(folder: str, kind: str, path: str) -> tuple[float, float]:
-    """Run `pststream ingest` in a process of its own; return its seconds, and its peak of memory in MB.
-
-    The peak includes the mapped pages of staged files, which are page cache.
-    """
+    """Run `pststream ingest` in a process of its own; return its seconds, and the peak of its own memory in MB."""
     with tempfile.TemporaryDirectory(dir=folder) as home_folder:
         Home(f"{home_folder}/home").init()
         arguments = ["ingest", kind, path, "--home", f"{home_folder}/home", "--quiet"]
-        began = time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", COMMAND, *arguments], capture_output=True, text=True, check=True)
-        return time.perf_counter() - began, int(done.stdout.split("VmHWM:")[1].split()[0]) / 1024
+        command = [sys.executable, "-c", "from pststream.cli.main import entry; entry()", *arguments]
+        with MemoryWatch() as watch:
+            began = time.perf_counter()
+            subprocess.run(command, capture_output=True, check=True)
+            return time.perf_counter() - began, watch.peaks["python_worker_peak_mb"]

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,9 @@ SCHEMAS = {
     "requests": pa.schema([*REQUESTS, *_REJECT]),
 }  # fmt: skip
 """Columns of a staged file; `reason` is null where the row passed the row rules."""
+
+WHOLE_FILE_ROWS = 500_000
+"""Rows of a staged file if one task reads a whole input file. One task appends the rows of a staged file to the log."""
 
 NO_TIME = -(2**63)
 UNFORESEEN = "reading it failed with an unforeseen error"
@@ -74,7 +78,7 @@ def stage_file(
 
     at: the time when the ingest began
     """
-    writer = StagedWriter(folder, SCHEMAS[kind])
+    writer = StagedWriter(folder, SCHEMAS[kind], WHOLE_FILE_ROWS if part is None else sys.maxsize)
     last_row, greatest, problem, faults = 0, NO_TIME, None, Counter[tuple[str, str]]()
     try:
         for parsed in _explain_failures(file["path"], _parse(kind, file, at, part)):

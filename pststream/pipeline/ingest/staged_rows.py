@@ -13,9 +13,6 @@ import pyarrow as pa
 
 from pststream.storage.registry import storage_of
 
-FILE_ROWS = 500_000
-"""A staged file with so many rows is finished and the next begins. One task writes its rows to the log."""
-
 
 @dataclass(frozen=True)
 class StagedRows:
@@ -26,10 +23,13 @@ class StagedRows:
 
 
 class StagedWriter:
-    """Writes rows of one schema to staged files in `folder`, one after the other; without rows there is no file."""
+    """Writes rows of one schema to staged files in `folder`, one after the other; without rows there is no file.
 
-    def __init__(self, folder: str, schema: pa.Schema) -> None:
-        self._folder, self._schema = folder, schema
+    file_rows: a file with so many rows is finished, and the next begins
+    """
+
+    def __init__(self, folder: str, schema: pa.Schema, file_rows: int) -> None:
+        self._folder, self._schema, self._file_rows = folder, schema, file_rows
         self._written: list[StagedRows] = []
         self._path, self._rows = "", 0
         self._sink: pa.NativeFile | None = None
@@ -43,7 +43,7 @@ class StagedWriter:
             self._writer = self._open()
         self._writer.write_batch(rows)
         self._rows += rows.num_rows
-        if self._rows >= FILE_ROWS:
+        if self._rows >= self._file_rows:
             self._finish()
 
     def close(self) -> tuple[StagedRows, ...]:
