@@ -4,16 +4,21 @@
 """
 
 import sys
+import tempfile
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from pststream import names
 from pststream.cost.load_model import CostModel, compute_worker_loads
-from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects
+from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects, find_repeated
 from pststream.partitioning.registry import make_plan
 from pststream.pipeline.engine.warm_up import load_kernels
+from pststream.quality.file_parts import FileRange, count_range
+from pststream.quality.parse_objects import ObjectOptions, parse_objects
+from pststream.quality.readers import read_chunks
 from pststream.samples.posting_reads import make_sample_with_reads
 from pststream.shapes.region import Region
 from pststream.shapes.registry import pieces_of
@@ -35,7 +40,7 @@ def run_planning_kernels() -> None:
 
 
 def run_batch_kernels() -> None:
-    """Run the kernels of ingest, routing and matching once, on one object and one subscription."""
+    """Run the kernels of the log rules, routing and matching once, on one object and one subscription."""
     load_kernels()
     pieces_of(Region(((0.0, 0.0, 1.0, 1.0),), "polygon", ((0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0),)))
     offsets, zero = np.array([0, 1], np.int64), np.zeros(1, np.int64)
@@ -43,11 +48,27 @@ def run_batch_kernels() -> None:
     apply_request_rules(offsets, zero, np.zeros(1, bool), zero, zero)
 
 
+def run_ingest_kernels() -> None:
+    """Run the kernels that read objects once, on two short files."""
+    objects = {
+        "csv": 'object_id,ts,lon,lat,text\n"o",2026-01-01,18.0,59.0,"a ""café"""\n',
+        "jsonl": '{"object_id": "o", "ts": "2026-01-01", "lon": 18.0, "lat": 59.0, "text": "a café"}\n',
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for ending, content in objects.items():
+            path = Path(folder) / f"o.{ending}"
+            path.write_text(content, "utf-8")
+            count_range(FileRange(str(path), ending, 0, len(content)))
+            for chunk in read_chunks(str(path), None, ObjectOptions().sources):
+                parse_objects(chunk, ObjectOptions())
+    find_repeated(np.zeros(1, np.int64))
+
+
 def main() -> int:
     """Compile all kernels in two processes; return the exit code."""
     with ProcessPoolExecutor(2) as processes:
-        for half in [processes.submit(run) for run in (run_planning_kernels, run_batch_kernels)]:
-            half.result()
+        for done in [processes.submit(run) for run in (run_planning_kernels, run_batch_kernels, run_ingest_kernels)]:
+            done.result()
     return 0
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from pststream.kernels.parsing.tokens import FOLDED, distinct_terms, hash_word
 from pststream.text.buffers import utf8_of
+from pststream.text.fold_characters import fold_characters
 from pststream.text.words import tokenize
 
 __all__ = ["term_id", "terms_of", "tokenize"]
@@ -41,9 +42,14 @@ def terms_of(texts: pa.Array) -> pa.ListArray:
 
 
 def _normalized(texts: pa.Array) -> pa.Array:
-    """ASCII texts unchanged (the kernel folds their case), other texts as their words joined by spaces."""
+    """ASCII texts unchanged (the kernel folds their case), other texts as their words between spaces."""
     foreign = pc.invert(pc.string_is_ascii(texts))
     if not pc.any(foreign).as_py():
         return texts
-    words = [" ".join(tokenize(text)) for text in texts.filter(foreign).to_pylist()]
-    return pc.replace_with_mask(texts, foreign, pa.array(words, type=texts.type))
+    given = texts.filter(foreign)
+    folded, done = fold_characters(given)
+    if not done.all():
+        rest = pa.array(~done)
+        words = [" ".join(tokenize(text)) for text in given.filter(rest).to_pylist()]
+        folded = pc.replace_with_mask(folded, rest, pa.array(words, type=texts.type))
+    return pc.replace_with_mask(texts, foreign, folded)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pststream.kernels.parsing.tokens import hash_word
+from pststream.text.fold_characters import fold_characters
 from pststream.text.tokenizer import term_id, terms_of, tokenize
 from pststream.text.words import TOKENIZER
 from tests.oracles import text as slow
@@ -30,6 +31,25 @@ def test_terms_are_those_of_the_twin(texts: list[str | None]) -> None:
     expected = [sorted({slow.term_id(word) for word in slow.words(text or "")}) for text in texts]
     assert terms_of(pa.array(texts, pa.string())).to_pylist() == expected
     assert terms_of(pa.array(texts, pa.large_string())).to_pylist() == expected
+
+
+def test_every_character_between_letters_has_the_terms_of_the_twin() -> None:
+    """Alone, next to letters that it might join, and next to itself."""
+    codes = [*range(0x80, 0xD800), *range(0xF900, 0x10000), *range(0x10000, 0x11400)]
+    codes += [*range(0x1B000, 0x1B300), *range(0x1D100, 0x1D800), *range(0x1E000, 0x1FB00), 0x2F800, 0xE0100, 0x10FFFF]
+    texts = [f"A{chr(code)}o{chr(code)}{chr(code)} {chr(code)}\u1100{chr(code)}" for code in codes]
+    fast = terms_of(pa.array(texts))
+    for text, terms in zip(texts, fast.to_pylist()):
+        assert terms == sorted({term_id(word) for word in tokenize(text)}), ascii(text)
+
+
+def test_most_texts_are_folded_by_characters() -> None:
+    texts = pa.array(["Café “ΚΑΦΈΣ” – кафе 😀 Straße…", "東京 나가 ½ ™", "Cafe\u0301", "हिन्दी"])
+    folded, done = fold_characters(texts)
+    assert done.tolist() == [True, True, False, False]
+    assert [text.lower().split() for text in folded.to_pylist()[:2]] == [
+        tokenize(text) for text in texts.to_pylist()[:2]
+    ]
 
 
 @pytest.mark.parametrize(
