@@ -20,7 +20,7 @@ MAKEFLAGS += --jobs=2
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
-setup: $(DONE)/kernels  ## create .venv with packages, jars and compiled kernels; returns at once when nothing changed
+setup: $(DONE)/kernels $(DONE)/jars  ## create .venv with packages, jars and compiled kernels; returns at once when nothing changed
 
 demo: setup  ## run the main job end to end on built-in data and write a report
 	$(BIN)/pststream demo
@@ -116,7 +116,7 @@ $(DONE)/jars: infra/jars.sha256 infra/fetch_jars.py $(DONE)/packages
 	$(BIN)/python infra/fetch_jars.py
 	@touch $@
 
-$(DONE)/kernels: $(shell find pststream/kernels -name "*.py") $(DONE)/project $(DONE)/jars
+$(DONE)/kernels: $(shell find pststream/kernels -name "*.py") $(DONE)/project
 	$(BIN)/python -m compileall -q pststream
 	$(BIN)/python -m pststream.benchmarks.compile_kernels
 	@touch $@

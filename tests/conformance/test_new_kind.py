@@ -64,7 +64,7 @@ def test_fields_of_other_kinds_stay_payload_where_no_kind_is_given(monkeypatch: 
 def test_the_pipeline_carries_a_new_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python runs `sitecustomize` when it starts, in the commands and in Spark's workers: it adds the registry line.
 
-    Commands that start no task run here.
+    Commands that only read run here.
     """
     monkeypatch.setitem(KINDS, SQUARE.name, SQUARE)
     (tmp_path / "site").mkdir()
@@ -72,13 +72,13 @@ def test_the_pipeline_carries_a_new_kind(tmp_path: Path, monkeypatch: pytest.Mon
     environment = {"PYTHONPATH": f"{tmp_path / 'site'}:{ROOT}"}
     home = tmp_path / "home"
 
-    def run_tasks(*arguments: str | Path) -> Any:
+    def run_apart(*arguments: str | Path) -> Any:
         result = run_in_new_python(*arguments, "--home", home, "--json", environment=environment)
         assert result.code == 0, result.err[-4000:]
         return result.json
 
     run = Home(home).run
-    run("init")
+    run_apart("init")
     with open(home / "pststream.toml", "a") as file:
         file.write(f'\n[sinks.all]\nkind = "file"\ntarget = "{tmp_path / "sent"}"\n')
     for kind in ("objects", "requests"):
@@ -87,7 +87,7 @@ def test_the_pipeline_carries_a_new_kind(tmp_path: Path, monkeypatch: pytest.Mon
     requests += [SQUARE_REQUEST | {"subscription_id": f"bad-{n}"} | row[0] for n, row in enumerate(REJECTED)]
     write_rows(tmp_path / "landing" / "requests" / "r.jsonl", requests)
     write_rows(tmp_path / "landing" / "objects" / "o.jsonl", [row | {"ts": moment(0)} for row in OBJECTS])
-    summary = run_tasks("run", tmp_path / "landing")
+    summary = run_apart("run", tmp_path / "landing")
     assert summary["match"]["matches"] == 2
     assert summary["deliver"]["sinks"]["all"]["state"] == "ok", summary["deliver"]
     rejects = sorted(run("rejects")["rejects"], key=lambda row: row["row"])
@@ -108,6 +108,6 @@ def test_the_pipeline_carries_a_new_kind(tmp_path: Path, monkeypatch: pytest.Mon
     assert run("explain", "outside", "square")["condition"] == "square"
     assert run("explain", "wordless", "square")["condition"] == "keywords"
     assert "square of 2 degrees" in run_here("explain", "outside", "square", "--home", home).out
-    assert run_tasks("check")["success"]
+    assert run_apart("check")["success"]
     run("report", "--out", tmp_path / "report.html")
     assert "inside" in (tmp_path / "report.html").read_text()

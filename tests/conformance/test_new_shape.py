@@ -54,7 +54,7 @@ def test_a_new_shape_is_read_described_and_drawn(monkeypatch: pytest.MonkeyPatch
 def test_the_pipeline_carries_a_new_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python runs `sitecustomize` when it starts, in the commands and in Spark's workers: it adds the registry line.
 
-    Commands that start no task run here.
+    Commands that only read run here.
     """
     monkeypatch.setattr(registry, "SHAPES", (*registry.SHAPES, band_shape))
     (tmp_path / "site").mkdir()
@@ -62,20 +62,20 @@ def test_the_pipeline_carries_a_new_shape(tmp_path: Path, monkeypatch: pytest.Mo
     environment = {"PYTHONPATH": f"{tmp_path / 'site'}:{ROOT}"}
     home, landing = tmp_path / "home", tmp_path / "landing"
 
-    def run_tasks(*arguments: str | Path) -> Any:
+    def run_apart(*arguments: str | Path) -> Any:
         result = run_in_new_python(*arguments, "--home", home, "--json", environment=environment)
         assert result.code == 0, result.err[-4000:]
         return result.json
 
     run = Home(home).run
-    run("init")
+    run_apart("init")
     for kind in ("objects", "requests"):
         (landing / kind).mkdir(parents=True)
     requests = [REQUEST | {"subscription_id": "band", "band": [59, 60]}]
     requests += [REQUEST | {"subscription_id": f"bad-{n}"} | row[0] for n, row in enumerate(REJECTED)]
     write_rows(landing / "requests" / "r.jsonl", requests)
     write_rows(landing / "objects" / "o.jsonl", [row | {"ts": moment(0)} for row in OBJECTS])
-    assert run_tasks("run", landing)["match"]["matches"] == 2
+    assert run_apart("run", landing)["match"]["matches"] == 2
     rejects = sorted(run("rejects")["rejects"], key=lambda row: row["row"])
     assert [row["field"] for row in rejects] == [row[1] for row in REJECTED]
     assert all(reason in row["detail"] for row, (_, _, reason) in zip(rejects, REJECTED, strict=True))
