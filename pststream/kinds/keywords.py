@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pststream.domain.raw_fields import ParsedColumns, RawField
 from pststream.kinds.contract import FieldError, RequestColumn
 from pststream.text.expression import ExpressionError, parse_keywords
 from pststream.text.words import tokenize
@@ -32,6 +33,16 @@ def parse_keyword_field(record: Mapping[str, Any]) -> tuple[str, list[list[int]]
     if isinstance(clauses, str):
         raise FieldError("keywords", "unreadable_expression", keywords, clauses)
     return keywords, clauses
+
+
+def parse_keyword_column(field: RawField) -> ParsedColumns:
+    """Parse the expressions of many requests into KEYWORD_COLUMNS, as `parse_keyword_field` does each."""
+    # Imported on first use, as in `term_of`.
+    from pststream.text.expression_columns import parse_expressions
+
+    keywords = field.texts()
+    clauses, parsed = parse_expressions(keywords)
+    return ParsedColumns({"keywords": keywords, "clauses": clauses}, parsed)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -1,19 +1,22 @@
-"""Read a JSON Lines file in chunks of columns or of whole records; turn lines that are not objects into rejects.
+"""Read a JSON Lines file in chunks of columns, or of whole records; turn lines that are not objects into rejects.
 
 The format is UTF-8 with one object in each line; the number of a row is its line number.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from pststream.errors import InputFileError
+from pststream.kernels.parsing.json_members import find_lines
 from pststream.quality.input_files import ByteStream, PartStream, check_head
 from pststream.quality.json_columns import read_columns
+from pststream.quality.json_fields import scan_json
 from pststream.quality.raw_values import NotFinite, format_number
 from pststream.quality.reject_reasons import Reject, to_display_text
 from pststream.quality.row_chunks import (
@@ -25,6 +28,7 @@ from pststream.quality.row_chunks import (
     ColumnSources,
     FilePart,
     RecordChunk,
+    RequestChunk,
     check_columns,
     column_names,
 )
@@ -53,12 +57,31 @@ def read_json(path: str, sources: ColumnSources, part: FilePart | None = None) -
             lines_before += block.count(b"\n") + 1
 
 
-def read_json_records(path: str, part: FilePart | None = None) -> Iterator[RecordChunk]:
-    """Yield chunks of whole objects, of all lines or of a part; raises InputFileError as `read_json` does."""
+def read_json_requests(path: str, names: Collection[str], part: FilePart | None = None) -> Iterator[RequestChunk]:
+    """Yield chunks with the fields of these names as columns, and other lines as records on demand.
+
+    part: read only these lines. Raises InputFileError if the file as a whole is not JSON Lines.
+    """
     if part is not None and part.rows_before == 0:
         next(_lines(path), None)
-    for rows, lines in _lines(path, part):
-        yield decode_lines(path, rows, lines)
+    with closing(PartStream(path, part.start, part.stop) if part else ByteStream(path)) as stream:
+        lines_before = part.rows_before if part else 0
+        for block in _blocks(path, stream, part is None):
+            numbers, starts, stops = find_lines(np.frombuffer(block, np.uint8))
+            for low in range(0, len(numbers), MAX_CHUNK_ROWS):
+                some = slice(low, low + MAX_CHUNK_ROWS)
+                rows = lines_before + numbers[some]
+                fields = scan_json(block, starts[some], stops[some], names)
+                yield RequestChunk(rows, fields, partial(_decode_places, path, block, rows, starts[some], stops[some]))
+            lines_before += block.count(b"\n") + 1
+
+
+def _decode_places(
+    path: str, block: bytes, rows: np.ndarray, starts: np.ndarray, stops: np.ndarray, places: np.ndarray
+) -> RecordChunk:
+    """Decode the lines at these places of a chunk; `starts`, `stops` are the slices of `block` of all its lines."""
+    lines = [block[start:stop] for start, stop in zip(starts[places].tolist(), stops[places].tolist())]
+    return decode_lines(path, rows[places].tolist(), lines)
 
 
 def decode_lines(path: str, rows: list[int], lines: list[bytes]) -> RecordChunk:
@@ -74,11 +97,11 @@ def decode_lines(path: str, rows: list[int], lines: list[bytes]) -> RecordChunk:
     return chunk
 
 
-def _lines(path: str, part: FilePart | None = None) -> Iterator[Lines]:
+def _lines(path: str) -> Iterator[Lines]:
     """Yield the lines that are not blank, with their numbers, at most MAX_CHUNK_ROWS at a time."""
-    with closing(PartStream(path, part.start, part.stop) if part else ByteStream(path)) as stream:
-        number = part.rows_before if part else 0
-        for block in _blocks(path, stream, part is None):
+    with closing(ByteStream(path)) as stream:
+        number = 0
+        for block in _blocks(path, stream, True):
             parts = block.split(b"\n")
             for low in range(0, len(parts), MAX_CHUNK_ROWS):
                 some = parts[low : low + MAX_CHUNK_ROWS]

@@ -1,10 +1,11 @@
-"""Read a Parquet file in chunks of columns or of whole records; turn rows that cannot be decoded into rejects.
+"""Read a Parquet file in chunks of columns; turn rows that cannot be decoded into rejects.
 
 The number of a row is its position in the file, from 1.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 
 from pststream.errors import InputFileError
 from pststream.quality.input_files import open_seekable
+from pststream.quality.parquet_fields import ParquetFields
 from pststream.quality.reject_reasons import Reject
 from pststream.quality.row_chunks import (
     MAX_CHUNK_ROWS,
@@ -22,6 +24,7 @@ from pststream.quality.row_chunks import (
     ColumnSources,
     FilePart,
     RecordChunk,
+    RequestChunk,
     check_columns,
     column_names,
 )
@@ -42,14 +45,14 @@ def read_parquet(path: str, sources: ColumnSources, part: FilePart | None = None
         yield from _chunks(path, file, column_names(sources), part)
 
 
-def read_parquet_records(path: str, required: ColumnSources, part: FilePart | None = None) -> Iterator[RecordChunk]:
-    """Yield chunks of rows as objects, without nulls; raises InputFileError as `read_parquet` does."""
+def read_parquet_requests(path: str, required: ColumnSources, part: FilePart | None = None) -> Iterator[RequestChunk]:
+    """Yield chunks of all columns; raises InputFileError as `read_parquet` does."""
     with _open(path) as file:
         names = file.schema_arrow.names
         hint = "requests have no option --column: rename the column in the file"
         check_columns(path, {**required, **{name: [name] for name in names}}, names, hint)
         for chunk in _chunks(path, file, names, part):
-            yield _records(chunk)
+            yield RequestChunk(chunk.rows, ParquetFields(chunk.table), partial(_records, chunk), chunk.rejected)
 
 
 @contextmanager
@@ -81,18 +84,23 @@ def _chunks(path: str, file: pq.ParquetFile, names: list[str], part: FilePart | 
         raise InputFileError(path, reason, _DAMAGED)
 
 
-def _records(chunk: ColumnChunk) -> RecordChunk:
-    """Return the rows as records; rows with a value that Python cannot hold, such as the year 10000, become rejects."""
-    columns = [_to_microseconds(column) for column in chunk.table.columns]
+def _records(chunk: ColumnChunk, places: np.ndarray) -> RecordChunk:
+    """Return rows of the chunk (places in it, from 0) as records, without nulls.
+
+    Rows with a value that Python cannot hold, such as the year 10000, become rejects.
+    """
+    some = chunk.table if len(places) == len(chunk.rows) else chunk.table.take(pa.array(places))
+    columns = [_to_microseconds(column) for column in some.columns]
     table = pa.RecordBatch.from_arrays(columns, names=chunk.table.schema.names)
+    rows = chunk.rows[places].tolist()
     try:
-        return RecordChunk(chunk.file, chunk.rows.tolist(), _objects(table), chunk.rejected)
+        return RecordChunk(chunk.file, rows, _objects(table))
     except (ValueError, OverflowError):
         pass
     except LookupError as error:  # an unknown zone, of a whole column
         raise InputFileError(chunk.file, f"a value cannot be read: {error}") from None
-    parsed = RecordChunk(chunk.file, [], [], list(chunk.rejected))
-    for place, row in enumerate(chunk.rows.tolist()):
+    parsed = RecordChunk(chunk.file, [], [])
+    for place, row in enumerate(rows):
         try:
             parsed.records.extend(_objects(table.slice(place, 1)))
             parsed.rows.append(row)

@@ -38,8 +38,8 @@ REQUESTS = pa.schema(
 )
 """Accepted requests: as the table `requests`, with the row of the file in place of keys."""
 
-_DELETE_FIELDS = frozenset({"op", "subscription_id", "at"})
-_INSERT_FIELDS = frozenset({"op", "subscription_id", "kind", "created_at", "expires_at"})
+DELETE_FIELDS = frozenset({"op", "subscription_id", "at"})
+INSERT_FIELDS = frozenset({"op", "subscription_id", "kind", "created_at", "expires_at"})
 
 
 def parse_requests(
@@ -77,7 +77,7 @@ def _parse_request(record: Mapping[str, Any], now: int, timezone: str, limits: R
     subscription_id = _parse_identifier(record)
     if op == "delete":
         at = _parse_time(record, "at", timezone)
-        payload = _payload(record, _DELETE_FIELDS)
+        payload = _payload(record, DELETE_FIELDS)
         return (op, subscription_id, None, now if at is None else at, None, *[None] * len(_QUERY_COLUMNS), payload)
     kind = _parse_kind(record)
     created_at = _parse_time(record, "created_at", timezone)
@@ -89,7 +89,7 @@ def _parse_request(record: Mapping[str, Any], now: int, timezone: str, limits: R
         # Bounds of files are in whole milliseconds: the next millisecond must be in the year 9999 too.
         expires_at = min(expires_at, LAST_US // 1000 * 1000)
     query = kind.parse_request(record, limits)
-    payload = _payload(record, _INSERT_FIELDS | kind.fields)
+    payload = _payload(record, INSERT_FIELDS | kind.fields)
     return (op, subscription_id, kind.name, created_at, expires_at, *map(query.get, _QUERY_NAMES), payload)
 
 

@@ -3,16 +3,16 @@
 Files may be plain or compressed (.gz, .zst).
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pststream.errors import InputFileError
 from pststream.quality.csv_reader import read_csv
 from pststream.quality.input_files import find_files, format_of, sha256_of
-from pststream.quality.json_reader import read_json, read_json_records
-from pststream.quality.parquet_reader import read_parquet, read_parquet_records
-from pststream.quality.row_chunks import ColumnChunk, ColumnSources, FilePart, RecordChunk
+from pststream.quality.json_reader import read_json, read_json_requests
+from pststream.quality.parquet_reader import read_parquet, read_parquet_requests
+from pststream.quality.row_chunks import ColumnChunk, ColumnSources, FilePart, RequestChunk
 
-__all__ = ["ColumnChunk", "RecordChunk", "find_files", "format_of", "read_chunks", "read_records", "sha256_of"]
+__all__ = ["ColumnChunk", "RequestChunk", "find_files", "format_of", "read_chunks", "read_requests", "sha256_of"]
 
 _READERS = {"csv": read_csv, "jsonl": read_json, "parquet": read_parquet}
 _REQUIRED_OF_REQUESTS = {"op": ["op"], "subscription_id": ["subscription_id"]}
@@ -30,11 +30,16 @@ def read_chunks(
     return _READERS[format_of(path, format)](path, sources, part)
 
 
-def read_records(path: str, format: str | None, part: FilePart | None = None) -> Iterator[RecordChunk]:
-    """Yield the rows of a request file (JSON Lines or Parquet) as records; otherwise as `read_chunks`."""
+def read_requests(
+    path: str, format: str | None, names: Collection[str], part: FilePart | None = None
+) -> Iterator[RequestChunk]:
+    """Yield the rows of a request file (JSON Lines or Parquet) with the fields of these names as columns.
+
+    Otherwise as `read_chunks`.
+    """
     file_format = format_of(path, format)
     if file_format == "jsonl":
-        return read_json_records(path, part)
+        return read_json_requests(path, names, part)
     if file_format == "parquet":
-        return read_parquet_records(path, _REQUIRED_OF_REQUESTS, part)
+        return read_parquet_requests(path, _REQUIRED_OF_REQUESTS, part)
     raise InputFileError(path, "requests are read from JSON Lines or Parquet, not from CSV")

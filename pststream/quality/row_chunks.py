@@ -1,12 +1,13 @@
 """Chunks that readers return: row numbers, raw values as columns or records, and rejects; check a file's columns."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from pststream.domain.raw_fields import RawFields
 from pststream.errors import InputFileError
 from pststream.quality.reject_reasons import Reject
 
@@ -56,6 +57,22 @@ class RecordChunk:
     file: str
     rows: list[int]
     records: list[dict[str, Any]]
+    rejected: list[Reject] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RequestChunk:
+    """Some rows of a request file.
+
+    rows      int64[n]    number of each row, as in ColumnChunk
+    fields                the fields of the rows, as columns
+    records               returns the rows with these numbers (int64, from 0) as records, or as rejects
+    rejected              rows that cannot be decoded; they are not in `rows`
+    """
+
+    rows: np.ndarray
+    fields: RawFields
+    records: Callable[[np.ndarray], RecordChunk]
     rejected: list[Reject] = field(default_factory=list)
 
 

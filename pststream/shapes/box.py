@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pststream.shapes.contract import Pieces, ShapeColumn
+from pststream.domain.raw_fields import RawField
+from pststream.shapes.contract import Pieces, Regions, ShapeColumn
 from pststream.shapes.great_circle import haversine_m, metres
 from pststream.shapes.region import Box, Region, RegionError, RegionLimits, read_number
 
@@ -30,6 +31,20 @@ def read(value: Any, limits: RegionLimits) -> Region:
     if west <= east:
         return Region(((west, south, east, north),))
     return Region(((west, south, 180.0, north), (-180.0, south, east, north)))
+
+
+def read_column(field: RawField, limits: RegionLimits) -> Regions:
+    """The regions of many lists of four numbers."""
+    sides, parsed = field.number_lists(4)
+    west, south, east, north = sides.T
+    parsed &= (np.maximum(np.abs(west), np.abs(east)) <= 180.0) & (np.maximum(-south, north) <= 90.0) & (south <= north)
+    crosses = (west > east) & parsed
+    # A box that crosses the antimeridian is followed by its eastern part.
+    owner = np.repeat(np.arange(len(parsed)), parsed + crosses.astype(np.int64))
+    boxes = sides[owner]
+    second = np.flatnonzero(owner[1:] == owner[:-1]) + 1
+    boxes[second - 1, 2], boxes[second, 0] = 180.0, -180.0
+    return Regions(parsed, owner, boxes)
 
 
 def cut(boxes: pa.RecordBatch, numbers: pa.Array | None) -> Pieces:

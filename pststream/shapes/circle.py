@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pststream.domain.raw_fields import RawField
 from pststream.kernels.matching.shapes import codes
 from pststream.shapes import box
-from pststream.shapes.contract import Pieces, ShapeColumn
+from pststream.shapes.contract import Pieces, Regions, ShapeColumn
 from pststream.shapes.great_circle import EARTH_RADIUS_M, haversine_m, metres
 from pststream.shapes.region import Box, Region, RegionError, RegionLimits, read_number
 
@@ -43,6 +44,21 @@ def read(value: Any, limits: RegionLimits) -> Region:
     if radius_m < 0:
         raise RegionError(FIELD, f"radius_m {radius_m:g} is negative")
     return Region(_boxes_around(lon, lat, radius_m), NAME, (lon, lat, radius_m))
+
+
+def read_column(field: RawField, limits: RegionLimits) -> Regions:
+    """The regions of many objects with lon, lat and radius_m."""
+    # Imported on first use: numba takes 0.2 s to import, and commands that only show a region need none of it.
+    from pststream.kernels.matching.shapes.circle import boxes_around
+
+    numbers, parsed = field.number_members(("lon", "lat", "radius_m"))
+    lon, lat, radius_m = numbers.T
+    parsed &= (np.abs(lon) <= 180.0) & (np.abs(lat) <= 90.0) & (radius_m >= 0.0)
+    circles = numbers[parsed]
+    owner, boxes = boxes_around(circles)
+    offsets = np.concatenate([[0], np.cumsum(3 * parsed)]).astype(np.int32)
+    column = pa.ListArray.from_arrays(pa.array(offsets), pa.array(circles.ravel()), mask=pa.array(~parsed))
+    return Regions(parsed, np.flatnonzero(parsed)[owner], boxes, column)
 
 
 def cut(boxes: pa.RecordBatch, numbers: pa.Array | None) -> Pieces:

@@ -1,10 +1,11 @@
 """Define the contract of a shape: what its module provides to requests, tables, the index, explanations and maps."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 
+from pststream.domain.raw_fields import RawField
 from pststream.shapes.region import Region, RegionLimits
 
 
@@ -28,6 +29,21 @@ class Pieces(NamedTuple):
     numbers  the values of the shape's PIECE_COLUMN, null where the box alone decides; None without such a column
     """
 
+    owner: np.ndarray
+    boxes: np.ndarray
+    numbers: pa.Array | None = None
+
+
+class Regions(NamedTuple):
+    """The regions of n requests that a shape reads at once.
+
+    parsed   bool[n]             which requests have such a region; the others are left to the row parser
+    owner    int64[boxes]        the request of each bounding box, ascending; of parsed requests only
+    boxes    float64[boxes, 4]   west, south, east, north, degrees
+    numbers  n values of the shape's REQUEST_COLUMN, null where not parsed; None without such a column
+    """
+
+    parsed: np.ndarray
     owner: np.ndarray
     boxes: np.ndarray
     numbers: pa.Array | None = None
@@ -80,4 +96,13 @@ class Shape(Protocol):
         """Closed rings to draw, float64[n, 2] each: longitude, latitude. A point inside an odd number of
         rings is in the region.
         """
+        ...
+
+
+@runtime_checkable
+class ColumnShape(Protocol):
+    """What a module of `shapes/` may also have, for speed."""
+
+    def read_column(self, field: RawField, limits: RegionLimits) -> Regions:
+        """The regions that FIELD gives in many requests, as `read` reads each."""
         ...

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pststream.domain.raw_fields import ParsedColumns, RawFields
 from pststream.shapes import box, circle, polygon
-from pststream.shapes.contract import Shape, ShapeColumn
+from pststream.shapes.contract import ColumnShape, Shape, ShapeColumn
 from pststream.shapes.region import DEFAULT_LIMITS, Region, RegionError, RegionLimits
 
 SHAPES: tuple[Shape, ...] = (box, circle, polygon)
@@ -53,6 +54,31 @@ def read_region(record: Mapping[str, Any], limits: RegionLimits = DEFAULT_LIMITS
         fields, one_of = _listed((shape.FIELD for shape in given), "and"), _listed(request_fields(), "or")
         raise RegionError(first.FIELD, f"{fields} are given: an insertion has exactly one of {one_of}")
     return first.read(_decode(record[first.FIELD], first.FIELD, limits), limits)
+
+
+def read_regions(fields: RawFields, limits: RegionLimits) -> ParsedColumns:
+    """Parse the regions of many requests into REQUEST_COLUMNS, as `read_region` does each, if their shape can."""
+    filled = [fields[shape.FIELD].filled for shape in SHAPES]
+    given = np.sum(filled, axis=0)
+    parsed, owners, boxes = np.zeros(len(given), bool), [np.empty(0, np.int64)], [np.empty((0, 4))]
+    columns: dict[str, pa.Array] = {}
+    for shape, has in zip(SHAPES, filled):
+        if not isinstance(shape, ColumnShape) or not has.any():
+            continue
+        regions = shape.read_column(fields[shape.FIELD], limits)
+        parsed |= regions.parsed & (given == 1)
+        owners.append(regions.owner)
+        boxes.append(regions.boxes)
+        if shape.REQUEST_COLUMN:
+            columns[shape.REQUEST_COLUMN.name] = regions.numbers
+    owner, sides = np.concatenate(owners), np.concatenate(boxes)
+    if len(owners) > 2:
+        order = np.argsort(owner, kind="stable")
+        owner, sides = owner[order], sides[order]
+    offsets = pa.array(np.searchsorted(owner, np.arange(len(given) + 1)).astype(np.int32))
+    for place, side in enumerate(SIDES):
+        columns[side] = pa.ListArray.from_arrays(offsets, pa.array(np.ascontiguousarray(sides[:, place])))
+    return ParsedColumns(columns, parsed)
 
 
 def to_columns(region: Region) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from pststream.text.expression_parser import SYMBOLS, Shape, ShapeError, clauses
 from pststream.text.words import tokenize
 
 MAX_CHARACTERS = 100_000
+MAX_CLAUSES = 64
+MAX_TERMS = 512
 
 _TOKEN = re.compile(r"""[()]|"[^"]*"?|[^\s()"]+""")
 
@@ -38,7 +40,7 @@ class ExpressionError(UsageError):
 
 
 def parse_keywords(
-    expression: str, *, max_clauses: int = 64, max_terms: int = 512, max_words: int = 1000
+    expression: str, *, max_clauses: int = MAX_CLAUSES, max_terms: int = MAX_TERMS, max_words: int = 1000
 ) -> list[list[str]]:
     """Parse an expression into clauses, which are lists of words: a text must have a word of each.
 

@@ -77,7 +77,7 @@ def _distinct(ids: np.ndarray) -> int:
 
 
 @kernel
-def _ids_of_words(data: np.ndarray, start: int, stop: int, folded: np.ndarray, ids: np.ndarray, position: int) -> int:
+def ids_of_words(data: np.ndarray, start: int, stop: int, folded: np.ndarray, ids: np.ndarray, position: int) -> int:
     """Write the id of each word of data[start:stop] to ids[position:]; return the position after the last."""
     hashed = _FNV_OFFSET
     inside = False
@@ -117,7 +117,7 @@ def distinct_terms(data: np.ndarray, offsets: np.ndarray, folded: np.ndarray) ->
     for row in range(rows):
         # Hash the words of the text, then keep each id once.
         term_offsets[row] = position
-        end = _ids_of_words(data, offsets[row], offsets[row + 1], folded, ids, position)
+        end = ids_of_words(data, offsets[row], offsets[row + 1], folded, ids, position)
         position += _distinct(ids[position:end])
     term_offsets[rows] = position
     return term_offsets, ids[:position].copy()

@@ -17,4 +17,5 @@ RANGE = QueryKind(
     facts=facts,
     brief=message.brief,
     message_part=message.message_part,
+    parse_columns=request.parse_columns,
 )

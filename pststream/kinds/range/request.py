@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pststream.domain.raw_fields import ParsedColumns, RawFields
 from pststream.kinds.contract import FieldError, RequestColumn, RequestLimits
-from pststream.kinds.keywords import KEYWORD_COLUMNS, parse_keyword_field
+from pststream.kinds.keywords import KEYWORD_COLUMNS, parse_keyword_column, parse_keyword_field
 from pststream.shapes.region import Region, RegionError, RegionLimits
-from pststream.shapes.registry import REQUEST_COLUMNS, read_region, request_fields, to_columns
+from pststream.shapes.registry import REQUEST_COLUMNS, read_region, read_regions, request_fields, to_columns
 
 FIELDS = frozenset({"keywords", *request_fields()})
 COLUMNS = (*KEYWORD_COLUMNS, *(RequestColumn(*column) for column in REQUEST_COLUMNS))
@@ -16,6 +17,13 @@ def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str,
     """Parse the fields of a request into the values of COLUMNS; raises FieldError."""
     keywords, clauses = parse_keyword_field(record)
     return {"keywords": keywords, "clauses": clauses, **to_columns(_parse_region(record, limits.region))}
+
+
+def parse_columns(fields: RawFields, limits: RequestLimits) -> ParsedColumns:
+    """Parse the fields of many requests into COLUMNS."""
+    keywords = parse_keyword_column(fields["keywords"])
+    regions = read_regions(fields, limits.region)
+    return ParsedColumns(keywords.columns | regions.columns, keywords.parsed & regions.parsed)
 
 
 def _parse_region(record: Mapping[str, Any], limits: RegionLimits) -> Region:

@@ -18,8 +18,9 @@ from pststream.kinds.contract import RequestLimits
 from pststream.pipeline.engine.arrow_columns import micros
 from pststream.pipeline.ingest.staged_rows import StagedRows, StagedWriter
 from pststream.quality.parse_objects import ObjectOptions, parse_objects
-from pststream.quality.parse_requests import REQUESTS, parse_requests
-from pststream.quality.readers import read_chunks, read_records
+from pststream.quality.parse_request_columns import parse_request_chunk, request_fields
+from pststream.quality.parse_requests import REQUESTS
+from pststream.quality.readers import read_chunks, read_requests
 from pststream.quality.row_chunks import FilePart
 from pststream.shapes.region import DEFAULT_LIMITS, RegionLimits
 from pststream.state.tables import IDS, TIME
@@ -137,8 +138,8 @@ def _parse(kind: str, file: dict[str, Any], at: dt.datetime, part: FilePart | No
     if kind == "requests":
         vertices = options.get("max_polygon_vertices", DEFAULT_LIMITS.max_polygon_vertices)
         limits = RequestLimits(RegionLimits(vertices))
-        for records in read_records(file["path"], options["format"], part):
-            yield from parse_requests(records, at, options["timezone"], limits)
+        for requests in read_requests(file["path"], options["format"], request_fields(), part):
+            yield from parse_request_chunk(requests, at, options["timezone"], limits)
         return
     parsing = object_options(options)
     for chunk in read_chunks(file["path"], options["format"], parsing.sources, part):

@@ -14,9 +14,10 @@ from pststream.errors import InputFileError
 from pststream.quality import json_reader
 from pststream.quality.json_columns import read_columns
 from pststream.quality.json_reader import decode_lines
-from pststream.quality.readers import read_chunks, read_records
+from pststream.quality.readers import read_chunks
 from pststream.quality.row_chunks import ColumnChunk
 from tests.oracles import rows as slow
+from tests.oracles.records import read_records, to_records
 
 SOURCES = {"object_id": ["id"], "lon": ["lon"], "text": ["text"]}
 NAMES = ["id", "lon", "text"]
@@ -121,7 +122,7 @@ def test_objects_and_their_lines_are_those_of_the_json_module(lines: list[str], 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_reader, "BLOCK_BYTES", block)
         patch.setattr(json_reader, "ByteStream", lambda path: Stream(content))
-        chunks = list(json_reader.read_json_records("x.jsonl"))
+        chunks = list(map(to_records, json_reader.read_json_requests("x.jsonl", ())))
     records = {row: record for chunk in chunks for row, record in zip(chunk.rows, chunk.records)}
     rejected = {reject.row for chunk in chunks for reject in chunk.rejected}
     expected = slow.json_rows(content)

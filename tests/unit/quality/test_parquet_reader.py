@@ -9,7 +9,8 @@ import pytest
 
 from pststream.errors import InputFileError
 from pststream.quality import parquet_reader
-from pststream.quality.readers import read_chunks, read_records
+from pststream.quality.readers import read_chunks
+from tests.oracles.records import read_records, to_records
 
 SOURCES = {"object_id": ["id"], "text": ["text"]}
 
@@ -162,6 +163,6 @@ def test_a_value_beyond_the_calendar_costs_its_row(tmp_path: Path) -> None:
     times = pa.array([0, 2**62 // 1000, None], pa.timestamp("ms"))
     table = pa.table({"subscription_id": ["a", "b", "c"], "created_at": times})
     pq.write_table(table, tmp_path / "x.parquet", version="2.6")
-    (chunk,) = parquet_reader.read_parquet_records(f"{tmp_path}/x.parquet", {})
+    (chunk,) = map(to_records, parquet_reader.read_parquet_requests(f"{tmp_path}/x.parquet", {}))
     assert [(one.row, one.field, one.reason) for one in chunk.rejected] == [(2, "created_at", "time_out_of_range")]
     assert (chunk.rows, [record["subscription_id"] for record in chunk.records]) == ([1, 3], ["a", "c"])

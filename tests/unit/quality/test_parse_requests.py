@@ -12,12 +12,12 @@ import pytest
 from pststream import names
 from pststream.quality.parse_requests import REQUESTS, parse_requests
 from pststream.quality.raw_values import NotFinite
-from pststream.quality.readers import read_records
 from pststream.quality.reject_reasons import REASONS, REJECTED, Reject
 from pststream.quality.row_chunks import RecordChunk
 from pststream.state.data_files import FileWriter, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
+from tests.oracles.records import read_records
 from tests.oracles.text import term_id
 
 NOW = datetime(2026, 5, 1, 12, 30, 0, 5, tzinfo=UTC)

@@ -1,0 +1,92 @@
+"""Raw request fields as columns: what a reader offers to a kind or a shape that parses many requests at once."""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+
+class JsonTexts(NamedTuple):
+    """Values as JSON: slices of `data` (uint8, UTF-8), int64[n] each; a start of -1: there is no such value."""
+
+    data: np.ndarray
+    starts: np.ndarray
+    stops: np.ndarray
+
+
+class RawField(Protocol):
+    """The values of a field in n rows.
+
+    A method returns the values of one form. Rows whose value has another form are marked, and left to the row parser:
+    it alone decides which values are valid, so a form may leave out whatever is rare.
+    """
+
+    @property
+    def present(self) -> np.ndarray:
+        """Whether a row has the field, and not null: bool[n]."""
+        ...
+
+    @property
+    def filled(self) -> np.ndarray:
+        """Whether a row has the field, and neither null nor an empty text: bool[n]."""
+        ...
+
+    def texts(self) -> pa.Array:
+        """Texts (string); null for any other value."""
+        ...
+
+    def labels(self) -> pa.Array:
+        """Texts, and whole numbers as text (string); null for any other value."""
+        ...
+
+    def times(self, zone: str) -> tuple[np.ndarray, np.ndarray]:
+        """Microseconds since 1970, int64[n], and which rows have a time: bool[n]; `zone` is of times without one."""
+        ...
+
+    def number_lists(self, width: int) -> tuple[np.ndarray, np.ndarray]:
+        """Flat lists of `width` finite numbers: float64[n, width], and which rows have one: bool[n]."""
+        ...
+
+    def number_members(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Objects with just these members, all finite numbers: float64[n, names], and which rows have one: bool[n]."""
+        ...
+
+    def json_objects(self) -> JsonTexts:
+        """Objects that the source has as JSON, without escapes in texts and exponents in numbers."""
+        ...
+
+
+class RawFields(Protocol):
+    """The fields of n requests."""
+
+    @property
+    def plain(self) -> np.ndarray:
+        """Whether the columns have the fields of a row: bool[n]; any other row is left to the row parser."""
+        ...
+
+    def __getitem__(self, name: str) -> RawField:
+        """Return the values of one field; a field that no row has is absent everywhere."""
+        ...
+
+    def select(self, rows: np.ndarray) -> "RawFields":
+        """Return the fields of the rows with these numbers (from 0)."""
+        ...
+
+    def others(self, known: Collection[str]) -> tuple[pa.Array, np.ndarray]:
+        """Write the values of each row that are not in `known` as one JSON object.
+
+        Returns string, null for a row without such values, and bool[n]: whether all of them could be written.
+        """
+        ...
+
+
+class ParsedColumns(NamedTuple):
+    """Columns parsed from raw fields.
+
+    columns   by name, n rows each; undefined where not parsed
+    parsed    bool[n]; the other rows are left to the row parser
+    """
+
+    columns: dict[str, pa.Array]
+    parsed: np.ndarray

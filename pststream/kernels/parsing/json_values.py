@@ -1,0 +1,201 @@
+"""Read numbers and texts from the JSON values that `scan_lines` found, and write other members as JSON again."""
+
+import numpy as np
+
+from pststream.kernels.compile import kernel
+from pststream.kernels.parsing.json_members import (
+    OBJECT,
+    REAL,
+    TEXT,
+    field_of_key,
+    key_end,
+    number_end,
+    skip_blanks,
+    text_end,
+)
+
+_QUOTE, _COMMA, _COLON, _MINUS, _POINT, _ZERO = 34, 44, 58, 45, 46, 48
+_CLOSE_LIST, _OPEN, _CLOSE = 93, 123, 125
+_MOST_EXACT_DIGITS = 15
+
+
+@kernel
+def gather_texts(data, starts, stops):
+    """Copy slices of data: offsets int32[n+1] and bytes uint8, the buffers of an Arrow column of texts."""
+    offsets = np.empty(len(starts) + 1, np.int32)
+    total = 0
+    for i in range(len(starts)):
+        offsets[i] = total
+        total += stops[i] - starts[i]
+    offsets[len(starts)] = total
+    out = np.empty(total, np.uint8)
+    for i in range(len(starts)):
+        position = offsets[i] - starts[i]
+        for j in range(starts[i], stops[i]):
+            out[position + j] = data[j]
+    return offsets, out
+
+
+@kernel
+def find_list_numbers(data, starts, stops, width):
+    """Find the numbers of flat lists: spans int64[n,width,2], and bool[n]: whether a value is a list of just so many.
+
+    `starts`, `stops` int64[n] are slices of values that `scan_lines` found to be lists; -1: there is no value.
+    """
+    spans = np.zeros((len(starts), width, 2), np.int64)
+    is_list = np.zeros(len(starts), np.bool_)
+    for row in range(len(starts)):
+        if starts[row] < 0:
+            continue
+        position = starts[row] + 1
+        for number in range(width):
+            position = skip_blanks(data, position, stops[row])
+            byte = data[position]
+            if byte != _MINUS and not 48 <= byte <= 57:
+                break
+            end, _ = number_end(data, position, stops[row])
+            spans[row, number, 0], spans[row, number, 1] = position, end
+            position = skip_blanks(data, end, stops[row])
+            if data[position] != (_CLOSE_LIST if number == width - 1 else _COMMA):
+                break
+            if number == width - 1:
+                is_list[row] = True
+            position += 1
+    return spans, is_list
+
+
+@kernel
+def find_object_numbers(data, starts, stops, names, name_offsets):
+    """Find the numbers of flat objects: spans int64[n,names,2], and bool[n]: whether an object has just these members.
+
+    `starts`, `stops` int64[n] are slices of values that `scan_lines` found to be objects; -1: there is no value.
+    """
+    width = len(name_offsets) - 1
+    spans = np.full((len(starts), width, 2), -1, np.int64)
+    is_object = np.zeros(len(starts), np.bool_)
+    for row in range(len(starts)):
+        if starts[row] < 0:
+            continue
+        position = starts[row]
+        for number in range(width):
+            key_stop, value = key_end(data, skip_blanks(data, position + 1, stops[row]), stops[row])
+            if key_stop < 0 or (data[value] != _MINUS and not 48 <= data[value] <= 57):
+                break
+            key = skip_blanks(data, position + 1, stops[row]) + 1
+            name = field_of_key(data, key, key_stop, names, name_offsets)
+            end, _ = number_end(data, value, stops[row])
+            if name < 0 or spans[row, name, 0] >= 0:
+                break
+            spans[row, name, 0], spans[row, name, 1] = value, end
+            position = skip_blanks(data, end, stops[row])
+            if data[position] != (_CLOSE if number == width - 1 else _COMMA):
+                break
+            is_object[row] = number == width - 1
+    return spans, is_object
+
+
+@kernel
+def write_others(data, firsts, lasts, kinds, spans, is_other):
+    """Write the members that are not of fields as JSON objects, as Python's `json` does with its usual separators.
+
+    firsts, lasts      int64[n]   slice of the members of each line
+    kinds, spans                  of `scan_lines`
+    is_other           bool[m]    whether a member is to be written
+    Returns offsets int32[n+1], bytes uint8, bool[n]: whether a line has such members, and bool[n]: whether all of them
+    can be written, which an object, and a number that Python writes in another form, cannot.
+    """
+    rows = len(firsts)
+    size = 0
+    for row in range(rows):
+        for member in range(firsts[row], lasts[row]):
+            if is_other[member]:
+                size += spans[member, 1] - spans[member, 0] + 2 * (spans[member, 3] - spans[member, 2]) + 10
+    out = np.empty(size, np.uint8)
+    out_offsets = np.zeros(rows + 1, np.int32)
+    has_others = np.zeros(rows, np.bool_)
+    is_written = np.ones(rows, np.bool_)
+    position = 0
+    for row in range(rows):
+        first = position
+        for member in range(firsts[row], lasts[row]):
+            if not is_other[member] or not is_written[row]:
+                continue
+            out[position] = _COMMA if has_others[row] else _OPEN
+            position += 1
+            if has_others[row]:
+                out[position] = 32
+                position += 1
+            has_others[row] = True
+            position = _write_member(data, kinds[member], spans[member], out, position)
+            if position < 0:
+                is_written[row] = False
+                position = first
+        if has_others[row] and is_written[row]:
+            out[position] = _CLOSE
+            position += 1
+        out_offsets[row + 1] = position
+    return out_offsets, out[:position].copy(), has_others, is_written
+
+
+@kernel
+def _write_member(data, kind, span, out, position):
+    """Write `"key": value`; return the position after it, -1 if the value cannot be written."""
+    out[position] = _QUOTE
+    position += 1
+    for i in range(span[0], span[1]):
+        out[position] = data[i]
+        position += 1
+    out[position], out[position + 1], out[position + 2] = _QUOTE, _COLON, 32
+    position += 3
+    start, stop = (span[2] - 1, span[3] + 1) if kind == TEXT else (span[2], span[3])
+    if kind == OBJECT:
+        return -1
+    while start < stop:
+        byte = data[start]
+        # Copy a text, a number or another byte; blanks stand after commas only.
+        if byte == _QUOTE:
+            end = text_end(data, start + 1, stop) + 1
+        elif byte == _MINUS or 48 <= byte <= 57:
+            end, number = number_end(data, start, stop)
+            if number == REAL and not _is_shortest(data, start, end):
+                return -1
+        elif byte == _OPEN:
+            return -1
+        else:
+            end = start + 1
+            if byte == 32 or byte == 10 or byte == 13 or byte == 9:
+                start = end
+                continue
+        for i in range(start, end):
+            out[position] = data[i]
+            position += 1
+        if byte == _COMMA:
+            out[position] = 32
+            position += 1
+        start = end
+    return position
+
+
+@kernel
+def _is_shortest(data, start, end):
+    """Return whether Python writes the float of a number with a decimal point as data[start:end] again.
+
+    A number of up to 15 digits is the shortest of those that round to its float. It ends in no zero but that of x.0,
+    and Python writes it without an exponent from 0.0001 on.
+    """
+    digits, leading, zeros = 0, True, 0
+    point = end
+    for i in range(start, end):
+        if data[i] == _POINT:
+            point = i
+            continue
+        if data[i] == _MINUS:
+            continue
+        leading = leading and data[i] == _ZERO
+        if not leading:
+            digits += 1
+        elif point < end:
+            zeros += 1
+    if data[end - 1] == _ZERO and end - point > 2:
+        return False
+    return digits <= _MOST_EXACT_DIGITS and (zeros <= 3 or (leading and end - point == 2))

@@ -1,0 +1,305 @@
+"""Requests parsed in columns give the same rows and rejects as the parser of single requests, however they are cut."""
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pststream.errors import InputFileError
+from pststream.kinds.registry import KINDS
+from pststream.quality import json_reader, parquet_reader
+from pststream.quality.parse_request_columns import parse_request_chunk, request_fields
+from pststream.quality.parse_requests import REQUESTS, parse_requests
+from pststream.quality.readers import read_requests
+from pststream.quality.reject_reasons import REJECTED
+from pststream.quality.row_chunks import RecordChunk, RequestChunk
+from tests import worlds
+from tests.conformance.square_kind import SQUARE
+from tests.fuzz.cases import cases, trying
+from tests.fuzz.mutations import mutated
+from tests.fuzz.values import any_value
+from tests.oracles.records import read_records
+
+NOW = datetime(2026, 5, 1, 12, 30, 0, 5, tzinfo=UTC)
+ZONES = ("UTC", "Europe/Stockholm")
+NUMBERS = (
+    *(
+        "0",
+        "-0",
+        "0.0",
+        "-0.0",
+        "1",
+        "-1",
+        "1.5",
+        "90",
+        "-90.0",
+        "180",
+        "180.0",
+        "-180",
+        "1e1",
+        "1E-2",
+        "-1.25e+2",
+        "01",
+    ),
+    *(
+        "1.",
+        ".5",
+        "+1",
+        "17.000000000000001",
+        "59.329323456789012345",
+        "0.1",
+        "0.00001",
+        "0.00012",
+        "179.99999999999999",
+    ),
+    *("180.00000000000001", "90.000000000000007", "9007199254740993", "123456789012345678", "5e-324", "1e999", "-"),
+    *("1234567890123456.5", "0.30000000000000004", "100.10", "NaN", "Infinity", "0" * 50, "0." + "3" * 50),
+)
+WORDS = (
+    "tea",
+    "Coffee",
+    "AND",
+    "OR",
+    "(",
+    ")",
+    "ice-cream",
+    "a_1",
+    "x,y",
+    '\\"',
+    "thé",
+    "!",
+    "and",
+    "a",
+    "b",
+    "c",
+    "\\t",
+)
+VALUES = (
+    *('"x"', '""', "null", "true", "[]", "{}", '"\\u00e9"', '"é"', "7", "7.5", "1.50", "-0.0", "1e5", "[1, 2.50]"),
+    *('[ "a" ,["b"] ]', '{"a": 1}', '{"a":1,"a":2}', "[1,]", '"2026-01-01"', '"2026-03-29T02:30:00"', "1767225600000"),
+    *('"1767225600000"', '"2026-01-01T00:00:00.000Z"', '"9999-12-31T23:59:59.999999Z"', '" 2026-01-01 "', "17672256e5"),
+    *(
+        '"range"',
+        '"square"',
+        '"cube"',
+        '"[0, 0, 1, 1]"',
+        '"insert"',
+        '"delete"',
+        "-0",
+        "0.5",
+        "0.50",
+        "12345678901234567.5",
+    ),
+)
+BLANKS = ("", "", "", "", " ", "\t", "  ", "\r")
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make blocks and chunks so small that small files have many, and add a kind without a parser of columns."""
+    monkeypatch.setattr(json_reader, "BLOCK_BYTES", 700)
+    for module in (json_reader, parquet_reader):
+        monkeypatch.setattr(module, "MAX_CHUNK_ROWS", 7)
+    monkeypatch.setattr(parquet_reader, "_MIN_CHUNK_ROWS", 3)
+    monkeypatch.setitem(KINDS, SQUARE.name, SQUARE)
+
+
+def check(path: Path, zone: str) -> int:
+    """Parse a file in both ways, compare, and return how many rows were parsed in columns."""
+    try:
+        slow = [parse_requests(chunk, NOW, zone) for chunk in read_records(str(path), None)]
+    except InputFileError:
+        slow = []
+    fast, left = [], []
+    try:
+        for chunk in read_requests(str(path), None, request_fields()):
+            fast.append(parse_request_chunk(_counting(chunk, left), NOW, zone))
+    except InputFileError:
+        fast = []
+    for place, schema in enumerate((REQUESTS, REJECTED)):
+        expected = pa.Table.from_batches([both[place] for both in slow], schema)
+        result = pa.Table.from_batches([both[place] for both in fast], schema)
+        result.validate(full=True)
+        for name in schema.names:
+            assert repr(result[name].to_pylist()) == repr(expected[name].to_pylist()), name
+    return sum(sum(map(len, both)) for both in fast) - sum(left)
+
+
+def _counting(chunk: RequestChunk, left: list[int]) -> RequestChunk:
+    """Append to `left` how many rows the row parser gets."""
+
+    def records(places: np.ndarray) -> RecordChunk:
+        left.append(len(places))
+        return chunk.records(places)
+
+    return replace(chunk, records=records)
+
+
+def test_lines_of_near_plain_json(tmp_path: Path) -> None:
+    in_columns = 0
+    for number, rnd in cases("request columns", 400):
+        path = tmp_path / "r.jsonl"
+        path.write_bytes(b"\n".join(_lines(rnd)))
+        with trying(("near plain", number)):
+            in_columns += check(path, rnd.choice(ZONES))
+    assert in_columns > 1_000
+
+
+def _lines(rnd: random.Random) -> Iterator[bytes]:
+    for number in range(rnd.randrange(1, 30)):
+        members = _deletion(rnd, number) if rnd.randrange(4) == 0 else _insertion(rnd, number)
+        for _ in range(rnd.choice((0, 0, 0, 1, 1, 2))):
+            name = rnd.choice(("x", "x", "note", "at", "kind", "width", "expires_at", "bbox", "keywords", "op", "é"))
+            members.append((name, rnd.choice(VALUES)))
+        if rnd.randrange(6) == 0:
+            rnd.shuffle(members)
+        line = _object(rnd, members).encode()
+        yield mutated(rnd, line).replace(b"\n", b" ") if rnd.randrange(12) == 0 else line
+
+
+def _object(rnd: random.Random, members: list[tuple[str, str]]) -> str:
+    blank = [rnd.choice(BLANKS) for _ in range(6)]
+    joined = f"{blank[0]},{blank[1]}".join(f'"{name}"{blank[2]}:{blank[3]}{value}' for name, value in members)
+    return f"{blank[4]}{{{blank[0]}{joined}{blank[5]}}}{blank[1]}"
+
+
+def _deletion(rnd: random.Random, number: int) -> list[tuple[str, str]]:
+    at = rnd.choice(('"2026-01-02T00:00:00Z"', '"2026-10-25T02:30:00"', "1767225600000", "null", rnd.choice(VALUES)))
+    return [("op", '"delete"'), ("subscription_id", _identifier(rnd, number)), ("at", at)]
+
+
+def _insertion(rnd: random.Random, number: int) -> list[tuple[str, str]]:
+    members = [("op", '"insert"'), ("subscription_id", _identifier(rnd, number)), ("keywords", _keywords(rnd))]
+    shape = rnd.randrange(9)
+    if shape < 5:
+        members.append(("bbox", _numbers(rnd, [_number(rnd, low) for low in (-180, -90, 0, 0)])))
+    elif shape < 7:
+        sides = [("lon", _number(rnd, -180)), ("lat", _number(rnd, -90)), ("radius_m", _radius(rnd))]
+        rnd.shuffle(sides)
+        members.append(("circle", _object(rnd, sides[: rnd.choice((3, 3, 3, 3, 2))])))
+    else:
+        members.append(("geometry", _geometry(rnd)))
+    if rnd.randrange(2):
+        members.append(("created_at", rnd.choice(('"2026-01-01T00:00:00.000Z"', rnd.choice(VALUES)))))
+    if rnd.randrange(4) == 0:
+        members.append(("expires_at", rnd.choice(('"2026-02-01T00:00:00Z"', "null", rnd.choice(VALUES)))))
+    return members
+
+
+def _identifier(rnd: random.Random, number: int) -> str:
+    return rnd.choice((f'"s{number}"', f'"s{number}"', f'"s{number}"', str(number), rnd.choice(VALUES)))
+
+
+def _keywords(rnd: random.Random) -> str:
+    words = [rnd.choice(WORDS[:2] + WORDS[-4:-1]) for _ in range(rnd.randrange(1, 5))]
+    plain = rnd.choice((" AND ", " OR ", " ", ") OR (")).join(words)
+    odd = rnd.choice((" ", " ", "")).join(rnd.choice(WORDS) for _ in range(rnd.randrange(6)))
+    return f'"{rnd.choice((plain, f"({plain})", f"({plain}) AND a", odd))}"'
+
+
+def _number(rnd: random.Random, low: int) -> str:
+    return rnd.choice(
+        (repr(rnd.uniform(low, 80)), f"{rnd.uniform(low, 80):.6f}", str(rnd.randrange(80)), rnd.choice(NUMBERS))
+    )
+
+
+def _radius(rnd: random.Random) -> str:
+    return rnd.choice((repr(10 ** rnd.uniform(0, 7.5)), str(rnd.randrange(10_000)), rnd.choice(NUMBERS)))
+
+
+def _numbers(rnd: random.Random, numbers: list[str]) -> str:
+    return rnd.choice(("[{}]", "[ {} ]")).format(rnd.choice((", ", ",", " , ")).join(numbers))
+
+
+def _geometry(rnd: random.Random) -> str:
+    polygons = [_polygon(rnd) for _ in range(rnd.choice((1, 1, 2, 2, 3)))]
+    single = rnd.randrange(2)
+    value: Any = {"type": "Polygon" if single else "MultiPolygon", "coordinates": polygons[0] if single else polygons}
+    if rnd.randrange(8) == 0:
+        value |= rnd.choice(({"crs": None}, {"type": "Point"}, {"bbox": [0, 0, 1, 1]}, {"coordinates": any_value(rnd)}))
+    members = [(name, json.dumps(part)) for name, part in value.items()]
+    rnd.shuffle(members)
+    text = _object(rnd, members)
+    return text if rnd.randrange(8) else text.replace("1", rnd.choice(NUMBERS), 1)
+
+
+def _polygon(rnd: random.Random) -> list[list[list[float]]]:
+    """Draw a square with perhaps a hole, in any direction; sometimes crossed, open or too short."""
+    x, y, size = rnd.uniform(-170, 170), rnd.uniform(-80, 80), rnd.choice((0.0, 1e-9, 0.5, 5.0, rnd.uniform(0, 20)))
+    rings = [[(x, y), (x + size, y), (x + size, y + size), (x, y + size)]]
+    if rnd.randrange(3) == 0:
+        rings.append([(x + size * a, y + size * b) for a, b in ((0.2, 0.2), (0.2, 0.6), (0.6, 0.6))])
+    result = []
+    for ring in rings:
+        ring = ring[:: rnd.choice((1, -1))]
+        if rnd.randrange(10) == 0:
+            rnd.shuffle(ring)
+        closed = [*ring, ring[0]] if rnd.randrange(15) else ring
+        altitude = [rnd.choice((0, 1.5))] if rnd.randrange(10) == 0 else []
+        result.append([[*position, *altitude] for position in closed])
+    return result
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_requests_of_random_worlds(ending: str, tmp_path: Path) -> None:
+    for number, rnd in cases(f"request worlds {ending}", 60):
+        path = worlds.write_rows(tmp_path / f"requests.{ending}", worlds.request_log(rnd, rnd.randrange(1, 60)))
+        with trying((ending, number)):
+            check(path, rnd.choice(ZONES))
+
+
+def test_parquet_of_near_plain_types(tmp_path: Path) -> None:
+    names = [name for name in request_fields() if name != "centre"]
+    for number, rnd in cases("request parquet", 150):
+        rows = rnd.choice((1, 5, 20))
+        columns = {name: _column(rnd, name, rows) for name in (*names, "note", 'q"') if rnd.randrange(5)}
+        columns |= {name: _column(rnd, name, rows) for name in ("op", "subscription_id")}
+        path = tmp_path / "r.parquet"
+        pq.write_table(pa.table(columns), path, row_group_size=6)
+        with trying(("parquet", number)):
+            check(path, rnd.choice(ZONES))
+
+
+def _column(rnd: random.Random, name: str, rows: int) -> pa.Array:
+    times = (None, "2026-01-01", "2026-01-01T00:00:00Z", "soon", "")
+    ages = (None, 0, 1_767_225_600_000, -1, 10**15)
+    point = pa.struct([(part, rnd.choice((pa.float64(), pa.int32()))) for part in ("lon", "lat", "radius_m")])
+    choices: dict[str, list[tuple[Any, pa.DataType]]] = {
+        "op": [(("insert", "insert", "delete", None, "x"), pa.string())],
+        "subscription_id": [
+            (("a", "b", "é", None, ""), pa.string()),
+            ((1, -5, None), pa.int64()),
+            ((1.0, 2.5), pa.float64()),
+        ],
+        "keywords": [(("tea", "tea OR b-c", '"a b"', "(", "thé", "", None, "a\tb"), pa.string()), ((1, 2), pa.int64())],
+        "kind": [((None, "", "range", "square"), pa.string()), ((1, None), pa.int64())],
+        "bbox": [
+            (([0, 0, 1, 1], [170, -5, -170, 5], None, [0, 0, 1], [0, 5, 1, 1], [0, None, 1, 1]), pa.list_(kind))
+            for kind in (pa.float64(), pa.float32(), pa.int64())
+        ]
+        + [(("[0,0,1,1]", "", None), pa.string())],
+        "circle": [(({"lon": 1, "lat": 2, "radius_m": 3}, None, {"lon": 1, "lat": 2, "radius_m": None}), point)],
+        "geometry": [((None,), pa.null()), (('{"type": "Point"}', None), pa.string())],
+        "note": [(("x", 'q"', "é", "", None), pa.string()), ((1, None), pa.int32()), ((1.5, None), pa.float64())],
+    }
+    times_of = [
+        (times, pa.string()),
+        (ages, pa.int64()),
+        ((0, None, 2**40), pa.timestamp(rnd.choice(("us", "ns", "ms")))),
+    ]
+    times_of += [
+        ((0, None, 20_000), pa.date32()),
+        ((0.0, 1.5, None, 1e12), pa.float64()),
+        ((0, None), pa.timestamp("ms", "UTC")),
+    ]
+    values, kind = rnd.choice(choices.get(name, times_of if name.endswith("at") else choices["note"]))
+    usual = rnd.choice(values)
+    return pa.array([usual if rnd.randrange(2) else rnd.choice(values) for _ in range(rows)], kind)
