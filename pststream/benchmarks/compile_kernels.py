@@ -6,6 +6,7 @@
 import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +19,17 @@ from pststream.partitioning.registry import make_plan
 from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.quality.file_parts import FileRange, count_range
 from pststream.quality.parse_objects import ObjectOptions, parse_objects
-from pststream.quality.readers import read_chunks
+from pststream.quality.parse_request_columns import parse_request_chunk, request_fields
+from pststream.quality.readers import read_chunks, read_requests
 from pststream.samples.posting_reads import make_sample_with_reads
 from pststream.shapes.region import Region
 from pststream.shapes.registry import pieces_of
 from pststream.text.tokenizer import terms_of
+
+_REQUESTS = """\
+{"op": "insert", "subscription_id": "a", "keywords": "coffee", "bbox": [0, 0, 1, 1], "created_at": "2026-01-01"}
+{"op": "insert", "subscription_id": "b", "keywords": "tea", "circle": {"lon": 0, "lat": 0, "radius_m": 5}, "note": 1}
+"""
 
 
 def run_planning_kernels() -> None:
@@ -49,7 +56,7 @@ def run_batch_kernels() -> None:
 
 
 def run_ingest_kernels() -> None:
-    """Run the kernels that read objects once, on two short files."""
+    """Run the kernels that read objects and requests once, on short files."""
     objects = {
         "csv": 'object_id,ts,lon,lat,text\n"o",2026-01-01,18.0,59.0,"a ""café"""\n',
         "jsonl": '{"object_id": "o", "ts": "2026-01-01", "lon": 18.0, "lat": 59.0, "text": "a café"}\n',
@@ -61,6 +68,10 @@ def run_ingest_kernels() -> None:
             count_range(FileRange(str(path), ending, 0, len(content)))
             for chunk in read_chunks(str(path), None, ObjectOptions().sources):
                 parse_objects(chunk, ObjectOptions())
+        requests = Path(folder) / "r.jsonl"
+        requests.write_text(_REQUESTS, "utf-8")
+        for one in read_requests(str(requests), None, request_fields()):
+            parse_request_chunk(one, datetime.now(UTC))
     find_repeated(np.zeros(1, np.int64))
 
 
