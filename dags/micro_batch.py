@@ -7,8 +7,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from pststream_dags import forms
 from pststream_dags.dag_defaults import IMBALANCE, MATCHES, dag_defaults
 from pststream_dags.delivery import deliver
-from pststream_dags.spark_job import SparkJob
-from pststream_dags.summaries import summarize_batches
+from pststream_dags.match_job import MatchJob
 
 EVERY_MINUTE = "* * * * *"
 
@@ -95,9 +94,8 @@ with DAG(
         ),
     },
 ):
-    match = SparkJob(
+    match = MatchJob(
         task_id="match",
-        job="micro_batch",
         arguments=[
             forms.HOME_ARGUMENT,
             "--landing={{ params.landing or var.value.get('pststream_landing', '') }}",
@@ -106,7 +104,6 @@ with DAG(
             "--since={{ dag_run.start_date.isoformat() if ti.try_number > 1 else '' }}",
             "--no-deliver",
         ],
-        summarize=summarize_batches,
         execution_timeout=timedelta(hours=1),
     )
     publish(match.output)

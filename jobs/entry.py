@@ -16,12 +16,13 @@ import re
 import sys
 import traceback
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from jobs.submitter_watch import end_with_submitter
 from pststream.atomic_files import write_atomically
+from pststream.errors import PstError
 
 DONE, FAILED, DONE_WITH_REJECTS = 0, 1, 3
 EMPTY_ARGUMENT = re.compile(r"(--[a-z][a-z-]*=)?")
@@ -62,6 +63,20 @@ def run(command: str, arguments: Sequence[str], quiet: bool = False) -> dict[str
     document = None if refused else document
     outcome |= {"kind": kind}
     return outcome | {"error": error or f"pststream {command} ended with {exit_code}", "result": document}
+
+
+def call(command: str, function: Callable[[], Any]) -> dict[str, Any]:
+    """Call a function for a command; return the outcome for the result file, with what the function returned."""
+    end_with_submitter()
+    outcome = {"command": command, "exit_code": DONE, "error": None}
+    try:
+        return outcome | {"result": function()}
+    except PstError as error:
+        code, kind, text = error.exit_code, type(error).__name__, str(error)
+    except Exception as error:
+        traceback.print_exc()
+        code, kind, text = FAILED, type(error).__name__, f"{type(error).__name__}: {error}"
+    return outcome | {"exit_code": code, "kind": kind, "error": text, "result": None}
 
 
 def report(path: Path | None, outcome: dict[str, Any]) -> int:

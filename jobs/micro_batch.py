@@ -1,13 +1,15 @@
-"""Run `pststream run` as a job: ingest, match and deliver what is new in a landing folder.
+"""Run `pststream run` as a job: ingest, match and deliver what is new in a landing folder; end soon if nothing is new.
 
-    spark-submit jobs/micro_batch.py [--result FILE] [--home DIR] [--landing DIR] [--max-objects N] [--strict]
-                                    [--since TIME] [--no-deliver]
+    python jobs/micro_batch.py [--result FILE] [--home DIR] [--landing DIR] [--max-objects N] [--strict]
+                               [--since TIME] [--no-deliver] [--only-if-idle]
 
 The landing folder, or `s3://bucket/prefix`, contains `objects/` and `requests/`. Default: `PSTSTREAM_LANDING`, or else
 `landing` in the home. `--since` is for a retry: the result includes what earlier tries ingested and matched from this
-time on (ISO 8601).
-The result is the document of `pststream run` with three more keys: `table_version`, the version of the table `matches`
-afterwards; `balance`, the result of `pststream balance check`, or null if there was no batch; and `home`.
+time on (ISO 8601). With `--only-if-idle` the job changes nothing if there is work, and fails with the kind `WorkWaits`;
+a DAG then submits it to its cluster.
+The result is the document of `pststream run` with four more keys: `table_version`, the version of the table `matches`
+afterwards; `balance`, the result of `pststream balance check`, or null if there was no batch; `waiting_sinks`, the
+sinks that `pststream deliver` has work for; and `home`.
 """
 
 import argparse
@@ -20,13 +22,31 @@ from typing import Any
 
 from jobs import entry
 from pststream import names
-from pststream.pipeline.main_job.run_summary import summarize_since
+from pststream.cli.arguments import build_parser
+from pststream.cli.stderr_log import StderrLog
+from pststream.pipeline.delivery.waiting_sinks import waiting_sinks
+from pststream.pipeline.main_job.find_work import has_work
+from pststream.settings import load_settings
 from pststream.state.home import Home
 from pststream.state.ledger_tables import version
+
+WORK_WAITS = "WorkWaits"
+"""The kind of error of a job that was to run only without work; `dags` names it too."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; return the exit code."""
+    own, rest = _parser().parse_known_args(entry.drop_empty(sys.argv[1:] if arguments is None else arguments))
+    home = own.home or os.environ.get("PSTSTREAM_HOME", "./pststream-home")
+    landing = own.landing or os.environ.get("PSTSTREAM_LANDING", f"{Home(home).path}/landing")
+    outcome = _run(home, landing, rest, own.only_if_idle)
+    if outcome["error"] is None:
+        completed = entry.call("run", lambda: _complete(Home(home), own.since, outcome["result"]))
+        outcome = outcome | completed if completed["error"] is not None else outcome | {"result": completed["result"]}
+    return entry.report(own.result, outcome)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -34,23 +54,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--home", help="home of the tables")
     parser.add_argument("--landing", help="landing folder")
     parser.add_argument("--since", type=dt.datetime.fromisoformat, help="when the first try started")
-    own, rest = parser.parse_known_args(entry.drop_empty(sys.argv[1:] if arguments is None else arguments))
-    home = own.home or os.environ.get("PSTSTREAM_HOME", "./pststream-home")
-    landing = own.landing or os.environ.get("PSTSTREAM_LANDING", f"{Home(home).path}/landing")
-    outcome = entry.run("run", [f"--home={home}", *rest, "--", landing])
-    if outcome["error"] is None:
-        if own.since is not None:
-            _add_earlier_tries(Home(home), own.since, outcome["result"])
-        outcome["result"]["table_version"] = version(Home(home), names.MATCHES)
-        batches = outcome["result"]["match"]["batches"]
-        checked = entry.run("balance", ["check", f"--home={home}"], quiet=True) if batches else {"result": None}
-        outcome["result"]["balance"] = checked["result"]
-        outcome["result"]["home"] = Home(home).path
-    return entry.report(own.result, outcome)
+    parser.add_argument("--only-if-idle", action="store_true", help="change nothing if there is work")
+    return parser
+
+
+def _run(home: str, landing: str, rest: Sequence[str], only_if_idle: bool) -> dict[str, Any]:
+    """Run the command if there is work; return its outcome, or that of a run without work."""
+    arguments = [f"--home={home}", *rest, "--", landing]
+    asked = entry.call("run", lambda: _has_work(arguments, home, landing))
+    if asked["error"] is not None:
+        return asked
+    if not asked["result"]:
+        StderrLog("run", quiet=False).log_progress("nothing is new")
+        nothing = {"ingest": {}, "match": {"batches": [], "objects": 0, "matches": 0}, "deliver": {"sinks": {}}}
+        return asked | {"result": nothing}
+    if only_if_idle:
+        return asked | {"exit_code": entry.FAILED, "kind": WORK_WAITS, "error": "there is work", "result": None}
+    return entry.run("run", arguments)
+
+
+def _has_work(arguments: Sequence[str], home: str, landing: str) -> bool:
+    build_parser().parse_args(["run", *arguments])  # refuses what the command would refuse
+    return has_work(Home(home), load_settings(home), landing)
+
+
+def _complete(home: Home, since: dt.datetime | None, result: dict[str, Any]) -> dict[str, Any]:
+    """Return the document of the command with what earlier tries did, and with the keys that the DAG needs."""
+    if since is not None:
+        _add_earlier_tries(home, since, result)
+    batches = result["match"]["batches"]
+    checked = entry.run("balance", ["check", f"--home={home.path}"], quiet=True) if batches else {"result": None}
+    return result | {
+        "table_version": version(home, names.MATCHES),
+        "balance": checked["result"],
+        "waiting_sinks": waiting_sinks(home, load_settings(home.path)),
+        "home": home.path,
+    }
 
 
 def _add_earlier_tries(home: Home, since: dt.datetime, result: dict[str, Any]) -> None:
     """Add what earlier tries of this run ingested and matched to the result."""
+    from pststream.pipeline.main_job.run_summary import summarize_since  # loads the code that matches
+
     earlier, own = summarize_since(home, since), result["match"]
     for kind, figures in earlier["ingest"].items():
         result["ingest"][kind] = result["ingest"].get(kind, {}) | figures

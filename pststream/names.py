@@ -74,3 +74,6 @@ SINKS_CONNECTION = "pststream_sinks"
 MATCHES_ASSET = "pststream://matches"
 PLANS_ASSET = "pststream://plans"
 IMBALANCE_ASSET = "pststream://imbalance"
+
+SPARK_CONF_VARIABLE = "PSTSTREAM_SPARK_CONF"
+"""Environment variable of a job that a DAG runs without spark-submit: Spark's configuration for it, as JSON."""

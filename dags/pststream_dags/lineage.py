@@ -1,12 +1,12 @@
 """Report the tables that a job has read and written to Airflow's lineage, if a listener is configured."""
 
 import logging
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from airflow.providers.common.compat.lineage.hook import get_hook_lineage_collector
+from pststream_dags.engine_choice import home_of
 
 from pststream import names
 
@@ -45,8 +45,7 @@ def _collect_tables(job: str, arguments: Sequence[str], reporter: Any) -> None:
     reads, writes = READS_WRITES.get(job, ((), ()))
     if job in ONLY_APPLIED and "--apply" not in arguments:
         writes = ()
-    homes = [argument.removeprefix("--home=") for argument in arguments if argument.startswith("--home=")]
-    home = _uri(next(filter(None, homes), os.environ.get("PSTSTREAM_HOME", "./pststream-home")))
+    home = _uri(home_of(arguments))
     for name in reads:
         collector.add_input_asset(reporter, uri=f"{home}/tables/{name}")
     for name in writes:

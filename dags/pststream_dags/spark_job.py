@@ -1,65 +1,41 @@
-"""Define the operator that submits an entry of jobs/ to Spark, reads its result, and retries what a retry can solve."""
+"""Define the operator that runs an entry of jobs/ here or submits it to Spark, and returns the job's result."""
 
 import json
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import BaseHook, Context, ExceptionRetryPolicy, RetryAction, RetryRule
-from airflow.sdk.exceptions import (
-    AirflowException,
-    AirflowFailException,
-    AirflowNotFoundException,
-    AirflowSkipException,
-)
+from airflow.sdk import BaseHook, Context
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 from pststream_dags import lineage
+from pststream_dags.engine_choice import engine_of, home_of, is_local, runs_here
+from pststream_dags.job_outcome import RETRY_POLICY, WORK_WAITS, JobRefused, check_outcome, read_outcome
+from pststream_dags.job_process import JOBS, JobProcess, environment
 
 from pststream import names
 
-JOBS = Path(os.environ.get("PSTSTREAM_JOBS") or Path(__file__).resolve().parents[2] / "jobs")
 JARS = Path(sys.prefix) / "share" / "pststream" / "jars"
 DRIVER_MEMORY = "2g"
-LOCAL = re.compile(r"://local(\[.*\])?$")
 
-DONE, REFUSED, DONE_WITH_REJECTS = 0, 2, 3
-RUNNER_BUSY = "RunnerBusy"
-"""The kind of error of a run that leaves the work to a watcher or to another run."""
-
-
-class JobRefused(AirflowFailException):
-    """The job refused its arguments, settings or input; a retry would end the same way."""
-
-
-class JobFailed(AirflowException):
-    """The job failed and may be run again as it is."""
-
-
-class JobLost(AirflowException):
-    """The job left no result: it was killed, ran out of memory, or never started."""
-
-
-RETRY_POLICY = ExceptionRetryPolicy(
-    rules=[
-        RetryRule(JobRefused, RetryAction.FAIL, reason="a retry would end the same way"),
-        RetryRule(JobFailed, RetryAction.RETRY, timedelta(seconds=20), "the job failed and may be run again"),
-        RetryRule(JobLost, RetryAction.RETRY, timedelta(minutes=1), "the job was killed or could not start"),
-    ]
-)
-"""By kind of error. Every job is idempotent, so a retry never writes anything twice."""
+Outcome = tuple[dict[str, Any] | None, Exception | None]
+"""The content of the result file, None if there is none, and the error of spark-submit or of the process."""
 
 
 class SparkJob(SparkSubmitOperator):
-    """Submits `jobs/<job>.py` with the project's connection, in its pool of one slot; returns the job's JSON document.
+    """Runs `jobs/<job>.py` in the pool of one slot, here or on Spark; returns the job's JSON document.
 
-    job        name of the entry
-    arguments  its arguments, templated; `--option=` with an empty value counts as not given
-    summarize  makes the XCom from {"exit_code": …, "result": the command's JSON}; default: the command's JSON
+    The setting `engine` and the master of the project's connection decide. `spark` submits the job. `local` runs it as
+    a process of the task, and so does `auto` with a master `local[…]`: that process starts Spark, configured as if it
+    had been submitted, only for a large step. On a cluster `auto` submits the job.
+
+    job            name of the entry
+    arguments      its arguments, templated; `--option=` with an empty value counts as not given
+    summarize      makes the XCom from {"exit_code": …, "result": the command's JSON}; default: the command's JSON
+    asks_for_work  the entry knows `--only-if-idle`: on a cluster it is submitted only if there is work
     """
 
     def __init__(
@@ -68,6 +44,7 @@ class SparkJob(SparkSubmitOperator):
         job: str,
         arguments: Sequence[str],
         summarize: Callable[[dict[str, Any]], Any] | None = None,
+        asks_for_work: bool = False,
         **kwargs: Any,
     ) -> None:
         kwargs.setdefault("retries", 3)
@@ -82,32 +59,70 @@ class SparkJob(SparkSubmitOperator):
         )
         self.job = job
         self.summarize = summarize
+        self.asks_for_work = asks_for_work
+        self._process: JobProcess | None = None
 
     def execute(self, context: Context) -> Any:
-        """Submit, wait, and return the summary; raises as `check_outcome` does."""
+        """Run or submit the job, wait, and return the summary; raises as `check_outcome` does."""
+        arguments = list(self.application_args or [])
         with tempfile.TemporaryDirectory(prefix="pststream-") as folder:
-            file = Path(folder) / "result.json"
-            self._prepare(file, context)
-            try:
-                super().execute(context)
-            except FileNotFoundError as error:
-                raise JobRefused(f"{error}: install Spark where Airflow's tasks run") from error
-            except AirflowException as error:
-                outcome, cause = read_outcome(file), error
-            else:
-                outcome, cause = read_outcome(file), None
+            outcome, cause = self._run(context, arguments, Path(folder) / "result.json")
         check_outcome(self.job, outcome, cause)
-        lineage.report_tables(self.job, self.application_args or [], self)
+        lineage.report_tables(self.job, arguments, self)
+        assert outcome is not None
         return self.summarize(outcome) if self.summarize else outcome["result"]
 
-    def _prepare(self, result: Path, context: Context) -> None:
-        """Set arguments, Spark configuration and environment that depend on this machine."""
+    def on_kill(self) -> None:
+        """Kill the process, or what was submitted."""
+        if self._process is not None:
+            self._process.kill()
+        else:
+            super().on_kill()
+
+    def _run(self, context: Context, arguments: list[str], result: Path) -> Outcome:
+        """Run the job where it belongs."""
         master = _master(self._conn_id)
-        self.application_args = [f"--result={result}", *(self.application_args or [])]
-        self.conf = spark_conf() | (self.conf or {})
+        engine = engine_of(home_of(arguments), os.environ | (self.env_vars or {}))
+        if runs_here(engine, master):
+            return self._run_here(context, arguments, result, master)
+        if self.asks_for_work and engine != "spark":
+            outcome, cause = self._run_here(context, [*arguments, "--only-if-idle"], result, master)
+            if outcome is None or outcome.get("kind") != WORK_WAITS:
+                return outcome, cause
+            result.unlink()
+        return self._submit(context, arguments, result, master)
+
+    def _run_here(self, context: Context, arguments: list[str], result: Path, master: str) -> Outcome:
+        """Run the job as a process of the task."""
+        submitted = {"spark.master": master.partition("://")[2], "spark.app.name": self.name} | self._spark_conf()
+        variables = self._variables(context, master) | {names.SPARK_CONF_VARIABLE: json.dumps(submitted)}
+        self._process = JobProcess(self.job, variables)
+        try:
+            return self._process.run(arguments, result)
+        finally:
+            self._process = None
+
+    def _submit(self, context: Context, arguments: list[str], result: Path, master: str) -> Outcome:
+        """Submit the job with spark-submit."""
+        self.application_args = [f"--result={result}", *arguments]
+        self.conf = self._spark_conf()
         if not any(manager in master for manager in ("yarn", "k8s")):
-            more = environment() | driver_address(master) | lineage.parent_run_variable(context["ti"])
-            self.env_vars = more | (self.env_vars or {})
+            self.env_vars = self._variables(context, master)
+        try:
+            super().execute(context)
+        except FileNotFoundError as error:
+            raise JobRefused(f"{error}: install Spark where Airflow's tasks run") from error
+        except AirflowException as error:
+            return read_outcome(result), error
+        return read_outcome(result), None
+
+    def _spark_conf(self) -> dict[str, str]:
+        return spark_conf() | (self.conf or {})
+
+    def _variables(self, context: Context, master: str) -> dict[str, str]:
+        """Return the environment variables of a job on this machine."""
+        more = environment() | driver_address(master) | lineage.parent_run_variable(context["ti"])
+        return more | (self.env_vars or {})
 
 
 def spark_conf() -> dict[str, str]:
@@ -118,41 +133,9 @@ def spark_conf() -> dict[str, str]:
     return conf | ({"spark.jars": jars} if jars else {})
 
 
-def environment() -> dict[str, str]:
-    """Return the environment of a driver on this machine: its Python, its spark-submit, its submitters' ids."""
-    binaries = str(Path(sys.executable).parent)
-    return {
-        "PATH": os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)]),
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(JOBS.parent), os.environ.get("PYTHONPATH")])),
-        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
-        "PSTSTREAM_SUBMITTERS": f"{os.getpid()},{os.getppid()}",
-    }
-
-
 def driver_address(master: str) -> dict[str, str]:
     """Return the address of a local driver, loopback; nothing on a cluster, whose nodes use the machine's name."""
-    return {"SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")} if LOCAL.search(master) else {}
-
-
-def read_outcome(file: Path) -> dict[str, Any] | None:
-    """Return the content of the job's result file; None if there is none."""
-    try:
-        return json.loads(file.read_text("utf-8"))
-    except (FileNotFoundError, ValueError):
-        return None
-
-
-def check_outcome(job: str, outcome: dict[str, Any] | None, cause: Exception | None) -> None:
-    """Raise unless the job is done, with or without rejects; AirflowSkipException if a watcher does its work."""
-    if outcome is None:
-        exit_code = str(cause or "none").rpartition("Error code is: ")[2]
-        raise JobLost(f"job {job} left no result; it was killed, or never started. Exit code: {exit_code}") from None
-    if outcome["exit_code"] in (DONE, DONE_WITH_REJECTS):
-        return
-    if outcome.get("kind") == RUNNER_BUSY:
-        raise AirflowSkipException(outcome["error"])
-    kind = JobRefused if outcome["exit_code"] == REFUSED else JobFailed
-    raise kind(f"job {job} ended with {outcome['exit_code']}: {outcome['error']}") from None
+    return {"SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")} if is_local(master) else {}
 
 
 def _master(connection_id: str) -> str:

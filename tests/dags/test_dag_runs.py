@@ -128,7 +128,7 @@ def test_a_killed_job_is_retried_and_writes_nothing_twice(
     dagbag: Any, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
-    from pststream_dags.spark_job import JobLost
+    from pststream_dags.job_outcome import JobLost
 
     monkeypatch.setenv("PSTSTREAM_CRASH_AT", "match.done")
     dag = dagbag.dags["micro_batch"]

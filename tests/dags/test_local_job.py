@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_home")]
 
 def test_a_local_job_fails_as_a_spark_job_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pststream_dags import local_job
-    from pststream_dags.spark_job import JobLost, JobRefused
+    from pststream_dags.job_outcome import JobLost, JobRefused
 
     with pytest.raises(JobRefused, match="does not exist"):
         local_job.run_job("balance", ["check", f"--home={tmp_path}/nowhere"])

@@ -1,17 +1,21 @@
 """Configure and start Spark in this process as a context or SQL session; stop it, or kill it with its tasks."""
 
 import atexit
+import json
 import logging
 import os
+import shlex
 import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pststream import names
 from pststream.errors import HomeError
 from pststream.settings import Settings
 
@@ -92,8 +96,8 @@ def get_context(settings: Settings) -> "SparkContext":
     if SparkContext._active_spark_context is not None:
         return SparkContext._active_spark_context
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", _submit_arguments(settings))
     submitted, master = _submitted(), spark_master(settings)
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", _submit_arguments(settings, submitted))
     if is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     ours = {"spark.app.name": "pststream", "spark.master": master}
@@ -137,9 +141,11 @@ def get_session(settings: Settings) -> "SparkSession":
     return SparkSession.builder.getOrCreate()
 
 
-def _submit_arguments(settings: Settings) -> str:
+def _submit_arguments(settings: Settings, submitted: Mapping[str, str]) -> str:
     """Return the arguments with which pyspark starts the JVM without spark-submit."""
-    return f"--driver-memory {settings.spark_driver_memory} --driver-java-options '{JVM_OPTIONS}' pyspark-shell"
+    memory = submitted.get("spark.driver.memory", settings.spark_driver_memory)
+    options = submitted.get("spark.driver.extraJavaOptions", JVM_OPTIONS)
+    return f"--driver-memory {memory} --driver-java-options {shlex.quote(options)} pyspark-shell"
 
 
 def spark_master(settings: Settings) -> str:
@@ -148,9 +154,12 @@ def spark_master(settings: Settings) -> str:
 
 
 def _submitted() -> dict[str, str]:
-    """Return the configuration that spark-submit was given, if it started this process; only a live gateway has it."""
+    """Return the configuration that spark-submit was given, which only a live gateway has, if it started this process;
+    else the configuration with which a DAG would have submitted it.
+    """
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        return {}
+        conf: dict[str, str] = json.loads(os.environ.get(names.SPARK_CONF_VARIABLE, "{}"))
+        return conf
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized()

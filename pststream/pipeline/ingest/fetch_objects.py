@@ -94,6 +94,11 @@ class ObjectSource:
                 address, f"has no input file that is ready, {len(self._pending)} pending{first}", "see docs/s3.md"
             )
 
+    @property
+    def has_ready(self) -> bool:
+        """Whether there is an object to copy."""
+        return bool(self._ready)
+
     def fetch_groups(self) -> Iterator[list[OfferedFile]]:
         """Copy the ready files and yield them in groups; copies of a group are removed when the next one starts."""
         copied = 0

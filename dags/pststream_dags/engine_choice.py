@@ -1,0 +1,50 @@
+"""Choose where a job runs, before it is submitted: as a process of the task, or on Spark by spark-submit."""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pststream import names
+from pststream.errors import PstError
+
+LOCAL = re.compile(r"://local(\[.*\])?$")
+VARIABLE, FILE = "PSTSTREAM_ENGINE", "pststream.toml"
+
+
+def home_of(arguments: Sequence[str]) -> str:
+    """Return the home that a job with these arguments works on."""
+    homes = [argument.removeprefix("--home=") for argument in arguments if argument.startswith("--home=")]
+    return next(filter(None, homes), os.environ.get("PSTSTREAM_HOME", "./pststream-home"))
+
+
+def engine_of(home: str, variables: Mapping[str, str]) -> str:
+    """Return the setting `engine`: of the variables, else of the home's file, else `auto`.
+
+    A file that cannot be read counts as `auto`: the job itself says what is wrong with it.
+    """
+    if VARIABLE in variables:
+        return variables[VARIABLE]
+    try:
+        return str(tomllib.loads(_settings_file(home).decode("utf-8")).get("engine", "auto"))
+    except (OSError, ValueError, RecursionError, PstError):
+        return "auto"
+
+
+def is_local(master: str) -> bool:
+    """Whether the Spark of a connection, as conn_type://host, runs on the machine of the task."""
+    return LOCAL.search(master) is not None
+
+
+def runs_here(engine: str, master: str) -> bool:
+    """Whether a job runs as a process of the task, which starts Spark itself if a step is large."""
+    return engine == "local" or (engine != "spark" and is_local(master))
+
+
+def _settings_file(home: str) -> bytes:
+    if not names.storage_prefix(home):
+        return (Path(home) / FILE).read_bytes()
+    from pststream.storage.registry import files_at, normalize  # clients of object stores are slow to import
+
+    return files_at(normalize(home)).read(FILE)

@@ -1,0 +1,73 @@
+"""Run an entry of jobs/ as a process of the task's machine, and return its outcome."""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowException
+from pststream_dags.job_outcome import read_outcome
+
+JOBS = Path(os.environ.get("PSTSTREAM_JOBS") or Path(__file__).resolve().parents[2] / "jobs")
+
+log = logging.getLogger(__name__)
+
+
+class JobProcess:
+    """Runs `jobs/<job>.py` with Python. The lines of its standard error go to the log of the task.
+
+    variables  environment variables besides those of the task
+    seconds    time after which the process is killed; None: no limit
+    """
+
+    def __init__(self, job: str, variables: Mapping[str, str], seconds: float | None = None) -> None:
+        self._script = JOBS / f"{job}.py"
+        self._environment = {**os.environ, **variables}
+        self._seconds = seconds
+        self._process: subprocess.Popen[str] | None = None
+
+    def run(self, arguments: Sequence[str], result: Path) -> tuple[dict[str, Any] | None, Exception | None]:
+        """Run the job; return its outcome, None if it left none, and its exit code as an error if that is not 0."""
+        command = [sys.executable, str(self._script), f"--result={result}", *arguments]
+        self._process = subprocess.Popen(
+            command,
+            env=self._environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+        limit = Timer(self._seconds, self.kill) if self._seconds is not None else None
+        try:
+            if limit is not None:
+                limit.start()
+            for line in self._process.stderr or ():
+                log.info("%s", line.rstrip("\n"))
+            code = self._process.wait()
+        finally:  # the timeout of the task interrupts the reading
+            if limit is not None:
+                limit.cancel()
+            self.kill()
+        return read_outcome(result), AirflowException(f"Error code is: {code}") if code else None
+
+    def kill(self) -> None:
+        """Kill the process if it runs. The JVM that it may have started ends with it."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a job on this machine: its Python, its spark-submit, its submitters' ids."""
+    binaries = str(Path(sys.executable).parent)
+    return {
+        "PATH": os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)]),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(JOBS.parent), os.environ.get("PYTHONPATH")])),
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+        "PSTSTREAM_SUBMITTERS": f"{os.getpid()},{os.getppid()}",
+    }
