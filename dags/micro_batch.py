@@ -13,15 +13,17 @@ EVERY_MINUTE = "* * * * *"
 
 DOC = """
 Ingests every new file in `objects/` and `requests/` of the landing folder, makes a plan if there is none, and runs
-micro-batches until nothing is pending. One run at a time, one Spark session a run.
+micro-batches until nothing is pending. One run at a time. A small run starts no JVM; a run without anything new only
+asks the ledgers, skips all later tasks and ends.
 
-- **match** is the Spark job (`jobs/micro_batch.py`). Its XCom has the counts, the plan version and the version of the
-  table `matches`. Usage, setting and input errors are not retried; failures are retried up to three times, and the last
-  try reports what all tries have done.
-- **publish** writes the asset event that triggers consumers, with the same figures as its extra. It is skipped if there
-  was no batch. The event is a trigger only: read the matches from the version of the table.
-- **deliver** sends the messages to the sinks (`jobs/deliver.py`), outside Spark's pool. It fails if a sink needs
-  attention; the next run sends the rest.
+- **match** is the job (`jobs/micro_batch.py`), a process of the task or a Spark job, as the setting `engine` and the
+  connection say. Its XCom has the counts, the plan version and the version of the table `matches`. Usage, setting and
+  input errors are not retried; failures are retried up to three times, and the last try reports what all tries have
+  done. Each task below that would have nothing to do is skipped.
+- **publish** writes the asset event that triggers consumers, with the same figures as its extra, if there was a batch.
+  The event is a trigger only: read the matches from the version of the table.
+- **deliver** sends the messages to the sinks (`jobs/deliver.py`), outside the pool, if a sink waits for some. It also
+  runs if the match failed, for the batches before. It fails if a sink needs attention; the next run sends the rest.
 - **check_balance** writes the event that starts `adjust_load` if the batches measured an imbalance, once for each plan
   version. An imbalance that an adjustment could not correct waits for the hourly run.
 - **check_rejects** fails the run under *Strict* if a row was rejected. The accepted rows are matched all the same.
@@ -59,7 +61,7 @@ def check_rejects(summary: dict, params=None) -> None:
     message = f"{summary['rejected']} rows rejected: {summary['rejects_by_reason']}; see `pststream rejects`"
     if params["strict"] and summary["rejected"]:
         raise RowsRejected(message)
-    print(message if summary["rejected"] else "no row was rejected")  # noqa: T201
+    print(message)  # noqa: T201
 
 
 with DAG(

@@ -1,1 +1,1 @@
-"""Jobs for spark-submit, one for each step of the DAGs: each runs one command and writes a result file."""
+"""Programs for the DAGs, run with Python or by spark-submit: each runs one command and writes a result file."""

@@ -1,6 +1,6 @@
 """Run `pststream check` as a job that succeeds even if a check of the tables fails; the DAG reads the result.
 
-    spark-submit jobs/check_tables.py [--result FILE] [--home DIR] [--all]
+    python jobs/check_tables.py [--result FILE] [--home DIR] [--all]
 
 The result is the JSON document of the command. The job succeeds, since a retry would find the same faults; the DAG
 fails if the result has a failed check.

@@ -1,6 +1,6 @@
 """Run `pststream ingest` as a job: append the rows of input files to the object log or the request log.
 
-spark-submit jobs/ingest.py [--result FILE] objects PATH… | requests PATH… [--home DIR] [--strict] [--column …]
+python jobs/ingest.py [--result FILE] objects PATH… | requests PATH… [--home DIR] [--strict] [--column …]
 """
 
 import sys

@@ -1,6 +1,6 @@
 """Run `pststream maintain` as a job: compact the tables of a home and delete files that they no longer use.
 
-spark-submit jobs/maintain.py [--result FILE] [--home DIR]
+python jobs/maintain.py [--result FILE] [--home DIR]
 """
 
 import sys

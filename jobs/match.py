@@ -1,6 +1,6 @@
 """Run `pststream match` as a job: run micro-batches until nothing is pending, or with `--one` a single batch.
 
-spark-submit jobs/match.py [--result FILE] [--home DIR] [--max-objects N] [--until-empty | --one]
+python jobs/match.py [--result FILE] [--home DIR] [--max-objects N] [--until-empty | --one]
 """
 
 import sys

@@ -1,6 +1,6 @@
 """Run `pststream quarantine release | discard` as a job: ingest quarantined files after all, or drop them.
 
-    spark-submit jobs/quarantine.py [--result FILE] [--home DIR] --action release|discard --holds "3, 5"
+    python jobs/quarantine.py [--result FILE] [--home DIR] --action release|discard --holds "3, 5"
 
 The result is the JSON document of the command.
 """

@@ -1,8 +1,8 @@
 """Run `pststream balance global` as a job, or `pststream plan` if workers or table versions are given.
 
-    spark-submit jobs/repartition.py [--result FILE] [--home DIR] [--apply] [--planner NAME] [--gain X]
-                                     [--proposal FILE] [--page FILE.html]
-                                     [--workers N] [--from-version A] [--to-version B]
+    python jobs/repartition.py [--result FILE] [--home DIR] [--apply] [--planner NAME] [--gain X]
+                               [--proposal FILE] [--page FILE.html]
+                               [--workers N] [--from-version A] [--to-version B]
 
 Another number of workers, or a sample of some versions of the table `objects`, needs a plan with an index of its own:
 `pststream plan`, whatever its gain. Either way the result has the keys of `pststream balance`; those that `plan` does

@@ -8,30 +8,36 @@ from pststream_dags.spark_job import SparkJob
 from pststream_dags.summaries import summarize_batches
 
 RETURN_VALUE = "return_value"
+"""The key of the XCom of a returned value."""
 
 
 class MatchJob(SparkJob):
     """Ingests and matches what is new. A later task without work is skipped here, so that no process starts for it."""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(job="micro_batch", summarize=summarize_batches, asks_for_work=True, **kwargs)
+        super().__init__(job="micro_batch", summarize=_summarize, asks_for_work=True, **kwargs)
 
     def execute(self, context: Context) -> Any:
-        """Run the job; return its summary, or store it and skip tasks."""
-        summary = super().execute(context)
-        idle = [task for task, has_work in has_work_by_task(summary).items() if not has_work]
+        """Run the job; return its summary, after storing it if tasks are skipped."""
+        summary, waiting_sinks = super().execute(context)
+        idle = tasks_without_work(summary, waiting_sinks)
         if idle:
             context["ti"].xcom_push(key=RETURN_VALUE, value=summary)
             raise DownstreamTasksSkipped(tasks=idle)
         return summary
 
 
-def has_work_by_task(summary: dict[str, Any]) -> dict[str, bool]:
-    """Return for each task after the match whether it has anything to do."""
+def tasks_without_work(summary: dict[str, Any], waiting_sinks: list[str]) -> list[str]:
+    """Return the tasks after the match that have nothing to do."""
     measured = summary["balance"]
-    return {
+    has_work = {
         "publish": summary["batches"] > 0,
-        "deliver": bool(summary["waiting_sinks"]),
+        "deliver": bool(waiting_sinks),
         "check_balance": bool(measured and measured["violated"]),
         "check_rejects": summary["rejected"] > 0,
     }
+    return [task for task, works in has_work.items() if not works]
+
+
+def _summarize(outcome: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    return summarize_batches(outcome), outcome["result"]["waiting_sinks"]

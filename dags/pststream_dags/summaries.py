@@ -21,7 +21,6 @@ def summarize_batches(outcome: dict[str, Any]) -> dict[str, Any]:
     summary["plan_version"] = batches[-1].get("plan_version") if batches else None
     summary["table_version"] = result.get("table_version")
     summary["balance"] = result.get("balance")
-    summary["waiting_sinks"] = result.get("waiting_sinks") or []
     summary["home"] = result.get("home")
     return summary
 

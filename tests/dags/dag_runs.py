@@ -1,6 +1,9 @@
 """Run a DAG with Airflow's own `dag.test`; give access to its states, XComs and asset events."""
 
+from datetime import timedelta
 from typing import Any
+
+import pytest
 
 
 class FinishedRun:
@@ -29,3 +32,14 @@ class FinishedRun:
         with create_session() as session:
             events = session.query(AssetEvent).filter_by(source_run_id=self._run.run_id).all()
             return [event.extra for event in events]
+
+
+def killed_once(dag: Any, form: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> FinishedRun:
+    """Run a DAG whose task `match` is killed at PSTSTREAM_CRASH_AT in its first try; the second try starts soon."""
+    from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
+    from pststream_dags.job_outcome import JobLost
+
+    job = dag.get_task("match")
+    job.retry_policy = ExceptionRetryPolicy([RetryRule(JobLost, RetryAction.RETRY, timedelta(seconds=1))])
+    job.on_retry_callback = [lambda context: monkeypatch.delenv("PSTSTREAM_CRASH_AT")]
+    return FinishedRun(dag, form)

@@ -1,5 +1,9 @@
-"""A job without Spark fails with the same errors as a Spark job."""
+"""A job that runs as a process of the task fails with the same errors as a submitted one, and can be killed."""
 
+import logging
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,12 +12,37 @@ pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_home")]
 
 
 def test_a_local_job_fails_as_a_spark_job_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pststream_dags import local_job
+    from pststream_dags import job_process, local_job
     from pststream_dags.job_outcome import JobLost, JobRefused
 
     with pytest.raises(JobRefused, match="does not exist"):
         local_job.run_job("balance", ["check", f"--home={tmp_path}/nowhere"])
     (tmp_path / "mute.py").touch()
-    monkeypatch.setattr(local_job, "JOBS", tmp_path)
+    monkeypatch.setattr(job_process, "JOBS", tmp_path)
     with pytest.raises(JobLost):
         local_job.run_job("mute", [])
+
+
+def test_killing_a_job_ends_it_without_a_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from pststream_dags import job_process
+
+    script = "import sys, time; print('it runs', file=sys.stderr, flush=True); time.sleep(600)"
+    (tmp_path / "long.py").write_text(script, "utf-8")
+    monkeypatch.setattr(job_process, "JOBS", tmp_path)
+    caplog.set_level(logging.INFO)
+    process = job_process.JobProcess("long", {})
+    threading.Thread(target=_kill_when, args=(lambda: "it runs" in caplog.text, process.kill)).start()
+    outcome, cause = process.run([], tmp_path / "result.json")
+    assert outcome is None
+    assert "-9" in str(cause)
+
+    outcome, cause = job_process.JobProcess("long", {}, seconds=1).run([], tmp_path / "result.json")
+    assert outcome is None
+
+
+def _kill_when(is_ready: Callable[[], bool], kill: Callable[[], None]) -> None:
+    while not is_ready():
+        time.sleep(0.05)
+    kill()

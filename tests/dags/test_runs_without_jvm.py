@@ -1,0 +1,122 @@
+"""Idle and small DAG runs start no JVM, a large step starts it in the job, a cluster is given no idle run."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream import names
+from tests.commands import Home
+from tests.dags.dag_runs import FinishedRun
+from tests.dags.java_recorder import JavaRecorder
+from tests.dags.landing_folder import ACCEPTED, PAIRS, REJECTED, fill_landing
+
+pytestmark = [pytest.mark.airflow]
+
+IDLE = {"match": "success"} | dict.fromkeys(("publish", "deliver", "check_balance", "check_rejects"), "skipped")
+CLUSTER = "spark://127.0.0.1:1"
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few workers, no imbalance by noise, a JVM with one compiler, and the engine that the home names."""
+    monkeypatch.setenv("PSTSTREAM_WORKERS", "2")
+    monkeypatch.setenv("PSTSTREAM_SIGMA", "100000")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+    monkeypatch.delenv("PSTSTREAM_ENGINE", raising=False)
+
+
+@pytest.fixture
+def form(tmp_path: Path) -> dict[str, str]:
+    """A home to be made, and a landing folder with files."""
+    return {"home": str(tmp_path / "home"), "landing": str(fill_landing(tmp_path / "landing"))}
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, master: str) -> None:
+    connection = {"conn_type": "spark", "host": master}
+    monkeypatch.setenv(f"AIRFLOW_CONN_{names.SPARK_CONNECTION.upper()}", json.dumps(connection))
+
+
+def test_small_and_idle_runs_of_all_dags_start_no_jvm(
+    dagbag: Any, form: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = JavaRecorder(tmp_path / "java", monkeypatch, works=False)
+    ran = FinishedRun(dagbag.dags["micro_batch"], form)
+    assert ran.states == IDLE | {"publish": "success", "check_rejects": "success"}, "there is no sink"
+    summary = ran.xcom("match")
+    assert (summary["accepted"], summary["rejected"], summary["matches"]) == (ACCEPTED, REJECTED, len(PAIRS))
+    idle = FinishedRun(dagbag.dags["micro_batch"], form)
+    assert (idle.state, idle.states) == ("success", IDLE)
+    figures = ("accepted", "rejected", "files", "batches", "matches", "balance", "batch_id", "plan_version")
+    assert [idle.xcom("match")[name] for name in figures] == [0, 0, 0, 0, 0, None, None, None]
+    assert idle.xcom("match")["table_version"] == summary["table_version"]
+    assert idle.xcom("match").keys() == summary.keys()
+    where = {"home": form["home"]}
+    for name in ("check_tables", "maintain", "health"):
+        assert FinishedRun(dagbag.dags[name], where).state == "success", name
+    repartitioned = FinishedRun(dagbag.dags["repartition"], where | {"planner": "grid", "workers": 3})
+    assert set(repartitioned.states.values()) == {"success"}
+    assert java.calls == []
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_large_step_starts_spark_as_if_it_were_submitted(
+    dagbag: Any, form: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = JavaRecorder(tmp_path / "java", monkeypatch, works=True)
+    monkeypatch.setenv("PSTSTREAM_SPARK_DRIVER_MEMORY", "700m")
+    first = tmp_path / "landing" / "objects" / "posts.csv"
+    for number in range(9):  # more files than `auto` reads in threads
+        copy = first.with_name(f"more{number}.csv")
+        copy.write_text(
+            first.read_text("utf-8").replace("\no", f"\nn{number}").replace("\npole", f"\np{number}"), "utf-8"
+        )
+    dag = dagbag.dags["micro_batch"]
+    dag.get_task("match").conf = {"spark.test.conf": "arrived"}
+    ran = FinishedRun(dag, form)
+    assert ran.state == "success" and ran.xcom("match")["files"] == 11
+    assert len(Home(Path(form["home"])).exported()) == 10 * len(PAIRS)
+    [driver] = [call for call in java.calls if "-Xmx700m" in call]
+    for words in ("spark.test.conf=arrived", "spark.master=local[2]", "pststream-micro_batch", "delta-spark"):
+        assert words in driver, words
+
+
+def test_a_cluster_is_given_no_idle_run(
+    dagbag: Any, form: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = JavaRecorder(tmp_path / "java", monkeypatch, works=False)
+    dag = dagbag.dags["micro_batch"]
+    dag.get_task("match").retries = 0
+    connect(monkeypatch, CLUSTER)
+    submitted = FinishedRun(dag, form)
+    assert submitted.states["match"] == "failed", "this java cannot submit"
+    [call] = java.calls
+    assert f"--master {CLUSTER}" in call and "micro_batch.py" in call and "--only-if-idle" not in call
+    assert not Path(form["home"]).exists(), "asking for work changes nothing"
+
+    connect(monkeypatch, "local[2]")
+    assert FinishedRun(dag, form).states["match"] == "success"
+    connect(monkeypatch, CLUSTER)
+    assert FinishedRun(dag, form).states == IDLE
+    assert len(java.calls) == 1
+    shutil.copy(tmp_path / "landing" / "objects" / "posts.csv", tmp_path / "landing" / "objects" / "again.csv")
+    assert FinishedRun(dag, form).states == IDLE, "known content is no work"
+    with (tmp_path / "landing" / "objects" / "again.csv").open("a") as file:
+        file.write("o6,2026-03-01T12:06:00Z,0.5,0.5,free coffee\n")
+    assert FinishedRun(dag, form).states["match"] == "failed"
+    assert len(java.calls) == 2
+
+
+def test_the_engine_spark_submits_even_an_idle_run(
+    dagbag: Any, form: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dag = dagbag.dags["micro_batch"]
+    dag.get_task("match").retries = 0
+    assert FinishedRun(dag, form).states["match"] == "success"
+    java = JavaRecorder(tmp_path / "java", monkeypatch, works=False)
+    monkeypatch.setenv("PSTSTREAM_ENGINE", "spark")
+    assert FinishedRun(dag, form).states["match"] == "failed"
+    assert len(java.calls) == 1

@@ -1,0 +1,67 @@
+"""With the engine `spark` each job of a DAG run is submitted to Spark, and XCom, errors and retries are the same."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands import Home
+from tests.dags.dag_runs import FinishedRun, killed_once
+from tests.dags.java_recorder import JavaRecorder
+from tests.dags.landing_folder import PAIRS, fill_landing
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+
+SUBMIT = "org.apache.spark.deploy.SparkSubmit"
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few workers, a JVM with one compiler, no imbalance by noise, and the engine that the home names."""
+    monkeypatch.setenv("PSTSTREAM_WORKERS", "2")
+    monkeypatch.setenv("PSTSTREAM_SIGMA", "100000")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+    monkeypatch.delenv("PSTSTREAM_ENGINE", raising=False)
+
+
+def test_submitted_runs_end_as_runs_without_spark_do(
+    dagbag: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = JavaRecorder(tmp_path / "java", monkeypatch, works=True)
+    landing = str(fill_landing(tmp_path / "landing"))
+    local, spark = Home(tmp_path / "local"), Home(tmp_path / "spark")
+    spark.run("init")
+    (spark.path / "pststream.toml").write_text('engine = "spark"\n', "utf-8")
+
+    # A try that is killed, and one that is not.
+    here = FinishedRun(dagbag.dags["micro_batch"], {"home": str(local.path), "landing": landing})
+    assert java.calls == []
+    monkeypatch.setenv("PSTSTREAM_CRASH_AT", "match.done")
+    form = {"home": str(spark.path), "landing": landing}
+    submitted = killed_once(dagbag.dags["micro_batch"], form, monkeypatch)
+    assert submissions(java) == 2 and submitted.tries["match"] == 2
+    measured = {"seconds": None, "home": None, "balance": None}
+    assert submitted.xcom("match") | measured == here.xcom("match") | measured
+    assert submitted.states == here.states
+    assert submitted.events() == [submitted.xcom("match")]
+    assert spark.exported() == local.exported()
+    assert [(object_id, subscription_id) for object_id, _, subscription_id in spark.exported()] == PAIRS
+
+    # A refusal is not retried.
+    refused = FinishedRun(dagbag.dags["micro_batch"], form | {"landing": str(tmp_path / "nowhere")})
+    assert (refused.states["match"], refused.tries["match"]) == ("failed", 1)
+    assert submissions(java) == 3
+
+    # A proposal is shown and applied.
+    where = {"home": str(spark.path)}
+    changed = FinishedRun(dagbag.dags["repartition"], where | {"planner": "grid"})
+    assert set(changed.states.values()) == {"success"}
+    assert changed.xcom("apply")["plan_version"] == 2 and changed.xcom("apply")["page"]
+    assert FinishedRun(dagbag.dags["maintain"], where).state == "success"
+    assert submissions(java) == 6
+    assert spark.exported() == local.exported()
+
+
+def submissions(java: JavaRecorder) -> int:
+    """Count the JVMs that spark-submit started; it starts a short one before, which makes the command."""
+    return sum(SUBMIT in call and "launcher.Main" not in call for call in java.calls)
