@@ -35,6 +35,7 @@ from pststream.cli.writing_commands import (
     match_command,
     plan_command,
     quarantine_command,
+    replay_command,
     run_command,
     upgrade_command,
 )
@@ -78,6 +79,7 @@ def build_parser() -> Parser:
     _add_upkeep(commands)
     _add_reading(commands)
     _add_plans(commands)
+    _add_replay(commands)
     _add_workloads(commands)
     return parser
 
@@ -293,6 +295,33 @@ def _plans(context: CommandContext, arguments: Any) -> CommandResult:
     return (compare_plans_command if arguments.what == "compare" else plans_command)(context, arguments)
 
 
+def _add_replay(commands: Any) -> None:
+    text = (
+        "run recorded batches again under another plan, in a scratch home, and compare matches and loads with those"
+        " that were recorded; changes nothing"
+    )
+    example = "pststream replay --from-version 12 --to-version 20 --planner hybrid --out replayed"
+    replay = _add(commands, "replay", replay_command, text, example)
+    replay.add_argument(
+        "--from-version",
+        type=_version,
+        metavar="A",
+        help="replay the batches committed after this version of the Delta table `matches`",
+    )
+    replay.add_argument("--to-version", type=_version, metavar="B", help="... and up to this version of it")
+    replay.add_argument("--last", type=_positive, metavar="N", help="instead of versions: the last N batches")
+    plan = replay.add_mutually_exclusive_group()
+    plan.add_argument(
+        "--planner", choices=names.PLANNERS, help="a plan by this planner, of what was stored before the batches"
+    )
+    plan.add_argument("--plan", type=_positive, metavar="VERSION", help="a plan version (default: the one in force)")
+    plan.add_argument("--proposal", type=Path, metavar="FILE", help="the plan that a proposal of `balance` makes")
+    replay.add_argument(
+        "--out", type=Path, metavar="DIR", help="write matches.parquet, loads.csv and replay.json; scratch files too"
+    )
+    replay.add_argument("--page", type=Path, metavar="FILE.html", help="write a page with the loads")
+
+
 def _add_workloads(commands: Any) -> None:
     text = "write a synthetic workload of objects or requests, reproducible by its seed"
     example = "pststream generate requests --kind q3 --count 100000 --lifetime 20000 --out requests.jsonl"
@@ -325,6 +354,10 @@ def _add_workloads(commands: Any) -> None:
     bench.add_argument("--scale", choices=("small", "full"), default="small")
     bench.add_argument("--seed", type=_seed, default=1)
     bench.add_argument("--out", metavar="FILE", help="also write the JSON document to this file")
+
+
+def _version(text: str) -> int:
+    return _whole_number(text, 0)
 
 
 def _positive(text: str) -> int:

@@ -145,6 +145,32 @@ def compare_plans_command(context: CommandContext, arguments: Any) -> CommandRes
     return CommandResult(document, render_comparison(document))
 
 
+def replay_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Run recorded batches again under another plan, and compare; exit code 1 if the matches differ."""
+    from pststream.pipeline.replay.chosen_batches import batches_between, last_batches
+    from pststream.pipeline.replay.replay import replay
+    from pststream.pipeline.replay.tried_plan import proposed_plan, stored_plan
+    from pststream.reports.commands.replay_comparison import render_replay
+    from pststream.reports.pages.replay_page import write_replay
+
+    versions = (arguments.from_version, arguments.to_version)
+    if (arguments.last is None) == (None in versions) or (arguments.last is not None and versions != (None, None)):
+        raise UsageError("give --from-version and --to-version, or --last", "see: pststream replay --help")
+    check_output_path(arguments.page, "--page", creates_folder=True)
+    home = context.home.check()
+    chosen = batches_between(home, *versions) if arguments.last is None else last_batches(home, arguments.last)
+    if arguments.planner is not None:
+        plan = None
+    elif arguments.proposal is not None:
+        plan = proposed_plan(home, arguments.proposal)
+    else:
+        plan = stored_plan(home, arguments.plan)
+    document = replay(home, context.settings, chosen, plan, out=arguments.out, progress=context.progress)
+    if arguments.page is not None:
+        write_replay(arguments.page, home.path, document)
+    return CommandResult(document, render_replay(document), DONE if document["matches_equal"] else FAILED)
+
+
 def balance_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Move subscriptions between workers to balance their loads, or undo the last adjustment."""
     from pststream.pipeline.adjusting.balance import balance

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +19,7 @@ from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
+from pststream import names
 from pststream.delta_tables import open_table, translate_delta_errors
 from pststream.errors import RetryableError, UsageError
 from pststream.state.home import Home
@@ -39,6 +41,7 @@ SHARED = "keep home and landing folder on a file system that all nodes mount und
 class DataFile:
     """A data file: path below the folder of its table, sizes, partition values, bounds of columns.
 
+    The path of a file that belongs to another home is its address (`add_references`).
     Bounds of times are microseconds since 1970, rounded outwards to milliseconds, as Delta stores them.
     """
 
@@ -163,7 +166,15 @@ def _earlier(home: Home, name: str, version: int, newest: int) -> DeltaTable:
 
 def addresses_and_rows(home: Home, name: str, files: Iterable[DataFile]) -> list[tuple[str, int]]:
     """Return address and number of rows of each file, as `state.slices.split_into_tasks` takes them."""
-    return [(f"{home.table(name)}/{file.path}", file.rows) for file in files]
+    return [(_address(home, name, file), file.rows) for file in files]
+
+
+def _address(home: Home, name: str, file: DataFile) -> str:
+    return file.path if _is_address(file.path) else f"{home.table(name)}/{file.path}"
+
+
+def _is_address(path: str) -> bool:
+    return path.startswith("/") or names.storage_prefix(path) != ""
 
 
 def _listed(action: dict[str, Any]) -> DataFile:
@@ -177,8 +188,9 @@ def _listed(action: dict[str, Any]) -> DataFile:
     partition = {
         key.removeprefix("partition."): int(value) for key, value in action.items() if key.startswith("partition.")
     }
+    path = action["path"]
     return DataFile(
-        action["path"],
+        unquote(path) if _is_address(path) else path,  # delta-rs quotes the addresses that it returns
         action["size_bytes"],
         action["num_records"] or 0,
         partition,
@@ -213,21 +225,41 @@ def commit_files(
     for address, file, size in zip(addresses, added, file_sizes(addresses)):
         if size != file.bytes:
             raise RetryableError(f"{address}: a task wrote this file, but the driver does not see it", SHARED)
-    declared = TABLES[name]
     now = to_micros(utc_now()) // 1000
     actions: list[AddAction | RemoveAction] = [
-        AddAction(f.path, f.bytes, _texts(f.partition), now, rows_change, _stats(f, declared.schema)) for f in added
+        AddAction(f.path, f.bytes, _texts(f.partition), now, rows_change, _stats(f, TABLES[name].schema)) for f in added
     ]
     actions += [RemoveAction(f.path, rows_change, now, f.bytes, _texts(f.partition)) for f in removed]
-    with translate_delta_errors(root):
+    _commit(home, name, table, actions, Transaction(application, transaction))
+    return True
+
+
+def add_references(home: Home, name: str, owner: Home, files: Iterable[DataFile]) -> None:
+    """Add files of the same table of another home by their addresses: they stay where they are, and nothing is copied.
+
+    Only `list_data_files` and `addresses_and_rows` read such files; maintenance of the table would fail on them.
+    """
+    now = to_micros(utc_now()) // 1000
+    actions: list[AddAction | RemoveAction] = [
+        AddAction(_address(owner, name, f), f.bytes, _texts(f.partition), now, True, _stats(f, TABLES[name].schema))
+        for f in files
+    ]
+    if actions:
+        _commit(home, name, open_table(home.table(name)), actions)
+
+
+def _commit(
+    home: Home, name: str, table: DeltaTable, actions: list[AddAction | RemoveAction], *transactions: Transaction
+) -> None:
+    declared = TABLES[name]
+    with translate_delta_errors(home.table(name)):
         table.create_write_transaction(
             actions,
             "append",
             declared.schema,
             partition_by=list(declared.partitions) or None,
-            commit_properties=home.commit_properties(table, Transaction(application, transaction)),
+            commit_properties=home.commit_properties(table, *transactions),
         )
-    return True
 
 
 def _texts(partition: Mapping[str, int]) -> dict[str, str | None]:

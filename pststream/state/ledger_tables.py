@@ -69,6 +69,22 @@ def version(home: Home, name: str) -> int:
     return open_table(home.table(name)).version()
 
 
+def oldest_version(home: Home, name: str) -> int:
+    """Return the oldest Delta version that a table can be opened at: `maintain` removes old entries of its log.
+
+    A version needs a checkpoint at or before it, or the first entry of the log, and all entries from there on.
+    """
+    files = [file.rpartition("/")[2] for file in home.files.names(f"tables/{name}/_delta_log")]
+    entries = {int(file.split(".")[0]) for file in files if file[:1].isdigit() and file.endswith(".json")}
+    checkpoints = {int(file.split(".")[0]) for file in files if file[:1].isdigit() and file.endswith(".parquet")}
+    oldest = newest = max(entries | checkpoints)
+    for start in sorted(checkpoints | {0}, reverse=True):
+        if not set(range(start + (start in checkpoints), newest + 1)) <= entries:
+            break
+        oldest = start
+    return oldest
+
+
 def last_transaction(home: Home, name: str, application: str) -> int:
     """Return the greatest transaction id that `application` committed to the table; -1 if there is none."""
     transaction = open_table(home.table(name)).transaction_version(application)

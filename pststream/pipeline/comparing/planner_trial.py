@@ -13,20 +13,16 @@ import pyarrow as pa
 from pststream import names
 from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import read_batches, read_files
-from pststream.pipeline.batch.match_task import WorkerReport
-from pststream.pipeline.batch.micro_batch import match, route_and_match
-from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan
-from pststream.pipeline.engine.task_context import make_task_context
+from pststream.pipeline.batch.micro_batch import match
+from pststream.pipeline.comparing.discarded_match import match_and_discard
 from pststream.pipeline.planning.plan import new_plan
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
 from pststream.state import ledger_tables
-from pststream.state.data_files import addresses_and_rows, commit_files, list_data_files
+from pststream.state.data_files import commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
 from pststream.state.plans import load_plan, read_plan_rows
-from pststream.state.slices import KeyRange, split_into_tasks
-from pststream.storage.parquet_files import delete_files
 
 
 class Trial:
@@ -58,7 +54,9 @@ class Trial:
         if earlier:
             ledger_tables.append(self.scratch, names.FILES, earlier)
             match(self.scratch, self.settings)
-            reports = self._match_and_discard(slice(1))  # this builds the segments of the index
+            reports = match_and_discard(
+                self.scratch, self.settings, 1, slice(1)
+            )  # this builds the segments of the index
             self.build_seconds = sum(one.index_seconds + sum(one.built_seconds.values()) for one in reports)
         stored = self._stored_rows()
         ledger_tables.append(self.scratch, names.FILES, measured)
@@ -72,7 +70,7 @@ class Trial:
     def match_again(self) -> None:
         """Match the objects of the batch once more against the same index, and measure; the matches are discarded."""
         seconds = np.zeros(self.settings.workers)
-        for report in self._match_and_discard(slice(None)):
+        for report in match_and_discard(self.scratch, self.settings, 1, slice(None)):
             seconds[report.worker] = report.counts.cpu_seconds + report.index_seconds
         self._again.append(seconds)
 
@@ -132,20 +130,6 @@ class Trial:
             if file.worker != names.EVERY_WORKER:
                 rows[file.worker] += file.rows
         return rows
-
-    def _match_and_discard(self, part: slice) -> list[WorkerReport]:
-        """Match the objects (of some tasks) against the present index; delete the matches, return the reports."""
-        context = replace(make_task_context(self.scratch, self.settings, 1), files=tuple(index_files(self.scratch, 1)))
-        tasks = split_into_tasks(
-            addresses_and_rows(self.scratch, names.OBJECTS, list_data_files(self.scratch, names.OBJECTS))
-        )[part]
-        every = KeyRange("object_key", -1, names.NEVER_US)
-        reports = route_and_match(
-            self.settings, context, [ObjectScan(slices, every, NEW_OBJECTS) for slices in tasks], -1
-        )
-        root = self.scratch.table(names.MATCHES)
-        delete_files([f"{root}/{file.path}" for report in reports for file in report.files])
-        return reports
 
 
 def correlation(predicted: np.ndarray, measured: np.ndarray) -> float | None:

@@ -1,0 +1,109 @@
+"""Replay batches under another plan (`pststream replay`): what would have been; the home does not change.
+
+The batches run again with their numbers and key ranges, by the code of `match`, in a scratch home whose logs are those
+of the home as they were (scratch_home.py). Their matches must be those that were recorded, because matches do not
+depend on the plan; their loads are reported next to the recorded ones. The home is only read, and not locked.
+"""
+
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pststream.errors import RetryableError, UsageError
+from pststream.pipeline.replay.chosen_batches import ChosenBatches
+from pststream.pipeline.replay.compare_matches import describe_differences, find_differences
+from pststream.pipeline.replay.load_figures import BatchLoads, add_up, read_loads
+from pststream.pipeline.replay.scratch_home import make_scratch_home, run_batches
+from pststream.pipeline.replay.tried_plan import TriedPlan
+from pststream.pipeline.replay.write_results import write_results
+from pststream.progress import Progress, no_progress
+from pststream.settings import Settings
+from pststream.state.home import Home
+from pststream.state.plans import current_version, load_plan, read_plan_row
+from pststream.storage.registry import local_path
+
+NO_BOUND = 2**60
+"""Cache size in bytes, large enough to evict nothing: an evicted segment would be built again in a measured batch."""
+
+SHOWN_DIFFERENCES = 10
+
+
+def replay(
+    home: Home,
+    settings: Settings,
+    chosen: ChosenBatches,
+    plan: TriedPlan | None,
+    *,
+    out: Path | None = None,
+    progress: Progress = no_progress,
+) -> dict[str, Any]:
+    """Run the chosen batches under a plan; None: one that `settings.planner` makes from what was stored before them.
+
+    Returns {"batches", "first_batch", "last_batch", "plan": {"plan_version" (null: not stored), "planner", "workers",
+    "units"}, "was", "would_be" (both as `add_up` returns them), "matches_equal", "differences": [{"batch_id",
+    "object_id", "subscription_id", "retracted", "only_in"}], "out", "seconds"}.
+
+    out: folder for matches.parquet, loads.csv and replay.json, and during the replay for the scratch home; on a
+    cluster it must be one that all nodes mount. Raises UsageError if it is in the home.
+    """
+    began = time.perf_counter()
+    _check_out(home, out)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".replay-", dir=out, ignore_cleanup_errors=True) as folder:
+        scratch = Home(Path(folder) / "home")
+        own = replace(settings, cache_dir=f"{folder}/cache", cache_bytes=NO_BOUND)
+        try:
+            make_scratch_home(home, scratch, own, chosen, plan, progress)
+            run_batches(home, scratch, own, chosen, progress)
+        except FileNotFoundError as error:
+            raise RetryableError(f"a data file was removed during the replay: {error}", "run this again") from None
+        first, last = chosen.first["batch_id"], chosen.last["batch_id"]
+        progress("comparing the matches")
+        differences = find_differences(home, scratch, own, first, last)
+        was, would_be = (read_loads(one, first, last) for one in (home, scratch))
+        document = {
+            "batches": len(chosen.batches),
+            "first_batch": first,
+            "last_batch": last,
+            "plan": _describe_plan(scratch, plan),
+            **_figures(home, scratch, was, would_be, plan),
+            "matches_equal": not differences,
+            "differences": describe_differences(home, differences[:SHOWN_DIFFERENCES]) if differences else [],
+            "out": None if out is None else str(out),
+            "seconds": round(time.perf_counter() - began, 3),
+        }
+        if out is not None:
+            write_results(out, home, scratch, first, was, would_be, document)
+    return document
+
+
+def _check_out(home: Home, out: Path | None) -> None:
+    folder = local_path(home.path)
+    if out is None:
+        return
+    if folder is not None and out.absolute().resolve().is_relative_to(folder.resolve()):
+        raise UsageError(f"--out {out}: is in the home, which a replay does not change", "give another folder")
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"--out {out}: is not a folder", "give a folder")
+
+
+def _describe_plan(scratch: Home, plan: TriedPlan | None) -> dict[str, Any]:
+    version = current_version(scratch)
+    row = read_plan_row(scratch, version)
+    stored = version if plan is not None and plan.stored else None
+    return {"plan_version": stored, **{name: row[name] for name in ("planner", "workers", "units")}}
+
+
+def _figures(
+    home: Home, scratch: Home, was: BatchLoads, would_be: BatchLoads, plan: TriedPlan | None
+) -> dict[str, dict[str, Any]]:
+    """Return the recorded and the replayed figures."""
+    versions = {batch["plan_version"] for batch in was.batches}
+    recorded = add_up(was, max(load_plan(home, version).workers for version in versions))
+    replayed = add_up(would_be, load_plan(scratch, current_version(scratch)).workers)
+    if plan is None or not plan.stored:
+        replayed["plan_versions"] = []
+    return {"was": recorded, "would_be": replayed}

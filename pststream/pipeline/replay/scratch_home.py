@@ -1,0 +1,127 @@
+"""Make the scratch home of a replay: the logs as they were, the plan to try, and the index of the earlier requests.
+
+Data files of the home that belong to the logs as they were are named by their addresses; only files that also have
+other rows are copied in part. So a scratch home of a large home is small, and a home in a bucket is read in place.
+"""
+
+from functools import partial
+from typing import Any
+
+import pyarrow.dataset as pds
+
+from pststream import names
+from pststream.ledgers.log_end import Ledger, read_latest
+from pststream.pipeline.batch.micro_batch import run_batch
+from pststream.pipeline.comparing.discarded_match import match_and_discard
+from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.engine.task_context import make_task_context
+from pststream.pipeline.index.build_index import index_requests
+from pststream.pipeline.index.compact_index import compact_index
+from pststream.pipeline.planning.plan import new_plan
+from pststream.pipeline.replay.chosen_batches import ChosenBatches
+from pststream.pipeline.replay.tried_plan import TriedPlan, save_tried_plan, stored_plan
+from pststream.progress import Progress
+from pststream.settings import Settings
+from pststream.state import ledger_tables
+from pststream.state.data_files import (
+    DataFile,
+    FileWriter,
+    add_references,
+    addresses_and_rows,
+    commit_files,
+    list_data_files,
+)
+from pststream.state.home import Home
+from pststream.state.plans import current_version
+from pststream.state.slices import KeyRange, Slice, read_slices
+from pststream.state.tables import TABLES
+
+BEFORE_ALL = -1
+
+
+def make_scratch_home(
+    home: Home, scratch: Home, settings: Settings, chosen: ChosenBatches, plan: TriedPlan | None, progress: Progress
+) -> None:
+    """Make the scratch home as the home was when the first batch started, with the plan to try in force.
+
+    plan: None: `settings.planner` makes one from what was stored then, as `pststream plan` would have done
+
+    The index has the subscriptions that were live: those that ended before any object still to be matched are dropped.
+    """
+    scratch.init()
+    first, before = chosen.first, chosen.before
+    _add_rows(home, scratch, settings, names.OBJECTS, KeyRange("object_key", BEFORE_ALL, first["objects_to"]))
+    _add_rows(home, scratch, settings, names.REQUESTS, KeyRange("request_key", BEFORE_ALL, first["requests_to"]))
+    _add_rows(home, scratch, settings, names.MATCHES, KeyRange("batch_id", BEFORE_ALL, first["batch_id"] - 1))
+    _add_ledger_rows(home, scratch, chosen)
+    indexed = before is not None and before["requests_to"] > 0
+    if plan is not None or indexed:
+        save_tried_plan(home, scratch, plan or stored_plan(home, first["plan_version"]))
+    if before is not None and indexed:
+        version = current_version(scratch)
+        progress(f"indexing the requests before batch {first['batch_id']}")
+        context = make_task_context(scratch, settings, version, before["batch_id"])
+        index_requests(scratch, context, BEFORE_ALL, before["requests_to"], settings)
+        compact_index(scratch, settings, version)
+    if plan is None:
+        new_plan(scratch, settings, progress=progress)
+
+
+def run_batches(home: Home, scratch: Home, settings: Settings, chosen: ChosenBatches, progress: Progress) -> None:
+    """Run the batches in the scratch home, with their numbers and key ranges, under its plan."""
+    first, last = chosen.first, chosen.last
+    objects = KeyRange("object_key", first["objects_to"], last["objects_to"])
+    requests = KeyRange("request_key", first["requests_to"], last["requests_to"])
+    _add_rows(home, scratch, settings, names.OBJECTS, objects)
+    _add_rows(home, scratch, settings, names.REQUESTS, requests)
+    version = current_version(scratch)
+    match_and_discard(scratch, settings, version, slice(1))  # this builds the segments of the index
+    for batch in chosen.batches:
+        progress(f"batch {batch['batch_id']} of {first['batch_id']} to {last['batch_id']}")
+        ledger = Ledger(scratch)
+        started = _started(batch, version)
+        ledger_tables.append(scratch, names.BATCHES, [started])
+        run_batch(scratch, settings, started, ledger)
+
+
+def _started(batch: dict[str, Any], version: int) -> dict[str, Any]:
+    """Return the row of `batches` with which a batch starts under another plan."""
+    kept = ("batch_id", "started_at", "objects_version", "requests_version")
+    ranges = ("objects_after", "objects_to", "requests_after", "requests_to")
+    return {**{name: batch[name] for name in (*kept, *ranges)}, "status": "started", "plan_version": version}
+
+
+def _add_ledger_rows(home: Home, scratch: Home, chosen: ChosenBatches) -> None:
+    """Copy the row of the batch before, and those of the files that `Ledger` reads from it to the last batch."""
+    before, last = chosen.before, chosen.last
+    first_key = before["objects_after"] if before else 0
+    seq, last_key = pds.field("file_seq"), max(last["objects_to"], last["requests_to"])
+    within = (seq >= first_key >> names.ROW_BITS) & (seq <= last_key >> names.ROW_BITS)
+    files = read_latest(home, names.FILES, "file_seq", filter=within & (pds.field("status") == "done"))
+    ledger_tables.append(scratch, names.FILES, files)
+    if before is not None:
+        ledger_tables.append(scratch, names.BATCHES, [before])
+
+
+def _add_rows(home: Home, scratch: Home, settings: Settings, name: str, rows: KeyRange) -> None:
+    """Add the rows of a key range of a table: files with no other rows by their addresses, the rest as copies."""
+    files = rows.files(list_data_files(home, name))
+    whole = [file for file in files if _is_within(file, rows)]
+    add_references(scratch, name, home, whole)
+    cut = addresses_and_rows(home, name, (file for file in files if not _is_within(file, rows)))
+    slices = [Slice(path, 0, count) for path, count in cut]
+    copied = get_engine(settings).run_tasks(slices, partial(_copy_rows, scratch.table(name), name, rows))
+    last = ledger_tables.last_transaction(scratch, name, "replay")
+    commit_files(scratch, name, filter(None, copied), application="replay", transaction=last + 1)
+
+
+def _is_within(file: DataFile, rows: KeyRange) -> bool:
+    least, greatest = file.low.get(rows.column), file.high.get(rows.column)
+    return least is not None and greatest is not None and least > rows.after and greatest <= rows.up_to
+
+
+def _copy_rows(root: str, name: str, rows: KeyRange, file: Slice) -> DataFile | None:
+    writer = FileWriter(root, TABLES[name].schema)
+    for part in read_slices([file], writer.schema.names, rows):
+        writer.write(part)
+    return writer.close()

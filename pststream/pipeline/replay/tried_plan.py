@@ -1,0 +1,71 @@
+"""Find the plan that a replay tries: the one in force, an older version, or that of a proposal; save it in a home."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pststream import names
+from pststream.domain.plan import PartitionPlan
+from pststream.errors import UsageError
+from pststream.pipeline.adjusting.proposal_file import digest_of, read_proposal
+from pststream.state import ledger_tables
+from pststream.state.home import Home
+from pststream.state.plans import (
+    current_version,
+    find_plan_row,
+    index_version,
+    load_plan,
+    save_plan,
+    save_units,
+    save_vocabulary,
+)
+
+FIGURES = ("load_total", "load_max", "load_min", "imbalance", "seconds")
+
+
+@dataclass(frozen=True)
+class TriedPlan:
+    """A plan under which batches are replayed.
+
+    version     its version in the scratch home; in the home too, if it is stored there
+    stored      whether the home has it
+    index       version of the vocabulary in the home that ranks the terms of its index
+    """
+
+    plan: PartitionPlan
+    version: int
+    stored: bool
+    index: int
+
+
+def stored_plan(home: Home, version: int | None = None) -> TriedPlan:
+    """Return a plan of the home; None: the one in force, of two active plans the newer one."""
+    version = current_version(home) if version is None else version
+    if version == 0:
+        raise UsageError("there is no plan yet", "run: pststream match, which makes the first one")
+    if find_plan_row(home, version) is None:
+        raise UsageError(f"plan {version} does not exist", "see: pststream plans list")
+    return TriedPlan(load_plan(home, version), version, True, index_version(home, version))
+
+
+def proposed_plan(home: Home, path: Path) -> TriedPlan:
+    """Return the plan that a proposal makes, for all subscriptions: as if no older plan served any of them."""
+    proposal = read_proposal(path)
+    before, adjustment = proposal.plan_version, proposal.decision.adjustment
+    if find_plan_row(home, before) is None or digest_of(load_plan(home, before)) != proposal.digest:
+        raise UsageError("the proposal changes a plan of another home", "give a proposal that was made for this home")
+    if adjustment is None:
+        raise UsageError(f"the proposal changes nothing: {proposal.decision.reason}", "give another proposal")
+    return TriedPlan(adjustment.plan, before + 1, False, index_version(home, before))
+
+
+def save_tried_plan(home: Home, scratch: Home, tried: TriedPlan) -> None:
+    """Put the plan in force in the scratch home, with an index of its own, still empty."""
+    zeros = np.zeros(tried.plan.units)
+    save_units(scratch, tried.version, tried.plan, dict.fromkeys(("load", "objects", "subscriptions"), zeros))
+    of_index = [("plan_version", "=", tried.index)]
+    vocabulary = ledger_tables.read(home, names.VOCABULARY, filters=of_index).drop_columns(["plan_version"])
+    save_vocabulary(scratch, tried.version, vocabulary)
+    figures = dict.fromkeys(FIGURES, 0.0) | {"worker_loads": [0.0] * tried.plan.workers, "options": {}}
+    save_plan(scratch, tried.version, tried.plan, figures)

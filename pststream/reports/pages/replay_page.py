@@ -1,0 +1,36 @@
+"""Write the HTML page of a replay (`replay --page`): figures and worker loads as recorded and under the tried plan."""
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+from pststream.reports.commands.replay_comparison import (
+    describe_differences,
+    describe_head,
+    describe_matches,
+    figure_rows,
+)
+from pststream.reports.pages.render_page import render_page
+
+
+def write_replay(path: Path, home: str, document: dict[str, Any]) -> None:
+    """Write the page; `document`: the result of pipeline/replay/replay.py."""
+    was, would_be = (document[side]["worker_seconds"] for side in ("was", "would_be"))
+    workers = max(len(was), len(would_be))
+    page = render_page(
+        "replay.html",
+        home=home,
+        head=describe_head(document),
+        matches=describe_matches(document),
+        differences=describe_differences(document),
+        figures=figure_rows(document),
+        loads=list(zip(_padded(was, workers), _padded(would_be, workers))),
+        max_seconds=max([*was, *would_be, 0.0]) or 1.0,
+        made_at=dt.datetime.now(dt.UTC),
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page, "utf-8")
+
+
+def _padded(seconds: list[float], workers: int) -> list[float]:
+    return [*seconds, *[0.0] * (workers - len(seconds))]

@@ -1,0 +1,285 @@
+"""A replay finds the recorded matches under any plan, measures what would have been, and changes nothing."""
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from pststream import names
+from tests import worlds
+from tests.commands import Home, ingest_world, new_home, run_here
+from tests.kill_and_rerun import table_of
+from tests.oracles import twin
+from tests.replayed import changing_home, ingest_and_match, replayed
+from tests.unbalanced_homes import UnbalancedHome, assert_as_the_twin, home_for, written
+from tests.worlds import WrittenWorld
+
+SIDE = {
+    "plan_versions", "objects", "discarded", "requests", "matches", "retractions", "objects_sent", "duplicates",
+    "copies", "candidates", "subscriptions_stored", "throughput", "load_total", "max_seconds", "imbalance",
+    "dispatch_seconds", "worker_seconds", "worker_objects", "worker_candidates", "worker_subscriptions",
+}  # fmt: skip
+COUNTS = ("objects", "requests", "matches", "retractions")
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> tuple[UnbalancedHome, WrittenWorld]:
+    return changing_home(tmp_path_factory.mktemp("changing"))
+
+
+@pytest.fixture(scope="module")
+def home(changed: tuple[UnbalancedHome, WrittenWorld]) -> UnbalancedHome:
+    return changed[0]
+
+
+def committed_at(home: Home) -> dict[int, int]:
+    """Return the version of `matches` that each batch made, from the log of the table."""
+    log = Path(table_of(home, names.MATCHES).table_uri.removeprefix("file://")) / "_delta_log"
+    versions = {}
+    for file in log.glob("*.json"):
+        for line in file.read_text().splitlines():
+            txn = json.loads(line).get("txn", {})
+            if txn.get("appId") == "match":
+                versions[txn["version"]] = int(file.stem)
+    return versions
+
+
+def rows_of(home: Home, first: int, last: int) -> list[tuple[object, ...]]:
+    """Return the pairs that batches recorded, with the ids of their subscriptions."""
+    asked = table_of(home, "requests").to_pyarrow_table(columns=["request_key", "subscription_id"]).to_pylist()
+    ids = {row["request_key"]: row["subscription_id"] for row in asked}
+    return sorted(
+        (row["object_id"], ids[key], row["batch_id"], row["retracted"])
+        for row in table_of(home, "matches").to_pyarrow_table().to_pylist()
+        if first <= row["batch_id"] <= last
+        for key in row["subscription_keys"]
+    )
+
+
+def test_the_home_is_exact_and_has_what_makes_a_replay_hard(
+    changed: tuple[UnbalancedHome, WrittenWorld],
+) -> None:
+    home, world = changed
+    assert_as_the_twin(home, world)
+    plans = table_of(home, "plans").to_pyarrow_table().to_pylist()
+    assert len(plans) == 5 and {row["retiring_version"] for row in plans} == {None, 1}
+    batches = table_of(home, "batches").to_pyarrow_table().to_pylist()
+    assert sum(row["retractions"] or 0 for row in batches) > 0
+    assert len({row["batch_id"] for row in batches}) == 6
+
+
+@pytest.mark.parametrize(("first", "last"), [(1, 6), (1, 1), (2, 4), (3, 6), (5, 5)])
+def test_any_range_of_batches_under_the_plan_in_force(home: UnbalancedHome, first: int, last: int) -> None:
+    versions = committed_at(home)
+    after = versions[first - 1] if first > 1 else 0
+    document = replayed(home, "--from-version", str(after), "--to-version", str(versions[last]))
+    assert (document["first_batch"], document["last_batch"], document["batches"]) == (first, last, last - first + 1)
+    assert document["matches_equal"] and document["differences"] == []
+    assert document["plan"] == {"plan_version": 5, "planner": "frequency", "workers": 3, "units": 3}
+    assert {name: document["was"][name] for name in COUNTS} == {name: document["would_be"][name] for name in COUNTS}
+    assert document["would_be"]["plan_versions"] == [5]
+    assert len(document["would_be"]["worker_seconds"]) == 3
+
+
+@pytest.mark.parametrize("planner", names.PLANNERS)
+def test_each_planner(home: UnbalancedHome, planner: str) -> None:
+    document = replayed(home, "--last", "2", "--planner", planner)
+    assert document["matches_equal"]
+    assert document["plan"]["planner"] == planner and document["plan"]["plan_version"] is None
+    assert document["would_be"]["objects_sent"] > 0
+
+
+@pytest.mark.parametrize("version", [1, 2, 4])
+def test_an_older_plan(home: UnbalancedHome, version: int) -> None:
+    document = replayed(home, "--last", "3", "--plan", str(version))
+    assert document["matches_equal"] and document["plan"]["plan_version"] == version
+
+
+def test_a_replay_counts_what_really_happens(tmp_path: Path) -> None:
+    """A copy of the home makes the plan before the batch, and runs it: the loads are those that the replay counts."""
+    world = written(tmp_path / "files", 53)
+    home = home_for(tmp_path / "home", world, "grid")
+    for number in range(4):
+        ingest_and_match(home, world, number)
+    home.run("maintain")
+    home.ingest("objects", [world.objects[4]])
+    home.ingest("requests", [world.requests[4]])
+    shutil.copytree(home.path, tmp_path / "copy")
+    home.match()
+    document = replayed(home, "--last", "1", "--planner", "frequency", "--out", tmp_path / "out")
+    copy = UnbalancedHome(tmp_path / "copy")
+    copy.run("plan", "--planner", "frequency")
+    copy.match()
+    columns = ["worker", "objects", "subscriptions", "candidates", "matches"]
+    loads = [row for row in table_of(copy, "unit_loads").to_pyarrow_table().to_pylist() if row["batch_id"] == 5]
+    happened = sorted(tuple(row[name] for name in columns) for row in loads if row["unit"] == -1)
+    written_rows = pa_csv.read_csv(tmp_path / "out" / "loads.csv").to_pylist()
+    would_be = [row for row in written_rows if row["side"] == "would_be"]
+    assert [tuple(row[name] for name in columns) for row in would_be] == happened
+    assert document["would_be"]["discarded"] == copy.run("status")["batches"][0]["discarded"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_worlds(seed: int, tmp_path: Path) -> None:
+    rnd = random.Random(seed)
+    world = worlds.write_world(tmp_path, worlds.random_world(100 + seed, objects=120, requests=100), seed)
+    settings = {"planner": rnd.choice(list(names.PLANNERS)), "workers": 3, "max_objects": rnd.choice((15, 40))}
+    home = new_home(tmp_path / "home", lateness_seconds=world.lateness_seconds, merge_files=1, **settings)
+    ingest_world(home, world, objects_first=bool(seed % 2))
+    batches = len(home.match()["batches"])
+    assert set(home.exported()) == twin.outcome_of(world.log, world.lateness_seconds).matches
+    first, last = sorted(rnd.choices(range(batches + 1), k=2))
+    last = max(last, first + 1) if first < batches else first
+    first = min(first, last - 1)
+    planner = rnd.choice(list(names.PLANNERS))
+    document = replayed(home, "--from-version", str(first), "--to-version", str(last), "--planner", planner)
+    assert document["matches_equal"] and document["batches"] == last - first
+
+
+def test_documents_files_and_page(home: UnbalancedHome, tmp_path: Path) -> None:
+    out, page = tmp_path / "out", tmp_path / "page.html"
+    document = replayed(home, "--last", "3", "--planner", "hybrid", "--out", out, "--page", page)
+    assert set(document) == {
+        "batches", "first_batch", "last_batch", "plan", "was", "would_be", "matches_equal", "differences", "out",
+        "seconds",
+    }  # fmt: skip
+    assert set(document["was"]) == set(document["would_be"]) == SIDE
+    assert json.loads((out / "replay.json").read_text()) == document
+    assert sorted(path.name for path in out.iterdir()) == ["loads.csv", "matches.parquet", "replay.json"]
+    rows = pq.read_table(out / "matches.parquet").to_pylist()
+    pairs = [tuple(row[name] for name in ("object_id", "subscription_id", "batch_id", "retracted")) for row in rows]
+    assert sorted(pairs) == rows_of(home, 4, 6) != []
+    loads = pa_csv.read_csv(out / "loads.csv").to_pylist()
+    for side in ("was", "would_be"):
+        assert sum(row["objects"] for row in loads if row["side"] == side) == document[side]["objects_sent"]
+    assert "Replayed batches 4 to 6" in page.read_text() and "hybrid" in page.read_text()
+    shown = run_here("replay", "--last", "3", "--planner", "hybrid", "--home", home.path)
+    assert "batches 4 to 6" in shown.out and "the matches are the recorded ones" in shown.out
+    assert "slowest CPU s" in shown.out
+
+
+def test_recorded_matches_that_differ_are_reported(tmp_path: Path) -> None:
+    home, _ = changing_home(tmp_path, seed=55)
+    table = table_of(home, names.MATCHES)
+    rows = [row for row in table.to_pyarrow_table().to_pylist() if row["batch_id"] == 6 and not row["retracted"]]
+    gone, doubled = rows[0], rows[1]
+    asked = table_of(home, "requests").to_pyarrow_table(columns=["request_key", "subscription_id"]).to_pylist()
+    ids = {row["request_key"]: row["subscription_id"] for row in asked}
+    where = f"batch_id = 6 AND object_key = {gone['object_key']} AND worker = {gone['worker']} AND NOT retracted"
+    table.delete(where)
+    _append(home, doubled)
+    document = replayed(home, "--last", "2", code=1)
+    assert not document["matches_equal"]
+    differences = {(one["object_id"], one["subscription_id"], one["only_in"]) for one in document["differences"]}
+    assert differences == {
+        *((gone["object_id"], ids[key], "replayed") for key in gone["subscription_keys"]),
+        *((doubled["object_id"], ids[key], "recorded") for key in doubled["subscription_keys"]),
+    }
+    shown = run_here("replay", "--last", "2", "--home", home.path)
+    assert shown.code == 1 and "THE MATCHES DIFFER" in shown.out
+    assert f"object {gone['object_id']}, subscription {ids[gone['subscription_keys'][0]]}" in shown.out
+
+
+def _append(home: Home, row: dict[str, object]) -> None:
+    from pststream.state import ledger_tables
+    from pststream.state.home import Home as State
+
+    ledger_tables.append(State(home.path), names.MATCHES, [row])
+
+
+def test_a_proposal_is_tried_before_it_is_applied(tmp_path: Path) -> None:
+    world = written(tmp_path / "files", 43)
+    home = home_for(tmp_path / "home", world, "grid")
+    for number in range(3):
+        ingest_and_match(home, world, number)
+    proposal = tmp_path / "move.npz"
+    assert home.run("balance", "local", "--dry-run", "--proposal", proposal)["moves"]
+    document = replayed(home, "--last", "2", "--proposal", proposal)
+    assert document["matches_equal"] and document["plan"]["plan_version"] is None
+    applied = home.run("balance", "local", "--apply", "--proposal", proposal)
+    again = replayed(home, "--last", "2")
+    assert again["plan"]["plan_version"] == applied["plan_version_after"]
+    for name in ("objects_sent", "candidates", "subscriptions_stored", "worker_objects"):
+        assert again["would_be"][name] == document["would_be"][name]
+    other = home_for(tmp_path / "other", world, "hybrid")
+    ingest_and_match(other, world, 0)
+    assert "another home" in replayed(other, "--last", "1", "--proposal", proposal, code=2)["error"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ("--from-version 5 --to-version 2", "--from-version 5 is not before --to-version 2"),
+        ("--from-version 3 --to-version 3", "is not before"),
+        ("--from-version 0 --to-version 99", "version 99 of matches does not exist"),
+        ("--from-version 4 --to-version 5", "no batch was committed to matches after version 4"),
+        ("--from-version 1", "give --from-version and --to-version, or --last"),
+        ("--last 2 --from-version 1 --to-version 2", "or --last"),
+        ("", "or --last"),
+        ("--last 0", "0 is less than 1"),
+        ("--from-version -1 --to-version 2", "-1 is less than 0"),
+        ("--last 1 --planner magic", "invalid choice: 'magic'"),
+        ("--last 1 --plan 77", "plan 77 does not exist"),
+        ("--last 1 --plan 1 --planner grid", "not allowed with argument"),
+        ("--last 1 --proposal nowhere.npz", "nowhere.npz: is not there"),
+    ],
+)
+def test_wrong_arguments_are_refused(home: UnbalancedHome, arguments: str, error: str) -> None:
+    assert error in replayed(home, *arguments.split(), code=2)["error"]
+
+
+def test_results_do_not_go_into_the_home(home: UnbalancedHome, tmp_path: Path) -> None:
+    assert "is in the home" in replayed(home, "--last", "1", "--out", home.path / "out", code=2)["error"]
+    (tmp_path / "file").write_text("")
+    assert "is not a folder" in replayed(home, "--last", "1", "--out", tmp_path / "file", code=2)["error"]
+
+
+def test_a_home_without_batches_or_with_an_unfinished_one(tmp_path: Path) -> None:
+    world = written(tmp_path / "files", 43)
+    home = home_for(tmp_path / "home", world, "grid")
+    assert "has no finished batch" in home.run("replay", "--last", "1", code=2)["error"]
+    ingest_and_match(home, world, 0)
+    home.ingest("objects", [world.objects[1]])
+    home.crash("match.matched", "match")
+    assert replayed(home, "--last", "5")["batches"] == 1
+    unfinished = replayed(home, "--from-version", "0", "--to-version", "2", code=1)
+    assert "batch 2 is unfinished" in unfinished["error"]
+
+
+def test_versions_that_maintain_has_removed_from_the_log(tmp_path: Path) -> None:
+    world = written(tmp_path / "files", 43)
+    home = home_for(tmp_path / "home", world, "grid")
+    for number in range(4):
+        ingest_and_match(home, world, number)
+    table: DeltaTable = table_of(home, names.MATCHES)
+    table.alter.set_table_properties({"delta.logRetentionDuration": "interval 0 days"})
+    table.create_checkpoint()
+    ingest_and_match(home, world, 4)
+    table_of(home, names.MATCHES).cleanup_metadata()
+    refused = replayed(home, "--from-version", "2", "--to-version", "6", code=2)
+    assert "version 2 of matches is no longer in the log" in refused["error"]
+    assert "versions from 5 to 6 can be given" in refused["error"]
+    assert replayed(home, "--from-version", "5", "--to-version", "6")["first_batch"] == 5
+    assert replayed(home, "--last", "4")["first_batch"] == 2
+
+
+def test_the_home_may_be_read_only(home: UnbalancedHome, tmp_path: Path) -> None:
+    copy = tmp_path / "read only ü"
+    shutil.copytree(home.path, copy)
+    for path in [copy, *copy.rglob("*")]:
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    try:
+        assert replayed(UnbalancedHome(copy), "--last", "3", "--planner", "kd_tree")["matches_equal"]
+    finally:
+        for path in [copy, *copy.rglob("*")]:
+            path.chmod(0o700)
+
+
+def test_help_says_what_a_version_is() -> None:
+    text = " ".join(run_here("replay", "--help").out.split())
+    assert "committed after this version of the Delta table `matches`" in text and "changes nothing" in text
