@@ -16,6 +16,8 @@ enough. The next micro-batch runs under the new plan version; the matches do not
 - **check** reads the measured balance. Without a plan the rest of the run is skipped: the first batch makes one.
 - **plan** makes the partitioning (`jobs/repartition.py`) and writes it to a proposal file. Its XCom has the moves,
   their cost and gain, and the loads before and after; its button *What moves* opens a page with a map.
+- **replay** runs in a dry run only: it processes the last batches again under the proposed plan, in a scratch home. Its
+  XCom has their figures as recorded and as they would have been; its button *Replayed batches* opens a page with both.
 - **show** prints the loads side by side.
 - **approve** approves the proposal; with *Ask before applying* it waits for a person.
 - **apply** applies exactly the proposal that was shown. It fails if the plan has changed since.

@@ -18,6 +18,7 @@ READS_WRITES: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "deliver": ((names.MATCHES, names.OBJECTS, names.REQUESTS), (names.DELIVERIES, names.DEAD_LETTERS)),
     "balance": ((names.UNIT_LOADS, names.OBJECTS, *INDEX), (names.MIGRATIONS, *INDEX)),
     "repartition": ((names.UNIT_LOADS, names.OBJECTS, *INDEX), (names.MIGRATIONS, *INDEX)),
+    "replay": ((names.BATCHES, names.UNIT_LOADS, names.OBJECTS, names.REQUESTS, names.MATCHES, names.PLANS), ()),
     "maintain": ((names.WORKER_INDEX, names.MATCHES), (names.WORKER_INDEX, names.MATCHES)),
     "check_tables": ((names.FILES, names.BATCHES, names.OBJECTS, names.MATCHES, *INDEX), (names.QUALITY_RESULTS,)),
     "quarantine": ((names.QUARANTINE,), (names.OBJECTS, names.REQUESTS, names.REJECTS, names.QUARANTINE)),

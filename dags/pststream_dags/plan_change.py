@@ -1,4 +1,4 @@
-"""Add the tasks of a plan change to the DAGs `adjust_load` and `repartition`: check, plan, show, approve, apply."""
+"""Add the tasks of a plan change to the DAGs `adjust_load` and `repartition`: check, plan, replay, show, approve, apply."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from pststream_dags.adjustment_pages import PROPOSAL, PagedJob
 from pststream_dags.dag_defaults import PLANS
 from pststream_dags.local_job import run_job
+from pststream_dags.replay_job import ReplayJob
 from pststream_dags.summaries import moves_table, summarize_balance
 
 ANSWER_TIMEOUT = timedelta(hours=20)
@@ -30,7 +31,7 @@ DRY_RUN = Param(
     False,
     type="boolean",
     title="Dry run",
-    description="Show what would move, and change nothing.",
+    description="Show what would move and what the last batches would have cost, and change nothing.",
     section="Change",
 )
 APPROVAL = Param(
@@ -113,5 +114,6 @@ def change_plan(
     approve = Approval(task_id="approve", summary=plan.output)
     apply = PagedJob(task_id="apply", arguments=[*arguments, "--apply"], **options)
     check_balance(*check) >> plan
+    ReplayJob(task_id="replay", summary=plan.output, execution_timeout=timeout)
     show(plan.output) >> approve >> apply
     publish(apply.output)

@@ -3,6 +3,11 @@
 from typing import Any
 
 MAX_BARS = 100
+REPLAYED = (
+    "plan_versions", "objects", "requests", "matches", "objects_sent", "duplicates", "discarded", "candidates",
+    "subscriptions_stored", "load_total", "max_seconds", "imbalance", "worker_seconds",
+)  # fmt: skip
+"""Figures of a replay in its XCom."""
 SUMS = ("objects", "discarded", "requests", "matches", "retractions")
 
 
@@ -32,6 +37,14 @@ def summarize_balance(outcome: dict[str, Any]) -> dict[str, Any]:
             "moved_bytes", "moves", "load_before", "load_after", "seconds")  # fmt: skip
     summary = {name: result.get(name) for name in fields}
     return summary | {"plan_version": result.get("plan_version_after"), "gain": result.get("expected_gain")}
+
+
+def summarize_replay(outcome: dict[str, Any]) -> dict[str, Any]:
+    """Return the batches, the plan, and the figures that were recorded and those under the plan (`would_be`)."""
+    result = outcome["result"] or {}
+    fields = ("batches", "first_batch", "last_batch", "plan", "matches_equal", "seconds")
+    sides = {side: {name: result[side][name] for name in REPLAYED} for side in ("was", "would_be") if side in result}
+    return {name: result.get(name) for name in fields} | sides
 
 
 def moves_table(summary: dict[str, Any]) -> str:

@@ -86,7 +86,7 @@ def test_steps_follow_each_other(dagbag: Any) -> None:
         steps = dagbag.dags[name].task_dict
         follows = {task: sorted(step.downstream_task_ids) for task, step in steps.items()}
         assert follows == {
-            "check": ["plan"], "plan": ["approve", "show"], "show": ["approve"], "approve": ["apply"],
+            "check": ["plan"], "plan": ["approve", "replay", "show"], "replay": [], "show": ["approve"], "approve": ["apply"],
             "apply": ["publish"], "publish": [],
         }  # fmt: skip
         plan, apply = steps["plan"], steps["apply"]
@@ -95,7 +95,7 @@ def test_steps_follow_each_other(dagbag: Any) -> None:
 
 
 def test_jobs_are_submitted_in_the_pool_with_the_connection(dagbag: Any) -> None:
-    jobs = [(dag, task) for dag in ("repartition", "adjust_load") for task in ("plan", "apply")]
+    jobs = [(dag, task) for dag in ("repartition", "adjust_load") for task in ("plan", "replay", "apply")]
     jobs += [("micro_batch", "match"), ("check_tables", "check"), ("maintain", "maintain"), ("quarantine", "decide")]
     for dag, task in jobs:
         job = dagbag.dags[dag].get_task(task)

@@ -81,11 +81,16 @@ def test_a_repartition_is_shown_and_then_applied(dagbag: Any, place: Path) -> No
     before = home.run("plan", "--planner", "frequency", "--workers", "2")["plan_version"]
     fields = {"home": str(place / "home"), "planner": "kd_tree"}
     dry = FinishedRun(dagbag.dags["repartition"], fields | {"dry_run": True})
-    steps = {"check": "success", "plan": "success", "show": "success"}
+    steps = dict.fromkeys(("check", "plan", "show", "replay"), "success")
     assert dry.states == steps | dict.fromkeys(["approve", "apply", "publish"], "skipped")
+    tried = dry.xcom("replay")
+    assert tried["matches_equal"] and tried["plan"]["planner"] == "kd_tree" and tried["was"]["plan_versions"] == [1]
+    assert tried["was"]["matches"] == tried["would_be"]["matches"] == len(PAIRS)
+    assert tried["page"].endswith("-replay.html")
     ran = FinishedRun(
         dagbag.dags["repartition"], fields | {"dry_run": False}
     )  # dag.test keeps the form of the run before
+    assert ran.states.pop("replay") == "skipped"
     assert set(ran.states.values()) == {"success"}
     shown, done = ran.xcom("plan"), ran.xcom("apply")
     assert (shown["dry_run"], done["dry_run"]) == (True, False)

@@ -69,7 +69,7 @@ def test_the_scheduler_makes_a_plan_with_form_values(airflow: Airflow) -> None:
     assert airflow.end_of("repartition", run) == "success", airflow.log("repartition", run, "plan")
     assert airflow.states("repartition", run) == {
         "check": "success", "plan": "success", "show": "success",
-        "approve": "skipped", "apply": "skipped", "publish": "skipped",
+        "replay": "skipped", "approve": "skipped", "apply": "skipped", "publish": "skipped",
     }  # fmt: skip
     shown = airflow.xcom("repartition", run, "plan")
     assert (shown["kind"], shown["plan_version_before"], len(shown["load_after"])) == ("plan", 1, 3)

@@ -93,6 +93,9 @@ def test_a_bucket_is_as_good_as_a_folder(home: BucketHome, local: Home, world: W
     home.match()
     assert home.run("maintain")["files_after"] > 0
     assert home.run("check", "--all")["success"]
+    objects = files_at(home.path).names()
+    assert home.run("replay", "--last", "2", "--planner", "grid")["matches_equal"]
+    assert files_at(home.path).names() == objects
     assert home.run("deliver")["sinks"]["file"]["state"] == "ok"
     assert (home.exported(), home.rejects()) == (local.exported(), local.rejects())
     assert_as_the_twin(home, world.log, world.lateness_seconds)
