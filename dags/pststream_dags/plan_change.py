@@ -1,4 +1,4 @@
-"""Add the tasks of a plan change to the DAGs `adjust_load` and `repartition`: check, plan, replay, show, approve, apply."""
+"""Add the tasks of a plan change to `adjust_load` and `repartition`: check, plan, replay, show, approve, apply."""
 
 import os
 from collections.abc import Callable, Sequence

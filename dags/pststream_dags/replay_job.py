@@ -44,5 +44,7 @@ class ReplayJob(PagedJob):
         if self.summary["plan_version"] == self.summary["plan_version_before"]:
             raise AirflowSkipException(f"nothing to replay: {self.summary['reason']}")
         if self.summary["kind"] == "plan":
-            raise AirflowSkipException("a plan with an index of its own has no proposal: see `pststream replay --planner`")
+            raise AirflowSkipException(
+                "a plan with an index of its own has no proposal: see `pststream replay --planner`"
+            )
         return super().execute(context)

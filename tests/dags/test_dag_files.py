@@ -86,8 +86,8 @@ def test_steps_follow_each_other(dagbag: Any) -> None:
         steps = dagbag.dags[name].task_dict
         follows = {task: sorted(step.downstream_task_ids) for task, step in steps.items()}
         assert follows == {
-            "check": ["plan"], "plan": ["approve", "replay", "show"], "replay": [], "show": ["approve"], "approve": ["apply"],
-            "apply": ["publish"], "publish": [],
+            "check": ["plan"], "plan": ["approve", "replay", "show"], "show": ["approve"], "approve": ["apply"],
+            "replay": [], "apply": ["publish"], "publish": [],
         }  # fmt: skip
         plan, apply = steps["plan"], steps["apply"]
         assert apply.application_args == [*plan.application_args[:-1], "--apply", plan.application_args[-1]]
