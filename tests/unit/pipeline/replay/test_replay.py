@@ -100,8 +100,9 @@ def test_an_older_plan(home: UnbalancedHome, version: int) -> None:
     assert document["matches_equal"] and document["plan"]["plan_version"] == version
 
 
-def test_a_replay_counts_what_really_happens(tmp_path: Path) -> None:
+def test_a_replay_counts_what_really_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of the home makes the plan before the batch, and runs it: the loads are those that the replay counts."""
+    monkeypatch.setenv("PSTSTREAM_ENGINE", "local")  # Spark's processes have different Bloom filters
     world = written(tmp_path / "files", 53)
     home = home_for(tmp_path / "home", world, "grid")
     for number in range(4):
@@ -193,7 +194,8 @@ def _append(home: Home, row: dict[str, object]) -> None:
     ledger_tables.append(State(home.path), names.MATCHES, [row])
 
 
-def test_a_proposal_is_tried_before_it_is_applied(tmp_path: Path) -> None:
+def test_a_proposal_is_tried_before_it_is_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PSTSTREAM_ENGINE", "local")  # Spark's processes have different Bloom filters
     world = written(tmp_path / "files", 43)
     home = home_for(tmp_path / "home", world, "grid")
     for number in range(3):
