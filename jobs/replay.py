@@ -1,7 +1,7 @@
 """Run `pststream replay` as a job: run recorded batches again under another plan, and compare; changes nothing.
 
-spark-submit jobs/replay.py [--result FILE] [--home DIR] --from-version A --to-version B | --last N
-                            [--planner NAME | --plan VERSION | --proposal FILE] [--out DIR] [--page FILE.html]
+python jobs/replay.py [--result FILE] [--home DIR] --from-version A --to-version B | --last N
+                      [--planner NAME | --plan VERSION | --proposal FILE] [--out DIR] [--page FILE.html]
 """
 
 import sys
