@@ -1,24 +1,45 @@
-"""Check figures of files or tables against thresholds with Great Expectations; return a sentence for each failure.
+"""Check figures of files or tables against thresholds; return a sentence for each failure.
 
-Spark's tasks count the figures, a few numbers for each checked file or table. Great Expectations sees a small pandas
-frame with one row for each file or table, whatever the size of the data: its own scan of a table of 4 million rows
-takes seconds and holds the table in memory. A null figure is not checked.
+Spark's tasks count the figures, a few numbers for each checked file or table. Great Expectations, if it is installed
+(extra `quality`), sees a small pandas frame with one row for each file or table, whatever the size of the data: its own
+scan of a table of 4 million rows takes seconds and holds the table in memory. Without it the figures are compared
+here, with the same results. A null figure is not checked.
 
 The library takes four seconds and 300 MB to load. Only this module loads it, and only when there is a figure to check.
 Its context is ephemeral: no files, no network, no usage statistics.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
     from great_expectations import ExpectationSuite
 
-SENTENCE = "sentence"
-"""Key of an expectation's meta: the sentence to show where it fails; {value} stands for the figure."""
+_SENTENCE = "sentence"
+"""Key of an expectation's meta."""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """The range of a figure, ends included; a figure without a range is a text that reports a failure.
+
+    sentence    the sentence to show for a figure beyond its range; {value} stands for the figure
+    """
+
+    figure: str
+    sentence: str
+    least: float | None = None
+    most: float | None = None
+
+    def allows(self, value: Any) -> bool:
+        """Whether a figure is within the range."""
+        if self.least is None and self.most is None:
+            return False
+        return bool((self.least is None or value >= self.least) and (self.most is None or value <= self.most))
 
 
 @dataclass(frozen=True)
@@ -48,20 +69,50 @@ class ThresholdResults:
         return [result.sentence for result in self.results if not result.success]
 
 
-def check_thresholds(figures: list[dict[str, Any]], suite: Callable[[], "ExpectationSuite"]) -> list[ThresholdResults]:
-    """Check each row of figures against the suite that `suite` makes, in one validation.
-
-    Figures are numbers, texts or None. Each expectation of the suite is a column map expectation.
-    """
+def check_thresholds(figures: list[dict[str, Any]], thresholds: Sequence[Threshold]) -> list[ThresholdResults]:
+    """Check each row of figures against the thresholds. Figures are numbers, texts or None."""
     if not any(value is not None for row in figures for value in row.values()):
         return [ThresholdResults(()) for _ in figures]
-    results = _validate(_frame(figures), suite)
+    check = check_by_great_expectations if find_spec("great_expectations") else check_by_comparison
+    return check(figures, thresholds)
+
+
+def check_by_comparison(figures: list[dict[str, Any]], thresholds: Sequence[Threshold]) -> list[ThresholdResults]:
+    """Compare each figure with its threshold."""
     return [
         ThresholdResults(
-            tuple(_result(one, name, place, row[name]) for name, one in results.items() if row[name] is not None)
+            tuple(
+                _result(threshold, row[threshold.figure], threshold.allows(row[threshold.figure]))
+                for threshold in thresholds
+                if row[threshold.figure] is not None
+            )
+        )
+        for row in figures
+    ]
+
+
+def check_by_great_expectations(
+    figures: list[dict[str, Any]], thresholds: Sequence[Threshold]
+) -> list[ThresholdResults]:
+    """Check each figure in one validation by Great Expectations; at least one figure is not None."""
+    frame = _frame(figures)
+    checked = [threshold for threshold in thresholds if threshold.figure in frame]
+    unexpected = _validate(frame, _suite(checked))
+    return [
+        ThresholdResults(
+            tuple(
+                _result(threshold, row[threshold.figure], place not in unexpected[threshold.figure])
+                for threshold in checked
+                if row[threshold.figure] is not None
+            )
         )
         for place, row in enumerate(figures)
     ]
+
+
+def _result(threshold: Threshold, value: Any, success: bool) -> ThresholdResult:
+    shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return ThresholdResult(threshold.figure, value, success, threshold.sentence.format(value=shown))
 
 
 def _frame(figures: list[dict[str, Any]]) -> "pd.DataFrame":
@@ -73,18 +124,33 @@ def _frame(figures: list[dict[str, Any]]) -> "pd.DataFrame":
     return frame.astype({name: object if name in texts else float for name in frame})
 
 
-def _validate(frame: "pd.DataFrame", suite: Callable[[], "ExpectationSuite"]) -> dict[str, Any]:
-    """Return the result of each column's expectation, with the numbers of the rows that do not meet it."""
+def _suite(thresholds: Sequence[Threshold]) -> "ExpectationSuite":
+    """Return a suite with an expectation for each threshold; each is a column map expectation."""
+    import great_expectations as gx
+    from great_expectations.expectations import ExpectColumnValuesToBeBetween as Between
+    from great_expectations.expectations import ExpectColumnValuesToBeNull as Null
+
+    expectations: list[Any] = []
+    for one in thresholds:
+        meta = {_SENTENCE: one.sentence}
+        if one.least is None and one.most is None:
+            expectations.append(Null(column=one.figure, meta=meta))
+        else:
+            expectations.append(Between(column=one.figure, min_value=one.least, max_value=one.most, meta=meta))
+    return gx.ExpectationSuite("thresholds", expectations=expectations)
+
+
+def _validate(frame: "pd.DataFrame", suite: "ExpectationSuite") -> dict[str, set[int]]:
+    """Return, for each column, the numbers of the rows that do not meet its expectation."""
     asset = _context().data_sources.add_pandas("figures").add_dataframe_asset("figures")
     batch = asset.add_batch_definition_whole_dataframe("figures").get_batch({"dataframe": frame})
-    made = suite()
-    made.expectations = [expectation for expectation in made.expectations if expectation.column in frame]
-    results = batch.validate(made, result_format="COMPLETE").results
-    results = {result.expectation_config.kwargs["column"]: result for result in results}
-    for name, result in results.items():
+    unexpected = {}
+    for result in batch.validate(suite, result_format="COMPLETE").results:
+        name = result.expectation_config.kwargs["column"]
         if "element_count" not in result.result:
             raise RuntimeError(f"the expectation of {name} could not be checked: {result.exception_info}")
-    return results
+        unexpected[name] = set(result.result.get("unexpected_index_list") or ())
+    return unexpected
 
 
 def _context() -> Any:
@@ -98,9 +164,3 @@ def _context() -> Any:
         store_backend_defaults=stores, analytics_enabled=False, progress_bars={"globally": False}
     )
     return gx.get_context(mode="ephemeral", project_config=config)
-
-
-def _result(validated: Any, name: str, place: int, value: Any) -> ThresholdResult:
-    shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-    success = place not in (validated.result.get("unexpected_index_list") or ())
-    return ThresholdResult(name, value, success, validated.expectation_config.meta[SENTENCE].format(value=shown))

@@ -5,18 +5,14 @@ file as a whole, by the counts of these rules, before its rows are appended: a f
 is a broken export, and its few good rows should not be matched as if they were complete.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
 
 from pststream.kinds.registry import KINDS
-from pststream.quality.expectations import SENTENCE
+from pststream.quality.expectations import Threshold
 from pststream.quality.parse_objects import OBJECT_FIELDS
 from pststream.settings import Settings
-
-if TYPE_CHECKING:
-    from great_expectations import ExpectationSuite
 
 RECENT_FILES = 100
 """Number of previous files that the usual volume is computed from."""
@@ -58,7 +54,7 @@ def fields_of(kind: str) -> tuple[str, ...]:
 
 
 def compute_figures(kind: str, landed: LandedFile, past: LandingHistory, settings: Settings) -> Figures:
-    """Compute the figures that `make_landing_suite` has thresholds for; None where there is too little data."""
+    """Compute the figures that `landing_thresholds` has thresholds for; None where there is too little data."""
     figures: Figures = {"schema": landed.problem, "unreadable": None, "volume": None, "ahead": None, "stale": None}
     figures |= {f"{how}_{field}": None for field in fields_of(kind) for how in ("missing", "invalid")}
     if landed.problem is not None:
@@ -91,30 +87,23 @@ def _volume(rows: int, past: LandingHistory, settings: Settings) -> float | None
     return rows / usual if settings.gate_volume_factor and usual >= settings.gate_min_rows else None
 
 
-def make_landing_suite(kind: str, settings: Settings) -> Callable[[], "ExpectationSuite"]:
-    """Return a function that makes the suite for files of `kind`: schema, missing or invalid fields, volume, times."""
-
-    def make() -> "ExpectationSuite":
-        import great_expectations as gx
-        from great_expectations.expectations import ExpectColumnValuesToBeBetween as Between
-        from great_expectations.expectations import ExpectColumnValuesToBeNull as Null
-
-        share, factor = settings.gate_bad_share, settings.gate_volume_factor
-        made = [Null(column="schema", meta={SENTENCE: "{value}"})]
-        for field in fields_of(kind):
-            lack = f"{{value}} of the rows have no {field}; at most {share:g} may"
-            wrong = f"{{value}} of the rows have an invalid {field}; at most {share:g} may"
-            made.append(Between(column=f"missing_{field}", max_value=share, meta={SENTENCE: lack}))
-            made.append(Between(column=f"invalid_{field}", max_value=share, meta={SENTENCE: wrong}))
-        text = f"{{value}} of the rows cannot be read; at most {share:g} may"
-        made.append(Between(column="unreadable", max_value=share, meta={SENTENCE: text}))
-        text = f"it has {{value}} times the usual number of rows; 1/{factor:g} to {factor:g} times is expected"
-        least, most = (1 / factor, factor) if factor else (None, float("inf"))
-        made.append(Between(column="volume", min_value=least, max_value=most, meta={SENTENCE: text}))
-        text = f"its greatest ts is {{value}} s ahead; at most {settings.gate_ahead_seconds} s may be"
-        made.append(Between(column="ahead", max_value=settings.gate_ahead_seconds, meta={SENTENCE: text}))
-        text = f"its greatest ts is {{value}} s old; at most {settings.gate_stale_seconds} s may be"
-        made.append(Between(column="stale", max_value=settings.gate_stale_seconds, meta={SENTENCE: text}))
-        return gx.ExpectationSuite(f"{kind} on landing", expectations=made)
-
-    return make
+def landing_thresholds(kind: str, settings: Settings) -> list[Threshold]:
+    """Return the thresholds for files of `kind`: schema, missing or invalid fields, volume, times."""
+    share, factor = settings.gate_bad_share, settings.gate_volume_factor
+    thresholds = [Threshold("schema", "{value}")]
+    for field in fields_of(kind):
+        lack = f"{{value}} of the rows have no {field}; at most {share:g} may"
+        wrong = f"{{value}} of the rows have an invalid {field}; at most {share:g} may"
+        thresholds += [
+            Threshold(f"missing_{field}", lack, most=share), Threshold(f"invalid_{field}", wrong, most=share)
+        ]  # fmt: skip
+    text = f"{{value}} of the rows cannot be read; at most {share:g} may"
+    thresholds.append(Threshold("unreadable", text, most=share))
+    text = f"it has {{value}} times the usual number of rows; 1/{factor:g} to {factor:g} times is expected"
+    least, most = (1 / factor, factor) if factor else (None, float("inf"))
+    thresholds.append(Threshold("volume", text, least, most))
+    text = f"its greatest ts is {{value}} s ahead; at most {settings.gate_ahead_seconds} s may be"
+    thresholds.append(Threshold("ahead", text, most=settings.gate_ahead_seconds))
+    text = f"its greatest ts is {{value}} s old; at most {settings.gate_stale_seconds} s may be"
+    thresholds.append(Threshold("stale", text, most=settings.gate_stale_seconds))
+    return thresholds

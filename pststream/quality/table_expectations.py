@@ -1,15 +1,9 @@
 """Declare the daily checks of a home's tables: figures that must be zero, and the sentence for each that is not.
 
-`pipeline/upkeep/check_tables.py` counts the figures and checks them with these suites.
+`pipeline/upkeep/check_tables.py` counts the figures and checks them against these thresholds.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-from pststream.quality.expectations import SENTENCE
-
-if TYPE_CHECKING:
-    from great_expectations import ExpectationSuite
+from pststream.quality.expectations import Threshold
 
 FIGURES: dict[str, dict[str, str]] = {
     "ledger": {
@@ -42,17 +36,6 @@ FIGURES: dict[str, dict[str, str]] = {
 """The figures of each check, each with the sentence to report if it is not zero."""
 
 
-def make_table_suite(check: str) -> Callable[[], "ExpectationSuite"]:
-    """Return a function that makes the suite of a check: each figure is zero."""
-
-    def make() -> "ExpectationSuite":
-        import great_expectations as gx
-        from great_expectations.expectations import ExpectColumnValuesToBeBetween as Between
-
-        zero = [
-            Between(column=figure, min_value=0, max_value=0, meta={SENTENCE: sentence})
-            for figure, sentence in FIGURES[check].items()
-        ]
-        return gx.ExpectationSuite(check, expectations=zero)
-
-    return make
+def table_thresholds(check: str) -> list[Threshold]:
+    """Return the thresholds of a check: each figure is zero."""
+    return [Threshold(figure, sentence, 0, 0) for figure, sentence in FIGURES[check].items()]

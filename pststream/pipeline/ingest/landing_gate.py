@@ -14,7 +14,7 @@ from pststream.quality.landing_expectations import (
     LandedFile,
     LandingHistory,
     compute_figures,
-    make_landing_suite,
+    landing_thresholds,
 )
 from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
@@ -75,7 +75,7 @@ def _check(
         for one in staged
     ]
     figures = [compute_figures(kind, one, past, settings) for one in landed]
-    return check_thresholds(figures, make_landing_suite(kind, settings))
+    return check_thresholds(figures, landing_thresholds(kind, settings))
 
 
 def _result_row(file: File, judgement: ThresholdResults) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
 from pststream.pipeline.upkeep.check_matches import count_match_faults
 from pststream.progress import Progress, no_progress
 from pststream.quality.expectations import ThresholdResults, check_thresholds
-from pststream.quality.table_expectations import make_table_suite
+from pststream.quality.table_expectations import table_thresholds
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.home import Home
@@ -49,7 +49,7 @@ def check_tables(home: Home, settings: Settings, *, everything: bool = False, pr
         for name, count in counters.items():
             began = time.perf_counter()
             figures, examples = count()
-            (judged,) = check_thresholds([figures], make_table_suite(name))
+            (judged,) = check_thresholds([figures], table_thresholds(name))
             checks.append(_document(name, figures, judged, examples, last["batch_id"], time.perf_counter() - began))
             progress(f"{name}: {'passed' if judged.success else '; '.join(checks[-1]['failed'])}")
         ledger_tables.append(home, names.QUALITY_RESULTS, [_row(one) for one in checks])

@@ -12,7 +12,7 @@ from pststream.quality.landing_expectations import (
     LandingHistory,
     compute_figures,
     fields_of,
-    make_landing_suite,
+    landing_thresholds,
 )
 from pststream.quality.reject_reasons import REASONS
 from pststream.settings import Settings
@@ -28,7 +28,7 @@ def check(
     landed: LandedFile, history: LandingHistory = HISTORY, kind: str = "objects", settings: Settings = SETTINGS
 ) -> ThresholdResults:
     figures = compute_figures(kind, landed, history, settings)
-    (results,) = check_thresholds([figures], make_landing_suite(kind, settings))
+    (results,) = check_thresholds([figures], landing_thresholds(kind, settings))
     return results
 
 
@@ -58,7 +58,7 @@ def test_a_share_may_be_at_most_so_great(kind: str) -> None:
         figures = [
             compute_figures(kind, LandedFile(rows, {fault: bad}, None), history, settings) for fault in cases.values()
         ]
-        results = check_thresholds(figures, make_landing_suite(kind, settings))
+        results = check_thresholds(figures, landing_thresholds(kind, settings))
         return [[result.name for result in one.results if not result.success] for one in results]
 
     none: list[list[str]] = [[] for _ in cases]
@@ -110,7 +110,7 @@ def test_a_file_may_be_old_where_nobody_says_otherwise() -> None:
 def test_a_file_that_cannot_be_read_fails_alone(kind: str) -> None:
     bad = LandedFile(0, {}, None, "no column lon; it has: a, b")
     rows = [compute_figures(kind, landed, HISTORY, SETTINGS) for landed in (GOOD, bad, GOOD)]
-    first, second, third = check_thresholds(rows, make_landing_suite(kind, SETTINGS))
+    first, second, third = check_thresholds(rows, landing_thresholds(kind, SETTINGS))
     assert first.success and third.success
     assert second.reasons == ["no column lon; it has: a, b"]
 
@@ -127,11 +127,11 @@ def test_a_first_small_file_is_not_checked_and_great_expectations_not_loaded() -
     code = """
 import sys
 from pststream.quality.expectations import check_thresholds
-from pststream.quality.landing_expectations import LandedFile, LandingHistory, compute_figures, make_landing_suite
+from pststream.quality.landing_expectations import LandedFile, LandingHistory, compute_figures, landing_thresholds
 from pststream.settings import Settings
 bad = LandedFile(3, {("lat", "out_of_range"): 3}, 4_000_000_000_000_000)
 figures = compute_figures("objects", bad, LandingHistory([], 0, None), Settings())
-(results,) = check_thresholds([figures], make_landing_suite("objects", Settings()))
+(results,) = check_thresholds([figures], landing_thresholds("objects", Settings()))
 assert results.success and not results.results
 assert "great_expectations" not in sys.modules
 """
