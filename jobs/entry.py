@@ -45,14 +45,16 @@ def drop_empty(arguments: Sequence[str]) -> list[str]:
 
 
 def run(command: str, arguments: Sequence[str], quiet: bool = False) -> dict[str, Any]:
-    """Run `pststream COMMAND --json ARGUMENTS…`; return the outcome for the result file. Raises nothing.
+    """Run `pststream COMMAND --json --verbose ARGUMENTS…`; return the outcome for the result file. Raises nothing.
+
+    The log of a task contains the log of Spark.
 
     quiet: keep the command's standard error out of the job's log.
     """
     end_with_submitter()
     output, errors = io.StringIO(), Tee(None if quiet else sys.stderr)
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
-        exit_code = _exit_code([command, "--json", *arguments])
+        exit_code = _exit_code([command, "--json", "--verbose", *arguments])
     document = _document(output.getvalue())
     outcome = {"command": command, "exit_code": exit_code, "error": None, "result": document}
     if exit_code in (DONE, DONE_WITH_REJECTS):

@@ -96,6 +96,7 @@ def _add(commands: Any, name: str, run: Command, text: str, example: str, needs_
     command.add_argument("--home", help="home of the tables (PSTSTREAM_HOME; default ./pststream-home)")
     command.add_argument("--json", action="store_true", help="print one JSON document on standard output")
     command.add_argument("--quiet", action="store_true", help="print no progress on standard error")
+    command.add_argument("--verbose", action="store_true", help="print Spark's log on standard error, not to a file")
     command.set_defaults(run_command=run, command_name=name, needs_settings=needs_settings)
     return command
 

@@ -15,7 +15,7 @@ from pststream.cli.arguments import build_parser
 from pststream.cli.command import BAD_USAGE, DONE, FAILED, CommandContext, CommandResult
 from pststream.cli.stderr_log import StderrLog
 from pststream.errors import PstError, UsageError
-from pststream.pipeline.engine.running_engine import stop_engine
+from pststream.pipeline.engine.running_engine import log_folder, log_to_folder, stop_engine
 from pststream.settings import Settings, load_settings
 from pststream.state.home import Home
 
@@ -65,6 +65,8 @@ def entry() -> None:
 
 def _run(arguments: Any) -> CommandResult:
     home = Home(arguments.home or os.environ.get("PSTSTREAM_HOME") or "pststream-home")
+    if not arguments.verbose:
+        log_to_folder(home)
     options = ("planner", "workers", "timezone", "sigma", "repartition_gain")
     changes = {name: getattr(arguments, name, None) for name in options}
     settings = load_settings(home.path, **changes) if arguments.needs_settings else Settings()
@@ -75,6 +77,8 @@ def _run(arguments: Any) -> CommandResult:
 
 
 def _fail(arguments: Any, message: str, code: int, kind: str) -> int:
+    if code == FAILED and (folder := log_folder()) is not None:
+        message += f"\n  the log of Spark is in {folder}"
     if arguments.json:
         print(json.dumps({"error": message, "kind": kind, "exit_code": code}))
     _log(arguments).log_error(message)

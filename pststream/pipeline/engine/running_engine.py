@@ -1,4 +1,4 @@
-"""Return the engine that the setting `engine` names (auto, local or spark), and stop or kill Spark.
+"""Return the engine that the setting `engine` names (auto, local or spark); stop or kill Spark, and find its log.
 
 `local` runs tasks in threads of this process, `spark` runs them on Spark, and `auto` runs few tasks in this process and
 many on Spark; on a cluster `auto` means Spark. A further engine is a class that implements `contract.Engine` and an
@@ -6,7 +6,9 @@ entry of `ENGINES`.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
+from pststream.pipeline.engine import spark_log
 from pststream.pipeline.engine.auto_engine import AutoEngine
 from pststream.pipeline.engine.contract import Engine
 from pststream.pipeline.engine.local_engine import LocalEngine
@@ -20,6 +22,7 @@ from pststream.pipeline.engine.spark_session import (
     stop_spark,
 )
 from pststream.settings import Settings
+from pststream.state.home import Home
 
 
 def _auto(settings: Settings) -> Engine:
@@ -55,3 +58,13 @@ def kill_engine() -> None:
 def stop_engine() -> None:
     """Stop the engine, if it runs."""
     stop_spark()
+
+
+def log_to_folder(home: Home) -> None:
+    """Let the engine log to the folder `logs` of a home, not to standard error, if it starts from now on."""
+    spark_log.log_to_folder(home)
+
+
+def log_folder() -> Path | None:
+    """Return the folder to which the engine logs; None if it logs to standard error or has not started."""
+    return spark_log.log_folder()

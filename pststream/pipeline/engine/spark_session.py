@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from pststream import names
 from pststream.errors import HomeError
+from pststream.pipeline.engine import spark_log
 from pststream.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ collector is enough. The code cache has the size for two compilers, since the JV
 LOOPBACK = "127.0.0.1"
 
 SOCKETS = "spark.python.unix.domain.socket"
+
+DAEMON = {"spark.python.daemon.module": "pststream.pipeline.engine.worker_daemon"}
+"""On this machine only: the nodes of a cluster print to logs of their own."""
 
 MAX_FOLDER_LENGTH = 38
 """Characters that the path of the folder of temporary files may have: the path of a Unix socket has 107 at most, of
@@ -103,10 +107,12 @@ def get_context(settings: Settings) -> "SparkContext":
     ours = {"spark.app.name": "pststream", "spark.master": master}
     ours |= spark_conf(replace(settings, spark_master=master))
     if is_local(master):
-        ours |= _unix_sockets()
+        ours |= _unix_sockets() | DAEMON
+    spark_log.start_jvm()
     conf = SparkConf().setAll([(key, value) for key, value in {**ours, **submitted}.items()])
     context = SparkContext.getOrCreate(conf)
-    context.setLogLevel("ERROR")
+    if spark_log.log_folder() is None:
+        context.setLogLevel("ERROR")
     return context
 
 
