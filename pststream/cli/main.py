@@ -6,6 +6,7 @@ rejected rows or quarantined files, under --strict only.
 
 import json
 import os
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ from pststream.errors import PstError, UsageError
 from pststream.pipeline.engine.running_engine import log_folder, log_to_folder, stop_engine
 from pststream.settings import Settings, load_settings
 from pststream.state.home import Home
+
+_JVM_FRAME = re.compile(r"\s+(at \S+\(|\.\.\. \d+ more)|Driver stacktrace:")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,9 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get("PSTSTREAM_TRACEBACK"):
             raise
         hint = "run it again; with PSTSTREAM_TRACEBACK=1 it prints the traceback"
-        return _fail(
-            arguments, f"{type(error).__name__}: {_first_lines(error)}\n  {hint}", FAILED, type(error).__name__
-        )
+        return _fail(arguments, f"{type(error).__name__}: {_shorten(error)}\n  {hint}", FAILED, type(error).__name__)
     return result.code
 
 
@@ -89,9 +90,12 @@ def _log(arguments: Any) -> StderrLog:
     return StderrLog(arguments.command_name, arguments.quiet)
 
 
-def _first_lines(error: Exception, count: int = 12) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return "\n  ".join(lines[:count] + (["…"] if len(lines) > count else []))
+def _shorten(error: Exception, count: int = 12) -> str:
+    """Return the first and last lines of an error, without the JVM's stack; Spark puts a task's own error last."""
+    lines = [line for line in str(error).splitlines() if line.strip() and not _JVM_FRAME.match(line)]
+    if len(lines) > count:
+        lines = [*lines[: count // 2], "…", *lines[-(count // 2) :]]
+    return "\n  ".join(lines)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Open, measure and delete Parquet files in any storage, and raise storage errors of Spark tasks on the driver."""
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileType
 
@@ -12,12 +13,15 @@ ERROR_LENGTH = 300
 
 
 def open_parquet(address: str) -> pq.ParquetFile:
-    """Open a Parquet file; over a network, with few large reads."""
+    """Open a Parquet file; over a network, with few large reads. The error of a damaged file names it."""
     storage = storage_of(address)
-    if not storage.is_remote:
-        return pq.ParquetFile(storage.local_path(address) or address)
-    system, path = storage.file_system(address)
-    return pq.ParquetFile(path, filesystem=system, pre_buffer=True)
+    try:
+        if not storage.is_remote:
+            return pq.ParquetFile(storage.local_path(address) or address)
+        system, path = storage.file_system(address)
+        return pq.ParquetFile(path, filesystem=system, pre_buffer=True)
+    except pa.ArrowInvalid as error:
+        raise pa.ArrowInvalid(f"{address}: {error}") from error
 
 
 def file_sizes(addresses: list[str]) -> list[int | None]:

@@ -38,7 +38,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def output(*arguments: str) -> Result:
-    """Run a command on Spark in a process of its own; return what it and its children print, until the last has ended."""
+    """Run a command on Spark; return what it and its children print."""
     done = subprocess.run(
         [sys.executable, "-c", ENTRY, *arguments],
         env={**os.environ, **SPARK},
@@ -65,7 +65,7 @@ def test_a_failing_task_shows_its_error_and_the_place_of_the_log(home: Path) -> 
     for file in (home / "tables" / "objects").rglob("*.parquet"):
         file.write_bytes(b"not Parquet")
     done = run_apart("match", "--home", home, environment=SPARK)
-    assert done.code == 1 and ".parquet" in done.err, done.err
+    assert done.code == 1 and "a task on Spark failed: " in done.err and "Parquet" in done.err, done.err
     assert f"the log of Spark is in {home}/logs" in done.err.splitlines()[-1]
     assert "Parquet" in (home / "logs" / "spark.log").read_text()
 

@@ -10,7 +10,7 @@ import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import count, groupby
+from itertools import count, dropwhile, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -154,7 +154,17 @@ def _collect(values: "RDD[Value]") -> list[Value]:
     except Exception as error:
         code_version.explain_if_other_code(error)
         raise_storage_error(error)
+        text = _error_of_task(str(error))
+        if text:
+            raise RuntimeError(f"a task on Spark failed: {text}") from error
         raise
+
+
+def _error_of_task(text: str) -> str:
+    """Return the last Python error in the text of an error of Spark: its type and message; empty if there is none."""
+    _, _, traceback = text.rpartition("Traceback (most recent call last):\n")
+    lines = traceback.partition("\n\tat ")[0].splitlines() if traceback != text else []
+    return "\n".join(dropwhile(lambda line: not line.strip() or line.startswith(" "), lines)).strip()
 
 
 def to_bytes(rows: pa.RecordBatch) -> bytes:

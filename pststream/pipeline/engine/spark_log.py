@@ -59,13 +59,13 @@ def start_jvm() -> None:
         stderr = _open_stderr(folder / "spark-stderr.log")
     except OSError:  # a log must not stop the work
         return
+    _SparkLog.folder = folder
     with stderr, _environment(folder / "spark.log"):
         start = stderr.tell()
         try:
             gateway = launch_gateway(popen_kwargs={"stderr": stderr})
         except Exception as error:
             raise RuntimeError("\n".join([str(error), *_lines_since(stderr.name, start)])) from error
-    _SparkLog.folder = folder
     SparkContext._ensure_initialized(gateway=gateway)
 
 

@@ -22,3 +22,12 @@ def test_a_spark_context_has_its_private_members(member: str) -> None:
 def test_a_running_context_has_the_java_context() -> None:
     """`spark_session.spark_has_died` asks `SparkContext._jsc` whether it has stopped."""
     assert "self._jsc = " in inspect.getsource(SparkContext._do_init)
+
+
+def test_the_error_of_a_task_is_the_end_of_its_last_traceback() -> None:
+    text = (
+        ": PythonException: Traceback (most recent call last):\n  File a, line 1, in main\n    process()\n    ^^^\n"
+        "OSError: no such file\nof that name\n\n\tat org.apache.spark.api.python.Reader\n"
+    )
+    assert spark_engine._error_of_task(text) == "OSError: no such file\nof that name"
+    assert spark_engine._error_of_task("Job aborted") == ""
