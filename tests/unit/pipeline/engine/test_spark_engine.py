@@ -6,6 +6,8 @@ import pytest
 from pyspark import RDD, SparkContext
 from pyspark.core.rdd import PipelinedRDD
 
+from pststream.pipeline.engine import spark_engine
+
 
 def test_an_rdd_of_a_map_has_the_java_rdd_of_pickled_batches() -> None:
     """`spark_engine._collect` collects `RDD._jrdd`, whose elements are pickled lists of values."""
