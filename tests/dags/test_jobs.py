@@ -40,7 +40,7 @@ def test_fields_left_empty_are_not_passed_on(monkeypatch: pytest.MonkeyPatch, tm
     result = tmp_path / "result.json"
     code = entry.main("match", None, [f"--result={result}", "--home=h", "--max-objects=", "", "--one"])
     assert code == 0
-    assert commands.calls == [["match", "--json", "--home=h", "--one"]]
+    assert commands.calls == [["match", "--json", "--verbose", "--home=h", "--one"]]
     assert json.loads(result.read_text()) == {
         "command": "match", "exit_code": 0, "error": None, "result": {"batches": []},
     }  # fmt: skip
@@ -104,8 +104,8 @@ def test_micro_batch_runs_the_landing_folder(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(micro_batch, "version", lambda home, table: 7)
     assert micro_batch.main(["--home=h", "--landing=-l", "--max-objects=5", "--strict"]) == 0
     assert commands.calls == [
-        ["run", "--json", "--home=h", "--max-objects=5", "--strict", "--", "-l"],
-        ["balance", "--json", "check", "--home=h"],
+        ["run", "--json", "--verbose", "--home=h", "--max-objects=5", "--strict", "--", "-l"],
+        ["balance", "--json", "--verbose", "check", "--home=h"],
     ]
     commands = stand_in(monkeypatch, document={"match": {"batches": []}})
     assert micro_batch.main(["--home=h", "--landing=-l"]) == 0
@@ -129,6 +129,7 @@ def test_repartition_is_a_balance_of_everything(monkeypatch: pytest.MonkeyPatch)
         [
             "balance",
             "--json",
+            "--verbose",
             "global",
             "--dry-run",
             "--home=h",
@@ -137,7 +138,7 @@ def test_repartition_is_a_balance_of_everything(monkeypatch: pytest.MonkeyPatch)
             "--page=q",
             "--planner=grid",
         ],
-        ["balance", "--json", "global", "--apply", "--proposal=p"],
+        ["balance", "--json", "--verbose", "global", "--apply", "--proposal=p"],
     ]
 
 
@@ -149,20 +150,20 @@ def test_repartition_over_other_workers_is_a_plan_in_the_form_of_a_balance(
     arguments = ["--home=h", "--planner=grid", "--workers=4", "--gain=0.2", "--proposal=p", "--page=q"]
     assert repartition.main([f"--result={tmp_path}/r", *arguments]) == 0
     assert commands.calls == [
-        ["plans", "--json", "show", "--home=h"],
-        ["plan", "--json", "--home=h", "--workers=4", "--planner=grid", "--dry-run"],
+        ["plans", "--json", "--verbose", "show", "--home=h"],
+        ["plan", "--json", "--verbose", "--home=h", "--workers=4", "--planner=grid", "--dry-run"],
     ]
     result = json.loads((tmp_path / "r").read_text())["result"]
     assert (result["kind"], result["dry_run"], result["plan_version_after"]) == ("plan", True, 3)
     assert (result["load_after"], result["moves"], result["moved_bytes"]) == ([1.0, 2.0], [], None)
     assert repartition.main([*arguments, "--apply"]) == 0
-    assert commands.calls[-1] == ["plan", "--json", "--home=h", "--workers=4", "--planner=grid"]
+    assert commands.calls[-1] == ["plan", "--json", "--verbose", "--home=h", "--workers=4", "--planner=grid"]
 
 
 def test_quarantine_passes_the_numbers_on(monkeypatch: pytest.MonkeyPatch) -> None:
     commands = stand_in(monkeypatch)
     assert quarantine.main(["--home=h", "--action=discard", "--holds= 3, 14 5 "]) == 0
-    assert commands.calls == [["quarantine", "--json", "discard", "3", "14", "5", "--home=h"]]
+    assert commands.calls == [["quarantine", "--json", "--verbose", "discard", "3", "14", "5", "--home=h"]]
 
 
 def test_a_check_that_fails_is_a_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
