@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
@@ -212,10 +213,19 @@ def test_local_rows_are_freed_as_parts_read_them() -> None:
     assert LocalEngine().run_shuffled([0], send, [Stage(10, pass_on), Stage(1, allocated)])[0] < size
 
 
-def test_auto_runs_few_tasks_in_this_process_and_many_on_spark() -> None:
+@dataclass(frozen=True)
+class WeightedTask:
+    weight: float
+
+
+def test_auto_runs_little_work_in_this_process_and_much_on_spark() -> None:
     engine = get_engine(Settings(engine="auto", spark_master="local[2]"))
-    assert set(engine.run_tasks(range(auto_engine.MAX_LOCAL_TASKS), lambda _: os.getpid())) == {os.getpid()}
-    assert os.getpid() not in engine.run_tasks(range(auto_engine.MAX_LOCAL_TASKS + 1), lambda _: os.getpid())
+    here, most = {os.getpid()}, int(auto_engine.MAX_LOCAL_WEIGHT)
+    light = WeightedTask(most / 100)
+    assert set(engine.run_tasks(range(most), lambda _: os.getpid())) == here
+    assert set(engine.run_tasks([light] * 100, lambda _: os.getpid())) == here
+    for tasks in (range(most + 1), [light] * 101, [WeightedTask(most + 0.1)], [WeightedTask(0.0)] * 64 * (most + 1)):
+        assert os.getpid() not in engine.run_tasks(tasks, lambda _: os.getpid())
 
 
 def test_auto_means_spark_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

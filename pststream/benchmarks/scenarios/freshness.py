@@ -1,7 +1,8 @@
 """Benchmark the delay from the landing of an object file to its readable matches under `pststream run --watch`.
 
-The watcher is a separate process, as a user starts it; small files of objects land at an even rate. Each engine has a
-watcher of its own, one after the other. A file is matched when the batch with its last row is done in the ledger, which is after its matches are committed.
+The watcher is a separate process, as a user starts it; small files of objects land at an even rate. The engines are
+measured one after the other, each with a watcher of its own. A file is matched when the batch with its last row is done
+in the ledger, which is after its matches are committed.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Choose the engine for each call: threads of this process for up to 8 tasks, Spark for more."""
+"""Choose the engine for each call: threads of this process for the work of up to 8 full tasks, Spark for more."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -6,12 +6,15 @@ from typing import Any
 from pststream.pipeline.engine.contract import Engine, SentRows, Stage, Task, Value
 from pststream.pipeline.engine.local_engine import LocalEngine
 
-MAX_LOCAL_TASKS = 8
-"""Up to this many tasks, of `state.slices.SLICE_ROWS` rows (250,000) or of one input file each, run in this process."""
+MAX_LOCAL_WEIGHT = 8.0
+"""Tasks of up to this total weight run in this process: 2,000,000 rows, or 128 MiB of input files."""
+
+MIN_WEIGHT = 1 / 64
+"""The least weight of a task, for what each task costs whatever its size."""
 
 
 class AutoEngine:
-    """Chooses for each call: the local engine for few tasks, else Spark, which the first such call starts.
+    """Chooses for each call: the local engine for little work, else Spark, which the first such call starts.
 
     spark   returns the Spark engine; starts it if it does not run yet
     """
@@ -36,4 +39,5 @@ class AutoEngine:
         return self._engine_for(tasks).run_shuffled(tasks, send, stages)
 
     def _engine_for(self, tasks: Sequence[Task]) -> Engine:
-        return self._local if len(tasks) <= MAX_LOCAL_TASKS else self._spark()
+        weight = sum(max(getattr(task, "weight", 1.0), MIN_WEIGHT) for task in tasks)
+        return self._local if weight <= MAX_LOCAL_WEIGHT else self._spark()

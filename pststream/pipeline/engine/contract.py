@@ -32,6 +32,9 @@ class Stage:
 class Engine(Protocol):
     """Runs tasks on this machine or on a cluster. Tasks, functions and returned values travel pickled.
 
+    A task may have an attribute `weight`, its work as a share of a full task: 250,000 rows, or 16 MiB of an input file.
+    Without it the weight is 1. Only the choice of an engine depends on weights.
+
     A task may be run more than once, after a failure or for speed: it must only write files that nothing names yet.
     """
 

@@ -17,7 +17,7 @@ from pststream.pipeline.ingest.staged_rows import StagedRows, read_staged
 from pststream.quality.reject_reasons import MAX_RAW_CHARACTERS, REASONS
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices
+from pststream.state.slices import SLICE_ROWS, KeyRange, Slice, read_slices
 from pststream.state.tables import TABLES
 
 TABLE_OF = {"objects": names.OBJECTS, "requests": names.REQUESTS}
@@ -46,6 +46,11 @@ class AppendTask:
     path: str
     horizon: int
     verdicts: tuple[str, ...]
+
+    @property
+    def weight(self) -> float:
+        """The work as a share of a full task."""
+        return self.staged.rows / SLICE_ROWS
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from pststream.pipeline.ingest.staged_rows import StagedRows, read_staged
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+from pststream.state.slices import SLICE_ROWS, KeyRange, Slice, read_slices, split_into_tasks
 from pststream.text.buffers import utf8_of
 
 NO_HORIZON = -(2**63)
@@ -76,6 +76,11 @@ class NewRows:
     staged: StagedRows
     file_seq: int
     horizon: int
+
+    @property
+    def weight(self) -> float:
+        """The work as a share of a full task."""
+        return self.staged.rows / SLICE_ROWS
 
 
 @dataclass(frozen=True)

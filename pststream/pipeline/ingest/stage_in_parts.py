@@ -12,6 +12,7 @@ from typing import Any
 from pststream.pipeline.engine.contract import Engine
 from pststream.pipeline.ingest.stage_file import StagedFile, join_parts, stage_file
 from pststream.quality.file_parts import (
+    MIN_PART_BYTES,
     choose_part_bytes,
     count_range,
     cut_into_ranges,
@@ -31,6 +32,11 @@ class StageTask:
     number: int
     file: File
     part: FilePart | None
+
+    @property
+    def weight(self) -> float:
+        """The work as a share of a full task; a part of a file is about a full one."""
+        return float(self.file["bytes"]) / MIN_PART_BYTES if self.part is None else 1.0
 
 
 def stage_in_parts(engine: Engine, kind: str, folder: str, at: dt.datetime, files: Sequence[File]) -> list[StagedFile]:
