@@ -131,7 +131,7 @@ class Settings:
     )
     engine: str = declare(
         "auto",
-        "where tasks run: local (this process), spark, or auto: few tasks in this process, many on Spark",
+        "where tasks run: local (this process), spark, or auto: little work in this process, much on Spark",
         choices=("auto", "spark", "local"),
     )
     spark_master: str = declare("local[*]", "where Spark runs when a command starts it itself")

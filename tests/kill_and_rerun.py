@@ -24,8 +24,9 @@ def written(folder: Path, seed: int, files: int) -> WrittenWorld:
     return worlds.write_world(folder, recut, seed)
 
 
-def home_for(path: Path, world: WrittenWorld) -> Home:
-    return new_home(path, planner="kd_tree", workers=3, lateness_seconds=world.lateness_seconds)
+def home_for(path: Path, world: WrittenWorld, **settings: Any) -> Home:
+    """Make a home for a world, with some settings changed."""
+    return new_home(path, planner="kd_tree", workers=3, lateness_seconds=world.lateness_seconds, **settings)
 
 
 def killed_then_run(home: Home, step: str, *arguments: str | Path) -> Any:

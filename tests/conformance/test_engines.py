@@ -221,10 +221,10 @@ class WeightedTask:
 def test_auto_runs_little_work_in_this_process_and_much_on_spark() -> None:
     engine = get_engine(Settings(engine="auto", spark_master="local[2]"))
     here, most = {os.getpid()}, int(auto_engine.MAX_LOCAL_WEIGHT)
-    light = WeightedTask(most / 100)
+    light = WeightedTask(most / 128)
     assert set(engine.run_tasks(range(most), lambda _: os.getpid())) == here
-    assert set(engine.run_tasks([light] * 100, lambda _: os.getpid())) == here
-    for tasks in (range(most + 1), [light] * 101, [WeightedTask(most + 0.1)], [WeightedTask(0.0)] * 64 * (most + 1)):
+    assert set(engine.run_tasks([light] * 128, lambda _: os.getpid())) == here
+    for tasks in (range(most + 1), [light] * 129, [WeightedTask(most + 0.1)], [WeightedTask(0.0)] * 64 * (most + 1)):
         assert os.getpid() not in engine.run_tasks(tasks, lambda _: os.getpid())
 
 

@@ -1,4 +1,4 @@
-"""The set of matches is a pure function of the two logs: whatever the cut, the plan, the workers, the order.
+"""The set of matches is a pure function of the two logs: whatever the cut, plan, workers, order and engine.
 
 Every run is judged by the twin. Worlds are random; late objects, late subscriptions, deletions in between, insertions
 again and bad rows are in all of them.
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pststream import names
 from tests import worlds
 from tests.commands import Home, ingest_world, new_home
+from tests.kill_and_rerun import assert_same_tables
 from tests.oracles import twin
 from tests.worlds import WrittenWorld
 
@@ -38,6 +39,7 @@ class Schedule:
     objects_first: bool = True
     cuts: int = 1
     replans: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    engine: str = "auto"
 
 
 SCHEDULES = st.builds(
@@ -46,6 +48,7 @@ SCHEDULES = st.builds(
     workers=st.sampled_from((1, 5, 16)),
     objects_first=st.booleans(),
     cuts=st.sampled_from((1, 2, 3)),
+    engine=st.sampled_from(("local", "spark")),
 )
 
 
@@ -62,6 +65,7 @@ def home_for(folder: Path, world: WrittenWorld, schedule: Schedule) -> Home:
         planner=schedule.planner,
         workers=schedule.workers,
         lateness_seconds=world.lateness_seconds,
+        engine=schedule.engine,
     )
 
 
@@ -146,6 +150,20 @@ def test_seven_cuts_with_ingest_in_between(tmp_path: Path, seed: int, schedule: 
     home = home_for(tmp_path, world, schedule)
     run_in_between(home, world, schedule)
     assert_as_the_twin(home, world)
+
+
+@pytest.mark.slow
+def test_both_engines_write_the_same_tables(tmp_path: Path) -> None:
+    world = written(tmp_path / "files", 15, files=5, objects=180, requests=160)
+    replans = {1: ("hybrid", 4), 2: ("kd_tree", 3)}
+    local, on_spark = homes = [
+        home_for(tmp_path / engine, world, Schedule("grid", 5, cuts=3, replans=replans, engine=engine))
+        for engine in ("local", "spark")
+    ]
+    for home in homes:
+        run_in_between(home, world, Schedule(cuts=3, replans=replans))
+        assert_as_the_twin(home, world)
+    assert_same_tables(local, on_spark)
 
 
 @pytest.mark.slow
