@@ -1,3 +1,20 @@
 """PSTStream: match standing spatio-textual queries against a stream of objects, each match exactly once."""
 
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pststream.opened_home import OpenedHome
+
+__all__ = ["__version__", "open"]
 __version__ = "0.1.0"
+
+
+def open(home: str | os.PathLike[str]) -> "OpenedHome":
+    """Open a home for reading: a local folder, or `s3://bucket/prefix` (extra `aws`). Starts no JVM.
+
+    Raises pststream.errors.HomeError if there is no home, or a home of an older or newer format.
+    """
+    from pststream.opened_home import OpenedHome  # loads pyarrow; `import pststream` does not
+
+    return OpenedHome(home)

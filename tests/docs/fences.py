@@ -22,9 +22,14 @@ class Block:
         return bool(self.words) and self.words[0] in SHELLS
 
     @property
+    def is_python(self) -> bool:
+        """Whether the block contains statements of Python."""
+        return bool(self.words) and self.words[0] == "python"
+
+    @property
     def is_run(self) -> bool:
-        """Whether the block is marked to be run: three backticks, `bash run`."""
-        return self.is_shell and "run" in self.words[1:]
+        """Whether the block is marked to be run: three backticks, `bash run` or `python run`."""
+        return (self.is_shell or self.is_python) and "run" in self.words[1:]
 
 
 def blocks(document: Path) -> list[Block]:

@@ -1,7 +1,8 @@
 """Run the commands of README.md and docs/, and check the links.
 
 A block fenced as three backticks and `bash run` is run unchanged by bash, in order, in one folder per document; it
-creates its own small files. In every other shell block, `make` targets must exist, and `pststream` commands must know
+creates its own small files. A block fenced as `python run` is run there after the Python blocks before it. In every
+other shell block, `make` targets must exist, and `pststream` commands must know
 their options.
 """
 
@@ -20,12 +21,11 @@ from tests.docs.fences import Block, blocks, commands
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 PSTSTREAM = {"pststream", ".venv/bin/pststream"}
-SHELL_BLOCKS = [
-    block
-    for document in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    for block in blocks(document)
-    if block.is_shell
+BLOCKS = [
+    block for document in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] for block in blocks(document)
 ]
+SHELL_BLOCKS = [block for block in BLOCKS if block.is_shell]
+RUN_BLOCKS = [block for block in BLOCKS if block.is_run]
 
 
 def place(block: Block) -> str:
@@ -46,10 +46,22 @@ def of_tool(tools: set[str], of_blocks: list[Block]) -> list[object]:
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
     """Make a folder with .venv, like a clone, for each document with blocks to run."""
     made: dict[Path, Path] = {}
-    for document in {block.document for block in SHELL_BLOCKS if block.is_run}:
+    for document in {block.document for block in RUN_BLOCKS}:
         made[document] = tmp_path_factory.mktemp(document.stem)
         (made[document] / ".venv").symlink_to(BIN.parent)
     return made
+
+
+def program_of(block: Block) -> list[str]:
+    """Return the program that runs a block; a Python block needs what the ones before it defined."""
+    if block.is_shell:
+        return ["bash", "-euo", "pipefail", "-c", block.text]
+    texts = [
+        other.text
+        for other in RUN_BLOCKS
+        if other.is_python and other.document == block.document and other.line <= block.line
+    ]
+    return [sys.executable, "-c", "".join(texts)]
 
 
 @functools.cache
@@ -67,13 +79,13 @@ def make_targets() -> set[str]:
 
 @pytest.mark.e2e
 @pytest.mark.spark
-@pytest.mark.parametrize("block", [block for block in SHELL_BLOCKS if block.is_run], ids=place)
+@pytest.mark.parametrize("block", RUN_BLOCKS, ids=place)
 @pytest.mark.slow
 def test_block_runs(block: Block, folders: dict[Path, Path]) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PSTSTREAM_")}
     environment["PATH"] = f"{BIN}{os.pathsep}{environment['PATH']}"
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", block.text],
+        program_of(block),
         cwd=folders[block.document],
         env=environment,
         capture_output=True,

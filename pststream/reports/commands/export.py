@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pststream import names
 from pststream.atomic_files import replacing
 from pststream.errors import UsageError
 from pststream.reports.commands.pair_files import CsvFile, JsonLinesFile, PairFile, ParquetFile
-from pststream.reports.reading.pairs import InsertedSubscriptions, read_inserted_subscriptions, stream_pairs
-from pststream.reports.reading.table_reader import AnyHome, TableReader
+from pststream.reports.reading.pair_tables import PairStream
+from pststream.reports.reading.pairs import InsertedSubscriptions
+from pststream.reports.reading.table_reader import AnyHome
 
 FORMATS: dict[str, Callable[[BinaryIO, InsertedSubscriptions], PairFile]] = {
     ".csv": CsvFile,
@@ -53,13 +53,10 @@ def _write(
     since: dt.datetime | None,
 ) -> int:
     """Write all pairs and return their number."""
-    reader = TableReader(home)
-    for name in (names.BATCHES, names.MATCHES, names.REQUESTS):
-        reader.dataset(name)
-    inserted = read_inserted_subscriptions(reader)
-    target = make(file, inserted)
+    stream = PairStream(home, since)
+    target = make(file, stream.inserted)
     rows = 0
-    for pairs in stream_pairs(reader, inserted, since):
+    for pairs in stream:
         target.write(pairs)
         rows += len(pairs.row)
     target.close()

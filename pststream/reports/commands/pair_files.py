@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pststream.reports.reading.pair_tables import PAIR_SCHEMA, pair_table
 from pststream.reports.reading.pairs import InsertedSubscriptions, Pairs
 
 COLUMNS = ("object_id", "subscription_id", "ts", "batch_id", "plan_version", "payload")
@@ -81,26 +82,14 @@ class JsonLinesFile:
 class ParquetFile:
     """Parquet with zstd; row groups of about a million pairs."""
 
-    schema = pa.schema(
-        [
-            ("object_id", pa.string()), ("subscription_id", pa.string()), ("ts", _TIME), ("batch_id", pa.int64()),
-            ("plan_version", pa.int64()), ("payload", pa.string()),
-        ]
-    )  # fmt: skip
-
     def __init__(self, file: BinaryIO, inserted: InsertedSubscriptions) -> None:
-        self._writer = pq.ParquetWriter(file, self.schema, compression="zstd")
+        self._writer = pq.ParquetWriter(file, PAIR_SCHEMA, compression="zstd")
         self._inserted = inserted
         self._buffered: list[pa.Table] = []
 
     def write(self, pairs: Pairs) -> None:
         """Append pairs."""
-        row, place = pa.array(pairs.row), pa.array(pairs.subscription)
-        columns = {name: pairs.rows.column(name).take(row) for name in pairs.rows.schema.names}
-        columns["subscription_id"] = self._inserted.ids.take(place)
-        columns["payload"] = self._inserted.payloads.take(place)
-        arrays = [columns[field.name].cast(field.type) for field in self.schema]
-        self._buffered.append(pa.Table.from_arrays(arrays, schema=self.schema))
+        self._buffered.append(pair_table(pairs, self._inserted))
         buffered_bytes = sum(table.nbytes for table in self._buffered)
         if sum(table.num_rows for table in self._buffered) >= _ROW_GROUP or buffered_bytes >= _ROW_GROUP_BYTES:
             self._flush()

@@ -1,0 +1,73 @@
+"""Read a home from Python as Arrow tables: matches as pairs, objects, requests; `pststream.open` returns it."""
+
+import datetime as dt
+import os
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from pststream import names
+from pststream.reports.reading.pair_tables import PAIR_SCHEMA, PairStream, pair_table
+from pststream.reports.reading.table_reader import TableReader
+from pststream.state.home import Home
+from pststream.state.tables import TABLES
+
+
+class OpenedHome:
+    """A home that is read, never written. Each method reads the tables as they are when it is called.
+
+    path    address of the home
+    tables  table name -> address of its Delta table, for `spark.read.format("delta").load(...)` and other programs
+    The tables and their columns: docs/tables.md.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._home = Home(path).check()
+        self.path = self._home.path
+        self.tables = {name: self._home.table(name) for name in TABLES}
+
+    def __repr__(self) -> str:
+        return f"pststream.open({self.path!r})"
+
+    def matches(self, since: dt.datetime | None = None) -> pa.Table:
+        """Read the matched pairs, a row for each pair; the rows, columns and order are those of `export matches`.
+
+        since  only objects with ts >= this; a time without a zone is in UTC
+        Columns: object_id, subscription_id, payload (JSON or null): string; ts: timestamp[us, UTC]; batch_id,
+        plan_version: int64. Pairs of unfinished batches and retracted pairs are left out.
+        """
+        return self.matches_reader(since).read_all()
+
+    def matches_reader(self, since: dt.datetime | None = None) -> pa.RecordBatchReader:
+        """Return a reader of the same pairs that reads some at a time: memory does not grow with the matches."""
+        stream = PairStream(self._home, since)
+        batches = (batch for pairs in stream for batch in pair_table(pairs, stream.inserted).to_batches())
+        return pa.RecordBatchReader.from_batches(PAIR_SCHEMA, batches)
+
+    def objects(self) -> pa.Table:
+        """Read the accepted objects, by data file in the order of the log; the columns are those of the table."""
+        return self.objects_reader().read_all()
+
+    def objects_reader(self) -> pa.RecordBatchReader:
+        """Return a reader of the same objects that reads some at a time."""
+        return self._reader(names.OBJECTS, "object_key")
+
+    def requests(self) -> pa.Table:
+        """Read the accepted requests, by data file in the order of the log; an insertion is a subscription."""
+        return self.requests_reader().read_all()
+
+    def requests_reader(self) -> pa.RecordBatchReader:
+        """Return a reader of the same requests that reads some at a time."""
+        return self._reader(names.REQUESTS, "request_key")
+
+    def _reader(self, name: str, key: str) -> pa.RecordBatchReader:
+        reader = TableReader(self._home)
+        schema = TABLES[name].schema
+        files = reader.files(name, key)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for _, file in files:
+                for batch in reader.batches_of(name, file, schema.names):
+                    yield batch.cast(schema)
+
+        return pa.RecordBatchReader.from_batches(schema, batches())

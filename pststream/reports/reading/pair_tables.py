@@ -1,0 +1,45 @@
+"""Read the matched pairs of a home as Arrow tables with a row for each pair, for `export` and for Python."""
+
+import datetime as dt
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from pststream import names
+from pststream.reports.reading.pairs import InsertedSubscriptions, Pairs, read_inserted_subscriptions, stream_pairs
+from pststream.reports.reading.table_reader import AnyHome, TableReader
+
+PAIR_SCHEMA = pa.schema(
+    [
+        ("object_id", pa.string()), ("subscription_id", pa.string()), ("ts", pa.timestamp("us", tz="UTC")),
+        ("batch_id", pa.int64()), ("plan_version", pa.int64()), ("payload", pa.string()),
+    ]
+)  # fmt: skip
+
+
+class PairStream:
+    """The pairs of finished batches without retracted ones, of the versions of the tables when this was created.
+
+    inserted  the subscriptions that the pairs point to
+    since     only objects with ts >= this
+    """
+
+    def __init__(self, home: AnyHome, since: dt.datetime | None = None) -> None:
+        self._reader = TableReader(home)
+        for name in (names.BATCHES, names.MATCHES, names.REQUESTS):
+            self._reader.dataset(name)
+        self.inserted = read_inserted_subscriptions(self._reader)
+        self._since = since
+
+    def __iter__(self) -> Iterator[Pairs]:
+        return stream_pairs(self._reader, self.inserted, self._since)
+
+
+def pair_table(pairs: Pairs, inserted: InsertedSubscriptions) -> pa.Table:
+    """Return some pairs as a table of PAIR_SCHEMA."""
+    row, place = pa.array(pairs.row), pa.array(pairs.subscription)
+    columns = {name: pairs.rows.column(name).take(row) for name in pairs.rows.schema.names}
+    columns["subscription_id"] = inserted.ids.take(place)
+    columns["payload"] = inserted.payloads.take(place)
+    arrays = [columns[field.name].cast(field.type) for field in PAIR_SCHEMA]
+    return pa.Table.from_arrays(arrays, schema=PAIR_SCHEMA)
