@@ -22,15 +22,30 @@ def short(value: float | None) -> str:
     return f"{value:.3g}"
 
 
-def seconds(value: float | None) -> str:
-    """A duration in seconds; a dash for None."""
-    if value is None:
+def duration(seconds: float | None) -> str:
+    """A duration in at most two units: 0.05 s, 1.8 s, 2 min 5 s, 3 h 12 min, 2 days 5 h; a dash for None."""
+    if seconds is None:
         return "–"
-    if value >= 3600:
-        return f"{int(value // 3600)}{THIN}h {int(value % 3600 // 60):02}{THIN}min"
-    if value >= 120:
-        return f"{int(value // 60)}{THIN}min {int(value % 60):02}{THIN}s"
-    return f"{value:.2f}{THIN}s" if value < 10 else f"{value:.1f}{THIN}s"
+    if round(seconds, 1) < 60:
+        return f"{round(seconds, 3):.2g} s" if seconds < 1 else f"{seconds:.1f} s"
+    if round(seconds) < 3600:
+        return _two_units(round(seconds), 60, "min", "s")
+    if round(seconds / 60) < 48 * 60:
+        return _two_units(round(seconds / 60), 60, "h", "min")
+    return _two_units(round(seconds / 3600), 24, "days", "h")
+
+
+def _two_units(number: int, size: int, unit: str, smaller: str) -> str:
+    """A number of smaller units as units of `size` and the rest, if there is one."""
+    whole_units, rest = divmod(number, size)
+    return f"{whole_units:,} {unit}" + (f" {rest} {smaller}" if rest else "")
+
+
+def byte_size(size: float | None) -> str:
+    """A number of bytes in about three digits: 950 bytes, 12.3 kB, 4.56 MB, 1.2 GB; a dash for None."""
+    if size is None or size < 1000:
+        return "–" if size is None else counted(size, "byte")
+    return short(size).replace(THIN, " ") + "B"
 
 
 def whole_or_short(value: float) -> str:

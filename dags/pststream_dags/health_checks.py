@@ -7,6 +7,8 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from pststream.format_values import duration
+
 
 class Unhealthy(AirflowFailException):
     """A home needs attention."""
@@ -55,15 +57,16 @@ def check_lag(waiting_seconds: float, watcher: dict[str, Any] | None, max_second
     """Raise if an ingested file, or for a live watcher a landed file, waits longer than `max_seconds`."""
     if waiting_seconds > max_seconds:
         raise Lagging(
-            f"the oldest file that is not matched was ingested {waiting_seconds:.0f} s ago; limit {max_seconds:g} s"
+            f"the oldest file that is not matched was ingested {duration(waiting_seconds)} ago;"
+            f" limit {duration(max_seconds)}"
         )
     if watcher and watcher["alive"] and watcher["lag_seconds"] > max_seconds:
         error = f": {watcher['error']}" if watcher["error"] else ""
         raise Lagging(
-            f"the watcher, {watcher['state']} since {watcher['since']}, is {watcher['lag_seconds']:.0f} s behind;"
-            f" files waiting: {watcher['waiting_files']}; limit {max_seconds:g} s{error}"
+            f"the watcher, {watcher['state']} since {watcher['since']}, is {duration(watcher['lag_seconds'])} behind;"
+            f" files waiting: {watcher['waiting_files']}; limit {duration(max_seconds)}{error}"
         )
-    return f"lag {waiting_seconds:.0f} s"
+    return f"lag {duration(waiting_seconds)}"
 
 
 def check_imbalance(measured: dict[str, Any], max_imbalance: float) -> str:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pststream.format_values import byte_size, counted
+
 MAX_BARS = 100
 REPLAYED = (
     "plan_versions", "objects", "requests", "matches", "objects_sent", "duplicates", "discarded", "candidates",
@@ -56,17 +58,14 @@ def moves_table(summary: dict[str, Any]) -> str:
     lines = [summary["reason"], f"plan {before} to {after}"]
     if moved[0] is not None:
         lines.append(
-            f"{_count(moved[0], 'subscription')} to move, about {moved[1]} bytes; expected gain {summary['gain']:.1%}"
+            f"{counted(moved[0], 'subscription')} to move, about {byte_size(moved[1])};"
+            f" expected gain {summary['gain']:.1%}"
         )
     for move in summary["moves"]:
-        terms = "" if move["terms"] is None else f"{_count(move['terms'], 'term')} of "
+        terms = "" if move["terms"] is None else f"{counted(move['terms'], 'term')} of "
         workers = f" from worker {move['origin']} to {move['target']}" if move["origin"] >= 0 else ""
-        lines.append(f"  {terms}{_count(move['cells'], 'raster cell')}{workers}, {move['reason']}")
+        lines.append(f"  {terms}{counted(move['cells'], 'raster cell')}{workers}, {move['reason']}")
     return "\n".join([*lines, *_load_bars(summary["load_before"], summary["load_after"])])
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _load_bars(before: list[float], after: list[float]) -> list[str]:

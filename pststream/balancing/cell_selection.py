@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pststream.errors import UsageError
+from pststream.format_values import byte_size
 from pststream.kernels.planning.select_cells import (
     drop_redundant,
     find_cheapest_candidate,
@@ -86,7 +87,7 @@ def select_by_dynamic_programming(loads: np.ndarray, sizes: np.ndarray, wanted: 
     step = max(1, -(-bits * (bound + 1) // MAX_BITS))
     if step > 1 and len(loads) * step > MAX_ERROR * bound:
         raise UsageError(
-            f"dp over {len(loads)} cells and {bound} bytes needs {bits * bound / 8e9:,.1f} GB,"
+            f"dp over {len(loads)} cells and {bound} bytes needs {byte_size(bits * bound / 8)},"
             f" and steps of {step} bytes could miss the least cost by more than {MAX_ERROR:.0%}",
             "use gr",
         )

@@ -8,7 +8,7 @@ from pststream.cli.command import BAD_USAGE, DONE, CommandContext, CommandResult
 from pststream.cli.result_texts import describe_imbalance
 from pststream.errors import UsageError
 from pststream.escape_text import escape_controls
-from pststream.format_values import counted
+from pststream.format_values import byte_size, counted
 
 
 def export_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -52,7 +52,7 @@ def list_quarantine_command(context: CommandContext, arguments: Any) -> CommandR
     lines = []
     for hold in entries:
         path = escape_controls(hold["path"])
-        lines.append(f"{hold['hold_id']}  {hold['status']}  {hold['kind']}  {path}  ({hold['bytes']:,} bytes)")
+        lines.append(f"{hold['hold_id']}  {hold['status']}  {hold['kind']}  {path}  ({byte_size(hold['bytes'])})")
         lines += [f"   {escape_controls(reason)}" for reason in hold["reasons"]]
     return CommandResult({"quarantine": entries}, "\n".join(lines) or "no file is in quarantine")
 
@@ -101,14 +101,18 @@ def plans_command(context: CommandContext, arguments: Any) -> CommandResult:
 def check_balance_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Report whether the loads of the workers are balanced."""
     from pststream.pipeline.adjusting.balance_check import check_balance
+    from pststream.pipeline.adjusting.measured_loads import needed_batches
 
     _refuse_changing_options(arguments)
     document = check_balance(context.home, context.settings)
+    batches = counted(document["batches"], "batch", "batches")
     relation = "violates" if document["violated"] else "does not violate"
     text = (
-        f"plan {document['plan_version']}: the load of {counted(document['batches'], 'batch', 'batches')} {relation}"
+        f"plan {document['plan_version']}: the load of {batches} {relation}"
         f" sigma {document['sigma']:g}, measured {describe_imbalance(document['measured_imbalance'])}"
     )
+    if document["batches"] < (needed := needed_batches(context.settings)):
+        text = f"plan {document['plan_version']}: {batches} measured, {needed} are needed to judge the balance"
     return CommandResult(document, text if document["plan_version"] else "no plan yet")
 
 

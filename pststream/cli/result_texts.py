@@ -3,7 +3,7 @@
 from typing import Any
 
 from pststream.escape_text import escape_controls
-from pststream.format_values import counted
+from pststream.format_values import byte_size, counted, duration
 
 
 def describe_ingest(kind: str, document: dict[str, Any]) -> str:
@@ -60,7 +60,7 @@ def describe_adjustment(document: dict[str, Any]) -> str:
     if not document["moves"]:
         return f"nothing to move: {document['reason']}"
     verb = "would move" if document["dry_run"] else "moved"
-    moved = f"{counted(document['moved_subscriptions'], 'subscription')} (about {document['moved_bytes']:,} bytes)"
+    moved = f"{counted(document['moved_subscriptions'], 'subscription')} (about {byte_size(document['moved_bytes'])})"
     versions = f"plan {document['plan_version_before']} -> {document['plan_version_after']}"
     lines = [f"{verb} {moved}, {versions}: {document['reason']}"]
     if document["retiring_version"] is not None:
@@ -93,7 +93,7 @@ def describe_demo(document: dict[str, Any]) -> str:
     objects, subscriptions = counted(document["objects"], "object"), counted(document["subscriptions"], "subscription")
     matches = counted(document["matches"], "match", "matches")
     return (
-        f"matched {objects} against {subscriptions}: {matches} in {document['seconds']:.0f} s\n"
+        f"matched {objects} against {subscriptions}: {matches} in {duration(document['seconds'])}\n"
         f"page:   {document['report']}\nhome:   {document['home']}\ntry:    pststream status --home {document['home']}"
     )
 

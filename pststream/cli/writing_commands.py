@@ -28,7 +28,7 @@ from pststream.cli.result_texts import (
 )
 from pststream.errors import UsageError
 from pststream.escape_text import escape_controls
-from pststream.format_values import counted
+from pststream.format_values import byte_size, counted, duration
 
 
 def init_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -242,7 +242,7 @@ def check_command(context: CommandContext, arguments: Any) -> CommandResult:
     document = check_tables(context.home, context.settings, everything=arguments.all, progress=context.progress)
     lines = []
     for one in document["checks"]:
-        lines.append(f"{'ok  ' if one['success'] else 'FAIL'}  {one['check']} ({one['seconds']:.1f} s)")
+        lines.append(f"{'ok  ' if one['success'] else 'FAIL'}  {one['check']} ({duration(one['seconds'])})")
         lines += [f"      {sentence}" for sentence in one["failed"]]
     return CommandResult(document, "\n".join(lines), DONE if document["success"] else FAILED)
 
@@ -253,7 +253,7 @@ def backup_command(context: CommandContext, arguments: Any) -> CommandResult:
 
     document = backup(context.home, arguments.out)
     return CommandResult(
-        document, f"{document['out']}: {counted(document['files'], 'file')}, {document['bytes']:,} bytes"
+        document, f"{document['out']}: {counted(document['files'], 'file')}, {byte_size(document['bytes'])}"
     )
 
 

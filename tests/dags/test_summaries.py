@@ -68,7 +68,7 @@ def test_the_moves_table_has_moves_and_bars() -> None:
     assert "measured imbalance 3" in lines[0]
     assert "  4 raster cells from worker 0 to 1, gr" in lines
     assert "  7 terms of 1 raster cell from worker 0 to 1, split" in lines
-    assert "12 subscriptions to move, about 3400 bytes; expected gain 25.0%" in lines
+    assert "12 subscriptions to move, about 3.4 kB; expected gain 25.0%" in lines
     assert [line.count("#") for line in lines[-4:]] == [40, 30, 20, 30]
 
 

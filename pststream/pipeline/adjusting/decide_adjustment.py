@@ -16,9 +16,10 @@ from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_moves import Move, changed_cells
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.errors import UsageError
+from pststream.format_values import counted
 from pststream.partitioning.registry import make_plan
 from pststream.pipeline.adjusting.active_plans import combined_loads, plan_after_undo, split_sample
-from pststream.pipeline.adjusting.measured_loads import MeasuredLoads, is_out_of_balance, measure_loads
+from pststream.pipeline.adjusting.measured_loads import MeasuredLoads, is_out_of_balance, measure_loads, needed_batches
 from pststream.pipeline.adjusting.proposal_file import Decision
 from pststream.pipeline.planning.draw_sample import draw_sample
 from pststream.progress import Progress
@@ -70,8 +71,9 @@ def _decide_local(home: Home, settings: Settings, version: int, method: str, pro
     Cells move until the imbalance is at most 1 + (sigma - 1) / 2, so that the next batches do not violate it at once.
     """
     measured = measure_loads(home, version, settings.balance_batches)
-    batches = "1 batch" if measured.batches == 1 else f"{measured.batches} batches"
-    text = f"measured imbalance {measured.imbalance:.3g} over {batches}"
+    text = f"measured imbalance {measured.imbalance:.3g} over {counted(measured.batches, 'batch', 'batches')}"
+    if measured.batches < needed_batches(settings):
+        return Decision(f"{text}: {needed_batches(settings)} are needed", measured.imbalance)
     if not is_out_of_balance(measured, settings):
         return Decision(f"{text}: within {settings.sigma:g}, or not in both halves of them", measured.imbalance)
     progress(f"{text}: looking for raster cells to move")
@@ -103,7 +105,8 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     measured = measure_loads(home, version, settings.balance_batches)
     sample, cost = _recent_sample(home, settings, version, measured)
     now = load_plan(home, version)
-    progress(f"planning with {settings.planner}: {sample.objects} recent objects, {sample.pieces} subscription boxes")
+    boxes = counted(sample.pieces, "subscription box", "subscription boxes")
+    progress(f"planning with {settings.planner}: {counted(sample.objects, 'recent object')}, {boxes}")
     plan = make_plan(settings.planner, sample, now.workers, cost)
     plan = relabel_workers(plan, map_workers(count_shared_pieces(sample, now, plan), settings.mapping))
     before, after = compute_worker_loads(sample, now, cost), compute_worker_loads(sample, plan, cost)

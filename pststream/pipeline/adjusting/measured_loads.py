@@ -65,7 +65,12 @@ class MeasuredLoads:
 
 def is_out_of_balance(measured: MeasuredLoads, settings: Settings) -> bool:
     """Whether to move load: `sigma` is violated, over enough batches to be sure."""
-    return measured.batches >= min(2, settings.balance_batches) and measured.violates(settings.sigma)
+    return measured.batches >= needed_batches(settings) and measured.violates(settings.sigma)
+
+
+def needed_batches(settings: Settings) -> int:
+    """Return the number of batches under a plan from which its balance is judged."""
+    return min(2, settings.balance_batches)
 
 
 def _imbalance(seconds: np.ndarray) -> float:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from pststream import lineage, names
-from pststream.format_values import counted
+from pststream.format_values import counted, duration
 from pststream.ledgers.ledger_rows import step_seconds
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.batch.match_task import WorkerReport, match_worker
@@ -102,7 +102,7 @@ def _started_message(batch: dict[str, Any]) -> LogMessage:
 
 def _done_message(done: dict[str, Any], seconds: dict[str, float]) -> LogMessage:
     counts = f"{counted(done['objects'], 'object')}, {counted(done['matches'], 'match', 'matches')}"
-    return _message(done, f"done: {counts} in {sum(seconds.values()):.1f} s")
+    return _message(done, f"done: {counts} in {duration(sum(seconds.values()))}")
 
 
 def _message(batch: dict[str, Any], text: str) -> LogMessage:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pststream.errors import RetryableError
 from pststream.escape_text import escape_controls
+from pststream.format_values import counted
 from pststream.ledgers.log_end import Ledger, known_hashes
 from pststream.pipeline.ingest.fetch_objects import ObjectSource, OfferedFile, fetch_again, is_fetched
 from pststream.pipeline.ingest.ingest_transaction import (
@@ -133,7 +134,7 @@ class _Intake:
         home, settings = self._home, self._settings
         ledger = Ledger(home)
         files = self._select_new(offered, ledger)
-        self._progress(f"{self._kind}: {len(files)} new {_files(files)}, {self.skipped} skipped (ingested before)")
+        self._progress(f"{self._kind}: {counted(len(files), 'new file')}, {self.skipped:,} skipped (ingested before)")
         if not files:
             return
         staged = stage_files(home, settings, files, self._quarantine_unreadable)
@@ -171,10 +172,6 @@ class _Intake:
                 files.append({"kind": self._kind, **asdict(one), "options": options})
         self.skipped += len(offered) - len(files)
         return number_files(ledger, files)
-
-
-def _files(files: list[File]) -> str:
-    return "file" if len(files) == 1 else "files"
 
 
 def _without(out: list[File], files: list[File], staged: list[StagedFile]) -> tuple[list[File], list[StagedFile]]:

@@ -149,7 +149,7 @@ def _run(
     crash_point("ingest.done")
     staging_folder.clear_staging(home)
     for file in done:
-        progress(f"{file['path']}: {file['accepted']} accepted, {file['rejected']} rejected")
+        progress(f"{file['path']}: {file['accepted']:,} accepted, {file['rejected']:,} rejected")
     return done
 
 

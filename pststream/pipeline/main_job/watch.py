@@ -11,6 +11,7 @@ from typing import Any
 
 from pststream import names
 from pststream.errors import HomeBusy, HomeError, RetryableError, RunnerBusy, SettingError, UsageError
+from pststream.format_values import duration
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.delivery.sink_threads import SinkThreads
 from pststream.pipeline.engine.running_engine import engine_is_alive, get_engine, kill_engine
@@ -199,7 +200,7 @@ class _Watcher:
         self._failed += 1
         self.totals["failures"] += 1
         pause = min(MIN_PAUSE * 2.0 ** (self._failed - 1), MAX_PAUSE)
-        text = f"round failed ({self._failed} in a row), next one in {pause:.0f} s: {reason}"
+        text = f"round failed ({self._failed} in a row), next one in {duration(pause)}: {reason}"
         self.progress(LogMessage(text, level="warning"))
         self._report("failing", failures=self._failed, error=reason)
         return pause

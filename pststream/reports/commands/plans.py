@@ -10,7 +10,7 @@ from pststream import names
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows
 from pststream.errors import UsageError
-from pststream.format_values import counted
+from pststream.format_values import counted, duration
 from pststream.reports.commands.text_tables import table_lines
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 from pststream.utc_times import iso
@@ -147,7 +147,7 @@ def render_plan(plan: dict[str, Any]) -> str:
     lines = [
         f"plan {plan['plan_version']}: {plan['planner']}, {counted(plan['workers'], 'worker')},"
         f" {counted(plan['units'], 'unit')}, {counted(plan['leaves'], 'leaf', 'leaves')};"
-        f" made at {plan['created_at'][:19]} in {plan['seconds']:.1f} s",
+        f" made at {plan['created_at'][:19]} in {duration(plan['seconds'])}",
         f"load {plan['load_total']:.4g} s in total, greatest {plan['load_max']:.4g}, least {plan['load_min']:.4g},"
         f" imbalance {plan['imbalance']:.3g} (Definition 1, on the sample)",
         *_render_retiring(plan),

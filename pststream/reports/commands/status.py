@@ -11,7 +11,7 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.escape_text import escape_controls
-from pststream.format_values import counted
+from pststream.format_values import byte_size, counted, duration
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.ledger_rows import log_key, step_seconds
 from pststream.reports.commands.text_tables import table_lines
@@ -315,19 +315,19 @@ def _lines_of_plan(document: dict[str, Any]) -> list[str]:
             f" over {counted(len(balance['batches']), 'batch', 'batches')} under plan {balance['plan_version']}"
         )
     leftovers = "; may contain leftovers of migrations, which pststream maintain deletes" if index["leftovers"] else ""
-    size = f"{counted(index['files'], 'file')}, {counted(index['rows'], 'row')}, {index['bytes'] / 1e6:,.1f} MB"
+    size = f"{counted(index['files'], 'file')}, {counted(index['rows'], 'row')}, {byte_size(index['bytes'])}"
     return [*lines, f"index          {size}{leftovers}"]
 
 
 def _lines_of_batches(batches: list[dict[str, Any]]) -> list[str]:
     if not batches:
         return ["batches        none yet"]
-    head = ("batch", "plan", "objects", "discarded", "requests", "matches", "retracted", "seconds", "finished")
+    head = ("batch", "plan", "objects", "discarded", "requests", "matches", "retracted", "took", "finished")
     rows: list[tuple[str, ...]] = [head]
     for batch in batches:
         counts = [batch[name] for name in ("objects", "discarded", "requests", "matches", "retractions")]
         texts = [f"{count:,}" if count is not None else "-" for count in counts]
-        seconds = f"{sum(batch['seconds'].values()):.1f}" if batch["seconds"] else "-"
+        seconds = duration(sum(batch["seconds"].values())) if batch["seconds"] else "-"
         finished = batch["finished_at"] or batch["status"]
         rows.append((str(batch["batch_id"]), str(batch["plan_version"]), *texts, seconds, finished[:19]))
     return table_lines(rows)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from pststream.format_values import counted, seconds
+from pststream.format_values import counted, duration
 from pststream.reports.plots.bar_chart import BarChart, BarValue, draw_bar_chart, segment_style
 from pststream.reports.reading.batch_history import BatchHistory, BatchView
 
@@ -44,5 +44,5 @@ def _chart(batches: tuple[BatchView, ...], steps: list[str]) -> BarChart | None:
 
 
 def _tip(batch: BatchView) -> str:
-    head = f"Batch {batch.batch_id}: {counted(batch.objects, 'object')}, {seconds(batch.duration)}"
-    return "\n".join([head, *(f"{step}: {seconds(value)}" for step, value in batch.seconds.items())])
+    head = f"Batch {batch.batch_id}: {counted(batch.objects, 'object')}, {duration(batch.duration)}"
+    return "\n".join([head, *(f"{step}: {duration(value)}" for step, value in batch.seconds.items())])

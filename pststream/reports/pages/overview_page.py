@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pststream.format_values import counted, percent, short, time_ago
+from pststream.format_values import byte_size, counted, percent, short, time_ago
 from pststream.reports.pages.balance_section import LoadRow, compare_loads, prepare_balance
 from pststream.reports.pages.batches_section import prepare_batches
 from pststream.reports.pages.map_section import CITIES, describe_plan, plan_items, sampled
@@ -30,7 +30,7 @@ class BarFigure(NamedTuple):
 class MigrationView(NamedTuple):
     """One migration: its row of `migrations`, what it did in a sentence, and the loads before and after.
 
-    imbalance  greatest load over the mean, before and after
+    imbalance  greatest load over the least, before and after
     loads      None if the number of workers changed
     """
 
@@ -116,12 +116,12 @@ def _view_migration(rows: list[dict[str, Any]]) -> MigrationView:
     reasons = ", ".join(dict.fromkeys(row["reason"] for row in rows))
     text = (
         f"By {reasons}: {counted(len(rows), 'move')}, {counted(first['subscriptions'], 'row')} of the index"
-        f" ({short(first['bytes'])} bytes). Expected gain: {percent(first['expected_gain'])} of the greatest load."
-        f" Greatest load over the mean, predicted: {_imbalance(before)} before, {_imbalance(after)} after."
+        f" ({byte_size(first['bytes'])}). Expected gain: {percent(first['expected_gain'])} of the greatest load."
+        f" Greatest load over the least, predicted: {_imbalance(before)} before, {_imbalance(after)} after."
     )
     loads = compare_loads(before.tolist(), after.tolist()) if len(before) == len(after) else None
     return MigrationView(first, text, f"{_imbalance(before)} → {_imbalance(after)}", loads)
 
 
 def _imbalance(loads: np.ndarray) -> str:
-    return f"{loads.max() / loads.mean():.3g}" if loads.mean() > 0 else "–"
+    return f"{loads.max() / loads.min():.3g}" if loads.min() > 0 else "–"

@@ -8,10 +8,11 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pststream.format_values import (
+    byte_size,
     counted,
+    duration,
     moment,
     percent,
-    seconds,
     short,
     time_ago,
     whole,
@@ -20,7 +21,19 @@ from pststream.format_values import (
 from pststream.reports.plots.bar_chart import segment_style
 from pststream.reports.plots.plan_map import worker_style
 
-_FILTERS = (counted, moment, percent, seconds, segment_style, short, time_ago, whole, whole_or_short, worker_style)
+_FILTERS = (
+    byte_size,
+    counted,
+    duration,
+    moment,
+    percent,
+    segment_style,
+    short,
+    time_ago,
+    whole,
+    whole_or_short,
+    worker_style,
+)
 _CONTROL_CHARACTERS = {code: " " for code in range(32) if chr(code) not in "\n\t"}
 
 

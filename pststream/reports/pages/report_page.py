@@ -15,7 +15,7 @@ from pststream.reports.pages.render_page import render_page
 from pststream.reports.plots.plan_map import draw_plan_map
 from pststream.reports.reading.batch_history import BatchHistory, read_batch_history
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView, read_loads, read_plan
-from pststream.reports.reading.samples import MatchView, RejectView, sample_matches, sample_points, sample_rejects
+from pststream.reports.reading.samples import MatchView, RejectView, sample_matches, sample_points, summarize_rejects
 from pststream.reports.reading.tolerant_reader import TolerantReader
 
 
@@ -70,7 +70,7 @@ def read_report(home: str) -> Report:
     history = read_batch_history(tables)
     plan = read_plan(tables)
     loads = read_loads(tables, plan) if plan is not None else None
-    points, matches, rejects = sample_points(tables), sample_matches(tables), sample_rejects(tables)
+    points, matches, rejects = sample_points(tables), sample_matches(tables), summarize_rejects(tables)
     now = dt.datetime.now(dt.UTC)
     return Report(home, now, history, plan, loads, points, matches, rejects, tables.problems)
 

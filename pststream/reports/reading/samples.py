@@ -88,7 +88,7 @@ def sample_matches(tables: TolerantReader, seed: int = 0) -> list[MatchView]:
     return sorted(matches, key=lambda match: (match.ts or dt.datetime.min.replace(tzinfo=dt.UTC), match.object_id))
 
 
-def sample_rejects(tables: TolerantReader) -> list[RejectView]:
+def summarize_rejects(tables: TolerantReader) -> list[RejectView]:
     """Count the rejected rows by kind and reason, the most frequent first, with examples."""
     counts: Counter[tuple[str, str]] = Counter()
     for batch in tables.batches(names.REJECTS, ("kind", "reason")):

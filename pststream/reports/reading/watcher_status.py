@@ -4,7 +4,7 @@ import datetime as dt
 import json
 from typing import Any
 
-from pststream.format_values import counted
+from pststream.format_values import counted, duration
 from pststream.names import HEARTBEAT
 from pststream.reports.reading.table_reader import AnyHome
 from pststream.storage.registry import files_at
@@ -45,5 +45,5 @@ def render_watcher(heartbeat: dict[str, Any] | None) -> list[str]:
     state = heartbeat["state"] if heartbeat["alive"] or ended else "dead (no heartbeat)"
     waiting = f", {counted(heartbeat['waiting_files'], 'file')} waiting" if heartbeat["waiting_files"] else ""
     text = f"{state} (process {heartbeat['process']}, {heartbeat['at']})"
-    text += f", {counted(heartbeat['batches'], 'batch', 'batches')}; lag {heartbeat['lag_seconds']:.1f} s{waiting}"
+    text += f", {counted(heartbeat['batches'], 'batch', 'batches')}; lag {duration(heartbeat['lag_seconds'])}{waiting}"
     return [head + text, *([f"               {heartbeat['error']}"] if heartbeat["error"] else [])]

@@ -79,7 +79,7 @@ def test_an_adjustment() -> None:
         "load_before": [2.0, 0.5], "load_after": [1.25, 1.25],
     }  # fmt: skip
     assert describe_adjustment(document).splitlines() == [
-        "would move 1 subscription (about 2,048 bytes), plan 3 -> 4: imbalance 2",
+        "would move 1 subscription (about 2.05 kB), plan 3 -> 4: imbalance 2",
         "  1 cell from worker 0 to 1 (cells)",
         "  5 terms of 2 cells (terms)",
         "worker  load before  load after",
