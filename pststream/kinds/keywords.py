@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from pststream.domain.raw_fields import ParsedColumns, RawField
@@ -42,6 +43,14 @@ def parse_keyword_column(field: RawField) -> ParsedColumns:
 
     keywords = field.texts()
     clauses, parsed = parse_expressions(keywords)
+    # Expressions beyond ASCII, or with quotes, one by one; those that are not valid stay unparsed.
+    left = [row for row in np.flatnonzero(~parsed).tolist() if 0 < len(keywords[row].as_py() or "") <= _LONGEST_CACHED]
+    read = {row: one for row in left if not isinstance(one := _clauses(keywords[row].as_py()), str)}
+    if read:
+        rows, order = np.array(list(read)), np.arange(len(keywords))
+        order[rows] = len(keywords) + np.arange(len(rows))
+        clauses = pa.concat_arrays([clauses, pa.array(list(read.values()), clauses.type)]).take(pa.array(order))
+        parsed[rows] = True
     return ParsedColumns({"keywords": keywords, "clauses": clauses}, parsed)
 
 
