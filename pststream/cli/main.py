@@ -71,9 +71,11 @@ def _run(arguments: Any) -> CommandResult:
     options = ("planner", "workers", "timezone", "sigma", "repartition_gain")
     changes = {name: getattr(arguments, name, None) for name in options}
     settings = load_settings(home.path, **changes) if arguments.needs_settings else Settings()
-    result: CommandResult = arguments.run_command(
-        CommandContext(home, settings, _log(arguments).log_progress), arguments
-    )
+    log = _log(arguments)
+    try:
+        result: CommandResult = arguments.run_command(CommandContext(home, settings, log.log_progress), arguments)
+    finally:
+        log.end_count()
     return result
 
 

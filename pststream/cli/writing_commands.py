@@ -251,7 +251,7 @@ def backup_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Copy a home as it is at one moment."""
     from pststream.pipeline.upkeep.backup import backup
 
-    document = backup(context.home, arguments.out)
+    document = backup(context.home, arguments.out, context.progress)
     return CommandResult(
         document, f"{document['out']}: {counted(document['files'], 'file')}, {byte_size(document['bytes'])}"
     )
@@ -261,7 +261,7 @@ def maintain_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Compact the index and the tables, drop ended subscriptions, and delete old files."""
     from pststream.pipeline.upkeep.maintain import maintain
 
-    document = maintain(context.home, context.settings)
+    document = maintain(context.home, context.settings, context.progress)
     return CommandResult(document, describe_maintenance(document))
 
 

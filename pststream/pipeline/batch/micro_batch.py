@@ -26,7 +26,7 @@ from pststream.pipeline.engine.task_context import TaskContext, make_task_contex
 from pststream.pipeline.index.build_index import index_requests
 from pststream.pipeline.index.compact_index import compact_small_files
 from pststream.pipeline.planning.plan import new_plan
-from pststream.progress import LogMessage, Progress, no_progress
+from pststream.progress import LogMessage, Progress, StepCounter, no_progress
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
@@ -70,6 +70,7 @@ def match(
     home.check()
     batches: list[dict[str, Any]] = []
     with home.locked():
+        counter = StepCounter(progress, "object", Ledger(home).pending_objects(), step="match")
         while (pending := _next_batch(home, settings, max_objects or settings.max_objects)) is not None:
             batch, ledger = pending
             progress(_started_message(batch))
@@ -80,6 +81,7 @@ def match(
             progress(_done_message(done, batches[-1]["seconds"]))
             if one:
                 break
+            counter.add(batches[-1]["objects"])
     return {
         "batches": batches,
         "objects": sum(b["objects"] for b in batches),

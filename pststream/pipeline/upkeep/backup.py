@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pststream.delta_tables import open_table
 from pststream.errors import RetryableError, UsageError
+from pststream.progress import Progress, StepCounter, no_progress
 from pststream.settings import FILE
 from pststream.state import quarantine
 from pststream.state.crash_points import crash_point
@@ -28,7 +29,7 @@ MAX_READINGS = 100
 PAUSE_SECONDS = 0.01
 
 
-def backup(home: Home, out: str) -> dict[str, Any]:
+def backup(home: Home, out: str, progress: Progress = no_progress) -> dict[str, Any]:
     """Copy a home to the new folder `out`; return {"out", "tables": versions, "files", "bytes"}.
 
     The copy is a home: its mark is written last. To restore it, copy it to the address of the home. Raises HomeBusy if
@@ -46,8 +47,11 @@ def backup(home: Home, out: str) -> dict[str, Any]:
     logs = [_needed_log(home, name, version) for name, version in versions.items()]
     for entry in (entry for log in logs for entry in log):
         _copy(home, entry, target)
-    for name in TABLES:
-        _copy_data(home, copy, name)
+    data = [file for name in TABLES for file in _data_files(copy, name)]
+    counter = StepCounter(progress, "file", len(data))
+    for file in data:
+        _copy(home, file, target)
+        counter.add(1)
     for hold in quarantine.read_needed_entries(copy):
         _copy(home, hold["copy"], target)
     if home.files.exists(FILE):
@@ -100,10 +104,10 @@ def _version_of(name: str) -> int:
     return int(name.rpartition("/")[2].split(".")[0])
 
 
-def _copy_data(home: Home, copy: Home, table: str) -> None:
-    """Copy the data files that a copied log lists."""
-    for path in pa.table(open_table(copy.table(table)).get_add_actions(flatten=True)).column("path").to_pylist():
-        _copy(home, f"tables/{table}/{path}", Path(copy.path))
+def _data_files(copy: Home, table: str) -> list[str]:
+    """Return the data files that a copied log lists, as paths in the home."""
+    paths = pa.table(open_table(copy.table(table)).get_add_actions(flatten=True)).column("path").to_pylist()
+    return [f"tables/{table}/{path}" for path in paths]
 
 
 def _copy(home: Home, name: str, root: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.index.compact_index import compact_index
 from pststream.pipeline.upkeep.compact_tables import compact_tables
+from pststream.progress import Progress, StepCounter, no_progress
 from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.home import Home
@@ -13,7 +14,7 @@ from pststream.state.plans import current_version, index_version
 from pststream.state.tables import TABLES
 
 
-def maintain(home: Home, settings: Settings) -> dict[str, Any]:
+def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -> dict[str, Any]:
     """Compact the index and all tables of a home, and delete data that no command needs any more.
 
     Applies deletions to the index and drops subscriptions that ended before every object still to be matched; compacts
@@ -38,7 +39,10 @@ def maintain(home: Home, settings: Settings) -> dict[str, Any]:
                 ledger_tables.compact(home, table.name, ledger_tables.MAX_FILE_BYTES)
             ledger_tables.trim_log(home, table.name, settings.retention_days)
         quarantine.remove_unneeded_copies(home)
-        removed = sum(ledger_tables.vacuum(home, table.name, settings.retention_days) for table in TABLES.values())
+        removed, counter = 0, StepCounter(progress, "table", len(TABLES))
+        for table in TABLES.values():
+            removed += ledger_tables.vacuum(home, table.name, settings.retention_days)
+            counter.add(1)
         return {
             "plan_version": version,
             "dropped_rows": dropped,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pststream.cli.stderr_log import StderrLog
-from pststream.progress import LogMessage
+from pststream.cli.stderr_log import ERASED, StderrLog
+from pststream.progress import LogMessage, StepCounter
 from pststream.settings import Settings
 from pststream.state.home import Home
 from tests.commands import run_here
@@ -72,3 +72,48 @@ def test_a_full_disk_stops_only_the_log(monkeypatch: pytest.MonkeyPatch) -> None
     log = StderrLog("run", quiet=False)
     log.log_progress("a batch is done")
     log.log_error("it is not")
+
+
+def test_a_count_has_a_rate_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages: list[str] = []
+    clock = iter((0.0, 2.0, 4.0, 10.0))
+    monkeypatch.setattr("pststream.progress.time.monotonic", lambda: next(clock))
+    counter = StepCounter(messages.append, "object", 5_000_000)
+    for number in (1_000_000, 1_500_000, 2_500_000):
+        counter.add(number)
+    assert messages == [
+        "1,000,000 of 5,000,000 objects, 500,000/s, 8.0 s left",
+        "2,500,000 of 5,000,000 objects, 625,000/s, 4.0 s left",
+        "5,000,000 of 5,000,000 objects, 500,000/s",
+    ]
+
+
+def test_a_terminal_shows_one_count_and_erases_it(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    log = StderrLog("backup", False)
+    counter = StepCounter(log.log_progress, "file", 3)
+    counter.add(1)
+    counter.add(1)
+    log.log_progress("a line")
+    counter.add(1)
+    log.end_count()
+    parts = capsys.readouterr().err.split(ERASED)
+    assert [part.split(",")[0] for part in parts] == [
+        "",
+        "1 of 3 files",
+        "2 of 3 files",
+        "a line\n",
+        "3 of 3 files",
+        "",
+    ]
+
+
+def test_without_a_terminal_a_count_is_logged_after_some_time(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, quiet = StderrLog("backup", False), StderrLog("backup", True)
+    StepCounter(log.log_progress, "file", 2).add(1)
+    assert logged(capsys) == []
+    monkeypatch.setattr("pststream.cli.stderr_log.COUNT_SECONDS", 0.0)
+    for one in (quiet, log):
+        StepCounter(one.log_progress, "file", 2).add(1)
+    (line,) = logged(capsys)
+    assert line.startswith("1 of 2 files")
