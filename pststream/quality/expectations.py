@@ -1,9 +1,9 @@
 """Check figures of files or tables against thresholds; return a sentence for each failure.
 
-Spark's tasks count the figures, a few numbers for each checked file or table. Great Expectations, if it is installed
-(extra `quality`), sees a small pandas frame with one row for each file or table, whatever the size of the data: its own
-scan of a table of 4 million rows takes seconds and holds the table in memory. Without it the figures are compared
-here, with the same results. A null figure is not checked.
+Tasks count the figures, a few numbers for each checked file or table. Great Expectations, if it is installed (extra
+`quality`), sees a small pandas frame with one row for each table, whatever the size of the data: its own scan of a
+table of 4 million rows takes seconds and holds the table in memory. Without it, and in the landing gate, the figures
+are compared here, with the same results. A null figure is not checked.
 
 The library takes four seconds and 300 MB to load. Only this module loads it, and only when there is a figure to check.
 Its context is ephemeral: no files, no network, no usage statistics.

@@ -339,7 +339,7 @@ _TABLES = (
     ),
     Table(
         names.QUALITY_RESULTS,
-        "results of Great Expectations: a row for each file that the landing gate checked, and for each daily check",
+        "results of quality checks: a row for each file that the landing gate checked, and for each daily check",
         (
             Column("at", TIME, "time of the check"),
             Column("suite", pa.string(), "objects or requests (landing gate), or tables (daily checks)"),

@@ -8,7 +8,7 @@ from typing import Any
 from pststream import names
 from pststream.ledgers.log_end import recent_row_counts
 from pststream.pipeline.ingest.stage_file import StagedFile
-from pststream.quality.expectations import ThresholdResults, check_thresholds
+from pststream.quality.expectations import ThresholdResults, check_by_comparison
 from pststream.quality.landing_expectations import (
     RECENT_FILES,
     LandedFile,
@@ -63,7 +63,10 @@ def _check(
     staged: Sequence[StagedFile],
     watermark: dt.datetime | None,
 ) -> list[ThresholdResults]:
-    """Compute the figures of each file, and check them against the thresholds."""
+    """Compute the figures of each file, and check them against the thresholds.
+
+    The figures are compared here: loading Great Expectations would delay a file by seconds in the middle of a stream.
+    """
     kind = files[0]["kind"]
     past = LandingHistory(
         recent_row_counts(home, kind, max(RECENT_FILES, settings.gate_history)),
@@ -75,7 +78,7 @@ def _check(
         for one in staged
     ]
     figures = [compute_figures(kind, one, past, settings) for one in landed]
-    return check_thresholds(figures, landing_thresholds(kind, settings))
+    return check_by_comparison(figures, landing_thresholds(kind, settings))
 
 
 def _result_row(file: File, judgement: ThresholdResults) -> dict[str, Any]:
