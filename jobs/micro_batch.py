@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     landing = own.landing or os.environ.get("PSTSTREAM_LANDING", f"{Home(home).path}/landing")
     outcome = _run(home, landing, rest, own.only_if_idle)
     if outcome["error"] is None:
-        completed = entry.call("run", lambda: _complete(Home(home), own.since, outcome["result"]))
+        completed = entry.call("run", lambda: _complete(home, own.since, outcome["result"]))
         outcome = outcome | completed if completed["error"] is not None else outcome | {"result": completed["result"]}
     return entry.report(own.result, outcome)
 
@@ -78,12 +78,13 @@ def _has_work(arguments: Sequence[str], home: str, landing: str) -> bool:
     return has_work(Home(home), load_settings(home), landing)
 
 
-def _complete(home: Home, since: dt.datetime | None, result: dict[str, Any]) -> dict[str, Any]:
+def _complete(address: str, since: dt.datetime | None, result: dict[str, Any]) -> dict[str, Any]:
     """Return the document of the command with what earlier tries did, and with the keys that the DAG needs."""
+    home = Home(address)
     if since is not None:
         _add_earlier_tries(home, since, result)
     batches = result["match"]["batches"]
-    checked = entry.run("balance", ["check", f"--home={home.path}"], quiet=True) if batches else {"result": None}
+    checked = entry.run("balance", ["check", f"--home={address}"], quiet=True) if batches else {"result": None}
     return result | {
         "table_version": version(home, names.MATCHES),
         "balance": checked["result"],
