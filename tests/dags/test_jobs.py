@@ -105,7 +105,7 @@ def test_micro_batch_runs_the_landing_folder(monkeypatch: pytest.MonkeyPatch) ->
     assert micro_batch.main(["--home=h", "--landing=-l", "--max-objects=5", "--strict"]) == 0
     assert commands.calls == [
         ["run", "--json", "--verbose", "--home=h", "--max-objects=5", "--strict", "--", "-l"],
-        ["balance", "--json", "--verbose", "check", f"--home={Home('h').path}"],
+        ["balance", "--json", "--verbose", "check", "--home=h"],
     ]
     commands = stand_in(monkeypatch, document={"match": {"batches": []}})
     assert micro_batch.main(["--home=h", "--landing=-l"]) == 0
