@@ -70,11 +70,10 @@ def test_a_large_step_starts_spark_as_if_it_were_submitted(
     java = JavaRecorder(tmp_path / "java", monkeypatch, works=True)
     monkeypatch.setenv("PSTSTREAM_SPARK_DRIVER_MEMORY", "700m")
     first = tmp_path / "landing" / "objects" / "posts.csv"
-    for number in range(9):  # more files than `auto` reads in threads
+    rows, blank_lines = first.read_text("utf-8"), "\n" * (16 << 20)
+    for number in range(9):  # more bytes than `auto` reads in threads
         copy = first.with_name(f"more{number}.csv")
-        copy.write_text(
-            first.read_text("utf-8").replace("\no", f"\nn{number}").replace("\npole", f"\np{number}"), "utf-8"
-        )
+        copy.write_text(rows.replace("\no", f"\nn{number}").replace("\npole", f"\np{number}") + blank_lines, "utf-8")
     dag = dagbag.dags["micro_batch"]
     dag.get_task("match").conf = {"spark.test.conf": "arrived"}
     ran = FinishedRun(dag, form)
