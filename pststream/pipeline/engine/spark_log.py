@@ -9,10 +9,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from pststream.state.home import MARK, Home
 from pststream.utc_times import iso, utc_now
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
 
 CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 
@@ -43,8 +46,10 @@ def log_folder() -> Path | None:
     return _SparkLog.folder
 
 
-def start_jvm() -> None:
+def start_jvm(conf: "SparkConf") -> None:
     """Start the JVM of Spark, if `log_to_folder` was called and no JVM runs; else Spark starts it.
+
+    conf: the JVM gets it as it starts, so that its class loader has the jars
 
     Raises RuntimeError with the lines that the JVM wrote to standard error if it ends at once.
     """
@@ -63,7 +68,7 @@ def start_jvm() -> None:
     with stderr, _environment(folder / "spark.log"):
         start = stderr.tell()
         try:
-            gateway = launch_gateway(popen_kwargs={"stderr": stderr})
+            gateway = launch_gateway(conf, popen_kwargs={"stderr": stderr})
         except Exception as error:
             raise RuntimeError("\n".join([str(error), *_lines_since(stderr.name, start)])) from error
     SparkContext._ensure_initialized(gateway=gateway)

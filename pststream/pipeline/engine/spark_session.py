@@ -108,8 +108,8 @@ def get_context(settings: Settings) -> "SparkContext":
     ours |= spark_conf(replace(settings, spark_master=master))
     if is_local(master):
         ours |= _unix_sockets() | DAEMON
-    spark_log.start_jvm()
     conf = SparkConf().setAll([(key, value) for key, value in {**ours, **submitted}.items()])
+    spark_log.start_jvm(conf)
     context = SparkContext.getOrCreate(conf)
     if spark_log.log_folder() is None:
         context.setLogLevel("ERROR")
