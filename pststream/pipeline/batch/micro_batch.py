@@ -97,9 +97,7 @@ def _lineage_tables(home: Home) -> tuple[list[str], list[str]]:
 
 
 def _started_message(batch: dict[str, Any]) -> LogMessage:
-    objects = f"object keys {batch['objects_after']} to {batch['objects_to']}"
-    requests = f"request keys {batch['requests_after']} to {batch['requests_to']}"
-    return _message(batch, f"started under plan {batch['plan_version']}: {objects}, {requests}")
+    return _message(batch, f"started under plan {batch['plan_version']}")
 
 
 def _done_message(done: dict[str, Any], seconds: dict[str, float]) -> LogMessage:

@@ -134,7 +134,8 @@ class _Intake:
         home, settings = self._home, self._settings
         ledger = Ledger(home)
         files = self._select_new(offered, ledger)
-        self._progress(f"{self._kind}: {counted(len(files), 'new file')}, {self.skipped:,} skipped (ingested before)")
+        skipped = f", {self.skipped:,} skipped (ingested before)" if self.skipped else ""
+        self._progress(f"{self._kind}: {counted(len(files), 'new file')}{skipped}")
         if not files:
             return
         staged = stage_files(home, settings, files, self._quarantine_unreadable)
