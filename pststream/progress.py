@@ -39,11 +39,10 @@ class StepCounter:
         self._done, self._began = 0, time.monotonic()
 
     def add(self, number: int) -> None:
-        """Count `number` more, and log the state of the step unless it has nothing to do."""
+        """Count `number` more, and log the state of the step while something is left."""
         self._done += number
-        if not self._total:
-            return
-        self._progress(CountMessage(self._text(time.monotonic() - self._began), **self._fields))
+        if self._done < self._total:
+            self._progress(CountMessage(self._text(time.monotonic() - self._began), **self._fields))
 
     def _text(self, seconds: float) -> str:
         text = f"{self._done:,} of {counted(self._total, self._noun)}"
@@ -51,5 +50,4 @@ class StepCounter:
             return text
         rate = self._done / seconds
         text += f", {rate:,.0f}/s" if rate >= 10 else f", {rate:.2g}/s"
-        left = self._total - self._done
-        return f"{text}, {duration(left / rate)} left" if left > 0 else text
+        return f"{text}, {duration((self._total - self._done) / rate)} left"
