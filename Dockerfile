@@ -18,7 +18,8 @@ COPY --from=java /opt/java/openjdk /opt/java/openjdk
 ENV JAVA_HOME=/opt/java/openjdk PATH=/opt/java/openjdk/bin:$PATH PSTSTREAM_CACHE_DIR=/var/cache/pststream
 WORKDIR /opt/pststream
 COPY Makefile requirements.txt ./
-COPY infra/uv.txt infra/fetch_jars.py infra/jars.sha256 infra/
+COPY infra/uv.txt infra/
+COPY pststream/cli/fetch_jars.py pststream/cli/jars.sha256 pststream/cli/
 COPY infra/image/build.sh infra/image/
 RUN bash infra/image/build.sh packages
 COPY . .

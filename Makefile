@@ -112,8 +112,8 @@ $(DONE)/project: pyproject.toml requirements.in $(DONE)/packages
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(DONE)/jars: infra/jars.sha256 infra/fetch_jars.py $(DONE)/packages
-	$(BIN)/python infra/fetch_jars.py
+$(DONE)/jars: pststream/cli/jars.sha256 pststream/cli/fetch_jars.py $(DONE)/packages
+	$(BIN)/python pststream/cli/fetch_jars.py
 	@touch $@
 
 $(DONE)/kernels: $(shell find pststream/kernels -name "*.py") $(DONE)/project

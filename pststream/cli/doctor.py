@@ -20,10 +20,14 @@ from pststream import names
 from pststream.errors import PstError
 
 JAVA = 17
-PINNED = ("pyspark", "pyspark-client", "delta-spark")
+OF_PROVIDER = "pyspark-client"
+"""Required by Airflow's Spark provider only; it shares files with pyspark, so it has the same version."""
+
+PINNED = ("pyspark", OF_PROVIDER, "delta-spark")
 ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL_SNS")
 MIN_FREE_BYTES = 2 * 1024**3
-SET_UP = "run `make setup` again"
+SET_UP = "run `make setup` again, or install pststream again"
+FETCH_JARS = "run `python -m pststream.cli.fetch_jars` (`make setup` does it too)"
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,7 @@ def diagnose(home: str) -> list[Check]:
 
     home: a local folder (it need not exist yet), or an object store's prefix.
     """
-    checks = [check_python(), check_java(), *(check_pin(package) for package in PINNED), check_jars(), check_kernels()]
-    checks += [check_settings(home), *check_sinks(home)]
+    checks = [check_python(), *check_spark(), check_kernels(), check_settings(home), *check_sinks(home)]
     checks += [check_endpoint(name) for name in ENDPOINTS if os.environ.get(name)]
     landing = os.environ.get("PSTSTREAM_LANDING", "")
     if names.storage_prefix(landing):
@@ -51,12 +54,27 @@ def diagnose(home: str) -> list[Check]:
 
 
 def check_python() -> Check:
-    """Check that Python has the version of the lock file."""
+    """Check that the version of Python is one that the project supports."""
     version = ".".join(map(str, sys.version_info[:3]))
-    ok = sys.version_info[:2] == (3, 11)
-    return Check(
-        "python", ok, version, "" if ok else "create .venv with Python 3.11: make PYTHON=/path/to/python3.11 setup"
-    )
+    ok = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    return Check("python", ok, version, "" if ok else "install pststream with Python 3.11, 3.12 or 3.13")
+
+
+def check_spark() -> list[Check]:
+    """Check what Spark needs: Java, the pinned packages, the jars; one check without fault if it is not installed."""
+    if not _is_installed("pyspark"):
+        detail = "not installed, all work runs in this process; pip install 'pststream[spark]' adds it"
+        return [Check("spark", True, detail)]
+    pinned = [package for package in PINNED if package != OF_PROVIDER or _is_installed(package)]
+    return [check_java(), *(check_pin(package) for package in pinned), check_jars()]
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def check_java() -> Check:
@@ -102,12 +120,12 @@ def pins() -> dict[str, str]:
         required = importlib.metadata.requires("pststream") or []
     except importlib.metadata.PackageNotFoundError:
         return {}
-    exact = (re.fullmatch(r"([\w.-]+)==([\w.]+)", line.replace(" ", "")) for line in required)
+    exact = (re.fullmatch(r"([\w.-]+)==([\w.]+)", line.split(";")[0].replace(" ", "")) for line in required)
     return {pin[1]: pin[2] for pin in exact if pin}
 
 
 def jars_folder() -> Path:
-    """Return the folder where `make setup` puts the jars that Spark loads."""
+    """Return the folder where fetch_jars.py puts the jars that Spark loads."""
     return Path(sys.prefix) / "share" / "pststream" / "jars"
 
 
@@ -116,14 +134,14 @@ def check_jars() -> Check:
     folder = jars_folder()
     checksums = folder / "jars.sha256"
     if not checksums.is_file():
-        return Check("jars", False, f"none in {folder}", SET_UP)
+        return Check("jars", False, f"none in {folder}", FETCH_JARS)
     wanted = [line.split() for line in checksums.read_text("utf-8").splitlines() if line.strip()]
     missing = [name for _, name in wanted if not (folder / name).is_file()]
     if missing:
-        return Check("jars", False, f"missing in {folder}: {', '.join(missing)}", SET_UP)
+        return Check("jars", False, f"missing in {folder}: {', '.join(missing)}", FETCH_JARS)
     changed = [name for digest, name in wanted if _sha256(folder / name) != digest]
     if changed:
-        return Check("jars", False, f"wrong checksum: {', '.join(changed)}", SET_UP)
+        return Check("jars", False, f"wrong checksum: {', '.join(changed)}", FETCH_JARS)
     return Check("jars", True, f"{len(wanted)} in {folder}, checksums correct")
 
 

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from pststream.extras import needs_extra
 from pststream.sinks.contract import Message, MessageBatch, Refusal, SinkDown
 from pststream.sinks.sink_settings import SinkSettings
 
@@ -94,9 +95,10 @@ class AwsRequestSink:
     def client(self) -> Any:
         """The client of the service, made when it is first needed."""
         if self._client is None:
-            from botocore.config import Config
+            with needs_extra("aws"):
+                from botocore.config import Config
 
-            from pststream.storage.aws import new_session
+                from pststream.storage.aws import new_session
 
             config = Config(
                 connect_timeout=self._timeout, read_timeout=self._timeout, retries={"total_max_attempts": 1}

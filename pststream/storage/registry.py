@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pststream import names
 from pststream.errors import UsageError
+from pststream.extras import needs_extra
 from pststream.storage.contract import Files, Storage
 from pststream.storage.local_folder import LocalFolder
 
@@ -24,7 +25,8 @@ def storage_of(address: str) -> Storage:
 @cache
 def _load(module: str) -> Storage:
     """Import the module of a storage on first use: clients of object stores are slow to import."""
-    storage: Storage = import_module(module).STORAGE
+    with needs_extra("aws"):
+        storage: Storage = import_module(module).STORAGE
     return storage
 
 

@@ -1,11 +1,12 @@
 """Return the engine that the setting `engine` names (auto, local or spark); stop or kill Spark, and find its log.
 
 `local` runs tasks in threads of this process, `spark` runs them on Spark, and `auto` runs few tasks in this process and
-many on Spark; on a cluster `auto` means Spark. A further engine is a class that implements `contract.Engine` and an
-entry of `ENGINES`.
+many on Spark, or all in this process if pyspark is not installed; on a cluster `auto` means Spark. A further engine is
+a class that implements `contract.Engine` and an entry of `ENGINES`.
 """
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 from pststream.pipeline.engine import spark_log
@@ -26,7 +27,9 @@ from pststream.state.home import Home
 
 
 def _auto(settings: Settings) -> Engine:
-    return AutoEngine(lambda: _spark(settings)) if is_local(spark_master(settings)) else _spark(settings)
+    if not is_local(spark_master(settings)):
+        return _spark(settings)
+    return AutoEngine(lambda: _spark(settings)) if find_spec("pyspark") else LocalEngine()
 
 
 def _spark(settings: Settings) -> Engine:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from pststream import names
 from pststream.errors import HomeError
+from pststream.extras import needs_extra
 from pststream.pipeline.engine import spark_log
 from pststream.settings import Settings
 
@@ -60,7 +61,7 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     """Return the configuration of a session or of spark-submit; the comments say why each entry is there."""
     jars = sorted(str(path) for path in jar_folder().glob("*.jar"))
     if not jars:
-        raise HomeError(str(jar_folder()), "has no Spark jars", "run: make setup")
+        raise HomeError(str(jar_folder()), "has no Spark jars", "run: python -m pststream.cli.fetch_jars")
     addresses = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return {
         # The nodes of a cluster call the driver back, at the machine's name or SPARK_LOCAL_IP.
@@ -95,7 +96,8 @@ def get_context(settings: Settings) -> "SparkContext":
 
     A context starts in half the time of a session with its SQL engine, which the pipeline does not need.
     """
-    from pyspark import SparkConf, SparkContext
+    with needs_extra("spark"):
+        from pyspark import SparkConf, SparkContext
 
     if SparkContext._active_spark_context is not None:
         return SparkContext._active_spark_context

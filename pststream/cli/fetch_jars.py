@@ -3,7 +3,7 @@
 Spark's own Ivy resolves them, from the repositories that are configured on this machine. Delta also names 26 jars that
 Spark has already in newer versions; they are excluded. After this no run needs the network.
 
-    python infra/fetch_jars.py [--from DIR]     DIR: a folder with the jars, for a machine without a network
+    python -m pststream.cli.fetch_jars [--from DIR]     DIR: a folder with the jars, for a machine without a network
 """
 
 import argparse

@@ -1,0 +1,91 @@
+"""The wheel has every data file; the dependencies are those of requirements.in; a missing extra is named."""
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pststream.extras import MissingExtra, needs_extra
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+TOOLS_OF_EXTRAS = ("pyspark", "py4j", "delta", "airflow", "great_expectations", "boto3", "botocore", "openlineage")
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+from importlib.abc import MetaPathFinder
+
+class Refusing(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.split(".")[0] in sys.argv[1].split(","):
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Refusing())
+import pststream
+for module in pkgutil.walk_packages(pststream.__path__, "pststream."):
+    try:
+        importlib.import_module(module.name)
+    except ModuleNotFoundError as error:
+        print(module.name, error.name.split(".")[0])
+"""
+
+
+def names_in_wheel(path: Path) -> set[str]:
+    with zipfile.ZipFile(path) as wheel:
+        return {name for name in wheel.namelist() if ".dist-info/" not in name}
+
+
+def test_the_wheel_has_every_file_of_the_packages(tmp_path: Path) -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "pststream", "jobs"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    wanted = {name for name in listed.stdout.splitlines() if (ROOT / name).exists()}
+    source = tmp_path / "source"  # a build writes into its source folder
+    for name in (*wanted, "pyproject.toml", "README.md"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes((ROOT / name).read_bytes())
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    done = subprocess.run(
+        [*command, "--wheel-dir", str(tmp_path), str(source)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    assert names_in_wheel(wheel) == wanted
+
+
+def test_base_and_extras_are_what_is_locked() -> None:
+    lines = (ROOT / "requirements.in").read_text("utf-8").splitlines()
+    locked = [line.split("#")[0].strip() for line in lines if line.split("#")[0].strip()]
+    extras = [package for packages in PROJECT["optional-dependencies"].values() for package in packages]
+    assert sorted([*PROJECT["dependencies"], *extras]) == sorted(locked)
+
+
+def test_only_these_modules_need_an_extra() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_ALL, ",".join(TOOLS_OF_EXTRAS)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.splitlines()) == {
+        "pststream.lineage_events openlineage",
+        "pststream.pipeline.engine.worker_daemon pyspark",
+        "pststream.storage.aws boto3",
+        "pststream.storage.s3 boto3",
+        "pststream.storage.s3_bucket boto3",
+    }
+
+
+def test_a_missing_package_names_its_extra() -> None:
+    message = r"(?s)nothing_of_this_name is not installed.*'pststream\[spark\]'"
+    with pytest.raises(MissingExtra, match=message), needs_extra("spark"):
+        import nothing_of_this_name  # type: ignore[import-not-found]  # noqa: F401
