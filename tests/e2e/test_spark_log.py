@@ -71,8 +71,7 @@ def test_a_failing_task_shows_its_error_and_the_place_of_the_log(home: Path) -> 
 
 
 @pytest.mark.spark
-def test_an_error_of_the_jvm_is_part_of_the_error(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)  # set where this process has started Spark
+def test_an_error_of_the_jvm_is_part_of_the_error(home: Path) -> None:
     memory = {"PSTSTREAM_SPARK_DRIVER_MEMORY": "much"}
     done = run_apart("match", "--home", home, environment=SPARK | memory)
     assert done.code == 1 and "much" in done.err, done.err

@@ -9,8 +9,8 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +42,9 @@ MAX_FOLDER_LENGTH = 38
 """Characters that the path of the folder of temporary files may have: the path of a Unix socket has 107 at most, of
 which the name of our folder takes 25 and the name that Spark adds 43.
 """
+
+SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+"""The environment variable from which pyspark reads the arguments of the JVM that it starts."""
 
 PARENT = os.getppid()
 """The process that started this one; under spark-submit, the JVM."""
@@ -103,7 +106,6 @@ def get_context(settings: Settings) -> "SparkContext":
         return SparkContext._active_spark_context
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     submitted, master = _submitted(), spark_master(settings)
-    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", _submit_arguments(settings, submitted))
     if is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     ours = {"spark.app.name": "pststream", "spark.master": master}
@@ -111,8 +113,9 @@ def get_context(settings: Settings) -> "SparkContext":
     if is_local(master):
         ours |= _unix_sockets() | DAEMON
     conf = SparkConf().setAll([(key, value) for key, value in {**ours, **submitted}.items()])
-    spark_log.start_jvm(conf)
-    context = SparkContext.getOrCreate(conf)
+    with _submit_arguments(settings, submitted):
+        spark_log.start_jvm(conf)
+        context = SparkContext.getOrCreate(conf)
     if spark_log.log_folder() is None:
         context.setLogLevel("ERROR")
     return context
@@ -149,11 +152,23 @@ def get_session(settings: Settings) -> "SparkSession":
     return SparkSession.builder.getOrCreate()
 
 
-def _submit_arguments(settings: Settings, submitted: Mapping[str, str]) -> str:
-    """Return the arguments with which pyspark starts the JVM without spark-submit."""
+@contextmanager
+def _submit_arguments(settings: Settings, submitted: Mapping[str, str]) -> Iterator[None]:
+    """Set the arguments with which pyspark starts the JVM without spark-submit, unless the environment has its own.
+
+    They are removed afterwards: a process that this one starts has its own settings.
+    """
+    if SUBMIT_ARGUMENTS in os.environ:
+        yield
+        return
     memory = submitted.get("spark.driver.memory", settings.spark_driver_memory)
     options = submitted.get("spark.driver.extraJavaOptions", JVM_OPTIONS)
-    return f"--driver-memory {memory} --driver-java-options {shlex.quote(options)} pyspark-shell"
+    java = f"--driver-memory {memory} --driver-java-options {shlex.quote(options)}"
+    os.environ[SUBMIT_ARGUMENTS] = f"{java} pyspark-shell"
+    try:
+        yield
+    finally:
+        del os.environ[SUBMIT_ARGUMENTS]
 
 
 def spark_master(settings: Settings) -> str:
