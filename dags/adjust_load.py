@@ -3,9 +3,10 @@
 from datetime import timedelta
 
 from airflow.sdk import DAG, Param
-from pststream_dags import forms
-from pststream_dags.dag_defaults import IMBALANCE, dag_defaults
-from pststream_dags.plan_change import APPROVAL, DRY_RUN, change_plan
+
+from pststream.airflow.dag_defaults import IMBALANCE, dag_defaults
+from pststream.airflow.tasks import forms
+from pststream.airflow.tasks.plan_change import APPROVAL, DRY_RUN, change_plan
 
 DOC = """
 Moves raster cells from the most loaded worker to the least loaded one if the last batches were out of balance. Runs

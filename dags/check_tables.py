@@ -4,9 +4,10 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param, task
 from airflow.sdk.exceptions import AirflowFailException
-from pststream_dags import forms
-from pststream_dags.dag_defaults import dag_defaults
-from pststream_dags.spark_job import SparkJob
+
+from pststream.airflow.dag_defaults import dag_defaults
+from pststream.airflow.runners.spark_job import SparkJob
+from pststream.airflow.tasks import forms
 
 DOC = """
 Checks that the ledgers are complete, that each live subscription is at exactly the workers that its plan says, and that

@@ -3,9 +3,10 @@
 import os
 
 from airflow.sdk import DAG, Param, task
-from pststream_dags import forms, health_checks
-from pststream_dags.dag_defaults import dag_defaults
-from pststream_dags.local_job import run_job
+
+from pststream.airflow.dag_defaults import dag_defaults
+from pststream.airflow.runners.local_job import run_job
+from pststream.airflow.tasks import forms, health_checks
 
 EVERY_FIVE_MINUTES = "*/5 * * * *"
 

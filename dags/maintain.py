@@ -3,9 +3,10 @@
 from datetime import timedelta
 
 from airflow.sdk import DAG
-from pststream_dags import forms
-from pststream_dags.dag_defaults import dag_defaults
-from pststream_dags.spark_job import SparkJob
+
+from pststream.airflow.dag_defaults import dag_defaults
+from pststream.airflow.runners.spark_job import SparkJob
+from pststream.airflow.tasks import forms
 
 DOC = """
 Applies deletions to the worker index and drops ended subscriptions, compacts small files, and deletes files that no

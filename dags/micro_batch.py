@@ -4,10 +4,11 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from pststream_dags import forms
-from pststream_dags.dag_defaults import IMBALANCE, MATCHES, dag_defaults
-from pststream_dags.delivery import deliver
-from pststream_dags.match_job import MatchJob
+
+from pststream.airflow.dag_defaults import IMBALANCE, MATCHES, dag_defaults
+from pststream.airflow.tasks import forms
+from pststream.airflow.tasks.delivery import deliver
+from pststream.airflow.tasks.match_job import MatchJob
 
 EVERY_MINUTE = "* * * * *"
 

@@ -3,9 +3,10 @@
 from datetime import timedelta
 
 from airflow.sdk import DAG, Param
-from pststream_dags import forms
-from pststream_dags.dag_defaults import dag_defaults
-from pststream_dags.spark_job import SparkJob
+
+from pststream.airflow.dag_defaults import dag_defaults
+from pststream.airflow.runners.spark_job import SparkJob
+from pststream.airflow.tasks import forms
 
 DOC = """
 Releases or discards quarantined files. `pststream quarantine list` shows their numbers, and why each is in quarantine.

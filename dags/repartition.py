@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 from airflow.sdk import DAG, Param
-from pststream_dags import forms
-from pststream_dags.dag_defaults import dag_defaults
-from pststream_dags.plan_change import APPROVAL, DRY_RUN, change_plan
 
 from pststream import names
+from pststream.airflow.dag_defaults import dag_defaults
+from pststream.airflow.tasks import forms
+from pststream.airflow.tasks.plan_change import APPROVAL, DRY_RUN, change_plan
 
 DOC = """
 Makes a new partitioning of the recent stream with the planner, and applies it if it lowers the greatest load

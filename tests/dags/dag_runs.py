@@ -37,7 +37,8 @@ class FinishedRun:
 def killed_once(dag: Any, form: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> FinishedRun:
     """Run a DAG whose task `match` is killed at PSTSTREAM_CRASH_AT in its first try; the second try starts soon."""
     from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
-    from pststream_dags.job_outcome import JobLost
+
+    from pststream.airflow.runners.job_outcome import JobLost
 
     job = dag.get_task("match")
     job.retry_policy = ExceptionRetryPolicy([RetryRule(JobLost, RetryAction.RETRY, timedelta(seconds=1))])

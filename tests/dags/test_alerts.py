@@ -8,8 +8,8 @@ pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_home")]
 
 
 def test_the_message_has_task_error_remedy_and_log() -> None:
-    from pststream_dags.alerts import REMEDIES, failure_message
-    from pststream_dags.job_outcome import JobRefused
+    from pststream.airflow.alerts import REMEDIES, failure_message
+    from pststream.airflow.runners.job_outcome import JobRefused
 
     task = SimpleNamespace(dag_id="d", task_id="t", run_id="r", try_number=1, log_url="http://x")
     message = failure_message({"ti": task, "exception": JobRefused("home h: is not there")})
@@ -20,7 +20,10 @@ def test_the_message_has_task_error_remedy_and_log() -> None:
 
 def test_remedies_name_errors_that_exist() -> None:
     import micro_batch
-    from pststream_dags import alerts, health_checks, job_outcome
+
+    from pststream.airflow import alerts
+    from pststream.airflow.runners import job_outcome
+    from pststream.airflow.tasks import health_checks
 
     for name in alerts.REMEDIES:
         assert any(hasattr(module, name) for module in (job_outcome, micro_batch, health_checks))

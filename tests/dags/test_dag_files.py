@@ -75,7 +75,7 @@ def test_a_dag_has_the_name_of_its_file(dagbag: Any) -> None:
 def test_the_environment_sets_the_schedule(
     airflow_home: Path, monkeypatch: pytest.MonkeyPatch, cron: str, expected: str | None
 ) -> None:
-    from pststream_dags.dag_defaults import dag_defaults
+    from pststream.airflow.dag_defaults import dag_defaults
 
     monkeypatch.setenv("PSTSTREAM_OTHER_SCHEDULE", cron)
     assert dag_defaults("other", "@daily")["schedule"] == expected

@@ -47,7 +47,7 @@ def connect(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
 def test_the_connection_has_the_secrets(
     task: Any, home: Home, monkeypatch: pytest.MonkeyPatch, capfd: Any, caplog: Any
 ) -> None:
-    from pststream_dags.job_outcome import JobFailed
+    from pststream.airflow.runners.job_outcome import JobFailed
 
     caplog.set_level(logging.DEBUG)
     with receiving() as receiver:
@@ -65,7 +65,7 @@ def test_the_connection_has_the_secrets(
 
 
 def test_without_the_connection(task: Any, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pststream_dags.job_outcome import JobFailed
+    from pststream.airflow.runners.job_outcome import JobFailed
 
     monkeypatch.delenv(f"AIRFLOW_CONN_{names.SINKS_CONNECTION.upper()}", raising=False)
     with pytest.raises(JobFailed, match="PSTSTREAM_SINK_HOOK_TARGET"):

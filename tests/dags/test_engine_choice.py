@@ -25,7 +25,7 @@ CLUSTERS = ("spark://spark://h:7077", "spark://yarn", "spark://k8s://https://h:6
     ],
 )
 def test_engine_and_master_decide(engine: str, masters: tuple[str, ...], here: bool) -> None:
-    from pststream_dags.engine_choice import runs_here
+    from pststream.airflow.runners.engine_choice import runs_here
 
     assert {master: runs_here(engine, master) for master in masters} == dict.fromkeys(masters, here)
 
@@ -35,7 +35,7 @@ def test_engine_and_master_decide(engine: str, masters: tuple[str, ...], here: b
     [('engine = "spark"\n', "spark"), ("workers = 2\n", "auto"), ("engine = [", "auto"), (None, "auto")],
 )
 def test_the_setting_is_that_of_the_home_or_the_environment(tmp_path: Path, text: str | None, engine: str) -> None:
-    from pststream_dags.engine_choice import engine_of
+    from pststream.airflow.runners.engine_choice import engine_of
 
     if text is not None:
         (tmp_path / "pststream.toml").write_text(text, "utf-8")
@@ -44,8 +44,7 @@ def test_the_setting_is_that_of_the_home_or_the_environment(tmp_path: Path, text
 
 
 def test_the_setting_of_a_home_in_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pststream_dags.engine_choice import engine_of
-
+    from pststream.airflow.runners.engine_choice import engine_of
     from pststream.storage.registry import files_at
 
     with moto_server() as url:
@@ -58,7 +57,7 @@ def test_the_setting_of_a_home_in_a_bucket(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_home_is_that_of_the_form_or_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pststream_dags.engine_choice import home_of
+    from pststream.airflow.runners.engine_choice import home_of
 
     monkeypatch.delenv("PSTSTREAM_HOME", raising=False)
     assert home_of(["--home="]) == "./pststream-home"

@@ -107,7 +107,7 @@ PROBLEMS = {
 
 
 def test_one_alert_for_each_problem(dagbag: Any, home: Home, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pststream_dags import alerts
+    from pststream.airflow import alerts
 
     monkeypatch.setenv("PSTSTREAM_SINK_PAGER_SECRET", "x" * 32)
     for breaks, _, _ in PROBLEMS.values():
@@ -124,8 +124,7 @@ def test_one_alert_for_each_problem(dagbag: Any, home: Home, caplog: Any, monkey
 
 
 def test_a_stopped_watcher_is_a_problem_only_where_one_is_expected(airflow_home: Path, home: Home) -> None:
-    from pststream_dags.health_checks import WatcherDown, check_watcher
-
+    from pststream.airflow.tasks.health_checks import WatcherDown, check_watcher
     from pststream.reports.reading.watcher_status import read_watcher
 
     with Heartbeat(home):
@@ -139,7 +138,7 @@ def test_a_stopped_watcher_is_a_problem_only_where_one_is_expected(airflow_home:
 
 
 def test_a_watcher_that_is_behind(airflow_home: Path) -> None:
-    from pststream_dags.health_checks import Lagging, check_lag
+    from pststream.airflow.tasks.health_checks import Lagging, check_lag
 
     found = {"alive": True, "lag_seconds": 301.0, "waiting_files": 4, "state": "failing", "since": "x", "error": "disk"}
     assert check_lag(0.0, found, 302)

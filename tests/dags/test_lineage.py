@@ -58,7 +58,8 @@ def test_a_task_reports_its_tables(
     airflow_home: Path, monkeypatch: pytest.MonkeyPatch, job: str, words: list[str], writes: set[str]
 ) -> None:
     from airflow.sdk.lineage import HookLineageCollector
-    from pststream_dags import lineage
+
+    from pststream.airflow.runners import lineage
 
     collector = HookLineageCollector()
     monkeypatch.setattr(lineage, "get_hook_lineage_collector", lambda: collector)
@@ -71,7 +72,7 @@ def test_a_task_reports_its_tables(
 
 @pytest.mark.airflow
 def test_a_name_that_airflow_refuses_fails_no_task(airflow_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pststream_dags import lineage
+    from pststream.airflow.runners import lineage
 
     def refuses() -> Any:
         raise ValueError("not ASCII")

@@ -12,8 +12,8 @@ pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_home")]
 
 
 def test_a_local_job_fails_as_a_spark_job_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pststream_dags import job_process, local_job
-    from pststream_dags.job_outcome import JobLost, JobRefused
+    from pststream.airflow.runners import job_process, local_job
+    from pststream.airflow.runners.job_outcome import JobLost, JobRefused
 
     with pytest.raises(JobRefused, match="does not exist"):
         local_job.run_job("balance", ["check", f"--home={tmp_path}/nowhere"])
@@ -26,7 +26,7 @@ def test_a_local_job_fails_as_a_spark_job_does(tmp_path: Path, monkeypatch: pyte
 def test_killing_a_job_ends_it_without_a_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from pststream_dags import job_process
+    from pststream.airflow.runners import job_process
 
     script = "import sys, time; print('it runs', file=sys.stderr, flush=True); time.sleep(600)"
     (tmp_path / "long.py").write_text(script, "utf-8")

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_home")]
 
 
 def execute_approval(after: int, **params: bool) -> Any:
-    from pststream_dags.plan_change import Approval
+    from pststream.airflow.tasks.plan_change import Approval
 
     summary = {"plan_version_before": 3, "plan_version": after, "reason": "measured imbalance 1.1"}
     operator = Approval(task_id="approve", summary=summary)
@@ -37,7 +37,7 @@ def test_nothing_to_apply_and_dry_runs_are_skipped(approval: bool) -> None:
 
 @pytest.mark.parametrize(("variable", "default"), [("", "False"), ("true", "True")])
 def test_the_environment_sets_the_default_of_approval(airflow_home: Path, variable: str, default: str) -> None:
-    code = "from pststream_dags.plan_change import APPROVAL; print(APPROVAL.value)"
+    code = "from pststream.airflow.tasks.plan_change import APPROVAL; print(APPROVAL.value)"
     environment = {**os.environ, "PSTSTREAM_APPROVAL": variable, "PYTHONPATH": f"{DAGS}:{ROOT}"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == default

@@ -15,7 +15,7 @@ def outcome(exit_code: int, error: str | None = None) -> dict[str, Any]:
 
 @pytest.mark.parametrize("exit_code", [0, 3])
 def test_done_is_done_whatever_spark_submit_says(exit_code: int) -> None:
-    from pststream_dags.job_outcome import check_outcome
+    from pststream.airflow.runners.job_outcome import check_outcome
 
     check_outcome("match", outcome(exit_code), RuntimeError("Error code is: 1"))
 
@@ -33,7 +33,8 @@ def test_retries_go_by_the_kind_of_error(
     exit_code: int | None, kind: str, action: str, delay: timedelta | None
 ) -> None:
     from airflow.sdk.exceptions import AirflowException
-    from pststream_dags.job_outcome import RETRY_POLICY, check_outcome
+
+    from pststream.airflow.runners.job_outcome import RETRY_POLICY, check_outcome
 
     ended = None if exit_code is None else outcome(exit_code, "setting workers: 0 is less than 1")
     with pytest.raises(AirflowException) as caught:
@@ -46,9 +47,9 @@ def test_retries_go_by_the_kind_of_error(
 
 def test_a_run_beside_a_watcher_is_skipped() -> None:
     from airflow.sdk.exceptions import AirflowSkipException
-    from pststream_dags.job_outcome import RUNNER_BUSY, check_outcome
 
     from pststream import errors
+    from pststream.airflow.runners.job_outcome import RUNNER_BUSY, check_outcome
 
     assert errors.RunnerBusy.__name__ == RUNNER_BUSY
     with pytest.raises(AirflowSkipException, match="process 7"):
@@ -56,14 +57,14 @@ def test_a_run_beside_a_watcher_is_skipped() -> None:
 
 
 def test_other_errors_are_left_to_airflow() -> None:
-    from pststream_dags.job_outcome import RETRY_POLICY
+    from pststream.airflow.runners.job_outcome import RETRY_POLICY
 
     assert RETRY_POLICY.evaluate(TimeoutError(), try_number=1, max_tries=3).action.value == "default"
 
 
 @pytest.mark.parametrize("text", [None, "", '{"exit_code": 0'])
 def test_a_missing_or_incomplete_result_is_none(tmp_path: Path, text: str | None) -> None:
-    from pststream_dags.job_outcome import read_outcome
+    from pststream.airflow.runners.job_outcome import read_outcome
 
     if text is not None:
         (tmp_path / "result.json").write_text(text)
@@ -71,7 +72,7 @@ def test_a_missing_or_incomplete_result_is_none(tmp_path: Path, text: str | None
 
 
 def test_the_jvm_is_given_its_memory_and_jars(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from pststream_dags import spark_job
+    from pststream.airflow.runners import spark_job
 
     (tmp_path / "b.jar").touch()
     (tmp_path / "a.jar").touch()
@@ -83,7 +84,7 @@ def test_the_jvm_is_given_its_memory_and_jars(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_a_driver_is_on_loopback_unless_a_cluster_calls_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pststream_dags.spark_job import driver_address
+    from pststream.airflow.runners.spark_job import driver_address
 
     monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
     loopback = {"SPARK_LOCAL_IP": "127.0.0.1"}

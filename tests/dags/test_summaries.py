@@ -10,7 +10,7 @@ BATCH = {"batch_id": 1, "plan_version": 2, "objects": 5, "discarded": 1, "reques
 
 
 def test_counts_of_a_run_are_summed() -> None:
-    from pststream_dags.summaries import summarize_batches
+    from pststream.airflow.tasks.summaries import summarize_batches
 
     ingested = {"files": 1, "files_skipped": 0, "files_pending": 3, "rows": 9, "accepted": 6, "rejected": 3}
     result = {
@@ -39,7 +39,7 @@ def test_counts_of_a_run_are_summed() -> None:
 
 
 def test_a_run_with_nothing_new_sums_to_nothing() -> None:
-    from pststream_dags.summaries import summarize_batches
+    from pststream.airflow.tasks.summaries import summarize_batches
 
     summary = summarize_batches({"result": {"ingest": {}, "match": {"batches": []}, "table_version": 0}})
     assert summary["batches"] == summary["matches"] == summary["rejected"] == 0
@@ -59,7 +59,7 @@ MOVED = {
 
 
 def test_the_moves_table_has_moves_and_bars() -> None:
-    from pststream_dags.summaries import moves_table, summarize_balance
+    from pststream.airflow.tasks.summaries import moves_table, summarize_balance
 
     summary = summarize_balance({"result": MOVED})
     assert (summary["plan_version"], summary["plan_version_before"], summary["gain"]) == (2, 1, 0.25)
@@ -73,7 +73,7 @@ def test_the_moves_table_has_moves_and_bars() -> None:
 
 
 def test_the_moves_table_without_moves_or_without_figures() -> None:
-    from pststream_dags.summaries import moves_table, summarize_balance
+    from pststream.airflow.tasks.summaries import moves_table, summarize_balance
 
     stays = {"reason": "within 1.3", "plan_version_before": 4, "plan_version_after": 4, "moves": []}
     assert moves_table(summarize_balance({"result": stays})) == "within 1.3\nplan 4 stays in force"

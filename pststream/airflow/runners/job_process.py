@@ -10,9 +10,12 @@ from threading import Timer
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowException
-from pststream_dags.job_outcome import read_outcome
 
-JOBS = Path(os.environ.get("PSTSTREAM_JOBS") or Path(__file__).resolve().parents[2] / "jobs")
+from pststream import names
+from pststream.airflow.runners.job_outcome import read_outcome
+
+JOBS = Path(os.environ.get("PSTSTREAM_JOBS") or Path(names.__file__).resolve().parents[1] / "jobs")
+"""The folder of the package `jobs`, which is installed next to `pststream`."""
 
 log = logging.getLogger(__name__)
 

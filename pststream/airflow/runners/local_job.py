@@ -6,9 +6,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pststream_dags import lineage
-from pststream_dags.job_outcome import check_outcome
-from pststream_dags.job_process import JobProcess, environment
+from pststream.airflow.runners import lineage
+from pststream.airflow.runners.job_outcome import check_outcome
+from pststream.airflow.runners.job_process import JobProcess, environment
 
 SECONDS = 600
 

@@ -8,11 +8,12 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context, Param, task
 from airflow.sdk.exceptions import AirflowSkipException
-from pststream_dags.adjustment_pages import PROPOSAL, PagedJob
-from pststream_dags.dag_defaults import PLANS
-from pststream_dags.local_job import run_job
-from pststream_dags.replay_job import ReplayJob
-from pststream_dags.summaries import moves_table, summarize_balance
+
+from pststream.airflow.dag_defaults import PLANS
+from pststream.airflow.runners.local_job import run_job
+from pststream.airflow.tasks.adjustment_pages import PROPOSAL, PagedJob
+from pststream.airflow.tasks.replay_job import ReplayJob
+from pststream.airflow.tasks.summaries import moves_table, summarize_balance
 
 ANSWER_TIMEOUT = timedelta(hours=20)
 QUESTION = """
@@ -79,7 +80,7 @@ def show(summary: dict) -> str:
 
 
 @task(outlets=[PLANS])
-def publish(summary: dict, outlet_events=None) -> None:
+def publish(summary: dict, outlet_events: Any = None) -> None:
     """Write the asset event of the new plan."""
     outlet_events[PLANS].extra = {name: summary[name] for name in PUBLISHED}
 

@@ -4,9 +4,10 @@ from typing import Any
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
-from pststream_dags import forms
-from pststream_dags.adjustment_pages import FOLDER, PROPOSAL, RUN, PagedJob, PageLink
-from pststream_dags.summaries import summarize_replay
+
+from pststream.airflow.tasks import forms
+from pststream.airflow.tasks.adjustment_pages import FOLDER, PROPOSAL, RUN, PagedJob, PageLink
+from pststream.airflow.tasks.summaries import summarize_replay
 
 BATCHES = 8
 """Number of the last batches that a dry run replays."""

@@ -10,9 +10,9 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperatorLink
-from pststream_dags.spark_job import SparkJob
 
 from pststream import names
+from pststream.airflow.runners.spark_job import SparkJob
 
 HOME = os.environ.get("PSTSTREAM_HOME", "./pststream-home")
 PAGES = "./pststream-pages" if names.storage_prefix(HOME) else f"{HOME}/pages"

@@ -11,12 +11,12 @@ from typing import Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
-from pststream_dags import lineage
-from pststream_dags.engine_choice import engine_of, home_of, is_local, runs_here
-from pststream_dags.job_outcome import RETRY_POLICY, WORK_WAITS, JobRefused, check_outcome, read_outcome
-from pststream_dags.job_process import JOBS, JobProcess, environment
 
 from pststream import names
+from pststream.airflow.runners import lineage
+from pststream.airflow.runners.engine_choice import engine_of, home_of, is_local, runs_here
+from pststream.airflow.runners.job_outcome import RETRY_POLICY, WORK_WAITS, JobRefused, check_outcome, read_outcome
+from pststream.airflow.runners.job_process import JOBS, JobProcess, environment
 
 JARS = Path(sys.prefix) / "share" / "pststream" / "jars"
 DRIVER_MEMORY = "2g"

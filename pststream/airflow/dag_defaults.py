@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable
-from pststream_dags import alerts
 
 from pststream import names
+from pststream.airflow import alerts
 
 MATCHES = Asset(name="pststream_matches", uri=names.MATCHES_ASSET)
 PLANS = Asset(name="pststream_plans", uri=names.PLANS_ASSET)

@@ -5,9 +5,9 @@ from typing import Any
 from airflow.sdk import BaseHook, task
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
-from pststream_dags.local_job import run_job
 
 from pststream import names
+from pststream.airflow.runners.local_job import run_job
 
 
 @task(retries=0, trigger_rule="all_done")

@@ -4,8 +4,9 @@ from typing import Any
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import DownstreamTasksSkipped
-from pststream_dags.spark_job import SparkJob
-from pststream_dags.summaries import summarize_batches
+
+from pststream.airflow.runners.spark_job import SparkJob
+from pststream.airflow.tasks.summaries import summarize_batches
 
 RETURN_VALUE = "return_value"
 """The key of the XCom of a returned value."""

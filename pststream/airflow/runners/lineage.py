@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from airflow.providers.common.compat.lineage.hook import get_hook_lineage_collector
-from pststream_dags.engine_choice import home_of
 
 from pststream import names
+from pststream.airflow.runners.engine_choice import home_of
 
 log = logging.getLogger(__name__)
 

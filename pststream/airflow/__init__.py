@@ -1,0 +1,1 @@
+"""Run PSTStream in Airflow: the operators, tasks and defaults of the DAGs in dags/."""
