@@ -44,7 +44,6 @@ ENV JAVA_HOME=/opt/java/openjdk \
     PSTSTREAM_CACHE_DIR=/var/cache/pststream \
     AIRFLOW_HOME=/var/lib/airflow \
     AIRFLOW__CORE__DAGS_FOLDER=/opt/pststream/dags \
-    AIRFLOW__CORE__PLUGINS_FOLDER=/opt/pststream/infra/airflow/plugins \
     AIRFLOW__CORE__LOAD_EXAMPLES=False \
     AIRFLOW__USAGE_DATA_COLLECTION__ENABLED=False
 USER 50000:0

@@ -1,1 +1,1 @@
-"""Airflow DAGs, one file each; they run the entries of jobs/ and import nothing heavier than `pststream.names`."""
+"""Airflow DAGs, one file each, made by `pststream.airflow`."""

@@ -1,55 +1,5 @@
-"""DAG `check_tables`: once a day, check ledgers, worker index and matches, and fail if they are inconsistent."""
+"""DAG `pststream_check_tables`: once a day, check the ledgers, the worker index and the matches."""
 
-from datetime import timedelta
+from pststream.airflow import make_dag
 
-from airflow.sdk import DAG, Param, task
-from airflow.sdk.exceptions import AirflowFailException
-
-from pststream.airflow.dag_defaults import dag_defaults
-from pststream.airflow.runners.spark_job import SparkJob
-from pststream.airflow.tasks import forms
-
-DOC = """
-Checks that the ledgers are complete, that each live subscription is at exactly the workers that its plan says, and that
-matches are in the key ranges of their batch. The results are rows of the table `quality_results`.
-
-- **check** is the job (`jobs/check_tables.py`, `pststream check`). Its XCom has the figures of each check.
-- **verdict** fails if a check failed, without a retry, and says what is wrong.
-"""
-
-
-class ChecksFailed(AirflowFailException):
-    """A check of the tables failed; somebody needs to look at them."""
-
-
-@task
-def verdict(document: dict) -> None:
-    """Fail with a line for each figure that is not zero."""
-    lines = [f"{one['check']}: {sentence}" for one in document["checks"] for sentence in one["failed"]]
-    if lines:
-        raise ChecksFailed("\n".join([*lines, "see `pststream check` and docs/quality.md"]))
-    print(f"all {len(document['checks'])} checks passed")  # noqa: T201
-
-
-with DAG(
-    **dag_defaults("check_tables", "@daily"),
-    description="Check ledgers, worker index and matches against each other",
-    doc_md=DOC,
-    params={
-        "home": forms.HOME,
-        "all": Param(
-            False,
-            type="boolean",
-            title="All matches",
-            description="Check the matches of all batches, not only those since the last check that passed.",
-            section="Checks",
-        ),
-    },
-):
-    check = SparkJob(
-        task_id="check",
-        job="check_tables",
-        arguments=[forms.HOME_ARGUMENT, forms.flag("all")],
-        execution_timeout=timedelta(hours=2),
-    )
-    verdict(check.output)
+make_dag("check_tables")

@@ -1,31 +1,5 @@
-"""DAG `maintain`: once a day, compact the worker index and the tables, and delete old files."""
+"""DAG `pststream_maintain`: once a day, compact the worker index and the tables, and delete old files."""
 
-from datetime import timedelta
+from pststream.airflow import make_dag
 
-from airflow.sdk import DAG
-
-from pststream.airflow.dag_defaults import dag_defaults
-from pststream.airflow.runners.spark_job import SparkJob
-from pststream.airflow.tasks import forms
-
-DOC = """
-Applies deletions to the worker index and drops ended subscriptions, compacts small files, and deletes files that no
-reader may need any more. The matches do not depend on it, and micro-batches run before and after.
-
-- **maintain** is the job (`jobs/maintain.py`, `pststream maintain`). Its XCom has the rows dropped, the files before
-  and after, and the files removed.
-"""
-
-
-with DAG(
-    **dag_defaults("maintain", "@daily"),
-    description="Compact small files, drop ended subscriptions, delete old files",
-    doc_md=DOC,
-    params={"home": forms.HOME},
-):
-    SparkJob(
-        task_id="maintain",
-        job="maintain",
-        arguments=[forms.HOME_ARGUMENT],
-        execution_timeout=timedelta(hours=2),
-    )
+make_dag("maintain")

@@ -1,49 +1,5 @@
-"""DAG `quarantine`: release or discard quarantined files; triggered by hand only."""
+"""DAG `pststream_quarantine`: release or discard quarantined files; triggered by hand only."""
 
-from datetime import timedelta
+from pststream.airflow import make_dag
 
-from airflow.sdk import DAG, Param
-
-from pststream.airflow.dag_defaults import dag_defaults
-from pststream.airflow.runners.spark_job import SparkJob
-from pststream.airflow.tasks import forms
-
-DOC = """
-Releases or discards quarantined files. `pststream quarantine list` shows their numbers, and why each is in quarantine.
-
-- **decide** is the job (`jobs/quarantine.py`, `pststream quarantine release | discard`). Its XCom has the numbers of
-  accepted and rejected rows, or the discarded files. A released file is ingested at once; the next micro-batch matches
-  it.
-"""
-
-
-with DAG(
-    **dag_defaults("quarantine", "none"),
-    description="Release or discard quarantined files",
-    doc_md=DOC,
-    params={
-        "home": forms.HOME,
-        "action": Param(
-            "release",
-            type="string",
-            enum=["release", "discard"],
-            values_display={"release": "Release: ingest the files", "discard": "Discard: drop the files"},
-            title="Action",
-            description="Ingest the files without the landing gate, or drop them.",
-            section="Decision",
-        ),
-        "holds": Param(
-            type="string",
-            pattern=r"^\s*[1-9][0-9]*([\s,]+[1-9][0-9]*)*\s*$",
-            title="Files",
-            description="Numbers of the quarantined files, for example 3 or 3, 5.",
-            section="Decision",
-        ),
-    },
-):
-    SparkJob(
-        task_id="decide",
-        job="quarantine",
-        arguments=[forms.HOME_ARGUMENT, "--action={{ params.action }}", "--holds={{ params.holds }}"],
-        execution_timeout=timedelta(hours=1),
-    )
+make_dag("quarantine")

@@ -31,7 +31,10 @@ ROOT = Path(__file__).resolve().parents[1]
 DEFINITIONS = ROOT / "infra" / "airflow"
 BINARIES = Path(sys.executable).parent
 CONNECTION = "pststream_spark"
-DAGS = {"adjust_load", "check_tables", "health", "maintain", "micro_batch", "quarantine", "repartition"}
+DAGS = {
+    f"pststream_{name}"
+    for name in ("adjust_load", "check_tables", "health", "maintain", "micro_batch", "quarantine", "repartition")
+}
 COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 SECONDS_TO_STOP = 30
 
@@ -105,7 +108,6 @@ def airflow_environment(options: argparse.Namespace) -> dict[str, str]:
     required = {
         "AIRFLOW_HOME": str(options.airflow_home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(DEFINITIONS / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{options.airflow_home}/airflow.db",
@@ -263,7 +265,7 @@ def start_message(options: argparse.Namespace) -> str:
             f"home     {options.home}",
             f"landing  {options.landing}  (objects/ and requests/)",
             f"log      {log_file(options.airflow_home)}",
-            "DAGs are paused at first: enable micro_batch and the others, or trigger one; see docs/airflow.md",
+            "DAGs are paused at first: enable pststream_micro_batch and the others; see docs/airflow.md",
         ]
     )
 

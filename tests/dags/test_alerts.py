@@ -19,11 +19,9 @@ def test_the_message_has_task_error_remedy_and_log() -> None:
 
 
 def test_remedies_name_errors_that_exist() -> None:
-    import micro_batch
-
     from pststream.airflow import alerts
     from pststream.airflow.runners import job_outcome
-    from pststream.airflow.tasks import health_checks
+    from pststream.airflow.tasks import health_checks, micro_batch_tasks
 
     for name in alerts.REMEDIES:
-        assert any(hasattr(module, name) for module in (job_outcome, micro_batch, health_checks))
+        assert any(hasattr(module, name) for module in (job_outcome, micro_batch_tasks, health_checks))

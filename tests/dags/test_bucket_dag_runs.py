@@ -33,13 +33,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BucketHome
 def test_a_day_of_a_home_in_a_bucket(dagbag: Any, home: BucketHome, tmp_path: Path) -> None:
     fill_landing(tmp_path / "landing")
     place = {"home": home.path}
-    ran = FinishedRun(dagbag.dags["micro_batch"], place | {"landing": str(tmp_path / "landing")})
+    ran = FinishedRun(dagbag.dags["pststream_micro_batch"], place | {"landing": str(tmp_path / "landing")})
     assert ran.state == "success"
     assert (ran.xcom("match")["accepted"], ran.xcom("match")["matches"]) == (ACCEPTED, len(PAIRS))
-    repartitioned = FinishedRun(dagbag.dags["repartition"], place | {"planner": "grid", "workers": 3})
+    repartitioned = FinishedRun(dagbag.dags["pststream_repartition"], place | {"planner": "grid", "workers": 3})
     assert repartitioned.state == "success" and repartitioned.xcom("apply")["plan_version"] == 2
     for name in ("check_tables", "maintain", "health"):
-        assert FinishedRun(dagbag.dags[name], place).state == "success", name
+        assert FinishedRun(dagbag.dags[f"pststream_{name}"], place).state == "success", name
     assert [(object_id, subscription_id) for object_id, _, subscription_id in home.exported()] == PAIRS
     (object_id, subscription_id), *_ = PAIRS
     page = airflow_views.overview_page(home.path)

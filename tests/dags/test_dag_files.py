@@ -30,15 +30,15 @@ for module in {modules!r}:
 SECONDS = 30.0
 
 
-DAG_IDS = ("adjust_load", "check_tables", "health", "maintain", "micro_batch", "quarantine", "repartition")
+NAMES = ("adjust_load", "check_tables", "health", "maintain", "micro_batch", "quarantine", "repartition")
 
 
 def test_a_dag_file_loads_nothing_heavy(airflow_home: Path) -> None:
     """Each is read by a process that has loaded Airflow only."""
-    code = PARSE.format(folder=str(DAGS), modules=DAG_IDS, heavy=HEAVY)
+    code = PARSE.format(folder=str(DAGS), modules=NAMES, heavy=HEAVY)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=400)
     read = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
-    assert [module for module, _, _ in read] == list(DAG_IDS), done.stderr
+    assert [module for module, _, _ in read] == list(NAMES), done.stderr
     for module, heavy, seconds in read:
         print(f"{module}: {seconds:.3f} s on top of Airflow itself")
         assert heavy == [], module
@@ -47,7 +47,7 @@ def test_a_dag_file_loads_nothing_heavy(airflow_home: Path) -> None:
 
 def test_airflow_reads_the_folder_without_errors(dagbag: Any) -> None:
     assert dagbag.import_errors == {}
-    assert set(dagbag.dags) == set(DAG_IDS)
+    assert set(dagbag.dags) == {f"pststream_{name}" for name in NAMES}
     for stat in dagbag.dagbag_stats:
         print(f"{stat.file}: {stat.duration.total_seconds():.3f} s")
 
@@ -56,34 +56,41 @@ def test_one_run_at_a_time_and_no_catchup(dagbag: Any) -> None:
     for dag in dagbag.dags.values():
         assert dag.max_active_runs == 1
         assert dag.catchup is False
-    assert dagbag.dags["micro_batch"].schedule == "* * * * *"
-    assert dagbag.dags["repartition"].schedule == "30 3 * * *"
-    assert dagbag.dags["check_tables"].schedule == dagbag.dags["maintain"].schedule == "@daily"
-    assert dagbag.dags["quarantine"].schedule is None
-    assert dagbag.dags["health"].schedule == "*/5 * * * *"
-    hourly = dagbag.dags["adjust_load"].schedule
+    assert dagbag.dags["pststream_micro_batch"].schedule == "* * * * *"
+    assert dagbag.dags["pststream_repartition"].schedule == "30 3 * * *"
+    assert dagbag.dags["pststream_maintain"].schedule == "10 2 * * *"
+    assert dagbag.dags["pststream_check_tables"].schedule == "50 4 * * *"
+    assert dagbag.dags["pststream_quarantine"].schedule is None
+    assert dagbag.dags["pststream_health"].schedule == "*/5 * * * *"
+    hourly = dagbag.dags["pststream_adjust_load"].schedule
     assert hourly.timetable.expression == "0 * * * *"
     assert [asset.uri.rstrip("/") for asset in hourly.asset_condition.objects] == [names.IMBALANCE_ASSET]
 
 
 def test_a_dag_has_the_name_of_its_file(dagbag: Any) -> None:
     for name, dag in dagbag.dags.items():
-        assert Path(dag.fileloc) == DAGS / f"{name}.py"
+        assert Path(dag.fileloc) == DAGS / f"{name.removeprefix('pststream_')}.py"
 
 
 @pytest.mark.parametrize(("cron", "expected"), [("none", None), ("", None), ("5 4 * * *", "5 4 * * *")])
 def test_the_environment_sets_the_schedule(
     airflow_home: Path, monkeypatch: pytest.MonkeyPatch, cron: str, expected: str | None
 ) -> None:
-    from pststream.airflow.dag_defaults import dag_defaults
+    from pststream.airflow import DagOptions
 
     monkeypatch.setenv("PSTSTREAM_OTHER_SCHEDULE", cron)
-    assert dag_defaults("other", "@daily")["schedule"] == expected
+    monkeypatch.setenv("TEAM_A_OTHER_SCHEDULE", "1 1 * * *")
+    assert DagOptions().dag_arguments("other", "@daily", priority=1)["schedule"] == expected
+    assert DagOptions(prefix="").dag_arguments("other", "@daily", priority=1)["schedule"] == expected
+    team = DagOptions(prefix="team-a_").dag_arguments("other", "@daily", priority=1)
+    assert (team["dag_id"], team["schedule"]) == ("team-a_other", "1 1 * * *")
+    in_code = DagOptions(schedules={"other": None}).dag_arguments("other", "@daily", priority=1)
+    assert in_code["schedule"] is None
 
 
 def test_steps_follow_each_other(dagbag: Any) -> None:
     for name in ("adjust_load", "repartition"):
-        steps = dagbag.dags[name].task_dict
+        steps = dagbag.dags[f"pststream_{name}"].task_dict
         follows = {task: sorted(step.downstream_task_ids) for task, step in steps.items()}
         assert follows == {
             "check": ["plan"], "plan": ["approve", "replay", "show"], "show": ["approve"], "approve": ["apply"],
@@ -98,7 +105,7 @@ def test_jobs_are_submitted_in_the_pool_with_the_connection(dagbag: Any) -> None
     jobs = [(dag, task) for dag in ("repartition", "adjust_load") for task in ("plan", "replay", "apply")]
     jobs += [("micro_batch", "match"), ("check_tables", "check"), ("maintain", "maintain"), ("quarantine", "decide")]
     for dag, task in jobs:
-        job = dagbag.dags[dag].get_task(task)
+        job = dagbag.dags[f"pststream_{dag}"].get_task(task)
         assert job.pool == names.SPARK_POOL
         assert job._conn_id == names.SPARK_CONNECTION
         assert Path(job.application).is_file()
@@ -125,9 +132,9 @@ def test_assets_have_the_stable_addresses(dagbag: Any) -> None:
         "adjust_load": names.PLANS_ASSET,
     }
     for dag, address in publishers.items():
-        [asset] = dagbag.dags[dag].get_task("publish").outlets
+        [asset] = dagbag.dags[f"pststream_{dag}"].get_task("publish").outlets
         assert asset.uri.rstrip("/") == address
-    [asset] = dagbag.dags["micro_batch"].get_task("check_balance").outlets
+    [asset] = dagbag.dags["pststream_micro_batch"].get_task("check_balance").outlets
     assert asset.uri.rstrip("/") == names.IMBALANCE_ASSET
 
 
@@ -172,7 +179,7 @@ def test_every_field_of_a_form_has_title_section_and_description(dagbag: Any) ->
 def test_a_bad_value_in_a_form_is_refused(dagbag: Any, dag: str, form: dict[str, Any]) -> None:
     from airflow.sdk.exceptions import ParamValidationError
 
-    params = dagbag.dags[dag].params
+    params = dagbag.dags[f"pststream_{dag}"].params
     with pytest.raises(ParamValidationError):
         params.update(form)
 
@@ -194,7 +201,7 @@ def test_a_bad_value_in_a_form_is_refused(dagbag: Any, dag: str, form: dict[str,
     ],
 )
 def test_a_good_value_is_accepted(dagbag: Any, dag: str, form: dict[str, Any]) -> None:
-    params = dagbag.dags[dag].params
+    params = dagbag.dags[f"pststream_{dag}"].params
     params.update(form)
     params.validate()
 
@@ -206,9 +213,9 @@ def test_a_refused_run_starts_no_task(dagbag: Any) -> None:
 
     def tasks() -> int:
         with create_session() as session:
-            return session.query(TaskInstance).filter(TaskInstance.dag_id == "repartition").count()
+            return session.query(TaskInstance).filter(TaskInstance.dag_id == "pststream_repartition").count()
 
     before = tasks()
     with pytest.raises((ParamValidationError, ValueError), match="voronoi"):
-        dagbag.dags["repartition"].test(run_conf={"planner": "voronoi"})
+        dagbag.dags["pststream_repartition"].test(run_conf={"planner": "voronoi"})
     assert tasks() == before

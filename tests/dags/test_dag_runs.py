@@ -41,7 +41,7 @@ def form(place: Path, **fields: Any) -> dict[str, Any]:
 
 
 def test_a_strict_run_matches_what_it_accepted_and_fails_over_the_rest(dagbag: Any, place: Path) -> None:
-    ran = FinishedRun(dagbag.dags["micro_batch"], form(place, max_objects=3, strict=True))
+    ran = FinishedRun(dagbag.dags["pststream_micro_batch"], form(place, max_objects=3, strict=True))
     assert ran.states == QUIET | {"match": "success", "publish": "success", "check_rejects": "failed"}
     assert ran.tries["check_rejects"] == 1, "rejected rows do not get better by a retry"
     summary = ran.xcom("match")
@@ -56,7 +56,7 @@ def test_a_strict_run_matches_what_it_accepted_and_fails_over_the_rest(dagbag: A
 
 @pytest.mark.slow
 def test_a_run_without_new_files_writes_no_event(dagbag: Any, place: Path) -> None:
-    ran = FinishedRun(dagbag.dags["micro_batch"], form(place, strict=True))
+    ran = FinishedRun(dagbag.dags["pststream_micro_batch"], form(place, strict=True))
     assert ran.state == "success"
     assert ran.states == QUIET | {"match": "success", "publish": "skipped", "check_rejects": "skipped"}
     assert ran.events() == []
@@ -65,7 +65,9 @@ def test_a_run_without_new_files_writes_no_event(dagbag: Any, place: Path) -> No
 
 @pytest.mark.slow
 def test_repartition_over_more_workers_makes_a_new_plan(dagbag: Any, place: Path) -> None:
-    ran = FinishedRun(dagbag.dags["repartition"], {"home": str(place / "home"), "planner": "grid", "workers": 3})
+    ran = FinishedRun(
+        dagbag.dags["pststream_repartition"], {"home": str(place / "home"), "planner": "grid", "workers": 3}
+    )
     assert ran.state == "success"
     done = ran.xcom("apply")
     assert (done["kind"], done["plan_version_before"], done["plan_version"]) == ("plan", 1, 2)
@@ -80,7 +82,7 @@ def test_a_repartition_is_shown_and_then_applied(dagbag: Any, place: Path) -> No
     home = Home(place / "home")
     before = home.run("plan", "--planner", "frequency", "--workers", "2")["plan_version"]
     fields = {"home": str(place / "home"), "planner": "kd_tree"}
-    dry = FinishedRun(dagbag.dags["repartition"], fields | {"dry_run": True})
+    dry = FinishedRun(dagbag.dags["pststream_repartition"], fields | {"dry_run": True})
     steps = dict.fromkeys(("check", "plan", "show", "replay"), "success")
     assert dry.states == steps | dict.fromkeys(["approve", "apply", "publish"], "skipped")
     tried = dry.xcom("replay")
@@ -88,7 +90,7 @@ def test_a_repartition_is_shown_and_then_applied(dagbag: Any, place: Path) -> No
     assert tried["was"]["matches"] == tried["would_be"]["matches"] == len(PAIRS)
     assert tried["page"].endswith("-replay.html")
     ran = FinishedRun(
-        dagbag.dags["repartition"], fields | {"dry_run": False}
+        dagbag.dags["pststream_repartition"], fields | {"dry_run": False}
     )  # dag.test keeps the form of the run before
     assert ran.states.pop("replay") == "skipped"
     assert set(ran.states.values()) == {"success"}
@@ -105,14 +107,14 @@ def test_a_repartition_is_shown_and_then_applied(dagbag: Any, place: Path) -> No
 
 def test_load_in_balance_is_left_alone(dagbag: Any, place: Path) -> None:
     fields = {"home": str(place / "home"), "method": "gr"}
-    ran = FinishedRun(dagbag.dags["adjust_load"], fields)
+    ran = FinishedRun(dagbag.dags["pststream_adjust_load"], fields)
     assert set(ran.states.values()) == {"skipped"}
     assert pairs(place / "home") == PAIRS
 
 
 @pytest.mark.slow
 def test_a_bad_input_is_not_retried(dagbag: Any, place: Path) -> None:
-    ran = FinishedRun(dagbag.dags["micro_batch"], form(place, landing=str(place / "nowhere")))
+    ran = FinishedRun(dagbag.dags["pststream_micro_batch"], form(place, landing=str(place / "nowhere")))
     others = dict.fromkeys(("publish", "check_balance", "check_rejects"), "upstream_failed")
     assert ran.states == others | {"match": "failed", "deliver": "success"}
     assert ran.tries["match"] == 1
@@ -122,7 +124,7 @@ def test_a_bad_input_is_not_retried(dagbag: Any, place: Path) -> None:
 def test_a_missing_connection_is_not_retried(dagbag: Any, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("AIRFLOW_CONN_")]:
         monkeypatch.delenv(name)
-    ran = FinishedRun(dagbag.dags["micro_batch"], form(place))
+    ran = FinishedRun(dagbag.dags["pststream_micro_batch"], form(place))
     assert (ran.states["match"], ran.tries["match"]) == ("failed", 1)
 
 
@@ -132,7 +134,7 @@ def test_a_killed_job_is_retried_and_writes_nothing_twice(
     dagbag: Any, place: Path, monkeypatch: pytest.MonkeyPatch, crash_point: str
 ) -> None:
     monkeypatch.setenv("PSTSTREAM_CRASH_AT", crash_point)
-    ran = killed_once(dagbag.dags["micro_batch"], form(place, home=str(place / crash_point)), monkeypatch)
+    ran = killed_once(dagbag.dags["pststream_micro_batch"], form(place, home=str(place / crash_point)), monkeypatch)
     assert ran.state == "success"
     assert ran.tries["match"] == 2
     summary = ran.xcom("match")

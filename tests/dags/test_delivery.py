@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> Home:
 @pytest.fixture
 def task(dagbag: Any) -> Any:
     """The function of the task."""
-    found = dagbag.dags["micro_batch"].get_task("deliver")
+    found = dagbag.dags["pststream_micro_batch"].get_task("deliver")
     assert (found.retries, found.pool) == (0, "default_pool")
     assert (found.upstream_task_ids, found.trigger_rule) == ({"match"}, "all_done")
     return found.python_callable
@@ -52,12 +52,12 @@ def test_the_connection_has_the_secrets(
     caplog.set_level(logging.DEBUG)
     with receiving() as receiver:
         connect(monkeypatch, receiver.url)
-        sinks = task(f"--home={home.path}")
+        sinks = task(f"--home={home.path}", names.SINKS_CONNECTION, None)
         assert receiver.taken == expected_messages(home)
     assert (sinks["hook"]["state"], sinks["hook"]["delivered"]) == ("ok", len(receiver.taken))
     add_matched_batch(home, [1 << 32 | 1], 40, seed=2)
     with pytest.raises(JobFailed, match="hook: down") as caught:
-        task(f"--home={home.path}")
+        task(f"--home={home.path}", names.SINKS_CONNECTION, None)
     output = capfd.readouterr()
     shown = output.out + output.err + caplog.text + json.dumps(sinks) + str(caught.value)
     assert "sink hook" in shown
@@ -69,4 +69,4 @@ def test_without_the_connection(task: Any, home: Home, monkeypatch: pytest.Monke
 
     monkeypatch.delenv(f"AIRFLOW_CONN_{names.SINKS_CONNECTION.upper()}", raising=False)
     with pytest.raises(JobFailed, match="PSTSTREAM_SINK_HOOK_TARGET"):
-        task(f"--home={home.path}")
+        task(f"--home={home.path}", names.SINKS_CONNECTION, None)

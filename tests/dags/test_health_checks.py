@@ -83,7 +83,7 @@ def sha256(path: Path) -> str:
 
 
 def run_health(dagbag: Any, home: Home, **fields: Any) -> FinishedRun:
-    dag = dagbag.dags["health"]
+    dag = dagbag.dags["pststream_health"]
     defaults = {name: dag.params[name] for name in dag.params}
     return FinishedRun(dag, defaults | {"home": home.path} | fields)
 
@@ -119,7 +119,7 @@ def test_one_alert_for_each_problem(dagbag: Any, home: Home, caplog: Any, monkey
     found = [record.message for record in caplog.records if record.name == alerts.log.name]
     assert len(found) == len(PROBLEMS)
     for check, (_, error, says) in PROBLEMS.items():
-        (alert,) = [message for message in found if message.startswith(f"FAILED: health.{check},")]
+        (alert,) = [message for message in found if message.startswith(f"FAILED: pststream_health.{check},")]
         assert f"{error}: " in alert and says in alert and alerts.REMEDIES[error] in alert
 
 

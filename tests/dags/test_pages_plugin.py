@@ -1,7 +1,9 @@
 """The pages plugin: every route needs a login and only reads."""
 
-import ast
-import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -11,13 +13,12 @@ from tests.unit.reports.page_home import write_home
 
 pytestmark = pytest.mark.airflow
 
-FILE = Path(__file__).parents[2] / "infra" / "airflow" / "plugins" / "pststream_pages.py"
 QUERY = {"id": "hostile", "subscription": "x"}
 
 
 @pytest.fixture(scope="module")
-def plugin(airflow_home: Path, tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
-    """The plugin, loaded as Airflow loads it, on a small home."""
+def plugin(airflow_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    """The module of the pages, on a small home."""
     home = write_home(tmp_path_factory.mktemp("plugin") / "home")
     (home / "home.json").write_text("{}")
     (home / "pages").mkdir()
@@ -25,11 +26,9 @@ def plugin(airflow_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Modu
     (home / "secret.html").write_text("secret")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PSTSTREAM_HOME", str(home))
-        spec = importlib.util.spec_from_file_location("pststream_pages_under_test", FILE)
-        assert spec and spec.loader
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return module
+        from pststream.airflow import pages_app
+
+        yield pages_app
 
 
 def paths(plugin: ModuleType) -> list[str]:
@@ -71,9 +70,16 @@ def test_a_logged_in_user_gets_the_pages(plugin: ModuleType) -> None:
         plugin.app.dependency_overrides.clear()
 
 
-def test_loading_the_plugin_loads_no_reports() -> None:
+def test_the_plugin_serves_the_pages(plugin: ModuleType) -> None:
+    from pststream.airflow.pages_plugin import PSTStreamPages
+
+    [pages] = PSTStreamPages().fastapi_apps
+    assert pages["app"] is plugin.app
+    assert PSTStreamPages.external_views[0]["href"].endswith(f"{pages['url_prefix']}/")
+
+
+def test_loading_the_plugin_loads_no_reports(airflow_home: Path) -> None:
     """Every process of Airflow loads plugins; the reports bring Arrow, which only the API server needs."""
-    imports = [
-        node for node in ast.parse(FILE.read_text("utf-8")).body if isinstance(node, ast.Import | ast.ImportFrom)
-    ]
-    assert imports and "pststream" not in " ".join(map(ast.unparse, imports))
+    code = "import sys, pststream.airflow.pages_plugin as plugin; plugin.PSTStreamPages(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True, check=True)
+    assert not {"pststream.reports", "pyarrow", "pststream.airflow.pages_app"} & set(done.stdout.split())

@@ -37,7 +37,7 @@ def test_nothing_to_apply_and_dry_runs_are_skipped(approval: bool) -> None:
 
 @pytest.mark.parametrize(("variable", "default"), [("", "False"), ("true", "True")])
 def test_the_environment_sets_the_default_of_approval(airflow_home: Path, variable: str, default: str) -> None:
-    code = "from pststream.airflow.tasks.plan_change import APPROVAL; print(APPROVAL.value)"
+    code = "from pststream.airflow.tasks.plan_change import approval_field; print(approval_field().value)"
     environment = {**os.environ, "PSTSTREAM_APPROVAL": variable, "PYTHONPATH": f"{DAGS}:{ROOT}"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == default

@@ -43,11 +43,11 @@ def test_small_and_idle_runs_of_all_dags_start_no_jvm(
     dagbag: Any, form: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     java = JavaRecorder(tmp_path / "java", monkeypatch, works=False)
-    ran = FinishedRun(dagbag.dags["micro_batch"], form)
+    ran = FinishedRun(dagbag.dags["pststream_micro_batch"], form)
     assert ran.states == IDLE | {"publish": "success", "check_rejects": "success"}, "there is no sink"
     summary = ran.xcom("match")
     assert (summary["accepted"], summary["rejected"], summary["matches"]) == (ACCEPTED, REJECTED, len(PAIRS))
-    idle = FinishedRun(dagbag.dags["micro_batch"], form)
+    idle = FinishedRun(dagbag.dags["pststream_micro_batch"], form)
     assert (idle.state, idle.states) == ("success", IDLE)
     figures = ("accepted", "rejected", "files", "batches", "matches", "balance", "batch_id", "plan_version")
     assert [idle.xcom("match")[name] for name in figures] == [0, 0, 0, 0, 0, None, None, None]
@@ -55,8 +55,8 @@ def test_small_and_idle_runs_of_all_dags_start_no_jvm(
     assert idle.xcom("match").keys() == summary.keys()
     where = {"home": form["home"]}
     for name in ("check_tables", "maintain", "health"):
-        assert FinishedRun(dagbag.dags[name], where).state == "success", name
-    repartitioned = FinishedRun(dagbag.dags["repartition"], where | {"planner": "grid", "workers": 3})
+        assert FinishedRun(dagbag.dags[f"pststream_{name}"], where).state == "success", name
+    repartitioned = FinishedRun(dagbag.dags["pststream_repartition"], where | {"planner": "grid", "workers": 3})
     steps = dict.fromkeys(("check", "plan", "show", "approve", "apply", "publish"), "success")
     assert repartitioned.states == steps | {"replay": "skipped"}
     assert java.calls == []
@@ -74,7 +74,7 @@ def test_a_large_step_starts_spark_as_if_it_were_submitted(
     for number in range(9):  # more bytes than `auto` reads in threads
         copy = first.with_name(f"more{number}.csv")
         copy.write_text(rows.replace("\no", f"\nn{number}").replace("\npole", f"\np{number}") + blank_lines, "utf-8")
-    dag = dagbag.dags["micro_batch"]
+    dag = dagbag.dags["pststream_micro_batch"]
     dag.get_task("match").conf = {"spark.test.conf": "arrived"}
     ran = FinishedRun(dag, form)
     assert ran.state == "success" and ran.xcom("match")["files"] == 11
@@ -88,7 +88,7 @@ def test_a_cluster_is_given_no_idle_run(
     dagbag: Any, form: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     java = JavaRecorder(tmp_path / "java", monkeypatch, works=False)
-    dag = dagbag.dags["micro_batch"]
+    dag = dagbag.dags["pststream_micro_batch"]
     dag.get_task("match").retries = 0
     connect(monkeypatch, CLUSTER)
     submitted = FinishedRun(dag, form)
@@ -113,7 +113,7 @@ def test_a_cluster_is_given_no_idle_run(
 def test_the_engine_spark_submits_even_an_idle_run(
     dagbag: Any, form: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dag = dagbag.dags["micro_batch"]
+    dag = dagbag.dags["pststream_micro_batch"]
     dag.get_task("match").retries = 0
     assert FinishedRun(dag, form).states["match"] == "success"
     java = JavaRecorder(tmp_path / "java", monkeypatch, works=False)

@@ -34,11 +34,11 @@ def test_submitted_runs_end_as_runs_without_spark_do(
     (spark.path / "pststream.toml").write_text('engine = "spark"\n', "utf-8")
 
     # A try that is killed, and one that is not.
-    here = FinishedRun(dagbag.dags["micro_batch"], {"home": str(local.path), "landing": landing})
+    here = FinishedRun(dagbag.dags["pststream_micro_batch"], {"home": str(local.path), "landing": landing})
     assert java.calls == []
     monkeypatch.setenv("PSTSTREAM_CRASH_AT", "match.done")
     form = {"home": str(spark.path), "landing": landing}
-    submitted = killed_once(dagbag.dags["micro_batch"], form, monkeypatch)
+    submitted = killed_once(dagbag.dags["pststream_micro_batch"], form, monkeypatch)
     assert submissions(java) == 2 and submitted.tries["match"] == 2
     measured = {"seconds": None, "home": None, "balance": None}
     assert submitted.xcom("match") | measured == here.xcom("match") | measured
@@ -48,7 +48,7 @@ def test_submitted_runs_end_as_runs_without_spark_do(
     assert [(object_id, subscription_id) for object_id, _, subscription_id in spark.exported()] == PAIRS
 
     # A refusal is not retried.
-    refused = FinishedRun(dagbag.dags["micro_batch"], form | {"landing": str(tmp_path / "nowhere")})
+    refused = FinishedRun(dagbag.dags["pststream_micro_batch"], form | {"landing": str(tmp_path / "nowhere")})
     assert (refused.states["match"], refused.tries["match"]) == ("failed", 1)
     assert submissions(java) == 3
 
@@ -57,11 +57,11 @@ def test_submitted_runs_end_as_runs_without_spark_do(
     with monkeypatch.context() as patch:
         patch.setenv("PSTSTREAM_ENGINE", "local")
         before = spark.run("plan", "--planner", "frequency", "--workers", "2")["plan_version"]
-    changed = FinishedRun(dagbag.dags["repartition"], where | {"planner": "kd_tree"})
+    changed = FinishedRun(dagbag.dags["pststream_repartition"], where | {"planner": "kd_tree"})
     steps = dict.fromkeys(("check", "plan", "show", "approve", "apply", "publish"), "success")
     assert changed.states == steps | {"replay": "skipped"}
     assert changed.xcom("apply")["plan_version"] == before + 1
-    assert FinishedRun(dagbag.dags["maintain"], where).state == "success"
+    assert FinishedRun(dagbag.dags["pststream_maintain"], where).state == "success"
     assert submissions(java) == 6
     assert spark.exported() == local.exported()
 

@@ -25,18 +25,19 @@ def test_release_maintain_and_check(dagbag: Any, tmp_path: Path, monkeypatch: py
     (hold,) = document["ingest"]["objects"]["quarantined"]
     where = {"home": str(home.path)}
 
-    refused = FinishedRun(dagbag.dags["quarantine"], where | {"action": "release", "holds": "99"})
+    decide = dagbag.dags["pststream_quarantine"]
+    refused = FinishedRun(decide, where | {"action": "release", "holds": "99"})
     assert (refused.states, refused.tries) == ({"decide": "failed"}, {"decide": 1})
-    released = FinishedRun(dagbag.dags["quarantine"], where | {"action": "release", "holds": str(hold["hold_id"])})
+    released = FinishedRun(decide, where | {"action": "release", "holds": str(hold["hold_id"])})
     assert released.state == "success"
     assert (released.xcom("decide")["accepted"], released.xcom("decide")["rejected"]) == (5, 1)
     home.match()
     matched = home.exported()
     assert len(matched) == 4
 
-    assert FinishedRun(dagbag.dags["maintain"], where).state == "success"
+    assert FinishedRun(dagbag.dags["pststream_maintain"], where).state == "success"
     assert home.exported() == matched
-    good = FinishedRun(dagbag.dags["check_tables"], where)
+    good = FinishedRun(dagbag.dags["pststream_check_tables"], where)
     assert good.states == {"check": "success", "verdict": "success"}
     assert good.xcom("check")["success"] is True
     assert_a_broken_table_fails_once(dagbag, home, where)
@@ -45,7 +46,7 @@ def test_release_maintain_and_check(dagbag: Any, tmp_path: Path, monkeypatch: py
 def assert_a_broken_table_fails_once(dagbag: Any, home: Home, where: dict[str, str]) -> None:
     ledger_tables.delete(Tables(home.path), "worker_index", "worker = 0")
     ledger_tables.delete(Tables(home.path), "worker_index", "worker = 1")
-    bad = FinishedRun(dagbag.dags["check_tables"], where)
+    bad = FinishedRun(dagbag.dags["pststream_check_tables"], where)
     assert bad.states == {"check": "success", "verdict": "failed"}
     assert bad.tries["verdict"] == 1
     (placement,) = [one for one in bad.xcom("check")["checks"] if one["check"] == "placement"]

@@ -31,28 +31,28 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
 
 
 def test_a_bad_value_of_a_form_is_refused_before_any_task_runs(airflow: Airflow) -> None:
-    airflow.turn_on("repartition")
+    airflow.turn_on("pststream_repartition")
     for form in ({"planner": "voronoi"}, {"workers": 0}, {"dry_run": "yes"}):
         with pytest.raises(urllib.error.HTTPError) as refused:
-            airflow.trigger("repartition", form)
+            airflow.trigger("pststream_repartition", form)
         assert 400 <= refused.value.code < 500
         assert next(iter(form)) in refused.value.read().decode()
-    assert airflow.runs("repartition") == []
+    assert airflow.runs("pststream_repartition") == []
 
 
 def test_the_scheduler_runs_a_micro_batch_with_a_form_value(airflow: Airflow) -> None:
-    airflow.turn_on("micro_batch")
-    run = airflow.trigger("micro_batch", {"max_objects": 3})
-    assert airflow.end_of("micro_batch", run) == "success", airflow.log("micro_batch", run, "match")
-    states = airflow.states("micro_batch", run)
+    airflow.turn_on("pststream_micro_batch")
+    run = airflow.trigger("pststream_micro_batch", {"max_objects": 3})
+    assert airflow.end_of("pststream_micro_batch", run) == "success", airflow.log("pststream_micro_batch", run, "match")
+    states = airflow.states("pststream_micro_batch", run)
     assert (states["match"], states["publish"], states["check_rejects"]) == ("success", "success", "success")
-    summary = airflow.xcom("micro_batch", run, "match")
+    summary = airflow.xcom("pststream_micro_batch", run, "match")
     assert (summary["accepted"], summary["rejected"]) == (ACCEPTED, REJECTED)
     assert (summary["batches"], summary["matches"]) == (2, len(PAIRS))
-    [event] = [event for event in airflow.events("micro_batch") if "matches" in event["uri"]]
+    [event] = [event for event in airflow.events("pststream_micro_batch") if "matches" in event["uri"]]
     assert event["extra"]["table_version"] == summary["table_version"]
     assert event["uri"].rstrip("/") == names.MATCHES_ASSET
-    assert "batch 2" in airflow.log("micro_batch", run, "match")
+    assert "batch 2" in airflow.log("pststream_micro_batch", run, "match")
     pairs = [(object_id, subscription_id) for object_id, _, subscription_id in Home(airflow.folder / "home").exported()]
     assert pairs == PAIRS
 
@@ -64,16 +64,16 @@ def test_lineage_is_told_to_a_file(airflow: Airflow) -> None:
 
 
 def test_the_scheduler_makes_a_plan_with_form_values(airflow: Airflow) -> None:
-    airflow.turn_on("repartition")
-    run = airflow.trigger("repartition", {"planner": "grid", "workers": 3, "dry_run": True})
-    assert airflow.end_of("repartition", run) == "success", airflow.log("repartition", run, "plan")
-    assert airflow.states("repartition", run) == {
+    airflow.turn_on("pststream_repartition")
+    run = airflow.trigger("pststream_repartition", {"planner": "grid", "workers": 3, "dry_run": True})
+    assert airflow.end_of("pststream_repartition", run) == "success", airflow.log("pststream_repartition", run, "plan")
+    assert airflow.states("pststream_repartition", run) == {
         "check": "success", "plan": "success", "show": "success",
         "replay": "skipped", "approve": "skipped", "apply": "skipped", "publish": "skipped",
     }  # fmt: skip
-    shown = airflow.xcom("repartition", run, "plan")
+    shown = airflow.xcom("pststream_repartition", run, "plan")
     assert (shown["kind"], shown["plan_version_before"], len(shown["load_after"])) == ("plan", 1, 3)
-    assert "grid over 3 workers" in airflow.log("repartition", run, "show")
+    assert "grid over 3 workers" in airflow.log("pststream_repartition", run, "show")
     assert Home(airflow.folder / "home").run("plans", "show")["plan_version"] == 1
 
 

@@ -34,7 +34,8 @@ SETTINGS = {
     "PSTSTREAM_REPARTITION_GAIN": "0.05",
     "PSTSTREAM_ADJUST_LOAD_SCHEDULE": "0 0 29 2 *",  # by its asset, then, and by hand
 }
-DAGS = ("micro_batch", "adjust_load", "repartition")
+MICRO_BATCH, ADJUST, REPARTITION = "pststream_micro_batch", "pststream_adjust_load", "pststream_repartition"
+DAGS = (MICRO_BATCH, ADJUST, REPARTITION)
 
 
 @pytest.fixture(scope="module")
@@ -52,22 +53,20 @@ def log(airflow: Airflow) -> list[LogFile]:
     for day, hours in enumerate(HOURS):
         for hour in hours:
             landed += days.land(airflow.folder / "landing", day, hour)
-            known = set(airflow.runs("adjust_load"))
-            run = finished(airflow, "micro_batch", airflow.trigger("micro_batch", {}))
-            triggered = airflow.states("micro_batch", run)["check_balance"] == "success"
+            known = set(airflow.runs(ADJUST))
+            run = finished(airflow, MICRO_BATCH, airflow.trigger(MICRO_BATCH, {}))
+            triggered = airflow.states(MICRO_BATCH, run)["check_balance"] == "success"
             if not triggered and hour != hours[-1]:
-                airflow.trigger("adjust_load", {})
+                airflow.trigger(ADJUST, {})
             if triggered or hour != hours[-1]:
-                wait_for(lambda known=known: set(airflow.runs("adjust_load")) - known, RUN, "a run of adjust_load")
-            for run in set(airflow.runs("adjust_load")) - known:
-                finished(airflow, "adjust_load", run)
+                wait_for(lambda known=known: set(airflow.runs(ADJUST)) - known, RUN, "a run of adjust_load")
+            for run in set(airflow.runs(ADJUST)) - known:
+                finished(airflow, ADJUST, run)
         if day < len(HOURS) - 1:
-            run = airflow.trigger(
-                "repartition", {"planner": "hybrid", "gain": 0, "approval": True, "dry_run": day == 0}
-            )
+            run = airflow.trigger(REPARTITION, {"planner": "hybrid", "gain": 0, "approval": True, "dry_run": day == 0})
             if answer := ANSWERS.get(day):
-                airflow.answer("repartition", run, "approve", answer)
-            finished(airflow, "repartition", run)
+                airflow.answer(REPARTITION, run, "approve", answer)
+            finished(airflow, REPARTITION, run)
     return landed
 
 
@@ -142,37 +141,37 @@ def test_the_history_can_be_read_by_command(airflow: Airflow, log: list[LogFile]
 
 
 def test_a_violated_balance_starts_an_adjustment(airflow: Airflow, log: list[LogFile]) -> None:
-    events = [event for event in airflow.events("micro_batch") if "imbalance" in event["uri"]]
-    runs = airflow.runs("adjust_load")
+    events = [event for event in airflow.events(MICRO_BATCH) if "imbalance" in event["uri"]]
+    runs = airflow.runs(ADJUST)
     assert sum(run.startswith("asset_triggered") for run in runs) == len(events) >= 1
     versions = [event["extra"]["plan_version"] for event in events]
     assert len(versions) == len(set(versions)), "once for each plan version"
 
 
 def test_a_person_refuses_and_approves(airflow: Airflow, log: list[LogFile]) -> None:
-    refused, approved = airflow.runs("repartition")[-2:]
+    refused, approved = airflow.runs(REPARTITION)[-2:]
     for run, option, done in ((refused, "Reject", "skipped"), (approved, "Approve", "success")):
-        states = airflow.states("repartition", run)
+        states = airflow.states(REPARTITION, run)
         assert (states["approve"], states["apply"], states["publish"]) == ("success", done, done)
-        proposed = airflow.xcom("repartition", run, "plan")
+        proposed = airflow.xcom(REPARTITION, run, "plan")
         assert proposed["plan_version"] == proposed["plan_version_before"] + 1
-        question = airflow.question("repartition", run, "approve")
+        question = airflow.question(REPARTITION, run, "approve")
         assert question["chosen_options"] == [option]
-        assert question["subject"] == f"repartition: change plan {proposed['plan_version_before']}?"
+        assert question["subject"] == f"pststream_repartition: change plan {proposed['plan_version_before']}?"
         assert proposed["page"] in question["body"] and proposed["reason"] in question["body"]
     reasons = {row["reason"] for row in rows(airflow, "migrations") if row["plan_version"] == proposed["plan_version"]}
     assert reasons <= {"hybrid", "retire"}
 
 
 def test_the_page_opens_from_the_task_for_who_is_logged_in(airflow: Airflow, log: list[LogFile]) -> None:
-    applied = [run for run in airflow.runs("repartition") if airflow.states("repartition", run)["apply"] == "success"]
+    applied = [run for run in airflow.runs(REPARTITION) if airflow.states(REPARTITION, run)["apply"] == "success"]
     [link] = {
-        address for task in ("plan", "apply") for address in airflow.links("repartition", applied[0], task).values()
+        address for task in ("plan", "apply") for address in airflow.links(REPARTITION, applied[0], task).values()
     }
     assert link is not None
     page = airflow.page(link)
     assert "Repartition: plan" in page and "applied" in page
-    summary = airflow.xcom("repartition", applied[0], "apply")
+    summary = airflow.xcom(REPARTITION, applied[0], "apply")
     assert summary["page"] == link and f"{summary['moved_subscriptions']:,}" in page
     for stranger, code in (((link, False), 401), ((link.rpartition("/")[0] + "/..%2Fpststream.toml", True), 404)):
         with pytest.raises(urllib.error.HTTPError) as refused:

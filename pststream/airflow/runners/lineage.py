@@ -14,6 +14,9 @@ log = logging.getLogger(__name__)
 
 INDEX = (names.PLANS, names.PLAN_UNITS, names.WORKER_INDEX)
 READS_WRITES: dict[str, tuple[Sequence[str], Sequence[str]]] = {
+    "ingest": ((), (names.OBJECTS, names.REQUESTS, names.REJECTS)),
+    "match": ((names.OBJECTS, names.REQUESTS, names.PLANS), (names.WORKER_INDEX, names.MATCHES)),
+    "plan": ((names.OBJECTS, names.REQUESTS), INDEX),
     "micro_batch": ((names.PLANS,), (names.OBJECTS, names.REQUESTS, names.REJECTS, names.WORKER_INDEX, names.MATCHES)),
     "deliver": ((names.MATCHES, names.OBJECTS, names.REQUESTS), (names.DELIVERIES, names.DEAD_LETTERS)),
     "balance": ((names.UNIT_LOADS, names.OBJECTS, *INDEX), (names.MIGRATIONS, *INDEX)),
@@ -46,14 +49,15 @@ def _collect_tables(job: str, arguments: Sequence[str], reporter: Any) -> None:
     reads, writes = READS_WRITES.get(job, ((), ()))
     if job in ONLY_APPLIED and "--apply" not in arguments:
         writes = ()
-    home = _uri(home_of(arguments))
+    home = home_uri(home_of(arguments))
     for name in reads:
         collector.add_input_asset(reporter, uri=f"{home}/tables/{name}")
     for name in writes:
         collector.add_output_asset(reporter, uri=f"{home}/tables/{name}")
 
 
-def _uri(home: str) -> str:
+def home_uri(home: str) -> str:
+    """Return the URI of a home: `s3://…` or `file:///…`; its tables are in `tables/`."""
     prefix = names.storage_prefix(home)
     if prefix:
         return prefix + home.partition("://")[2].rstrip("/")

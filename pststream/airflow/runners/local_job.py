@@ -7,15 +7,21 @@ from types import MappingProxyType
 from typing import Any
 
 from pststream.airflow.runners import lineage
+from pststream.airflow.runners.aws_connection import aws_environment
 from pststream.airflow.runners.job_outcome import check_outcome
 from pststream.airflow.runners.job_process import JobProcess, environment
 
 SECONDS = 600
 
 
-def run_job(job: str, arguments: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})) -> Any:
+def run_job(
+    job: str,
+    arguments: Sequence[str],
+    variables: Mapping[str, str] = MappingProxyType({}),
+    aws_conn_id: str | None = None,
+) -> Any:
     """Run `jobs/<job>.py` with additional environment variables; return its JSON document. Raises as SparkJob does."""
-    with tempfile.TemporaryDirectory(prefix="pststream-") as folder:
+    with aws_environment(aws_conn_id), tempfile.TemporaryDirectory(prefix="pststream-") as folder:
         process = JobProcess(job, {**environment(), **variables}, SECONDS)
         outcome, cause = process.run(arguments, Path(folder) / "result.json")
     check_outcome(job, outcome, cause)

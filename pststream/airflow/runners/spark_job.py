@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from pststream import names
 from pststream.airflow.runners import lineage
+from pststream.airflow.runners.aws_connection import aws_environment
 from pststream.airflow.runners.engine_choice import engine_of, home_of, is_local, runs_here
 from pststream.airflow.runners.job_outcome import RETRY_POLICY, WORK_WAITS, JobRefused, check_outcome, read_outcome
 from pststream.airflow.runners.job_process import JOBS, JobProcess, environment
@@ -36,6 +37,7 @@ class SparkJob(SparkSubmitOperator):
     arguments      its arguments, templated; `--option=` with an empty value counts as not given
     summarize      makes the XCom from {"exit_code": …, "result": the command's JSON}; default: the command's JSON
     asks_for_work  the entry knows `--only-if-idle`: on a cluster it is submitted only if there is work
+    aws_conn_id    a connection of type `aws` with the keys for homes and files in a bucket
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class SparkJob(SparkSubmitOperator):
         arguments: Sequence[str],
         summarize: Callable[[dict[str, Any]], Any] | None = None,
         asks_for_work: bool = False,
+        aws_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
         kwargs.setdefault("retries", 3)
@@ -60,12 +63,13 @@ class SparkJob(SparkSubmitOperator):
         self.job = job
         self.summarize = summarize
         self.asks_for_work = asks_for_work
+        self.aws_conn_id = aws_conn_id
         self._process: JobProcess | None = None
 
     def execute(self, context: Context) -> Any:
         """Run or submit the job, wait, and return the summary; raises as `check_outcome` does."""
         arguments = list(self.application_args or [])
-        with tempfile.TemporaryDirectory(prefix="pststream-") as folder:
+        with aws_environment(self.aws_conn_id), tempfile.TemporaryDirectory(prefix="pststream-") as folder:
             outcome, cause = self._run(context, arguments, Path(folder) / "result.json")
         check_outcome(self.job, outcome, cause)
         lineage.report_tables(self.job, arguments, self)

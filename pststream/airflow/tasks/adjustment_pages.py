@@ -1,7 +1,6 @@
 """Let a Spark job write an HTML page on what a plan change moves, and link the page from the Airflow task.
 
-The job writes the page as a file; the plugin `pststream_pages` (infra/airflow/plugins) serves the folder to users who
-are logged in.
+The job writes the page as a file; `pages_plugin` serves the folder to users who are logged in.
 """
 
 import os
@@ -11,17 +10,15 @@ from typing import Any
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperatorLink
 
-from pststream import names
+from pststream.airflow.dag_options import DagOptions
 from pststream.airflow.runners.spark_job import SparkJob
 
-HOME = os.environ.get("PSTSTREAM_HOME", "./pststream-home")
-PAGES = "./pststream-pages" if names.storage_prefix(HOME) else f"{HOME}/pages"
-FOLDER = Path(os.environ.get("PSTSTREAM_PAGES") or PAGES).absolute()
 PREFIX = "/pststream/pages"
 
-RUN = "{{ dag.dag_id }}-{{ run_id | file_name }}"
-PAGE = f"{FOLDER}/{RUN}.html"
-PROPOSAL = f"{FOLDER}/{RUN}.npz"
+
+def run_file(options: DagOptions, ending: str) -> str:
+    """Return the template of the path of a file that a run writes to the folder of pages."""
+    return f"{options.pages}/{{{{ dag.dag_id }}}}-{{{{ run_id | file_name }}}}{ending}"
 
 
 def page_url(page: str) -> str:
@@ -49,7 +46,7 @@ class PagedJob(SparkJob):
     template_fields = (*SparkJob.template_fields, "page")
     operator_extra_links = (PageLink(),)
 
-    def __init__(self, *, arguments: list[str], page: str = PAGE, **kwargs: Any) -> None:
+    def __init__(self, *, arguments: list[str], page: str, **kwargs: Any) -> None:
         super().__init__(arguments=[*arguments, f"--page={page}"], **kwargs)
         self.page = page
 

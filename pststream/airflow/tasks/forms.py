@@ -2,22 +2,43 @@
 
 from airflow.sdk import Param
 
-HOME = Param(
-    None,
-    type=["null", "string"],
-    minLength=1,
-    title="Home",
-    description="Folder or prefix of the tables. Empty: Airflow's variable `pststream_home`, else `PSTSTREAM_HOME`.",
-    section="Where",
-)
-HOME_ARGUMENT = "--home={{ params.home or var.value.get('pststream_home', '') }}"
+from pststream.airflow.dag_options import DagOptions
+
+
+def home_field(options: DagOptions) -> Param:
+    """Return the field *Home*."""
+    return _place(options, "home", "Home", "Folder or prefix of the tables.", "`PSTSTREAM_HOME`")
+
+
+def landing_field(options: DagOptions) -> Param:
+    """Return the field *Landing folder*."""
+    what = "A folder or `s3://bucket/prefix` with `objects/` and `requests/`."
+    return _place(options, "landing", "Landing folder", what, "`PSTSTREAM_LANDING`, else `landing` in the home")
+
+
+def _place(options: DagOptions, name: str, title: str, what: str, otherwise: str) -> Param:
+    if options.home:
+        empty = f"that of the DAG, {options.home if name == 'home' else options.landing or options.home + '/landing'}"
+    elif options.conn_id:
+        empty = f"that of the connection `{options.conn_id}`"
+    else:
+        empty = f"Airflow's variable `{options.named(name)}`, else {otherwise}"
+    return Param(
+        None,
+        type=["null", "string"],
+        minLength=1,
+        title=title,
+        description=f"{what} Empty: {empty}.",
+        section="Where",
+    )
 
 
 def optional(field: str) -> str:
     """Return the template of `--field-name=VALUE`; an empty field leaves the value to the home's settings."""
-    return f"--{field.replace('_', '-')}={{{{ '' if params.{field} is none else params.{field} }}}}"
+    value = f"params.get({field!r})"
+    return f"--{field.replace('_', '-')}={{{{ '' if {value} is none else {value} }}}}"
 
 
 def flag(field: str) -> str:
     """Return the template of `--field-name`, for a ticked box."""
-    return f"{{{{ '--{field.replace('_', '-')}' if params.{field} else '' }}}}"
+    return f"{{{{ '--{field.replace('_', '-')}' if params.get({field!r}) else '' }}}}"

@@ -21,11 +21,15 @@ class MatchJob(SparkJob):
     def execute(self, context: Context) -> Any:
         """Run the job; return its summary, after storing it if tasks are skipped."""
         summary, waiting_sinks = super().execute(context)
-        idle = tasks_without_work(summary, waiting_sinks)
+        idle = [self._neighbour(task) for task in tasks_without_work(summary, waiting_sinks)]
         if idle:
             context["ti"].xcom_push(key=RETURN_VALUE, value=summary)
             raise DownstreamTasksSkipped(tasks=idle)
         return summary
+
+    def _neighbour(self, task: str) -> str:
+        """Return the id of a task of the same task group."""
+        return self.task_group.child_id(task) if self.task_group else task
 
 
 def tasks_without_work(summary: dict[str, Any], waiting_sinks: list[str]) -> list[str]:

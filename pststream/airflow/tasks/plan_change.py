@@ -6,12 +6,13 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import Context, Param, task
+from airflow.sdk import Asset, Context, Param, task
 from airflow.sdk.exceptions import AirflowSkipException
 
-from pststream.airflow.dag_defaults import PLANS
+from pststream import names
+from pststream.airflow.dag_options import DagOptions
 from pststream.airflow.runners.local_job import run_job
-from pststream.airflow.tasks.adjustment_pages import PROPOSAL, PagedJob
+from pststream.airflow.tasks.adjustment_pages import PagedJob, run_file
 from pststream.airflow.tasks.replay_job import ReplayJob
 from pststream.airflow.tasks.summaries import moves_table, summarize_balance
 
@@ -28,20 +29,27 @@ Expected gain: {{ task.summary.gain }} of the greatest load.
 """
 PUBLISHED = ("kind", "plan_version", "plan_version_before", "moved_subscriptions", "moved_bytes", "gain", "page")
 
-DRY_RUN = Param(
-    False,
-    type="boolean",
-    title="Dry run",
-    description="Show what would move and what the last batches would have cost, and change nothing.",
-    section="Change",
-)
-APPROVAL = Param(
-    os.environ.get("PSTSTREAM_APPROVAL", "").lower() in ("1", "true", "yes"),
-    type="boolean",
-    title="Ask before applying",
-    description="Wait until a person approves the proposal (Required Actions). It is rejected after 20 hours.",
-    section="Change",
-)
+
+def dry_run_field() -> Param:
+    """Return the field *Dry run*."""
+    return Param(
+        False,
+        type="boolean",
+        title="Dry run",
+        description="Show what would move and what the last batches would have cost, and change nothing.",
+        section="Change",
+    )
+
+
+def approval_field() -> Param:
+    """Return the field *Ask before applying*."""
+    return Param(
+        os.environ.get("PSTSTREAM_APPROVAL", "").lower() in ("1", "true", "yes"),
+        type="boolean",
+        title="Ask before applying",
+        description="Wait until a person approves the proposal (Required Actions). It is rejected after 20 hours.",
+        section="Change",
+    )
 
 
 class Approval(ApprovalOperator):
@@ -79,13 +87,8 @@ def show(summary: dict) -> str:
     return table
 
 
-@task(outlets=[PLANS])
-def publish(summary: dict, outlet_events: Any = None) -> None:
-    """Write the asset event of the new plan."""
-    outlet_events[PLANS].extra = {name: summary[name] for name in PUBLISHED}
-
-
 def change_plan(
+    options: DagOptions,
     job: str,
     arguments: Sequence[str],
     *,
@@ -95,26 +98,39 @@ def change_plan(
 ) -> None:
     """Add the tasks to the DAG of the `with` block; exactly the proposal that is shown is applied.
 
-    job, arguments  the entry of jobs/ that writes the proposal, and with `--apply` applies it
-    check           arguments of `pststream balance check`
+    job, arguments  the entry of jobs/ that writes the proposal, and with `--apply` applies it; without its home
+    check           arguments of `pststream balance check`, without its home
     nothing_to_do   returns the reason why there is nothing to plan, from the document of that command, or None
     """
 
     @task(task_id="check")
     def check_balance(*words: str) -> dict:
         """Return the measured balance; skip the run if there is nothing to do."""
-        measured = run_job("balance", ["check", *words])
+        measured = run_job("balance", ["check", *words], aws_conn_id=options.aws_conn_id)
         print(measured)  # noqa: T201
         if reason := nothing_to_do(measured):
             raise AirflowSkipException(reason)
         return measured
 
-    arguments = [*arguments, f"--proposal={PROPOSAL}"]
-    options: dict[str, Any] = {"job": job, "summarize": summarize_balance, "execution_timeout": timeout}
-    plan = PagedJob(task_id="plan", arguments=arguments, **options)
+    proposal = run_file(options, ".npz")
+    arguments = [*arguments, options.home_argument, f"--proposal={proposal}"]
+    common: dict[str, Any] = {"job": job, "summarize": summarize_balance, "page": run_file(options, ".html")}
+    common |= {"execution_timeout": timeout, **options.job}
+    plan = PagedJob(task_id="plan", arguments=arguments, **common)
     approve = Approval(task_id="approve", summary=plan.output)
-    apply = PagedJob(task_id="apply", arguments=[*arguments, "--apply"], **options)
-    check_balance(*check) >> plan
-    ReplayJob(task_id="replay", summary=plan.output, execution_timeout=timeout)
+    apply = PagedJob(task_id="apply", arguments=[*arguments, "--apply"], **common)
+    check_balance(options.home_argument, *check) >> plan
+    ReplayJob(task_id="replay", options=options, summary=plan.output, proposal=proposal, execution_timeout=timeout)
     show(plan.output) >> approve >> apply
-    publish(apply.output)
+    publish_plan(options.asset(names.PLANS), apply.output)
+
+
+def publish_plan(asset: Asset, summary: Any) -> None:
+    """Add the task `publish`, which writes the asset event of the new plan."""
+
+    @task(outlets=[asset])
+    def publish(summary: dict, outlet_events: Any = None) -> None:
+        """Write the asset event of the new plan."""
+        outlet_events[asset].extra = {name: summary[name] for name in PUBLISHED}
+
+    publish(summary)

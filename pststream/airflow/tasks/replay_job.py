@@ -5,8 +5,8 @@ from typing import Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from pststream.airflow.tasks import forms
-from pststream.airflow.tasks.adjustment_pages import FOLDER, PROPOSAL, RUN, PagedJob, PageLink
+from pststream.airflow.dag_options import DagOptions
+from pststream.airflow.tasks.adjustment_pages import PagedJob, PageLink, run_file
 from pststream.airflow.tasks.summaries import summarize_replay
 
 BATCHES = 8
@@ -22,18 +22,20 @@ class ReplayLink(PageLink):
 class ReplayJob(PagedJob):
     """Replays the last batches of the home under the plan of the run's proposal; its XCom has both sides' figures.
 
-    summary: the XCom of the task that made the proposal
+    summary   the XCom of the task that made the proposal
+    proposal  the template of the file of the proposal
     """
 
     template_fields = ("summary", *PagedJob.template_fields)
     operator_extra_links = (ReplayLink(),)
 
-    def __init__(self, *, summary: Any, **kwargs: Any) -> None:
+    def __init__(self, *, options: DagOptions, summary: Any, proposal: str, **kwargs: Any) -> None:
         super().__init__(
             job="replay",
-            arguments=[forms.HOME_ARGUMENT, f"--last={BATCHES}", f"--proposal={PROPOSAL}"],
+            arguments=[options.home_argument, f"--last={BATCHES}", f"--proposal={proposal}"],
             summarize=summarize_replay,
-            page=f"{FOLDER}/{RUN}-replay.html",
+            page=run_file(options, "-replay.html"),
+            **options.job,
             **kwargs,
         )
         self.summary = summary

@@ -1,0 +1,149 @@
+"""Define what the DAGs of one home share: its address, the prefix of their names, connections, assets and callbacks."""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable
+
+from pststream import names
+from pststream.airflow import alerts
+from pststream.airflow.runners.lineage import home_uri
+
+PREFIX = "pststream_"
+TABLES = (names.MATCHES, names.PLANS)
+MAINTENANCE, PLAN_CHANGE, MICRO_BATCH = 1, 5, 10
+"""Priorities in the pool: of two tasks that wait for the slot, the one with the greater number gets it."""
+
+Callback = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class DagOptions:
+    """The options of all DAGs of a home. Two homes in one Airflow need two prefixes.
+
+    home           folder or `s3://bucket/prefix` of the tables; None: the connection, else Airflow's variable
+                   `<prefix>home`, else `PSTSTREAM_HOME` in the environment of the task
+    landing        folder or `s3://bucket/prefix` of new files; None: `landing` in `home`, or where `home` comes from
+    prefix         how the ids of the DAGs and the names of the pool, the assets, the variables and the connection of
+                   the sinks begin; if empty, only the ids of the DAGs have no prefix, and names begin with `pststream_`
+    conn_id        a connection of type `pststream`, which names home and landing folder
+    spark_conn_id  the connection to Spark
+    aws_conn_id    a connection of type `aws`, whose keys the jobs use for homes and files in a bucket
+    sinks_conn_id  the connection with the secrets of sinks; None: `<prefix>sinks`
+    pool           pool with one slot for the jobs that write to the home; None: `<prefix>spark`
+    on_failure     callbacks or notifiers, called after the alert is logged when a task has failed its last try
+    schedules      by name of a DAG: its schedule, as Airflow's `DAG` takes it; None: manual runs only
+    owner, tags    of all DAGs; each DAG also has the tag `pststream`
+    """
+
+    home: str | None = None
+    landing: str | None = None
+    prefix: str = PREFIX
+    conn_id: str | None = None
+    spark_conn_id: str = names.SPARK_CONNECTION
+    aws_conn_id: str | None = None
+    sinks_conn_id: str | None = None
+    pool: str | None = None
+    on_failure: Callback | Sequence[Callback] = ()
+    schedules: Mapping[str, Any] = field(default_factory=dict)
+    owner: str = "pststream"
+    tags: Sequence[str] = ()
+
+    def dag_arguments(self, name: str, cron: str, *, priority: int, after: Asset | None = None) -> dict[str, Any]:
+        """Return the arguments of `DAG` that all DAGs share.
+
+        name, cron  name of the DAG without prefix, its default schedule; `<PREFIX><NAME>_SCHEDULE` in the environment
+                    overrides that, and `none` there means manual runs only
+        after       an asset whose events start a run as well, unless there are manual runs only
+        """
+        return {
+            "dag_id": self.prefix + name,
+            "schedule": self._schedule(name, cron, after),
+            "start_date": datetime(2026, 1, 1),
+            "catchup": False,
+            "max_active_runs": 1,
+            "default_args": self.task_defaults(priority),
+            "tags": ["pststream", *self.tags],
+            "user_defined_filters": {"file_name": file_name},
+        }
+
+    def task_defaults(self, priority: int) -> dict[str, Any]:
+        """Return the arguments of all tasks of a DAG."""
+        on_failure = [self.on_failure] if callable(self.on_failure) else self.on_failure
+        return {
+            "owner": self.owner,
+            "on_failure_callback": [alerts.report_failure, *on_failure],
+            "priority_weight": priority,
+            "weight_rule": "absolute",
+        }
+
+    def asset(self, name: str) -> Asset:
+        """Return the asset of a table, or of `imbalance`: by its address if the home is known when DAGs are read."""
+        return Asset(name=self.named(name), uri=self._address(name))
+
+    def named(self, name: str) -> str:
+        """Return a name of this home in Airflow: of an asset, a pool, a variable, a connection."""
+        return (self.prefix or PREFIX) + name
+
+    @property
+    def job(self) -> dict[str, Any]:
+        """The arguments of a `SparkJob` on the home."""
+        return {
+            "pool": self.pool or self.named("spark"),
+            "conn_id": self.spark_conn_id,
+            "aws_conn_id": self.aws_conn_id,
+        }
+
+    @property
+    def home_argument(self) -> str:
+        """The template of the argument `--home`."""
+        return f"--home={{{{ {self._template('home')} }}}}"
+
+    @property
+    def landing_argument(self) -> str:
+        """The template of the argument `--landing`."""
+        return f"--landing={{{{ {self._template('landing')} }}}}"
+
+    @property
+    def pages(self) -> Path:
+        """The folder of proposals and pages: `PSTSTREAM_PAGES`, else `pages` in a home that is a folder."""
+        home = self.home or os.environ.get("PSTSTREAM_HOME", "./pststream-home")
+        default = "./pststream-pages" if names.storage_prefix(home) else f"{home}/pages"
+        return Path(os.environ.get("PSTSTREAM_PAGES") or default).absolute()
+
+    def _schedule(self, name: str, cron: str, after: Asset | None) -> Any:
+        variable = re.sub(r"[^A-Z0-9]", "_", f"{self.named(name)}_schedule".upper())
+        when = self.schedules[name] if name in self.schedules else os.environ.get(variable, cron)
+        if when in (None, "", "none"):
+            return None
+        if isinstance(when, str) and after:
+            return AssetOrTimeSchedule(timetable=CronTriggerTimetable(when, timezone="UTC"), assets=[after])
+        return when
+
+    def _address(self, name: str) -> str:
+        if self.home is None:
+            home_name = "" if self.named("") == PREFIX else f"{self.named('').rstrip('_-.')}/"
+            return f"pststream://{home_name}{name}"
+        return f"{home_uri(self.home)}/{'tables/' if name in TABLES else ''}{name}"
+
+    def _template(self, name: str) -> str:
+        """Return the expression of `home` or `landing`: the form, else these options, else the variable."""
+        form = f"params.get({name!r})"
+        landing = self.landing or (f"{self.home.rstrip('/')}/landing" if self.home else None)
+        if value := {"home": self.home, "landing": landing}[name]:
+            return f"{form} or {value!r}"
+        if self.conn_id:
+            extra = f"conn[{self.conn_id!r}].extra_dejson"
+            default = " or (" + extra + "['home'] ~ '/landing')" if name == "landing" else ""
+            return f"{form} or {extra}.get({name!r}){default}"
+        return f"{form} or var.value.get({self.named(name)!r}, '')"
+
+
+def file_name(text: str) -> str:
+    """Return a text, such as a run id, as a valid file name."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text)

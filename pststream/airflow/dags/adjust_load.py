@@ -1,0 +1,75 @@
+"""Build the DAG `adjust_load`: every hour, move raster cells between workers that are out of balance."""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from pststream.airflow.dag_options import PLAN_CHANGE, DagOptions
+from pststream.airflow.tasks import forms
+from pststream.airflow.tasks.plan_change import approval_field, change_plan, dry_run_field
+
+DOC = """
+Moves raster cells from the most loaded worker to the least loaded one if the last batches were out of balance. Runs
+every hour, and after a batch that measured an imbalance (asset `pststream://imbalance`). The next micro-batch uses the
+new plan version; the matches do not depend on it.
+
+- **check** reads the measured balance. Within the threshold the rest of the run is skipped.
+- **plan** decides what to move (`jobs/balance.py local`) and writes it to a proposal file. Its XCom has the moves,
+  their cost and gain, and the loads before and after; its button *What moves* opens a page with a map.
+- **replay** runs in a dry run only: it processes the last batches again under the proposed plan, in a scratch home. Its
+  XCom has their figures as recorded and as they would have been; its button *Replayed batches* opens a page with both.
+- **show** prints the moves and the loads side by side.
+- **approve** approves the proposal; with *Ask before applying* it waits for a person.
+- **apply** applies exactly the proposal that was shown. It fails if the plan has changed since.
+- **publish** writes the asset event with the new `plan_version`.
+
+`pststream balance undo --apply` reverts the last adjustment; `pststream balance history` lists all of them.
+"""
+
+
+def why_balanced(measured: dict) -> str | None:
+    """Return the reason why no load needs to move; None if `sigma` is violated."""
+    if measured["violated"]:
+        return None
+    figures = f"measured imbalance {measured['measured_imbalance']}, batches: {measured['batches']}"
+    return f"{figures}; balanced, or too few batches to be sure"
+
+
+def build(options: DagOptions) -> DAG:
+    """Build the DAG."""
+    with DAG(
+        **options.dag_arguments("adjust_load", "@hourly", priority=PLAN_CHANGE, after=options.asset("imbalance")),
+        description="Move subscriptions from the most loaded workers to the least loaded",
+        doc_md=DOC,
+        params={
+            "home": forms.home_field(options),
+            "method": Param(
+                "gr",
+                type="string",
+                enum=["gr", "dp", "si", "ra"],
+                values_display={"gr": "GR, greedy", "dp": "DP, exact", "si": "SI, largest first", "ra": "RA, random"},
+                title="Method",
+                description="The algorithm that selects the raster cells to move.",
+                section="Change",
+            ),
+            "sigma": Param(
+                None,
+                type=["null", "number"],
+                exclusiveMinimum=1,
+                title="Threshold",
+                description="The greatest load over the least that counts as balanced. Empty: the home's setting.",
+                section="Change",
+            ),
+            "dry_run": dry_run_field(),
+            "approval": approval_field(),
+        },
+    ) as dag:
+        change_plan(
+            options,
+            "balance",
+            ["local", forms.optional("method"), forms.optional("sigma")],
+            check=[forms.optional("sigma")],
+            nothing_to_do=why_balanced,
+            timeout=timedelta(hours=1),
+        )
+    return dag

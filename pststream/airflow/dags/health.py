@@ -1,0 +1,120 @@
+"""Build the DAG `health`: check the state of a home every five minutes, with one alert for each problem."""
+
+import os
+from typing import Any
+
+from airflow.sdk import DAG, Param, task
+
+from pststream.airflow.dag_options import MAINTENANCE, DagOptions
+from pststream.airflow.runners.local_job import run_job
+from pststream.airflow.tasks import forms, health_checks
+
+EVERY_FIVE_MINUTES = "*/5 * * * *"
+
+DOC = """
+Reads the ledgers and the watcher's heartbeat, without Spark, in seconds. There is one task for each kind of problem. It
+fails at each run until the problem is solved, and its alert says what to do.
+
+- **watcher**: the watcher (`pststream run --watch`) has died, or should run and does not.
+- **lag**: files that landed or were ingested are not matched in time.
+- **balance**: the loads of the workers are far out of balance.
+- **rejects**: too many rows of the last hour were rejected.
+- **gate**: files are in quarantine.
+- **sinks**: a sink is down, or has too many dead letters.
+"""
+FIELDS = ("watcher", "last_hour", "quarantined", "deliveries")
+
+
+@task(retries=1)
+def read_status(home: str, aws_conn_id: str | None) -> dict:
+    """Return the figures that the checks need."""
+    document = run_job("status", [home], aws_conn_id=aws_conn_id)
+    figures = {name: document[name] for name in FIELDS} | {"waiting_seconds": document["lag"]["seconds"]}
+    return figures | {"balance": run_job("balance", ["check", home], aws_conn_id=aws_conn_id)}
+
+
+@task
+def watcher(status: dict, params: Any = None) -> str:
+    """Check that the watcher is alive."""
+    return health_checks.check_watcher(status["watcher"], params["expect_watcher"])
+
+
+@task
+def lag(status: dict, params: Any = None) -> str:
+    """Check that files are matched in time."""
+    return health_checks.check_lag(status["waiting_seconds"], status["watcher"], params["max_lag_seconds"])
+
+
+@task
+def balance(status: dict, params: Any = None) -> str:
+    """Check that the loads of the workers are balanced."""
+    return health_checks.check_imbalance(status["balance"], params["max_imbalance"])
+
+
+@task
+def rejects(status: dict, params: Any = None) -> str:
+    """Check that few rows of the last hour were rejected."""
+    share, rows = params["max_reject_share"], params["min_rows"]
+    return health_checks.check_reject_share(**status["last_hour"], max_share=share, min_rows=rows)
+
+
+@task
+def gate(status: dict) -> str:
+    """Check that no file is in quarantine."""
+    return health_checks.check_quarantine(status["quarantined"])
+
+
+@task
+def sinks(status: dict, params: Any = None) -> str:
+    """Check that the sinks accept their messages."""
+    return health_checks.check_sinks(status["deliveries"], params["max_dead_letters"])
+
+
+def build(options: DagOptions) -> DAG:
+    """Build the DAG."""
+    with DAG(
+        **options.dag_arguments("health", EVERY_FIVE_MINUTES, priority=MAINTENANCE),
+        description="Alert for each problem of a home",
+        doc_md=DOC,
+        params=_fields(options),
+    ) as dag:
+        figures = read_status(options.home_argument, aws_conn_id=options.aws_conn_id)
+        for check in (watcher, lag, balance, rejects, gate, sinks):
+            check(figures)
+    return dag
+
+
+def _fields(options: DagOptions) -> dict[str, Param]:
+    return {
+        "home": forms.home_field(options),
+        "expect_watcher": Param(
+            os.environ.get("PSTSTREAM_EXPECT_WATCHER", "").lower() in ("1", "true", "yes"),
+            type="boolean",
+            title="Expect a watcher",
+            description="Alert also if the watcher was stopped or has never run.",
+            section="Thresholds",
+        ),
+        "max_lag_seconds": _number(300, "Lag", "Seconds that a landed or ingested file may wait.", exclusiveMinimum=0),
+        "max_imbalance": _number(3, "Imbalance", "The greatest load of a worker over the least.", exclusiveMinimum=1),
+        "max_reject_share": _number(0.1, "Rejects", "The share of rejected rows in an hour.", minimum=0, maximum=1),
+        "min_rows": Param(
+            100,
+            type="integer",
+            minimum=1,
+            title="Minimum rows",
+            description="The share of rejects is checked from this number of rows on.",
+            section="Thresholds",
+        ),
+        "max_dead_letters": Param(
+            0,
+            type="integer",
+            minimum=0,
+            title="Dead letters",
+            description="Dead letters that each sink may have.",
+            section="Thresholds",
+        ),
+    }
+
+
+def _number(default: float, title: str, description: str, **bounds: float) -> Param:
+    return Param(default, type="number", title=title, description=description, section="Thresholds", **bounds)

@@ -1,0 +1,102 @@
+"""Build the DAG `repartition`: once a day, make a new plan, and apply it if it lowers the load enough."""
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from pststream import names
+from pststream.airflow.dag_options import PLAN_CHANGE, DagOptions
+from pststream.airflow.tasks import forms
+from pststream.airflow.tasks.plan_change import approval_field, change_plan, dry_run_field
+
+DOC = """
+Makes a new partitioning of the recent stream with the planner, and applies it if it lowers the greatest load
+enough. The next micro-batch runs under the new plan version; the matches do not depend on it.
+
+- **check** reads the measured balance. Without a plan the rest of the run is skipped: the first batch makes one.
+- **plan** makes the partitioning (`jobs/repartition.py`) and writes it to a proposal file. Its XCom has the moves,
+  their cost and gain, and the loads before and after; its button *What moves* opens a page with a map.
+- **replay** runs in a dry run only: it processes the last batches again under the proposed plan, in a scratch home. Its
+  XCom has their figures as recorded and as they would have been; its button *Replayed batches* opens a page with both.
+- **show** prints the loads side by side.
+- **approve** approves the proposal; with *Ask before applying* it waits for a person.
+- **apply** applies exactly the proposal that was shown. It fails if the plan has changed since.
+- **publish** writes the asset event with the new `plan_version`.
+
+With *Workers*, *From version* or *To version* the new plan gets an index of its own and is applied in any case.
+"""
+
+
+def why_no_plan(measured: dict) -> str | None:
+    """Return the reason why there is no plan to replace; None if there is one."""
+    return None if measured["plan_version"] else "no plan yet: the first batch makes one"
+
+
+def build(options: DagOptions) -> DAG:
+    """Build the DAG."""
+    with DAG(
+        **options.dag_arguments("repartition", "30 3 * * *", priority=PLAN_CHANGE),
+        description="Make a new plan from the recent stream",
+        doc_md=DOC,
+        params=_fields(options),
+    ) as dag:
+        change_plan(
+            options,
+            "repartition",
+            list(map(forms.optional, ("planner", "gain", "workers", "from_version", "to_version"))),
+            check=[],
+            nothing_to_do=why_no_plan,
+            timeout=timedelta(hours=2),
+        )
+    return dag
+
+
+def _fields(options: DagOptions) -> dict[str, Param]:
+    return {
+        "home": forms.home_field(options),
+        "planner": Param(
+            None,
+            type=["null", "string"],
+            enum=[None, *names.PLANNERS],
+            values_display={"None": "the home's setting"},
+            title="Planner",
+            description="The algorithm that divides space and terms among the workers.",
+            section="Change",
+        ),
+        "gain": Param(
+            None,
+            type=["null", "number"],
+            minimum=0,
+            exclusiveMaximum=1,
+            title="Threshold",
+            description="The share of the greatest load that the new plan must save. Empty: the home's setting.",
+            section="Change",
+        ),
+        "dry_run": dry_run_field(),
+        "approval": approval_field(),
+        "workers": Param(
+            None,
+            type=["null", "integer"],
+            minimum=1,
+            maximum=10_000,
+            title="Workers",
+            description="The number of logical partitions; may exceed the number of cores. Empty: as now.",
+            section="New index",
+        ),
+        "from_version": Param(
+            None,
+            type=["null", "integer"],
+            minimum=0,
+            title="From version",
+            description="Sample the objects written after this version of the table `objects`. Empty: recent objects.",
+            section="New index",
+        ),
+        "to_version": Param(
+            None,
+            type=["null", "integer"],
+            minimum=0,
+            title="To version",
+            description="Sample the objects up to and including this version. Empty: to the newest version.",
+            section="New index",
+        ),
+    }

@@ -1,0 +1,80 @@
+"""Define operators that run one command on a home each: ingest, match, plan, balance."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pststream.airflow.dag_options import PREFIX, DagOptions
+from pststream.airflow.runners.spark_job import SparkJob
+
+
+class HomeOperator(SparkJob):
+    """Runs an entry of jobs/ on a home, as a process of the task or on Spark; its XCom is the command's JSON document.
+
+    job, words     name of the entry, its arguments
+    home           folder or `s3://bucket/prefix`, templated; None: as `DagOptions` says
+    prefix         how the name of the pool begins
+    conn_id        a connection of type `pststream`
+    spark_conn_id  the connection to Spark
+    """
+
+    def __init__(
+        self,
+        *,
+        job: str,
+        words: Sequence[str],
+        home: str | None = None,
+        prefix: str = PREFIX,
+        conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        options = DagOptions(prefix=prefix, conn_id=conn_id)
+        where = options.home_argument if home is None else f"--home={home}"
+        spark = {"conn_id": kwargs.pop("spark_conn_id", options.spark_conn_id)}
+        super().__init__(job=job, arguments=[*words, where], **(options.job | kwargs | spark))
+
+
+class IngestOperator(HomeOperator):
+    """Runs `pststream ingest`: appends files to the log of objects or of requests.
+
+    kind    `objects` or `requests`
+    paths   files, folders or globs, templated
+    strict  fail if a row is rejected; the accepted rows stay
+    """
+
+    def __init__(self, *, kind: str, paths: Sequence[str], strict: bool = False, **kwargs: Any) -> None:
+        super().__init__(job="ingest", words=[kind, *paths, *(["--strict"] if strict else [])], **kwargs)
+
+
+class MatchOperator(HomeOperator):
+    """Runs `pststream match`: runs micro-batches until nothing is pending.
+
+    max_objects  maximum of objects of a batch; None: the home's setting
+    """
+
+    def __init__(self, *, max_objects: int | None = None, **kwargs: Any) -> None:
+        super().__init__(job="match", words=_options(max_objects=max_objects), **kwargs)
+
+
+class PlanOperator(HomeOperator):
+    """Runs `pststream plan`: makes a new plan version from recent objects.
+
+    planner, workers  None: the home's settings
+    """
+
+    def __init__(self, *, planner: str | None = None, workers: int | None = None, **kwargs: Any) -> None:
+        super().__init__(job="plan", words=_options(planner=planner, workers=workers), **kwargs)
+
+
+class BalanceOperator(HomeOperator):
+    """Runs `pststream balance`: moves raster cells (`local`), or makes a new partitioning if it is worth it (`global`).
+
+    scope  `local` or `global`
+    apply  False: show what would move, change nothing
+    """
+
+    def __init__(self, *, scope: str = "local", apply: bool = True, **kwargs: Any) -> None:
+        super().__init__(job="balance", words=[scope, "--apply" if apply else "--dry-run"], **kwargs)
+
+
+def _options(**values: Any) -> list[str]:
+    return [f"--{name.replace('_', '-')}={value}" for name, value in values.items() if value is not None]

@@ -1,0 +1,57 @@
+"""Give the keys of an Airflow connection of type `aws` to jobs, as AWS's own environment variables."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.log import mask_secret
+
+from pststream.airflow.runners.job_outcome import JobRefused
+
+EXTRAS = {
+    "aws_session_token": "AWS_SESSION_TOKEN",
+    "region_name": "AWS_REGION",
+    "endpoint_url": "AWS_ENDPOINT_URL",
+    "profile_name": "AWS_PROFILE",
+}
+"""By key of the connection's extra: the variable of AWS's standard chain."""
+
+
+def aws_variables(conn_id: str | None) -> dict[str, str]:
+    """Return the variables of a connection, empty without one; the values of keys are masked in logs.
+
+    Raises JobRefused if there is no such connection, or if its extra asks for more than static keys or a profile.
+    """
+    if conn_id is None:
+        return {}
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise JobRefused(f"no connection {conn_id!r}: add it in Airflow (Admin, Connections; type aws)") from None
+    extra = connection.extra_dejson
+    if unknown := sorted(extra.keys() - EXTRAS.keys()):
+        raise JobRefused(f"connection {conn_id}: jobs use {', '.join(EXTRAS)} of its extra, not {', '.join(unknown)}")
+    keys = {"AWS_ACCESS_KEY_ID": connection.login, "AWS_SECRET_ACCESS_KEY": connection.password}
+    static_keys = {name: value for name, value in keys.items() if value}
+    variables = static_keys | {EXTRAS[name]: str(value) for name, value in extra.items() if value}
+    for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        mask_secret(variables.get(name))
+    return variables
+
+
+@contextmanager
+def aws_environment(conn_id: str | None) -> Iterator[None]:
+    """Add the variables of a connection to the environment of this process, from which jobs inherit them."""
+    variables = aws_variables(conn_id)
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name in variables:
+            if name in before:
+                os.environ[name] = before[name]
+            else:
+                del os.environ[name]

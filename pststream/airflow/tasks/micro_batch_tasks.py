@@ -1,0 +1,78 @@
+"""Add the tasks of a micro-batch to a DAG or a task group: match, publish, deliver, check balance and rejects."""
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import Asset, task
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from pststream import names
+from pststream.airflow.dag_options import DagOptions
+from pststream.airflow.tasks import forms
+from pststream.airflow.tasks.delivery import deliver
+from pststream.airflow.tasks.match_job import MatchJob
+
+
+class RowsRejected(AirflowFailException):
+    """Rows were rejected in a strict run."""
+
+
+def add_micro_batch_tasks(options: DagOptions) -> None:
+    """Add the tasks to the DAG or the task group of the `with` block. Fields that a form does not have are empty."""
+    match = MatchJob(
+        task_id="match",
+        arguments=[
+            options.home_argument,
+            options.landing_argument,
+            forms.optional("max_objects"),
+            forms.flag("strict"),
+            "--since={{ dag_run.start_date.isoformat() if ti.try_number > 1 else '' }}",
+            "--no-deliver",
+        ],
+        execution_timeout=timedelta(hours=1),
+        **options.job,
+    )
+    add_publish(options.asset(names.MATCHES), match.output)
+    add_check_balance(options.asset("imbalance"), match.output)
+    check_rejects(match.output)
+    match >> deliver(options.home_argument, options.sinks_conn_id or options.named("sinks"), options.aws_conn_id)
+
+
+def add_publish(matches: Asset, summary: Any) -> None:
+    """Add the task `publish`."""
+
+    @task(outlets=[matches])
+    def publish(summary: dict, outlet_events: Any = None) -> None:
+        """Write the asset event if there was a batch."""
+        if not summary["batches"]:
+            raise AirflowSkipException("no batch was run")
+        outlet_events[matches].extra = summary
+
+    publish(summary)
+
+
+def add_check_balance(imbalance: Asset, summary: Any) -> None:
+    """Add the task `check_balance`."""
+
+    @task(inlets=[imbalance], outlets=[imbalance])
+    def check_balance(summary: dict, inlet_events: Any = None, outlet_events: Any = None) -> None:
+        """Write the event that starts an adjustment, once for each plan version that is out of balance."""
+        measured = summary["balance"]
+        if not measured or not measured["violated"]:
+            raise AirflowSkipException(f"the workers are in balance: {measured}")
+        measured = measured | {"home": summary["home"]}
+        last = list(inlet_events[imbalance].ascending(False).limit(1))
+        if last and all(last[0].extra.get(name) == measured[name] for name in ("home", "plan_version")):
+            raise AirflowSkipException(f"the event for plan {measured['plan_version']} was written before")
+        outlet_events[imbalance].extra = measured
+
+    check_balance(summary)
+
+
+@task
+def check_rejects(summary: dict, params: Any = None) -> None:
+    """Log how many rows were rejected; fail a strict run if there are any."""
+    message = f"{summary['rejected']} rows rejected: {summary['rejects_by_reason']}; see `pststream rejects`"
+    if params.get("strict") and summary["rejected"]:
+        raise RowsRejected(message)
+    print(message)  # noqa: T201
