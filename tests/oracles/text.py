@@ -1,11 +1,17 @@
 """Slow twins of the tokenizer, term ids, expressions and distances: one character, one row, one formula at a time."""
 
+import json
 import math
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 EARTH_RADIUS_M = 6_371_008.8
+PINNED = Path(__file__).parents[2] / "pststream" / "text" / "unicode-14.0.0.json"
+HAS_PINNED = PINNED.stem == f"unicode-{unicodedata.unidata_version}"
+"""Whether this Python has the pinned version of Unicode and can judge by itself; Python 3.11 has it."""
 
 Tree = tuple[str, Any]
 
@@ -14,14 +20,31 @@ def words(text: str) -> list[str]:
     """Split a text into words, character by character."""
     words_of_text: list[str] = []
     current = ""
+    if not HAS_PINNED:
+        text = "".join(character if character in pinned("assigned") else " " for character in text)
     for character in unicodedata.normalize("NFKC", text).casefold():
-        category = unicodedata.category(character)
-        if category.startswith(("L", "M")) or category == "Nd" or character == "_":
+        if is_in_word(character):
             current += character
         elif current:
             words_of_text.append(current)
             current = ""
     return [*words_of_text, current] if current else words_of_text
+
+
+def is_in_word(character: str) -> bool:
+    """Whether a character is a letter, a mark, a decimal digit or `_` in the pinned version of Unicode."""
+    if not HAS_PINNED:
+        return character in pinned("word")
+    category = unicodedata.category(character)
+    return category.startswith(("L", "M")) or category == "Nd" or character == "_"
+
+
+@cache
+def pinned(name: str) -> frozenset[str]:
+    """Return the characters of a pinned table. Tests on a Python with the pinned version compare the tables with it."""
+    edges = json.loads(PINNED.read_text("utf-8"))[name]
+    ranges = zip(edges[::2], [*edges[1::2], 0x110000])
+    return frozenset(chr(code) for first, stop in ranges for code in range(first, stop))
 
 
 def term_id(word: str) -> int:
