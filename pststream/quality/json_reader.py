@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pststream.decode_json import NestedTooDeeply, decode_json
 from pststream.errors import InputFileError
 from pststream.kernels.parsing.json_members import find_lines
 from pststream.quality.input_files import ByteStream, PartStream, check_head
@@ -72,23 +73,33 @@ def read_json_requests(path: str, names: Collection[str], part: FilePart | None 
                 some = slice(low, low + MAX_CHUNK_ROWS)
                 rows = lines_before + numbers[some]
                 fields = scan_json(block, starts[some], stops[some], names)
-                yield RequestChunk(rows, fields, partial(_decode_places, path, block, rows, starts[some], stops[some]))
+                decode = partial(_decode_places, path, names, block, rows, starts[some], stops[some])
+                yield RequestChunk(rows, fields, decode)
             lines_before += block.count(b"\n") + 1
 
 
 def _decode_places(
-    path: str, block: bytes, rows: np.ndarray, starts: np.ndarray, stops: np.ndarray, places: np.ndarray
+    path: str,
+    names: Collection[str],
+    block: bytes,
+    rows: np.ndarray,
+    starts: np.ndarray,
+    stops: np.ndarray,
+    places: np.ndarray,
 ) -> RecordChunk:
     """Decode the lines at these places of a chunk; `starts`, `stops` are the slices of `block` of all its lines."""
     lines = [block[start:stop] for start, stop in zip(starts[places].tolist(), stops[places].tolist())]
-    return decode_lines(path, rows[places].tolist(), lines)
+    return decode_lines(path, names, rows[places].tolist(), lines)
 
 
-def decode_lines(path: str, rows: list[int], lines: list[bytes]) -> RecordChunk:
-    """Decode lines into JSON objects; other lines become rejects."""
+def decode_lines(path: str, names: Collection[str], rows: list[int], lines: list[bytes]) -> RecordChunk:
+    """Decode lines into JSON objects; other lines become rejects.
+
+    names: the fields that a reject may name; other members of a line could have any name
+    """
     chunk = RecordChunk(path, [], [], [])
     for row, line in zip(rows, lines):
-        value = _decode(row, line)
+        value = _decode(row, line, names)
         if isinstance(value, Reject):
             chunk.rejected.append(value)
         else:
@@ -141,14 +152,16 @@ def _check_head(path: str, head: bytes) -> None:
 
 def _is_json(line: bytes) -> bool:
     try:
-        json.loads(line)
-    except (ValueError, RecursionError):
+        decode_json(line.decode("utf-8"))
+    except NestedTooDeeply:
+        return True
+    except ValueError:
         return False
     return True
 
 
 def _check_keys(path: str, sources: ColumnSources, lines: list[bytes]) -> None:
-    records = decode_lines(path, [0] * _SAMPLE_KEYS, lines[:_SAMPLE_KEYS]).records
+    records = decode_lines(path, (), [0] * _SAMPLE_KEYS, lines[:_SAMPLE_KEYS]).records
     if not records:
         return
     keys = list(dict.fromkeys(key for record in records for key in record))
@@ -159,18 +172,21 @@ def _check_keys(path: str, sources: ColumnSources, lines: list[bytes]) -> None:
         check_columns(path, sources, keys)
 
 
-def _decode(row: int, line: bytes) -> dict[str, Any] | Reject:
+def _decode(row: int, line: bytes, names: Collection[str]) -> dict[str, Any] | Reject:
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
         detail = f"byte {error.start + 1} of the line is not UTF-8"
         return Reject(row, "", "invalid_utf8", to_display_text(line), detail)
     try:
-        value = _DECODER.decode(text)
+        value = decode_json(text, _DECODER)
         half = "\\u" in text and not _is_unicode(value)
     except json.JSONDecodeError as error:
         return Reject(row, "", "not_json", to_display_text(line), f"at character {error.pos + 1}: {error.msg}")
-    except (ValueError, RecursionError) as error:
+    except NestedTooDeeply as error:
+        field = error.field if error.field in names else ""
+        return Reject(row, field, "nested_too_deeply", to_display_text(line), str(error))
+    except ValueError as error:
         return Reject(row, "", "not_json", to_display_text(line), f"not readable: {error}")
     if not isinstance(value, dict):
         return Reject(row, "", "not_an_object", to_display_text(line))
@@ -185,14 +201,6 @@ def _is_unicode(value: Any) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _raw(value: Any) -> str:
-    """A list or an object as JSON; encoding may need more stack than decoding did."""
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except RecursionError:
-        return "nested too deeply to show"
 
 
 def _parse_block(path: str, sources: ColumnSources, block: bytes, lines_before: int) -> Iterator[ColumnChunk]:
@@ -222,7 +230,7 @@ def _limits(sources: ColumnSources) -> dict[str, int]:
 
 def _parse_exactly(path: str, names: list[str], numbers: set[str], rows: list[int], lines: list[bytes]) -> ColumnChunk:
     """Parse each line by itself: slow, exact. NaN in a field that is not a number counts as missing."""
-    chunk = decode_lines(path, rows, lines)
+    chunk = decode_lines(path, names, rows, lines)
     columns: list[list[str | None]] = [[] for _ in names]
     kept = []
     rejected = list(chunk.rejected)
@@ -230,7 +238,7 @@ def _parse_exactly(path: str, names: list[str], numbers: set[str], rows: list[in
         values = [record.get(name) for name in names]
         at = next((i for i, value in enumerate(values) if isinstance(value, bool | list | dict)), None)
         if at is not None:
-            rejected.append(Reject(row, names[at], "not_a_value", _raw(values[at])))
+            rejected.append(Reject(row, names[at], "not_a_value", json.dumps(values[at], ensure_ascii=False)))
             continue
         kept.append(row)
         for name, column, value in zip(names, columns, values):

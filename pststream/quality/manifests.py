@@ -11,6 +11,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pststream.decode_json import NestedTooDeeply, decode_json
 from pststream.quality.input_files import has_format, is_left_out
 from pststream.storage.contract import StoredObject
 
@@ -46,9 +47,12 @@ def parse_manifest(stored: StoredObject, folder: str, content: bytes) -> Manifes
     if len(content) > MAX_MANIFEST_BYTES:
         return Manifest(stored, {}, f"not a manifest: larger than {MAX_MANIFEST_BYTES} bytes")
     try:
-        entries = json.loads(content)["files"]
+        text = content.decode(json.detect_encoding(content), "surrogatepass")
+        entries = decode_json(text)["files"]
         files = {folder + _text(entry["key"]): (_text(entry["etag"]).strip('"'), _size(entry)) for entry in entries}
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except NestedTooDeeply as error:
+        return Manifest(stored, {}, f"not a manifest: {error}")
+    except (ValueError, TypeError, KeyError):
         return Manifest(stored, {}, 'not a manifest: expected {"files": [{"key": …, "etag": …, "size": …}, …]}')
     return Manifest(stored, files)
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pststream.errors import InputFileError
+from pststream.kernels.parsing.json_nesting import MOST_LEVELS
 from pststream.quality.input_files import open_seekable
 from pststream.quality.parquet_fields import ParquetFields
 from pststream.quality.reject_reasons import Reject
@@ -46,8 +47,10 @@ def read_parquet(path: str, sources: ColumnSources, part: FilePart | None = None
 
 
 def read_parquet_requests(path: str, required: ColumnSources, part: FilePart | None = None) -> Iterator[RequestChunk]:
-    """Yield chunks of all columns; raises InputFileError as `read_parquet` does."""
+    """Yield chunks of all columns; raises InputFileError as `read_parquet` does, and for columns nested too deeply."""
     with _open(path) as file:
+        for field in file.schema_arrow:
+            _check_levels(path, field)
         names = file.schema_arrow.names
         hint = "requests have no option --column: rename the column in the file"
         check_columns(path, {**required, **{name: [name] for name in names}}, names, hint)
@@ -122,6 +125,17 @@ def _reject_row(table: pa.RecordBatch, place: int, row: int, detail: str) -> Rej
             reason = "time_out_of_range" if pa.types.is_temporal(column.type) else "not_a_value"
             return Reject(row, name, reason, None, str(error))
     return Reject(row, "", "not_a_value", None, detail)
+
+
+def _check_levels(path: str, field: pa.Field) -> None:
+    """Raise InputFileError if JSON of a row has more than MOST_LEVELS levels because of the type of this column."""
+    level, types = 1, [field.type]
+    while types := [kind for kind in types if kind.num_fields]:
+        level += 1
+        if level > MOST_LEVELS:
+            reason = f"the column {field.name} has lists and structs nested more than {MOST_LEVELS} levels deep"
+            raise InputFileError(path, reason)
+        types = [kind.field(number).type for kind in types for number in range(kind.num_fields)]
 
 
 def _batch_rows(metadata: pq.FileMetaData) -> int:

@@ -138,7 +138,7 @@ def _payload(record: Mapping[str, Any], known: Collection[str]) -> str | None:
         return None
     try:
         return _ENCODER.encode(others)
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError) as error:
         raise FieldError("", "unreadable_payload", record, str(error)) from None
 
 
@@ -156,5 +156,5 @@ def _raw_text(raw: Any) -> str:
         return raw
     try:
         return _ENCODER.encode(raw)
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError):
         return repr(raw)

@@ -12,6 +12,7 @@ REASONS: dict[str, str] = {
     "unclosed_quote": "a quote opens a field and is never closed",
     "not_json": "the line is not JSON",
     "not_an_object": "the line is JSON, but not an object in braces",
+    "nested_too_deeply": "lists and objects are nested more than 32 levels deep",
     # A field cannot be read.
     "missing": "the field is missing or empty",
     "not_a_value": "the field is a list, an object or a boolean; a text or a number is expected",

@@ -4,13 +4,13 @@ To add a shape, add a module (shapes/contract.py), its exact test in `kernels/ma
 and a line in SHAPES.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from pststream.decode_json import NestedTooDeeply, decode_json
 from pststream.domain.raw_fields import ParsedColumns, RawFields
 from pststream.shapes import box, circle, polygon
 from pststream.shapes.contract import ColumnShape, Shape, ShapeColumn
@@ -189,8 +189,10 @@ def _decode(value: Any, field: str, limits: RegionLimits) -> Any:
     if len(value) > _MOST_TEXT_OF_VERTEX * (limits.max_polygon_vertices + 10):
         raise RegionError(field, f"the text is longer than a region of {limits.max_polygon_vertices} vertices needs")
     try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
+        return decode_json(value)
+    except NestedTooDeeply as error:
+        raise RegionError(field, str(error)) from None
+    except ValueError:
         raise RegionError(field, "not a list or an object") from None
 
 
