@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pststream.domain.imbalance import MAX_IMBALANCE, imbalance_text
 from pststream.escape_text import escape_controls
 from pststream.format_values import byte_size, counted, duration
 
@@ -50,9 +51,7 @@ def describe_plan(document: dict[str, Any], dry_run: bool) -> str:
 
 def describe_imbalance(imbalance: float) -> str:
     """Describe the greatest load over the least; a worker without load has no such ratio."""
-    from pststream.cost.load_model import MAX_IMBALANCE
-
-    return "imbalance unbounded: a worker has no load" if imbalance >= MAX_IMBALANCE else f"imbalance {imbalance:.3g}"
+    return f"imbalance {imbalance_text(imbalance)}" + (": a worker has no load" if imbalance >= MAX_IMBALANCE else "")
 
 
 def describe_adjustment(document: dict[str, Any]) -> str:

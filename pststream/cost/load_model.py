@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pststream.domain.imbalance import imbalance_of
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from pststream.kernels.planning.count_loads import count_objects, count_subscriptions
@@ -12,9 +13,6 @@ from pststream.kernels.routing.pyramid import build_pyramid
 from pststream.samples.live_terms import group_pieces_by_subscription, mark_live_terms
 from pststream.samples.raster_ranges import compute_cell_ranges
 from pststream.settings import Settings
-
-MAX_IMBALANCE = 1e9
-"""Upper limit of the imbalance, and the imbalance of a plan in which a worker has no load."""
 
 
 @dataclass(frozen=True)
@@ -122,10 +120,8 @@ class WorkerLoads:
 
     @property
     def imbalance(self) -> float:
-        """Greatest load over least, at most MAX_IMBALANCE, also where the least is 0; 1 if no worker has load."""
-        if self.max <= 0.0:
-            return 1.0
-        return min(self.max / self.min, MAX_IMBALANCE) if self.min > 0.0 else MAX_IMBALANCE
+        """Greatest load over the least."""
+        return imbalance_of(self.load)
 
     @property
     def figures(self) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pststream.domain.imbalance import imbalance_of, imbalance_text
 from pststream.format_values import byte_size, counted
 
 MAX_BARS = 100
@@ -83,7 +84,7 @@ def _load_bars(before: list[float], after: list[float]) -> list[str]:
 
 
 def _imbalance(loads: list[float]) -> str:
-    return f"{max(loads) / min(loads):.4g}" if loads and min(loads) > 0 else "-"
+    return imbalance_text(imbalance_of(loads)) if loads else "-"
 
 
 def _add(counts: Any) -> dict[str, int]:

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.domain.imbalance import imbalance_of
 from pststream.ledgers.ledger_rows import BatchRow
 from pststream.ledgers.log_end import read_batches
 from pststream.settings import Settings
@@ -55,12 +56,12 @@ class MeasuredLoads:
     def violates(self, sigma: float) -> bool:
         """Whether the imbalance is over `sigma` in both halves of the batches, so that noise alone moves nothing."""
         halves = np.array_split(self.cpu_seconds, 2) if self.batches > 1 else [self.cpu_seconds]
-        return all(_imbalance(half.sum(axis=0)) > sigma for half in halves)
+        return all(imbalance_of(half.sum(axis=0)) > sigma for half in halves)
 
     @property
     def imbalance(self) -> float:
         """The greatest load over the least, of all batches."""
-        return _imbalance(self.cpu_seconds.sum(axis=0))
+        return imbalance_of(self.cpu_seconds.sum(axis=0))
 
 
 def is_out_of_balance(measured: MeasuredLoads, settings: Settings) -> bool:
@@ -71,11 +72,6 @@ def is_out_of_balance(measured: MeasuredLoads, settings: Settings) -> bool:
 def needed_batches(settings: Settings) -> int:
     """Return the number of batches under a plan from which its balance is judged."""
     return min(2, settings.balance_batches)
-
-
-def _imbalance(seconds: np.ndarray) -> float:
-    most = float(seconds.max(initial=0.0))
-    return most / max(float(seconds.min()), most * 1e-9) if most > 0.0 else 1.0
 
 
 def measure_loads(home: Home, version: int, batches: int) -> MeasuredLoads:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.domain.imbalance import imbalance_of
 from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import read_batches, read_files
 from pststream.pipeline.batch.micro_batch import match
@@ -109,7 +110,7 @@ class Trial:
             "throughput": round(tuples / max(measured.max(), 1e-9)),
             "load_total": round(float(measured.sum()), 3),
             "max_seconds": round(float(measured.max()), 3),
-            "imbalance": round(float(measured.max() / max(measured.min(), 1e-9)), 3),
+            "imbalance": round(imbalance_of(measured), 3),
             "worker_seconds": [round(float(s), 4) for s in measured],
             "objects_sent": sent,
             "copies": round(sent / kept, 3) if kept else 0.0,

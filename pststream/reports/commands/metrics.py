@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.atomic_files import write_atomically
+from pststream.domain.imbalance import imbalance_of
 from pststream.reports.commands.status import read_status
 from pststream.reports.reading.delivery_progress import REMOVED
 from pststream.reports.reading.table_reader import AnyHome, TableReader
@@ -106,8 +107,7 @@ def _of_batches(document: dict[str, Any]) -> list[Metric]:
 def _of_plan(document: dict[str, Any]) -> list[Metric]:
     plan, balance, index = document["plan"], document["balance"], document["index"]
     seconds = balance["cpu_seconds"] if balance else []
-    greatest = max(seconds, default=0.0)
-    imbalance = greatest / max(min(seconds), greatest * 1e-9) if greatest > 0 else None
+    imbalance = imbalance_of(seconds) if any(seconds) else None
     return [
         ("plan_version", GAUGE, "The plan in force", [({}, plan["version"] if plan else None)]),
         ("imbalance", GAUGE, "CPU seconds of the most loaded worker over the least loaded, last batches",

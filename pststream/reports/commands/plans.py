@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.domain.imbalance import imbalance_text
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_rows import plan_from_rows
 from pststream.errors import UsageError
@@ -126,7 +127,7 @@ def render_plans(plans: list[dict[str, Any]]) -> str:
     ]
     for plan in plans:
         version = f"{'*' if plan['current'] else '~' if plan['retiring'] else ' '}{plan['plan_version']}"
-        loads = (f"{plan['load_total']:.4g}", f"{plan['load_max']:.4g}", f"{plan['imbalance']:.3g}")
+        loads = (f"{plan['load_total']:.4g}", f"{plan['load_max']:.4g}", imbalance_text(plan["imbalance"]))
         rows.append(
             (version, plan["planner"], str(plan["workers"]), str(plan["units"]), *loads, plan["created_at"][:19])
         )
@@ -149,7 +150,7 @@ def render_plan(plan: dict[str, Any]) -> str:
         f" {counted(plan['units'], 'unit')}, {counted(plan['leaves'], 'leaf', 'leaves')};"
         f" made at {plan['created_at'][:19]} in {duration(plan['seconds'])}",
         f"load {plan['load_total']:.4g} s in total, greatest {plan['load_max']:.4g}, least {plan['load_min']:.4g},"
-        f" imbalance {plan['imbalance']:.3g} (Definition 1, on the sample)",
+        f" imbalance {imbalance_text(plan['imbalance'])} (Definition 1, on the sample)",
         *_render_retiring(plan),
         "",
         f"north {grid['north']:.6g}, west {grid['west']:.6g}",

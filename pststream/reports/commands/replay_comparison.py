@@ -5,7 +5,7 @@ pipeline/replay/replay.py makes the document; pages/replay_page.py writes it as 
 
 from typing import Any
 
-from pststream.cost.load_model import MAX_IMBALANCE
+from pststream.domain.imbalance import MAX_IMBALANCE, imbalance_text
 from pststream.format_values import counted, whole_or_short
 from pststream.reports.commands.text_tables import table_lines
 
@@ -104,9 +104,9 @@ def describe_differences(document: dict[str, Any]) -> list[str]:
 
 
 def format_figure(value: float, key: str = "") -> str:
-    """Return a figure as text; an imbalance with an idle worker is unbounded."""
-    if key == "imbalance" and value >= MAX_IMBALANCE:
-        return "unbounded"
+    """Return a figure as text."""
+    if key == "imbalance":
+        return imbalance_text(value)
     return whole_or_short(value) if isinstance(value, int) else f"{value:.4g}"
 
 

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.domain.imbalance import imbalance_of, imbalance_text
 from pststream.escape_text import escape_controls
 from pststream.format_values import byte_size, counted, duration
 from pststream.ledgers.history import LedgerHistory
@@ -161,14 +162,13 @@ def _balance(reader: TableReader, ledgers: LedgerHistory) -> dict[str, Any] | No
     workers = int(plans.column(0)[0].as_py()) if plans.num_rows else 0
     worker = loads.column("worker").to_numpy()
     seconds = np.bincount(worker, loads.column("cpu_seconds").to_numpy(), minlength=workers)
-    mean = float(seconds.mean()) if len(seconds) else 0.0
     return {
         "plan_version": version,
         "batches": mine,
         "cpu_seconds": [round(float(value), 6) for value in seconds],
         "max": float(seconds.max(initial=0.0)),
-        "mean": mean,
-        "max_over_mean": float(seconds.max()) / mean if mean else None,
+        "min": float(seconds.min(initial=np.inf)) if len(seconds) else 0.0,
+        "imbalance": imbalance_of(seconds) if seconds.any() else None,
         "objects_sent": _sum(loads, "objects"),
         "candidates": _sum(loads, "candidates"),
     }
@@ -302,16 +302,17 @@ def _lines_of_plan(document: dict[str, Any]) -> list[str]:
         return ["plan           none yet; the first pststream match makes one"]
     lines = [
         f"plan           version {plan['version']}, {plan['planner']}, {counted(plan['workers'], 'worker')},"
-        f" {counted(plan['units'], 'unit')}; predicted imbalance {plan['imbalance']:.3g} (greatest / least load)"
+        f" {counted(plan['units'], 'unit')}; predicted imbalance {imbalance_text(plan['imbalance'])}"
+        " (greatest / least load)"
     ]
     if retiring := plan["retiring"]:
         lines.append(
             f"retiring       version {retiring['version']}, {retiring['planner']}, still serves {retiring['live']:,} of"
             f" {counted(document['subscriptions']['live'], 'live subscription')}; objects go to both plans"
         )
-    if balance and balance["max_over_mean"]:
+    if balance and balance["imbalance"]:
         lines.append(
-            f"balance        measured imbalance {balance['max_over_mean']:.3g} (greatest / mean CPU time of a worker)"
+            f"balance        measured imbalance {imbalance_text(balance['imbalance'])} (greatest / least CPU time)"
             f" over {counted(len(balance['batches']), 'batch', 'batches')} under plan {balance['plan_version']}"
         )
     leftovers = "; may contain leftovers of migrations, which pststream maintain deletes" if index["leftovers"] else ""

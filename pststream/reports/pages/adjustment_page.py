@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pststream.domain.imbalance import imbalance_of, imbalance_text
 from pststream.domain.plan import PartitionPlan
 from pststream.format_values import counted
 from pststream.reports.pages.balance_section import compare_loads
@@ -75,7 +76,7 @@ def write_adjustment(
         made_at=dt.datetime.now(dt.UTC),
         changed_cells=int(change.changed.sum()),
         cells=len(change.changed),
-        imbalance=" → ".join(map(_imbalance, loads)),
+        imbalance=" → ".join(imbalance_text(imbalance_of(one)) for one in loads),
         loads=compare_loads(document["load_before"], document["load_after"]),
         map=_draw_map(after, change),
         legend=[*worker_items(after.workers, bool((change.after == BY_TEXT).any())), CITIES],
@@ -84,10 +85,6 @@ def write_adjustment(
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, "utf-8")
-
-
-def _imbalance(loads: np.ndarray) -> str:
-    return f"{loads.max() / loads.min():.3g}" if loads.min() > 0 else "∞"
 
 
 def _draw_map(after: PartitionPlan, change: PlanChange) -> AdjustmentMap:

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pststream.domain.imbalance import imbalance_of, imbalance_text
 from pststream.format_values import percent, whole_or_short
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView
 
@@ -87,18 +88,13 @@ def _number(name: str, value: float) -> str:
 
 def _summary(view: PlanView, loads: MeasuredLoads | None) -> str:
     predicted = np.array(view.worker_loads)
-    facts = [f"Predicted: the most loaded worker has {_times_mean(predicted)} the mean load."]
+    facts = [f"Predicted imbalance (greatest load over the least): {imbalance_text(imbalance_of(predicted))}."]
     if loads is not None and not loads.empty:
         cpu = loads.workers["cpu_seconds"]
-        facts.append(f"Measured: the busiest worker took {_times_mean(cpu)} the mean CPU time.")
+        facts.append(f"Measured imbalance, of CPU time: {imbalance_text(imbalance_of(cpu))}.")
         if cpu.min() < _MIN_CPU_SECONDS:
             facts.append("Too little CPU time was measured to compare the two.")
         elif view.plan.workers >= _MIN_WORKERS and cpu.std() > 0 and predicted.std() > 0:
             r = float(np.corrcoef(predicted, cpu)[0, 1])
             facts.append(f"Correlation of predicted load and CPU time over the workers: {r:.2f}.")
     return " ".join(facts)
-
-
-def _times_mean(values: np.ndarray) -> str:
-    mean = float(values.mean()) if len(values) else 0.0
-    return f"{values.max() / mean:.2f} times" if mean > 0 else "– times"

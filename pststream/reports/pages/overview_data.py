@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.domain.imbalance import imbalance_of
 from pststream.errors import UsageError
 from pststream.reports.commands.rejects import COLUMNS
 from pststream.reports.reading.backlog import measure_object_lag, measure_request_lag, read_quarantined_files
@@ -44,7 +45,7 @@ class Overview:
     """What the page shows.
 
     lag         objects, requests: as in `pststream status --json`
-    balance     {batch: greatest CPU time of a worker over the mean}, of the latest batches
+    balance     {batch: imbalance, the greatest CPU time of a worker over the least}, of the latest batches
     migrations  for each of the latest migrations, newest first, its rows of the table `migrations`
     matches     some objects of the latest batch that has matches: object_id, ts, pairs
     """
@@ -109,20 +110,21 @@ def read_overview(home: str, now: dt.datetime | None = None) -> Overview:
 
 
 def _balance(tables: TolerantReader, since: int) -> dict[int, float]:
-    """Greatest CPU time of a worker over the mean of all workers, for each batch from `since` on."""
+    """The imbalance by CPU time of each batch from `since` on; a worker without a row had no work."""
     workers = {row["plan_version"]: row["workers"] for row in tables.rows(names.PLANS, ("plan_version", "workers"))}
     whole = (pds.field("unit") == names.WHOLE_WORKER) & (pds.field("worker") >= 0) & (pds.field("batch_id") >= since)
     columns = ("batch_id", "plan_version", "cpu_seconds")
     batches = list(tables.batches(names.UNIT_LOADS, columns, whole))
     if not batches:
         return {}
-    sums = [("cpu_seconds", "max"), ("cpu_seconds", "sum"), ("cpu_seconds", "count"), ("plan_version", "max")]
+    sums = [("cpu_seconds", "max"), ("cpu_seconds", "min"), ("cpu_seconds", "count"), ("plan_version", "max")]
     rows = pa.Table.from_batches(batches).group_by("batch_id").aggregate(sums).sort_by("batch_id").to_pylist()
     return {
-        row["batch_id"]: row["cpu_seconds_max"] * count / row["cpu_seconds_sum"]
+        row["batch_id"]: imbalance_of([row["cpu_seconds_max"], row["cpu_seconds_min"] if busy >= all_workers else 0.0])
         for row in rows
-        for count in [workers.get(row["plan_version_max"], row["cpu_seconds_count"])]
-        if row["cpu_seconds_sum"] > 0
+        for busy in [row["cpu_seconds_count"]]
+        for all_workers in [workers.get(row["plan_version_max"], busy)]
+        if row["cpu_seconds_max"] > 0
     }
 
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pststream.domain.imbalance import imbalance_of, imbalance_text
 from pststream.format_values import byte_size, counted, percent, short, time_ago
 from pststream.reports.pages.balance_section import LoadRow, compare_loads, prepare_balance
 from pststream.reports.pages.batches_section import prepare_batches
@@ -16,6 +17,8 @@ from pststream.reports.plots.plan_map import draw_plan_map
 from pststream.reports.reading.batch_history import BatchView
 
 _MAX_QUARANTINED = 20
+_MAX_BAR = 10.0
+"""Height at which the bar of an imbalance ends: in a small batch a worker may have nearly no work."""
 
 
 class BarFigure(NamedTuple):
@@ -81,9 +84,10 @@ def _draw_balance(overview: Overview) -> BarFigure | None:
     numbers = list(overview.balance)
     changes = [b for a, b in zip(numbers, numbers[1:]) if version.get(a) != version.get(b)]
     return _draw_figure(
-        "Greatest CPU time of a worker over the mean, for each batch; 1 is even. Dashed line: the plan changed.",
-        "Greatest over mean",
-        [(batch, value, f"{value:.2f}") for batch, value in overview.balance.items()],
+        f"Imbalance of each batch: greatest CPU time of a worker over the least; 1 is even, and a bar ends at"
+        f" {_MAX_BAR:g}. Dashed line: the plan changed.",
+        "Imbalance",
+        [(batch, min(value, _MAX_BAR), imbalance_text(value)) for batch, value in overview.balance.items()],
         changes,
         origin=1.0,
     )
@@ -113,15 +117,12 @@ def _format_tick(value: float) -> str:
 def _view_migration(rows: list[dict[str, Any]]) -> MigrationView:
     first = rows[0]
     before, after = (np.array(first[f"load_{when}"] or [0.0]) for when in ("before", "after"))
+    was, would_be = (imbalance_text(imbalance_of(loads)) for loads in (before, after))
     reasons = ", ".join(dict.fromkeys(row["reason"] for row in rows))
     text = (
         f"By {reasons}: {counted(len(rows), 'move')}, {counted(first['subscriptions'], 'row')} of the index"
         f" ({byte_size(first['bytes'])}). Expected gain: {percent(first['expected_gain'])} of the greatest load."
-        f" Greatest load over the least, predicted: {_imbalance(before)} before, {_imbalance(after)} after."
+        f" Greatest load over the least, predicted: {was} before, {would_be} after."
     )
     loads = compare_loads(before.tolist(), after.tolist()) if len(before) == len(after) else None
-    return MigrationView(first, text, f"{_imbalance(before)} → {_imbalance(after)}", loads)
-
-
-def _imbalance(loads: np.ndarray) -> str:
-    return f"{loads.max() / loads.min():.3g}" if loads.min() > 0 else "–"
+    return MigrationView(first, text, f"{was} → {would_be}", loads)

@@ -7,6 +7,7 @@ from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from pststream.domain.imbalance import imbalance_text
 from pststream.format_values import (
     byte_size,
     counted,
@@ -25,6 +26,7 @@ _FILTERS = (
     byte_size,
     counted,
     duration,
+    imbalance_text,
     moment,
     percent,
     segment_style,

@@ -64,7 +64,7 @@ def test_deliveries() -> None:
 
 def test_an_imbalance() -> None:
     assert describe_imbalance(1.234) == "imbalance 1.23"
-    assert describe_imbalance(1e9) == "imbalance unbounded: a worker has no load"
+    assert describe_imbalance(1e9) == "imbalance ∞: a worker has no load"
 
 
 def test_an_adjustment() -> None:

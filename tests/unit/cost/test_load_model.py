@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from pststream.cost.load_model import MAX_IMBALANCE, CostModel, WorkerLoads, compute_worker_loads
+from pststream.cost.load_model import CostModel, WorkerLoads, compute_worker_loads
+from pststream.domain.imbalance import MAX_IMBALANCE
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
 from tests.oracles import dispatch as slow

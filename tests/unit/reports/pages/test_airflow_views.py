@@ -107,14 +107,14 @@ def pages(home: Home) -> dict[str, str]:
 def test_the_overview_shows_lag_balance_migrations_rejects_quarantine_and_delivery(home: Home) -> None:
     overview = read_overview(home.path)
     assert overview.problems == []
-    assert overview.balance == {1: 1.5, 2: 1.0}
+    assert overview.balance == {1: 3.0, 2: 1.0}
     assert overview.lag["objects"] == {"rows": 1, "files": 1, "oldest_ts": "2026-03-01T00:09:00Z"}
     assert [rows[0]["plan_version"] for rows in overview.migrations] == [2]  # plan 9 never came into force
     assert {row["object_id"]: row["pairs"] for row in overview.matches} == {"o": 2, HOSTILE: 1}
     text = Elements(airflow_views.overview_page(home.path).text).text
     for part in ("Objects waiting", "3 → 1", "null share of", "down", "by 2 batches", "unreadable row", "Plan 2 by"):
         assert part in text, part
-    assert "Batch Greatest over mean 2 1.00 1 1.50" in " ".join(text.split()) and "objects/s" in text
+    assert "Batch Imbalance 2 1 1 3" in " ".join(text.split()) and "objects/s" in text
 
 
 def test_no_text_becomes_markup(home: Home) -> None:
