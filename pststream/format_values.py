@@ -73,8 +73,9 @@ def time_ago(value: dt.datetime | None, now: dt.datetime) -> str:
 
 
 def counted(value: float, singular: str, plural: str = "") -> str:
-    """A count and its noun."""
-    return f"{whole(value)} {singular if round(value) == 1 else plural or singular + 's'}"
+    """A count and its noun; without `plural`, the plural ends in -es after ch, sh, s and x, and in -s otherwise."""
+    ending = "es" if singular.endswith(("ch", "sh", "s", "x")) else "s"
+    return f"{whole(value)} {singular if round(value) == 1 else plural or singular + ending}"
 
 
 def degrees(value: float, letters: str) -> str:

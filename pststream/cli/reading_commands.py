@@ -15,7 +15,7 @@ def export_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Write the matches to a file."""
     from pststream.reports.commands.export import export_matches
 
-    document = export_matches(context.home.check(), arguments.out, _moment(arguments.since))
+    document = export_matches(context.home.check(), arguments.out, _moment(arguments.since), context.progress)
     return CommandResult(document, f"{document['out']}: {counted(document['rows'], 'match', 'matches')}")
 
 
@@ -134,15 +134,6 @@ def history_command(context: CommandContext, arguments: Any) -> CommandResult:
     _refuse_changing_options(arguments)
     rows = list_plan_history(context.home.check())
     return CommandResult({"plans": rows}, render_plan_history(rows))
-
-
-def sql_command(context: CommandContext, arguments: Any) -> CommandResult:
-    """Print the statements that create the views in the SQL of another program."""
-    from pststream.reports.views.definitions import view_statements
-
-    statements = view_statements(context.home.check(), arguments.dialect)
-    text = "\n\n".join(f"{statement};" for statement in statements)
-    return CommandResult({"dialect": arguments.dialect, "statements": statements}, text)
 
 
 def report_command(context: CommandContext, arguments: Any) -> CommandResult:

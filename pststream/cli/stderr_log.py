@@ -1,8 +1,8 @@
 """Write progress and errors to standard error: as plain text, or with PSTSTREAM_LOG=json as a JSON object per line.
 
 Keys: time (ISO 8601, UTC), level (info, warning, error), step (default: the command), process, message; batch_id and
-others where a step gives them (pststream/progress.py). On a terminal the count of a long step is one line that is
-rewritten; elsewhere it is logged every COUNT_SECONDS.
+others where a step gives them (pststream/progress.py). The count of a long step is one line on a terminal, which is
+rewritten; elsewhere it is logged every COUNT_SECONDS. A short step shows none.
 """
 
 import json
@@ -18,7 +18,10 @@ from pststream.progress import CountMessage, LogMessage
 from pststream.utc_times import iso, utc_now
 
 COUNT_SECONDS = 10.0
-"""Seconds from the start of a command to the first logged count, and from one to the next, without a terminal."""
+"""Seconds from the start of a step to its first logged count, and from one to the next, without a terminal."""
+
+TERMINAL_SECONDS = 1.0
+"""Seconds from the start of a step to its first count on a terminal."""
 
 ERASED = "\r\x1b[K"
 """Moves the cursor of a terminal to the start of the line and erases the line."""
@@ -33,7 +36,7 @@ class StderrLog:
         self._json = os.environ.get("PSTSTREAM_LOG", "").lower() == "json"
         self._rewrites = not self._json and sys.stderr.isatty()
         self._shows_count = False
-        self._counted_at = time.monotonic()
+        self._counted_at = -COUNT_SECONDS
         self._lock = threading.Lock()
 
     def log_progress(self, text: str) -> None:
@@ -57,12 +60,15 @@ class StderrLog:
             self._shows_count = False
 
     def _log_count(self, message: CountMessage) -> None:
-        if self._rewrites:
+        seconds = message.fields["seconds"]
+        if self._rewrites and seconds < TERMINAL_SECONDS:
+            self.end_count()
+        elif self._rewrites:
             width = shutil.get_terminal_size().columns - 1
             with self._lock:
                 self._print(ERASED + escape_controls(message)[:width])
                 self._shows_count = True
-        elif time.monotonic() - self._counted_at >= COUNT_SECONDS:
+        elif min(seconds, time.monotonic() - self._counted_at) >= COUNT_SECONDS:
             self._counted_at = time.monotonic()
             self._write(message, message)
 

@@ -1,7 +1,7 @@
 """Split data files into slices of about 250,000 rows for tasks, and read columns of slices inside a task."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,11 +20,15 @@ BATCH_ROWS = 65_536
 
 @dataclass(frozen=True)
 class Slice:
-    """The row groups of a file that begin at a row in [first, stop)."""
+    """The row groups of a file that begin at a row in [first, stop).
+
+    rows    about how many rows these are, for progress; 0 if that is not known
+    """
 
     path: str
     first: int
     stop: int
+    rows: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,17 @@ def split_into_tasks(files: Iterable[tuple[str, int]], rows: int = SLICE_ROWS) -
     slice_rows = 0
     for path, count in files:
         for first in range(0, max(count, 1), rows):
-            slices.append(Slice(path, first, first + rows))
-            slice_rows += min(rows, count - first)
+            slices.append(Slice(path, first, first + rows, min(rows, count - first)))
+            slice_rows += slices[-1].rows
             if slice_rows >= rows or len(slices) >= TASK_FILES:
                 tasks.append(tuple(slices))
                 slices, slice_rows = [], 0
     return [*tasks, tuple(slices)] if slices else tasks
+
+
+def rows_of_tasks(tasks: Iterable[Iterable[Slice]]) -> list[int]:
+    """Return about how many rows the slices of each task have."""
+    return [sum(one.rows for one in slices) for slices in tasks]
 
 
 def read_slices(slices: Iterable[Slice], columns: list[str], rows: KeyRange | None = None) -> Iterator[pa.RecordBatch]:

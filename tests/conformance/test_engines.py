@@ -2,8 +2,10 @@
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -167,6 +169,32 @@ def test_wide_and_many_batches_arrive_whole(engine: Engine) -> None:
 def test_the_error_of_a_stage_is_raised(engine: Engine, stages: list[Stage]) -> None:
     with pytest.raises(Exception, match="task number 3 fails"):
         engine.run_shuffled([20], remainders, stages)
+
+
+def test_each_task_that_has_ended_is_reported(engine: Engine) -> None:
+    """Of each stage, by its number in the stage; parts without rows have no task."""
+    ended: list[tuple[int, int]] = []
+    engine.run_tasks([5, 6, 7], lambda number: number, lambda *end: ended.append(end))
+    assert sorted(ended) == [(0, 0), (0, 1), (0, 2)]
+    ended.clear()
+    stages = [Stage(100, add_one), Stage(5, numbers_by_tag)]
+    engine.run_shuffled([2, 4], remainders, stages, lambda *end: ended.append(end))
+    assert sorted(ended) == [(0, 0), (0, 1)] + [(1, n) for n in range(4)] + [
+        (2, n) for n in range(5) if n in (1, 2, 3, 4)
+    ]
+
+
+def test_tasks_are_reported_while_others_run(engine: Engine, tmp_path: Path) -> None:
+    """The last task waits for a file that is written when the first has been reported."""
+    signal = tmp_path / "reported"
+
+    def wait(number: int) -> bool:
+        until = time.monotonic() + 30
+        while number and not signal.exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        return not number or signal.exists()
+
+    assert all(engine.run_tasks([0, 1], wait, lambda *end: signal.touch()))
 
 
 def test_the_error_of_a_sender_is_raised(engine: Engine) -> None:

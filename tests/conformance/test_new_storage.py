@@ -13,7 +13,7 @@ import pytest
 from pststream import names
 from pststream.errors import HomeBusy, UsageError
 from pststream.pipeline.engine import running_engine
-from pststream.pipeline.engine.contract import SentRows, Stage
+from pststream.pipeline.engine.contract import SentRows, Stage, TaskEnded
 from pststream.state.home import Home as State
 from pststream.storage.registry import files_at, local_path, normalize, storage_of
 from tests.bucket_home import BucketHome
@@ -31,11 +31,17 @@ class InlineEngine:
     def __init__(self, context: object) -> None:
         pass
 
-    def run_tasks(self, tasks: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+    def run_tasks(
+        self, tasks: Sequence[Any], function: Callable[[Any], Any], ended: TaskEnded | None = None
+    ) -> list[Any]:
         return [copied(function(copied(task))) for task in tasks]
 
     def run_shuffled(
-        self, tasks: Sequence[Any], send: Callable[[Any], Iterable[SentRows]], stages: Sequence[Stage]
+        self,
+        tasks: Sequence[Any],
+        send: Callable[[Any], Iterable[SentRows]],
+        stages: Sequence[Stage],
+        ended: TaskEnded | None = None,
     ) -> list[Any]:
         values: list[Any] = [list(send(copied(task))) for task in tasks]
         for stage in stages:

@@ -4,14 +4,13 @@ import json
 
 import pytest
 
-from pststream.benchmarks.registry import run_benchmark
 from pststream.benchmarks.scenarios import balance, mapping, migration
-from pststream.settings import Settings
+from tests.counted_benchmark import run_counted
 
 
 def test_the_hungarian_mapping_moves_least(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(mapping.SIZES, "small", (2_000, 4_000))
-    figures = run_benchmark("balance-mapping", "small", 1, Settings(), lambda _: None)["figures"]
+    figures = run_counted("balance-mapping")["figures"]
     assert figures["row_bytes"] > 10
     for planner in mapping.PLANNERS:
         moved = [figures[f"{planner}_{method}_moved_bytes"] for method in ("hungarian", "greedy", "first", "random")]
@@ -22,7 +21,7 @@ def test_the_hungarian_mapping_moves_least(monkeypatch: pytest.MonkeyPatch) -> N
 def test_no_selection_moves_less_than_dp(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(balance.SIZES, "full", (2_000, 4_000))
     monkeypatch.setattr(balance, "RANDOM_TRIALS", 3)
-    document = run_benchmark("balance-cost", "full", 1, Settings(), lambda _: None)
+    document = run_counted("balance-cost", "full")
     json.dumps(document)
     over = [document["figures"][f"q1_{parts}_{m}_over_dp"] for parts in ("cells", "blocks") for m in ("gr", "si", "ra")]
     assert min(over) >= 1
@@ -34,7 +33,7 @@ def test_a_migration_moves_about_what_was_asked_for(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(migration.SIZES, "small", (4_000, 2_000))
     monkeypatch.setattr(migration, "SHARES", (0.01,))
     monkeypatch.setattr(migration, "BATCHES", 1)
-    document = run_benchmark("migration", "small", 1, Settings(), lambda _: None)
+    document = run_counted("migration")
     figures = document["figures"]
     assert 10 <= figures["1_percent_moved"] <= 120
     assert figures["1_percent_moved_bytes"] > 0 and figures["1_percent_seconds"] > 0

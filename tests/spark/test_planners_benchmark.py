@@ -2,11 +2,10 @@
 
 import pytest
 
-from pststream.benchmarks.registry import run_benchmark
 from pststream.benchmarks.results_page import render
 from pststream.benchmarks.scenarios import calibrate, planners, planners_large, planning, scalability
 from pststream.names import PLANNERS
-from pststream.settings import Settings
+from tests.counted_benchmark import run_counted
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -14,7 +13,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 def test_planners_are_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(planners.SIZES, "small", (2_000, 2_000))
     monkeypatch.setattr(planners, "WORKLOADS", {"q3": planners.WORKLOADS["q3"]})
-    document = run_benchmark("planners", "small", 1, Settings(), lambda _: None)
+    document = run_counted("planners")
     page = render([document])
     for name in ("hybrid", "grid", "hypergraph"):
         assert document["figures"][f"q3_{name}_throughput"] > 0
@@ -25,7 +24,7 @@ def test_planners_are_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_throughput_is_measured_by_the_number_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(planners.SIZES, "small", (2_000, 2_000))
     monkeypatch.setattr(scalability, "NUMBERS", (2, 3))
-    figures = run_benchmark("scalability", "small", 1, Settings(), lambda _: None)["figures"]
+    figures = run_counted("scalability")["figures"]
     for planner in scalability.PLANNERS:
         for workers in (2, 3):
             assert figures[f"{planner}_{workers}_workers_throughput"] > 0
@@ -36,7 +35,7 @@ def test_more_subscriptions_are_measured_alike(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(planners_large.SIZES, "small", ((1_000, 2_000), 2_000))
     monkeypatch.setattr(planners_large, "PLANNERS", ("hybrid", "kd_tree"))
     monkeypatch.setattr(planners_large, "WANTED", {"q2": 0.98})
-    document = run_benchmark("planners-large", "small", 1, Settings(), lambda _: None)
+    document = run_counted("planners-large")
     figures = document["figures"]
     for workload in ("q2_0.001m", "q2_0.002m"):
         ratio = figures[f"{workload}_hybrid_throughput"] / figures[f"{workload}_kd_tree_throughput"]
@@ -46,7 +45,7 @@ def test_more_subscriptions_are_measured_alike(monkeypatch: pytest.MonkeyPatch) 
 
 def test_time_and_memory_of_planning_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(planning.SIZES, "small", (500, 500, 100))
-    figures = run_benchmark("planning", "small", 1, Settings(), lambda _: None)["figures"]
+    figures = run_counted("planning")["figures"]
     assert {f"{name}_seconds" for name in PLANNERS} < set(figures)
     assert all(figures[f"{name}_seconds"] > 0 for name in PLANNERS)
     assert figures["share_seconds"] < 60 and figures["merge_seconds"] < 60
@@ -57,7 +56,7 @@ def test_constants_of_the_model_are_fitted(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(calibrate.SIZES, "small", (2_000, 2_000))
     monkeypatch.setattr(calibrate, "PLANS", (("kd_tree", 2), ("grid", 3)))
     monkeypatch.setattr(calibrate, "ROUNDS", 1)
-    figures = run_benchmark("calibrate", "small", 1, Settings(), lambda _: None)["figures"]
+    figures = run_counted("calibrate")["figures"]
     assert figures["points"] == 3 * (2 + 3)
     assert all(figures[f"cost_{name}"] >= 0 for name in ("check", "object", "match"))
     assert all(0 < figures[f"cost_{name}"] < 1e-2 for name in ("insert", "delete"))

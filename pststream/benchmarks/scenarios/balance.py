@@ -8,6 +8,7 @@ import numpy as np
 
 from pststream.balancing.cell_selection import METHODS, select_cells
 from pststream.benchmarks.support.arrays import clause_lists, frequencies
+from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least, at_most
 from pststream.cost.block_loads import BlockLoads, compute_block_loads
 from pststream.cost.cell_loads import CellLoads, compute_cell_loads
@@ -42,11 +43,12 @@ def run_select(scale: str, seed: int, settings: Settings, progress: Progress) ->
     figures: dict[str, Any] = {}
     for method in METHODS:  # warm up: a kernel is loaded at its first call
         select_cells(method, np.arange(1.0, 9.0), np.arange(1, 9), 5.0)
+    steps = Steps(progress, len(CELLS[scale]) * len(METHODS))
     for count in CELLS[scale]:
         loads, sizes = rng.lognormal(0.0, 1.5, count), np.ceil(rng.lognormal(3.0, 1.5, count)).astype(np.int64)
         for method in METHODS:
             figures[f"{method}_ms_at_{count}"] = _milliseconds(method, loads, sizes)
-            progress(f"{method} over {count} cells: {figures[f'{method}_ms_at_{count}']} ms")
+            steps.end(f"{method} over {count} cells: {figures[f'{method}_ms_at_{count}']} ms")
     targets = {"gr_ms_at_100000": at_most(figures["gr_ms_at_100000"], 50.0)} if scale == "full" else {}
     return {"figures": figures, "floor": {}, "targets": targets}
 
@@ -71,16 +73,18 @@ def run_cost(scale: str, seed: int, settings: Settings, progress: Progress) -> d
     """
     figures: dict[str, float] = {}
     targets = {}
+    steps = Steps(progress, len(STYLES) * len(GRANULARITIES))
     for name, style in STYLES.items():
         for parts, costs in _costs_of_workers(scale, seed, style, settings).items():
             case = f"{name}_{parts}"
             if not len(costs["dp"]):
                 targets[f"{case}_gr_over_dp"] = at_most(float("inf"), 1.01)
+                steps.end(f"{name}, {parts}: nothing to move")
                 continue
             figures |= {f"{case}_{method}_over_dp": value for method, value in _over_dp(costs).items()}
             figures[f"{case}_gr_under_si"] = round(float(1 - costs["gr"].sum() / costs["si"].sum()), 4)
             figures[f"{case}_gr_under_ra"] = round(float(1 - costs["gr"].sum() / costs["ra"].sum()), 4)
-            progress(f"{name}, {parts}: " + ", ".join(f"{m} {c.sum():,.0f}" for m, c in costs.items()))
+            steps.end(f"{name}, {parts}: " + ", ".join(f"{m} {c.sum():,.0f}" for m, c in costs.items()))
             if scale == "full":
                 targets[f"{case}_gr_over_dp"] = at_most(figures[f"{case}_gr_over_dp"], 1.01)
                 for other in (f"{case}_gr_under_si", f"{case}_gr_under_ra"):

@@ -23,6 +23,7 @@ from scipy.optimize import nnls
 
 from pststream.benchmarks.support.arrays import clause_lists, index_table
 from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least, at_most
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.synthetic_arrays import synthetic_objects, synthetic_subscriptions
@@ -49,7 +50,8 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
 
     Prediction is cross-validated: the load of each workload and plan is predicted by constants fitted to all others.
     """
-    trials = [trial for style in STYLES for trial in _run_trials(scale, seed, style, settings, progress)]
+    steps = Steps(progress, len(STYLES) * len(PLANS))
+    trials = [trial for style in STYLES for trial in _run_trials(scale, seed, style, settings, steps, progress)]
     points = [_points(trial) for trial in trials]
     sent, stored, read, matched, cpu = np.concatenate(points).T
     insert = sum(trial.build_seconds for trial in trials) / float(stored.sum())
@@ -78,7 +80,9 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     }
 
 
-def _run_trials(scale: str, seed: int, style: SubscriptionStyle, settings: Settings, progress: Progress) -> list[Trial]:
+def _run_trials(
+    scale: str, seed: int, style: SubscriptionStyle, settings: Settings, steps: Steps, progress: Progress
+) -> list[Trial]:
     """Match the same objects under each of PLANS, round after round."""
     subscriptions, objects = SIZES[scale]
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
@@ -87,9 +91,9 @@ def _run_trials(scale: str, seed: int, style: SubscriptionStyle, settings: Setti
         bench.add_objects(objects)
         trials: list[Trial] = []
         for planner, workers in PLANS:
-            progress(f"{style.kind}, keywords joined by {style.connective}, {planner} over {workers} workers")
             chosen = replace(settings, workers=workers, cache_dir=f"{folder}/cache")
             trials.append(Trial(bench.home, chosen, planner, objects, Path(folder) / f"trial-{len(trials)}"))
+            steps.end(f"{style.kind}, keywords joined by {style.connective}, {planner} over {workers} workers")
         for _ in range(ROUNDS):
             for trial in trials:
                 trial.match_again()

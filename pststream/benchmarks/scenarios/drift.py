@@ -8,6 +8,7 @@ import numpy as np
 
 from pststream import names
 from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least, at_most
 from pststream.errors import PstError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
@@ -42,11 +43,12 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     chosen = replace(settings, planner="hybrid", balance_batches=PARTS, lateness_seconds=LATENESS_SECONDS)
     figures: dict[str, Any] = {}
     runs = {}
+    steps = Steps(progress, 2 * SIZES[scale][1], alike=True)
     for name in ("fixed", "adjusted"):
         with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
             bench = BenchHome(f"{folder}/home", seed, progress)
             runs[name] = _run_intervals(
-                bench, replace(chosen, cache_dir=f"{folder}/cache"), scale, name == "adjusted", progress
+                bench, replace(chosen, cache_dir=f"{folder}/cache"), scale, name == "adjusted", steps
             )
         figures |= {f"{name}_{figure}": value for figure, value in runs[name].items()}
     if runs["fixed"]["matches"] != runs["adjusted"]["matches"]:
@@ -63,9 +65,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     return {"figures": figures, "floor": {}, "targets": targets}
 
 
-def _run_intervals(
-    bench: BenchHome, settings: Settings, scale: str, adjust: bool, progress: Progress
-) -> dict[str, Any]:
+def _run_intervals(bench: BenchHome, settings: Settings, scale: str, adjust: bool, steps: Steps) -> dict[str, Any]:
     """Match the batches of all intervals; return figures of the whole run."""
     subscriptions, intervals = SIZES[scale]
     bench.add_subscriptions(subscriptions, STYLE)
@@ -90,8 +90,8 @@ def _run_intervals(
             moved += done["moved_subscriptions"]
             seconds.append(done["seconds"])
         maintain(bench.home, settings)
-        ratios = ", ".join(f"{load.max() / load.mean():.2f}" for load in loads[-PARTS:])
-        progress(f"interval {interval}: greatest load over mean {ratios}; {moved} subscriptions moved so far")
+        ratios = ", ".join(f"{load.max() / load.min():.2f}" for load in loads[-PARTS:])
+        steps.end(f"interval {interval}: greatest load over least {ratios}; {moved} subscriptions moved so far")
     by_batch = np.array(loads)
     by_interval = by_batch.reshape(intervals, PARTS, -1).sum(axis=1)
     slowest = float(by_interval.max(axis=1).sum())

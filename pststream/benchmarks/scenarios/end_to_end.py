@@ -8,6 +8,7 @@ from typing import Any
 from pststream.benchmarks.support.baseline_jobs import run_baseline, run_spark_baseline
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.memory import MemoryWatch
+from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least, at_most
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.pipeline.batch.micro_batch import match
@@ -28,7 +29,8 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     floor: dict[str, float] = {}
     targets: dict[str, Any] = {}
     with MemoryWatch() as watch:
-        results = {name: _measure(style, scale, seed, settings, progress) for name, style in STYLES.items()}
+        steps = Steps(progress, RUNS * len(STYLES))
+        results = {name: _measure(name, scale, seed, settings, steps, progress) for name in STYLES}
     for name, (measured, floors) in results.items():
         figures.update({f"{name}_{k}": v for k, v in measured.items()})
         floor.update({f"{name}_{k}": v for k, v in floors.items()})
@@ -44,18 +46,18 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
 
 
 def _measure(
-    style: SubscriptionStyle, scale: str, seed: int, settings: Settings, progress: Progress
+    name: str, scale: str, seed: int, settings: Settings, steps: Steps, progress: Progress
 ) -> tuple[dict[str, float], dict[str, float]]:
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
-        return _measure_in(folder, style, scale, seed, settings, progress)
+        return _measure_in(folder, name, scale, seed, settings, steps, progress)
 
 
 def _measure_in(
-    folder: str, style: SubscriptionStyle, scale: str, seed: int, settings: Settings, progress: Progress
+    folder: str, name: str, scale: str, seed: int, settings: Settings, steps: Steps, progress: Progress
 ) -> tuple[dict[str, float], dict[str, float]]:
     subscriptions, objects = SIZES[scale]
     bench = BenchHome(f"{folder}/home", seed, progress)
-    bench.add_subscriptions(subscriptions, style)
+    bench.add_subscriptions(subscriptions, STYLES[name])
     bench.add_objects(min(objects, 100_000))
     began = time.perf_counter()
     match(bench.home, settings, progress=progress)
@@ -81,8 +83,8 @@ def _measure_in(
             began = time.perf_counter()
             job(bench.home, settings, after, to, count, f"{folder}/floor{number}-{place}")
             durations.append(time.perf_counter() - began)
-        progress(
-            f"run {number + 1}: {times[-1]:.1f} s, baseline {baseline[-1]:.1f} s,"
+        steps.end(
+            f"{name} matches, run {number + 1}: {times[-1]:.1f} s, baseline {baseline[-1]:.1f} s,"
             f" without matches {without_matches[-1]:.1f} s, by Spark's Delta reader and writer {by_spark[-1]:.1f} s"
         )
     seconds, base = statistics.median(times), statistics.median(baseline)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from pststream.benchmarks.support.engines import ENGINES, side_by_side
+from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
 from pststream.errors import PstError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
@@ -54,15 +55,17 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     subscriptions, files = SIZES[scale]
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as name:
         folder, home = Path(name), Home(f"{name}/home")
+        steps = Steps(progress, 1 + len(ENGINES))
         _fill(home, settings, folder, subscriptions, seed, progress)
         stop_engine()
         parts = _parts(folder, files * len(ENGINES), seed)
         (folder / "landing" / "objects").mkdir(parents=True)
         delays = {}
+        steps.end(f"{subscriptions:,} subscriptions written, ingested and indexed")
         for number, engine in enumerate(ENGINES):
-            progress(f"files land for the watcher with engine {engine}")
             of_engine = parts[number * files : (number + 1) * files]
             delays[engine] = _measure_delays(home, replace(settings, engine=engine), folder / "landing", of_engine)
+            steps.end(f"files landed for the watcher with engine {engine}: p99 {delays[engine]['p99_seconds']} s")
         page_seconds = _page_seconds(home)
     figures = {
         "subscriptions": subscriptions,
@@ -117,12 +120,11 @@ def _page_seconds(home: Home) -> float:
 def _fill(home: Home, settings: Settings, folder: Path, subscriptions: int, seed: int, progress: Progress) -> None:
     """Ingest the subscriptions from files and index them."""
     home.init()
-    progress(f"writing, ingesting and indexing {subscriptions} subscriptions")
     write_requests(folder / "requests.parquet", subscriptions, seed, style=STYLE)
     write_objects(folder / "first.parquet", 20_000, seed, id_prefix="first")
     for kind, file in (("requests", "requests"), ("objects", "first")):
-        ingest(home, settings, kind, [f"{folder}/{file}.parquet"], ReaderOptions())
-    match(home, settings)
+        ingest(home, settings, kind, [f"{folder}/{file}.parquet"], ReaderOptions(), progress)
+    match(home, settings, progress=progress)
 
 
 def _parts(folder: Path, files: int, seed: int) -> list[Path]:

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from pststream.benchmarks.scenarios.kernel import measure
+from pststream.benchmarks.support.steps import Steps
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.progress import Progress
 from pststream.settings import Settings
@@ -24,10 +25,11 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     """Measure microseconds per object and bytes per subscription at each size, and compare with logarithmic growth."""
     sizes = FULL if scale == "full" else SMALL
     figures: dict[str, float] = {}
+    steps = Steps(progress, len(sizes))
     for size in sizes:
         # The share of frequent keywords falls with the size, so that the matches per object stay constant.
         share = (RARE + FREQUENT * FIRST_SHARE) * sizes[0] / size - RARE
-        measured = measure(size, SubscriptionStyle(frequent_share=share / FREQUENT), seed, progress)
+        measured = measure(size, SubscriptionStyle(frequent_share=share / FREQUENT), seed, steps)
         for name in (
             "microseconds_per_object",
             "bytes_per_subscription",

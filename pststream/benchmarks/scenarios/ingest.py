@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream.benchmarks.support.memory import MemoryWatch
+from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least
 from pststream.generator.generate_files import write_objects, write_requests
 from pststream.pipeline.ingest.append_rows import TABLE_OF
@@ -44,20 +45,21 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     targets: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
         _warm_up(folder, seed, settings)
+        steps = Steps(progress, sum(map(len, FORMATS.values())) + len(GROWTH[scale]))
         for kind, formats in FORMATS.items():
             for name in formats:
                 case = f"{kind}_{name}"
                 measured, least = _measure(folder, kind, name, ROWS[scale][kind], scale, seed, settings)
                 figures.update({f"{case}_{figure}": value for figure, value in measured.items()})
                 floor[f"{case}_seconds"] = least
-                progress(f"{case}: {measured['rows_per_second']:,} rows/s")
+                steps.end(f"{case}: {measured['rows_per_second']:,} rows/s")
                 if scale == "full":
                     targets[f"{case}_rows_per_second"] = at_least(measured["rows_per_second"], TARGETS[kind])
         for rows in GROWTH[scale]:
             measured, _ = _measure(folder, "objects", "csv", rows, scale, seed, settings)
             for figure in ("seconds", "cpu_microseconds_per_row", "command_peak_mb"):
                 figures[f"{figure}_at_{rows}"] = measured[figure]
-            progress(f"{rows:,} objects: {measured['seconds']} s")
+            steps.end(f"{rows:,} objects: {measured['seconds']} s")
     return {"figures": figures, "floor": floor, "targets": targets}
 
 

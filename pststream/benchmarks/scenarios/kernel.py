@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pststream.benchmarks.support.arrays import clause_lists, frequencies, index_table, object_batch
+from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least
 from pststream.domain.pieces import rarest_clause_first
 from pststream.generator.draw_subscriptions import SubscriptionStyle
@@ -28,16 +29,17 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     """Measure objects/s of AND subscriptions and of AND/OR ones in CNF; `small` has a tenth of the subscriptions."""
     figures: dict[str, float] = {}
     targets = {}
+    steps = Steps(progress, len(CASES))
     for name, (count, style, target) in CASES.items():
         count = count if scale == "full" else count // 10
-        measured = measure(count, style, seed, progress)
+        measured = measure(count, style, seed, steps)
         figures.update({f"{name}_{key}": value for key, value in measured.items()})
         if scale == "full":
             targets[f"{name}_objects_per_second"] = at_least(measured["objects_per_second"], target)
     return {"figures": figures, "floor": {}, "targets": targets}
 
 
-def measure(count: int, style: SubscriptionStyle, seed: int, progress: Progress) -> dict[str, float]:
+def measure(count: int, style: SubscriptionStyle, seed: int, steps: Steps) -> dict[str, float]:
     """Measure `count` subscriptions and OBJECTS objects in one segment: the median CPU time of RUNS."""
     objects = synthetic_objects(OBJECTS, seed)
     subscriptions = synthetic_subscriptions(count, seed, objects, style)
@@ -53,7 +55,7 @@ def measure(count: int, style: SubscriptionStyle, seed: int, progress: Progress)
         pairs = match_objects(batch, [make_probe(segment)], 1)
         times.append(time.process_time() - began)
     seconds = float(np.median(times[1:]))
-    progress(f"{count} subscriptions: {OBJECTS / seconds:,.0f} objects/s")
+    steps.end(f"{count:,} subscriptions: {OBJECTS / seconds:,.0f} objects/s")
     return {
         "subscriptions": count,
         "postings": len(segment.posting_piece),

@@ -9,6 +9,7 @@ from pststream import names
 from pststream.balancing.worker_mapping import MAPPINGS, count_shared_pieces, map_workers
 from pststream.benchmarks.scenarios.balance import sample_of
 from pststream.benchmarks.support.arrays import clause_lists, frequencies, index_table
+from pststream.benchmarks.support.steps import Steps
 from pststream.cost.load_model import CostModel
 from pststream.domain.pieces import rarest_clause_first
 from pststream.generator.draw_subscriptions import SubscriptionStyle
@@ -35,6 +36,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     first, second = (sample_of(objects, subscriptions, seed, style) for style in (BEFORE, AFTER))
     row_bytes = _row_bytes(seed)
     figures: dict[str, Any] = {"subscriptions": subscriptions, "row_bytes": round(row_bytes, 1)}
+    steps = Steps(progress, len(PLANNERS) * len(MAPPINGS))
     for planner in PLANNERS:
         before, after = (make_plan(planner, sample, settings.workers, cost) for sample in (first, second))
         shared = count_shared_pieces(second, before, after)
@@ -44,7 +46,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             kept = int(shared[label, np.arange(len(label))].sum())
             figures[f"{planner}_{method}_moved_bytes"] = round((stored - kept) * row_bytes)
             figures[f"{planner}_{method}_moved_share"] = round(1 - kept / stored, 4)
-            progress(f"{planner}, {method}: {1 - kept / stored:.1%} of the pieces move")
+            steps.end(f"{planner}, {method}: {1 - kept / stored:.1%} of the pieces move")
     return {"figures": figures, "floor": {}, "targets": {}}
 
 

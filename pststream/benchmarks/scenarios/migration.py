@@ -9,6 +9,7 @@ import numpy as np
 
 from pststream.balancing.local_adjustment import Adjustment
 from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
 from pststream.cost.load_model import CostModel, compute_worker_loads
 from pststream.domain.plan import DispatchGrid
@@ -42,6 +43,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         bench.add_objects(objects)
         plan(bench.home, chosen)
         match(bench.home, chosen, one=True)
+        steps = Steps(progress, len(SHARES), alike=True)
         for share in SHARES:
             name = f"{share:.0%}".replace("%", "_percent")
             before = [_batch(bench, chosen, objects) for _ in range(BATCHES)]
@@ -57,7 +59,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
                 f"{name}_next_batch": round(after[0], 3),
                 f"{name}_batch_after": round(float(np.median(after)), 3),
             }
-            progress(
+            steps.end(
                 f"moved {done['moved_subscriptions']} subscriptions in {done['seconds']} s; next batch {after[0]:.2f} s"
             )
     ratio = figures["1_percent_next_batch"] / figures["1_percent_batch_before"]

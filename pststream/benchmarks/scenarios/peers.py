@@ -21,6 +21,7 @@ import numpy as np
 from pststream.benchmarks.support.arrays import clause_lists, frequencies, index_table, object_batch
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.peer_files import write_peer_files
+from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least
 from pststream.domain.pieces import rarest_clause_first
 from pststream.errors import PstError
@@ -75,12 +76,13 @@ class ExpectedMatches:
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Measure objects/s of the kernel, of the whole job and of each peer; a peer with other matches is an error."""
+    steps = Steps(progress, 2 + len(PEERS))
     objects = synthetic_objects(OBJECTS, seed)
     subscriptions = synthetic_subscriptions(SUBSCRIPTIONS[scale], seed, objects, STYLE)
     clauses, _, _ = rarest_clause_first(clause_lists(subscriptions), frequencies(objects).of)
     segment = build_segment(index_table(subscriptions, clauses))
     expected, kernel = _kernel(objects, segment)
-    progress(f"kernel: {kernel:,.0f} objects/s")
+    steps.end(f"kernel: {kernel:,.0f} objects/s")
     figures: dict[str, Any] = {
         "subscriptions": SUBSCRIPTIONS[scale],
         "matches_per_object": round(int(expected.matches[-1]) / OBJECTS, 2),
@@ -92,7 +94,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         bench.add_drawn_subscriptions(subscriptions)
         job = _whole_job(bench, objects, settings, int(expected.matches[-1]))
         figures["job_objects_per_second"] = round(job)
-        progress(f"whole job: {job:,.0f} objects/s")
+        steps.end(f"whole job: {job:,.0f} objects/s")
         write_peer_files(Path(folder), objects, subscriptions)
         Path(folder).chmod(0o755)
         for name, peer in PEERS.items():
@@ -100,7 +102,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             result = _run_peer(name, peer, folder, count, expected)
             figures |= {f"{name}_{figure}": value for figure, value in result.items()}
             speed = result.get("objects_per_second")
-            progress(f"{name}: {speed:,} objects/s" if speed else f"{name}: {result['state']}")
+            steps.end(f"{name}: {speed:,} objects/s" if speed else f"{name}: {result['state']}")
             if speed:
                 figures[f"kernel_over_{name}"] = round(kernel / speed, 1)
                 figures[f"job_over_{name}"] = round(job / speed, 1)

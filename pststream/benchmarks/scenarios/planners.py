@@ -14,6 +14,7 @@ import numpy as np
 
 from pststream import names
 from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.pipeline.comparing.compare_planners import compare
@@ -43,6 +44,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     subscriptions, objects = SIZES[scale]
     figures: dict[str, Any] = {"subscriptions": subscriptions, "objects": objects, "workers": WORKERS}
     targets = {}
+    steps = Steps(progress, len(WORKLOADS), alike=True)
     for name, style in WORKLOADS.items():
         with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
             bench = BenchHome(f"{folder}/home", seed, progress)
@@ -50,8 +52,8 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             bench.add_objects(objects)
             changed = objects // OBJECTS_A_REQUEST // 2
             bench.add_subscriptions(changed, style, delete=changed)
-            progress(f"workload {name}")
             figures |= measured(name, bench, settings, tuple(names.PLANNERS), ROUNDS[scale], progress)
+        steps.end(f"workload {name}: hybrid over the best other {figures[f'{name}_hybrid_over_best']}")
         if scale == "full":
             wanted = 1.3 if name.startswith("q3") else 0.98
             targets[f"{name}_hybrid_over_best"] = at_least(figures[f"{name}_hybrid_over_best"], wanted)

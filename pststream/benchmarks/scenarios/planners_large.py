@@ -8,6 +8,7 @@ from typing import Any
 
 from pststream.benchmarks.scenarios.planners import ROUNDS, WORKERS, WORKLOADS, measured
 from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least
 from pststream.progress import Progress
 from pststream.settings import Settings
@@ -24,6 +25,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     sizes, objects = SIZES[scale]
     figures: dict[str, Any] = {"objects": objects, "workers": WORKERS}
     targets = {}
+    steps = Steps(progress, len(sizes) * len(WANTED))
     for subscriptions in sizes:
         for kind, wanted in WANTED.items():
             name = f"{kind}_{subscriptions / 1e6:g}m"
@@ -31,8 +33,8 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
                 bench = BenchHome(f"{folder}/home", seed, progress)
                 bench.add_subscriptions(subscriptions, WORKLOADS[kind])
                 bench.add_objects(objects)
-                progress(f"workload {name}")
                 figures |= measured(name, bench, settings, PLANNERS, ROUNDS[scale], progress)
+            steps.end(f"workload {name}: hybrid over the best other {figures[f'{name}_hybrid_over_best']}")
             if scale == "full":
                 ratio = f"{name}_hybrid_over_best"
                 targets[ratio] = at_least(figures[ratio], wanted)

@@ -10,6 +10,7 @@ import numpy as np
 
 from pststream import names
 from pststream.benchmarks.scenarios.balance import sample_of
+from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
 from pststream.cost.load_model import CostModel, LoadRates
 from pststream.generator.draw_subscriptions import SubscriptionStyle
@@ -34,14 +35,15 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     figures: dict[str, float] = {"objects": objects, "subscriptions": subscriptions, "nodes": nodes}
     warm = sample_of(1_000, 1_000, seed, STYLE)
     _reset_peak()
+    steps = Steps(progress, len(names.PLANNERS) + 1)
     for name in names.PLANNERS:
         make_plan(name, warm, WORKERS, cost)
         figures[f"{name}_seconds"] = _seconds(partial(make_plan, name, sample, WORKERS, cost))
-        progress(f"{name}: {figures[f'{name}_seconds']} s")
+        steps.end(f"{name}: {figures[f'{name}_seconds']} s")
     figures["peak_memory_gb"] = _peak_gb()
     for count in (10, nodes):
         figures |= _steps(np.random.default_rng([seed, 7]), count)
-    progress(f"{nodes} nodes: parts shared in {figures['share_seconds']} s, merged in {figures['merge_seconds']} s")
+    steps.end(f"{nodes} nodes: parts shared in {figures['share_seconds']} s, merged in {figures['merge_seconds']} s")
     targets = {}
     if scale == "full":
         targets = {f"{name}_seconds": at_most(figures[f"{name}_seconds"], 20.0) for name in names.PLANNERS}

@@ -8,6 +8,7 @@ import numpy as np
 
 from pststream.benchmarks.scenarios.planners import ROUNDS, SIZES, WORKLOADS
 from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.steps import Steps
 from pststream.pipeline.comparing.compare_planners import compare
 from pststream.progress import Progress
 from pststream.settings import Settings
@@ -25,12 +26,13 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         bench = BenchHome(f"{folder}/home", seed, progress)
         bench.add_subscriptions(subscriptions, WORKLOADS[WORKLOAD])
         bench.add_objects(objects)
+        steps = Steps(progress, len(NUMBERS))
         for workers in NUMBERS:
-            progress(f"{workers} workers")
             chosen = replace(settings, workers=workers)
             for plan in compare(bench.home, chosen, PLANNERS, rounds=ROUNDS[scale], progress=progress)["plans"]:
                 name = f"{plan['planner']}_{workers}_workers"
                 figures[f"{name}_throughput"] = plan["throughput"]
                 seconds = np.array(plan["worker_seconds"])
                 figures[f"{name}_max_over_mean"] = round(float(seconds.max() / seconds.mean()), 3)
+            steps.end(f"{workers} workers: hybrid {figures[f'hybrid_{workers}_workers_throughput']:,} objects/s")
     return {"figures": figures, "floor": {}, "targets": {}}

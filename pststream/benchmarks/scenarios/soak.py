@@ -11,9 +11,10 @@ import numpy as np
 from pststream import names
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.memory import resident_mb
+from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
+from pststream.delta_tables import open_table
 from pststream.generator.draw_subscriptions import SubscriptionStyle
-from pststream.open_tables import open_table
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.upkeep.maintain import maintain
 from pststream.progress import Progress
@@ -55,7 +56,8 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         bench.add_subscriptions(subscriptions, style)
         bench.add_objects(OBJECTS)
         match(bench.home, chosen)
-        for part in range(PARTS):
+        steps = Steps(progress, PARTS, alike=True)
+        for _ in range(PARTS):
             for _ in range(batches // PARTS):
                 bench.add_subscriptions(INSERTIONS, style, DELETIONS)
                 bench.add_objects(OBJECTS)
@@ -65,7 +67,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             began = time.perf_counter()
             maintain(bench.home, chosen)
             parts.append(_sizes(bench.home) | {"upkeep_seconds": time.perf_counter() - began} | resident_mb())
-            progress(f"part {part + 1} of {PARTS}: {_median(seconds[-(batches // PARTS) :]):.2f} s per batch")
+            steps.end(f"{_median(seconds[-(batches // PARTS) :]):.2f} s per batch")
     figures: dict[str, Any] = {"subscriptions": subscriptions, "batches": batches}
     targets = {}
     middle, last = slice(PARTS * 2 // 5, PARTS * 3 // 5), slice(PARTS * 4 // 5, PARTS)

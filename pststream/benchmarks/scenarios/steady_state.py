@@ -8,6 +8,7 @@ from typing import Any
 
 from pststream.benchmarks.support.engines import ENGINES, side_by_side
 from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.pipeline.batch.micro_batch import match
@@ -33,13 +34,15 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         bench.add_subscriptions(subscriptions, style)
         bench.add_objects(OBJECTS)
         match(bench.home, settings, progress=progress)
-        for engine in (batches + 2) * ENGINES:
+        turns = (batches + 2) * ENGINES
+        steps = Steps(progress, len(turns), alike=True)
+        for engine in turns:
             bench.add_subscriptions(INSERTIONS, style, DELETIONS)
             bench.add_objects(OBJECTS)
             began = time.perf_counter()
-            match(bench.home, replace(settings, engine=engine), one=True, progress=progress)
+            match(bench.home, replace(settings, engine=engine), one=True)
             seconds[engine].append(time.perf_counter() - began)
-            progress(f"batch on {engine}: {seconds[engine][-1]:.2f} s")
+            steps.end(f"batch on {engine}: {seconds[engine][-1]:.2f} s")
         files = len(index_files(bench.home, current_version(bench.home)))
     figures = {
         "subscriptions": subscriptions,

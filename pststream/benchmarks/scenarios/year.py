@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from pststream import names
 from pststream.benchmarks.support.homes import START, BenchHome
+from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.ledgers.log_end import Ledger
 from pststream.names import ROW_BITS
 from pststream.pipeline.batch.micro_batch import match
-from pststream.progress import Progress
+from pststream.progress import Progress, StepCounter
 from pststream.reports.commands.status import read_status
 from pststream.reports.pages.overview_data import read_overview
 from pststream.settings import Settings
@@ -46,6 +47,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
     """Measure the median seconds of a batch, of reading the ledger and of the status reports, in both homes."""
     subscriptions, batches = SIZES[scale]
     figures: dict[str, Any] = {"subscriptions": subscriptions, "batches": batches}
+    steps = Steps(progress, 2)
     for age, past in (("young", 0), ("old", batches)):
         with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
             bench = BenchHome(f"{folder}/home", seed, progress)
@@ -53,7 +55,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
             chosen = replace(settings, cache_dir=f"{folder}/cache")
             bench.add_subscriptions(subscriptions, SubscriptionStyle(frequent_share=0.3))
             figures |= {f"{age}_{name}": round(value, 4) for name, value in _measured(bench, chosen).items()}
-        progress(f"{age}: {figures[f'{age}_batch_seconds']:.2f} s per batch")
+        steps.end(f"{age}: {figures[f'{age}_batch_seconds']:.2f} s per batch")
     figures["batch_old_over_young"] = round(figures["old_batch_seconds"] / figures["young_batch_seconds"], 3)
     targets = {
         "batch_old_over_young": at_most(figures["batch_old_over_young"], MAX_SLOWDOWN),
@@ -93,6 +95,7 @@ def _seconds(work: Callable[[], Any]) -> float:
 def _write_past(bench: BenchHome, batches: int, progress: Progress) -> None:
     """Write the ledgers of past batches, one per minute, compacted as by `maintain`."""
     workers = Settings().workers
+    counter = StepCounter(progress, "writing the ledgers", "batch", batches)
     for first in range(1, batches + 1, CHUNK):
         number = np.arange(first, min(first + CHUNK, batches + 1))
         at = to_micros(START) + (number - batches - 1) * 60_000_000
@@ -103,7 +106,7 @@ def _write_past(bench: BenchHome, batches: int, progress: Progress) -> None:
             (names.DELIVERIES, _deliveries(number, at)),
         ):
             ledger_tables.append(bench.home, name, _table(name, columns))
-        progress(f"{number[-1]} of {batches} batches in the ledgers")
+        counter.add(len(number))
     for name in (names.FILES, names.BATCHES, names.UNIT_LOADS, names.DELIVERIES):
         ledger_tables.compact(bench.home, name, ledger_tables.MAX_FILE_BYTES)
 

@@ -19,7 +19,7 @@ from pststream.generator.synthetic_arrays import (
 )
 from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import Ledger
-from pststream.progress import Progress
+from pststream.progress import Progress, StepCounter
 from pststream.state import ledger_tables
 from pststream.state.data_files import ROW_GROUP, FileWriter, commit_files
 from pststream.state.home import Home
@@ -45,7 +45,7 @@ class BenchHome:
 
     def add_subscriptions(self, count: int, style: SubscriptionStyle, delete: int = 0, interval: int = 0) -> None:
         """Append files of insertions, then of deletions of the oldest live subscriptions; `interval`: of Q3's drift."""
-        done = 0
+        done, counter = 0, StepCounter(self.progress, "writing subscriptions", "subscription", count)
         while done < count:
             size = min(CHUNK, count - done)
             last = done + size >= count
@@ -53,7 +53,7 @@ class BenchHome:
             drawn = synthetic_subscriptions(size, seed, self.source, style, interval=interval, regions_seed=self.seed)
             self.add_drawn_subscriptions(drawn, delete if last else 0)
             done += size
-            self.progress(f"{done} of {count} subscriptions in the log")
+            counter.add(size)
 
     def add_objects(self, count: int) -> tuple[int, int]:
         """Append a file of objects; return its key range (after, to]."""

@@ -79,11 +79,11 @@ def balance(
             raise RetryableError("a batch is unfinished", f"run: pststream match, then balance {kind} again")
         if proposal is None or dry_run:
             decision = DECIDERS[kind](home, settings, version, method, progress)
-            document = _apply(home, settings, version, kind, decision, dry_run)
+            document = _apply(home, settings, version, kind, decision, dry_run, progress)
         else:
             proposed = read_proposal(proposal)
             decision = proposed.decision
-            document = _apply_proposal(home, settings, version, kind, proposed)
+            document = _apply_proposal(home, settings, version, kind, proposed, progress)
         document |= {"kind": kind, "dry_run": dry_run}
         if proposal is not None and dry_run:
             write_proposal(proposal, Proposal(kind, version, digest_of(load_plan(home, version)), decision))
@@ -104,7 +104,7 @@ def _plan_that_changes(home: Home, document: dict[str, Any]) -> int:
 
 
 def _apply(
-    home: Home, settings: Settings, version: int, kind: str, decision: Decision, dry_run: bool
+    home: Home, settings: Settings, version: int, kind: str, decision: Decision, dry_run: bool, progress: Progress
 ) -> dict[str, Any]:
     """Migrate subscriptions and put the new plan in force, or only count in a dry run; return the document."""
     adjustment = decision.adjustment
@@ -115,7 +115,7 @@ def _apply(
     origins = set(range(context.workers)) if -1 in named else named
     logged_kind, retiring = retiring_after(home, version, kind)
     after_key = retiring.to if retiring else -1
-    rows, size = migrate(home, settings, context, adjustment.plan, origins, after_key, dry_run)
+    rows, size = migrate(home, settings, context, adjustment.plan, origins, after_key, dry_run, progress)
     crash_point("balance.indexed")
     document = _document(decision, version, rows, size, retiring)
     if not dry_run:
@@ -123,13 +123,15 @@ def _apply(
     return document
 
 
-def _apply_proposal(home: Home, settings: Settings, version: int, kind: str, proposal: Proposal) -> dict[str, Any]:
+def _apply_proposal(
+    home: Home, settings: Settings, version: int, kind: str, proposal: Proposal, progress: Progress
+) -> dict[str, Any]:
     """Apply a proposal; if it is applied already and nothing has changed since, return its document again."""
     if proposal.kind != kind:
         raise UsageError(f"the proposal is of kind {proposal.kind}", f"run: pststream balance {proposal.kind}")
     before, adjustment = proposal.plan_version, proposal.decision.adjustment
     if before == version and proposal.digest == digest_of(load_plan(home, version)):
-        return _apply(home, settings, version, kind, proposal.decision, dry_run=False)
+        return _apply(home, settings, version, kind, proposal.decision, False, progress)
     rows = ledger_tables.read(home, names.MIGRATIONS, filters=[("plan_version", "=", version)]).to_pylist()
     if adjustment and rows and before == version - 1 and same_plan(load_plan(home, version), adjustment.plan):
         retiring = retiring_plan(read_plan_row(home, version))

@@ -29,7 +29,7 @@ from pststream.state.plans import load_plan, load_term_frequencies, read_plan_ro
 
 
 def _recent_sample(
-    home: Home, settings: Settings, version: int, measured: MeasuredLoads
+    home: Home, settings: Settings, version: int, measured: MeasuredLoads, progress: Progress
 ) -> tuple[WorkloadSample, CostModel]:
     """Return a sample of the objects of the last batches and of the live subscriptions, and the cost model for it.
 
@@ -39,7 +39,7 @@ def _recent_sample(
     subscriptions, so each one costs an equal share of the insertions and deletions of the period.
     """
     frequencies = load_term_frequencies(home, version)
-    sample, _ = draw_sample(home, settings, after_key=measured.first_key, frequencies=frequencies)
+    sample, _ = draw_sample(home, settings, after_key=measured.first_key, frequencies=frequencies, progress=progress)
     live = max(sample.pieces * sample.subscription_scale, 1.0)
     cost = CostModel.of(settings)
     changes = (measured.insertions * cost.insert + measured.deletions * cost.delete) / live
@@ -77,7 +77,7 @@ def _decide_local(home: Home, settings: Settings, version: int, method: str, pro
     if not is_out_of_balance(measured, settings):
         return Decision(f"{text}: within {settings.sigma:g}, or not in both halves of them", measured.imbalance)
     progress(f"{text}: looking for raster cells to move")
-    sample, cost = _recent_sample(home, settings, version, measured)
+    sample, cost = _recent_sample(home, settings, version, measured, progress)
     plan, retiring = load_plan(home, version), retiring_plan(read_plan_row(home, version))
     older = np.zeros(plan.workers)
     if retiring:
@@ -103,7 +103,7 @@ def _decide_global(home: Home, settings: Settings, version: int, method: str, pr
     if retiring_plan(read_plan_row(home, version)):
         return _decide_retirement(home, settings, version, method, progress, settings.retire_share)
     measured = measure_loads(home, version, settings.balance_batches)
-    sample, cost = _recent_sample(home, settings, version, measured)
+    sample, cost = _recent_sample(home, settings, version, measured, progress)
     now = load_plan(home, version)
     boxes = counted(sample.pieces, "subscription box", "subscription boxes")
     progress(f"planning with {settings.planner}: {counted(sample.objects, 'recent object')}, {boxes}")
@@ -122,7 +122,7 @@ def _decide_undo(home: Home, settings: Settings, version: int, method: str, prog
     """Return to the plan before the last migration, with the loads of both plans on the newest objects."""
     target, retiring = plan_after_undo(home, version)
     measured = measure_loads(home, version, settings.balance_batches)
-    sample, cost = _recent_sample(home, settings, version, measured)
+    sample, cost = _recent_sample(home, settings, version, measured, progress)
     now, before = load_plan(home, version), load_plan(home, target)
     loads = [
         combined_loads(home, sample, cost, now, retiring_plan(read_plan_row(home, version))),
@@ -142,7 +142,7 @@ def _decide_retirement(
     if retiring is None:
         raise UsageError(f"plan {version} retires no older plan", "pststream balance global makes a new one")
     measured = measure_loads(home, version, settings.balance_batches)
-    sample, cost = _recent_sample(home, settings, version, measured)
+    sample, cost = _recent_sample(home, settings, version, measured, progress)
     keys = np.unique(sample.piece_key)
     share = float((keys <= retiring.to).mean()) if len(keys) else 0.0
     text = f"{share:.1%} of the subscriptions are left under plan {retiring.plan_version}"

@@ -25,6 +25,7 @@ from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, dispatch_index
 from pststream.pipeline.index.build_index import PIECES, SIDES, write_index_rows
+from pststream.progress import Counted, Progress, TaskCounter
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -32,7 +33,7 @@ from pststream.state.data_files import DataFile, commit_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files, migration_application
 from pststream.state.plans import load_plan
-from pststream.state.slices import BATCH_ROWS, Slice, read_slices, split_into_tasks
+from pststream.state.slices import BATCH_ROWS, Slice, read_slices, rows_of_tasks, split_into_tasks
 
 COLUMNS = [*PIECES.names, "batch_id"]
 
@@ -53,6 +54,7 @@ def migrate(
     origins: set[int],
     after_key: int,
     dry_run: bool,
+    progress: Progress,
 ) -> tuple[int, int]:
     """Add to the index the pieces that the workers of `plan` lack, of subscriptions with a key above `after_key`.
 
@@ -72,10 +74,14 @@ def migrate(
     # Before the shuffle `_send_pieces` runs on each group of slices of the leaving files; after it `_write_missing`
     # runs on each worker's pieces.
     write = partial(_write_missing, home.table(names.WORKER_INDEX), context, tuple(files), dry_run)
+    tasks = split_into_tasks((file.path, file.rows) for file in leaving)
+    counter = TaskCounter(
+        progress,
+        Counted("selecting pieces to move", "piece", rows_of_tasks(tasks)),
+        Counted("counting moved pieces" if dry_run else "writing moved pieces", "worker", [1] * context.workers),
+    )
     migrated: list[MigratedRows] = get_engine(settings).run_shuffled(
-        split_into_tasks((file.path, file.rows) for file in leaving),
-        partial(_send_pieces, context, tuple(leaving), plan),
-        [Stage(context.workers, write)],
+        tasks, partial(_send_pieces, context, tuple(leaving), plan), [Stage(context.workers, write)], counter
     )
     added = [file for part in migrated for file in part.files]
     if added:

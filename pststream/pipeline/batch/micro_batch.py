@@ -26,7 +26,7 @@ from pststream.pipeline.engine.task_context import TaskContext, make_task_contex
 from pststream.pipeline.index.build_index import index_requests
 from pststream.pipeline.index.compact_index import compact_small_files
 from pststream.pipeline.planning.plan import new_plan
-from pststream.progress import LogMessage, Progress, StepCounter, no_progress
+from pststream.progress import LogMessage, Progress, StepCounter, no_progress, with_fields
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
@@ -70,12 +70,13 @@ def match(
     home.check()
     batches: list[dict[str, Any]] = []
     with home.locked():
-        counter = StepCounter(progress, "object", Ledger(home).pending_objects(), step="match")
+        counter = StepCounter(progress, "matching", "object", Ledger(home).pending_objects(), step="match")
         while (pending := _next_batch(home, settings, max_objects or settings.max_objects)) is not None:
             batch, ledger = pending
             progress(_started_message(batch))
+            counter.add(0)
             with lineage.record_run(home.path, "match", batch["batch_id"], *_lineage_tables(home)) as figures:
-                done = run_batch(home, settings, batch, ledger)
+                done = run_batch(home, settings, batch, ledger, with_fields(progress, step="match"))
                 figures.update(batch_summary(done))
             batches.append(batch_summary(done))
             progress(_done_message(done, batches[-1]["seconds"]))
@@ -148,7 +149,9 @@ def _next_batch(home: Home, settings: Settings, max_objects: int) -> tuple[dict[
     return batch, ledger
 
 
-def run_batch(home: Home, settings: Settings, batch: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
+def run_batch(
+    home: Home, settings: Settings, batch: dict[str, Any], ledger: Ledger, progress: Progress = no_progress
+) -> dict[str, Any]:
     """Run a batch that stands in the ledger; an earlier try may have done any of its steps.
 
     ledger: as it was before the batch. Returns the batch's ledger row, done.
@@ -160,7 +163,7 @@ def run_batch(home: Home, settings: Settings, batch: dict[str, Any], ledger: Led
     # Apply the requests of the batch to the index.
     context = make_task_context(home, settings, batch["plan_version"], batch["batch_id"])
     if batch["requests_to"] > batch["requests_after"]:
-        index_requests(home, context, batch["requests_after"], batch["requests_to"], settings)
+        index_requests(home, context, batch["requests_after"], batch["requests_to"], settings, progress)
         compact_small_files(home, settings, context.plan_version, batch["batch_id"])
     timer.end_step("index")
     crash_point("match.indexed")

@@ -82,8 +82,8 @@ def _run_trials(
     progress("warming up")
     run_trial(planners[0], kept=False)
     trials = []
-    for planner in planners:
-        progress(f"{planner}: planning and matching")
+    for number, planner in enumerate(planners, 1):
+        progress(f"planner {number} of {len(planners)}: planning and matching with {planner}")
         trials.append(run_trial(planner, kept=rounds > 0))
     for number in range(1, rounds + 1):
         progress(f"round {number} of {rounds}")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from pststream.pipeline.engine.contract import Engine, SentRows, Stage, Task, Value
+from pststream.pipeline.engine.contract import Engine, SentRows, Stage, Task, TaskEnded, Value
 from pststream.pipeline.engine.local_engine import LocalEngine
 
 MAX_LOCAL_WEIGHT = 8.0
@@ -28,15 +28,21 @@ class AutoEngine:
         """The number of tasks that run at the same time in this process."""
         return self._local.parallelism
 
-    def run_tasks(self, tasks: Sequence[Task], function: Callable[[Task], Value]) -> list[Value]:
+    def run_tasks(
+        self, tasks: Sequence[Task], function: Callable[[Task], Value], ended: TaskEnded | None = None
+    ) -> list[Value]:
         """Return the value of `function(task)` for each task, in no order."""
-        return self._engine_for(tasks).run_tasks(tasks, function)
+        return self._engine_for(tasks).run_tasks(tasks, function, ended)
 
     def run_shuffled(
-        self, tasks: Sequence[Task], send: Callable[[Task], Iterable[SentRows]], stages: Sequence[Stage]
+        self,
+        tasks: Sequence[Task],
+        send: Callable[[Task], Iterable[SentRows]],
+        stages: Sequence[Stage],
+        ended: TaskEnded | None = None,
     ) -> list[Any]:
         """Return the values of the last stage, in no order."""
-        return self._engine_for(tasks).run_shuffled(tasks, send, stages)
+        return self._engine_for(tasks).run_shuffled(tasks, send, stages, ended)
 
     def _engine_for(self, tasks: Sequence[Task]) -> Engine:
         weight = sum(max(getattr(task, "weight", 1.0), MIN_WEIGHT) for task in tasks)

@@ -15,6 +15,11 @@ SentRows = tuple[int, int, pa.RecordBatch]
 ReceivedRows = Iterator[tuple[int, pa.RecordBatch]]
 """Rows that a part receives from the shuffle: (tag, rows) of each record batch that was sent to it, in no order."""
 
+TaskEnded = Callable[[int, int], None]
+"""Receives each task that has ended, for progress: its stage and its number. In stage 0 the number is the position of
+the task; stage 1 follows the first shuffle, and there and later the number is the part.
+"""
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -36,17 +41,26 @@ class Engine(Protocol):
     Without it the weight is 1. Only the choice of an engine depends on weights.
 
     A task may be run more than once, after a failure or for speed: it must only write files that nothing names yet.
+
+    `ended` is called in this process, while the other tasks run: for one task at a time, in any thread, and again for a
+    task that ran again. It must not raise.
     """
 
     @property
     def parallelism(self) -> int:
         """The number of tasks that run at the same time."""
 
-    def run_tasks(self, tasks: Sequence[Task], function: Callable[[Task], Value]) -> list[Value]:
+    def run_tasks(
+        self, tasks: Sequence[Task], function: Callable[[Task], Value], ended: TaskEnded | None = None
+    ) -> list[Value]:
         """Return the value of `function(task)` for each task, in no order."""
 
     def run_shuffled(
-        self, tasks: Sequence[Task], send: Callable[[Task], Iterable[SentRows]], stages: Sequence[Stage]
+        self,
+        tasks: Sequence[Task],
+        send: Callable[[Task], Iterable[SentRows]],
+        stages: Sequence[Stage],
+        ended: TaskEnded | None = None,
     ) -> list[Any]:
         """Run `send` for each task, then each stage for its parts; return the values of the last stage, in no order.
 

@@ -12,7 +12,7 @@ from typing import Any, Generic
 
 import pyarrow as pa
 
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage, Task, Value
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage, Task, TaskEnded, Value
 
 ShuffledRows = dict[int, list[tuple[int, pa.RecordBatch]]]
 """The rows that each part receives, with their tags."""
@@ -26,14 +26,42 @@ class LocalEngine:
         """The number of tasks that run at the same time."""
         return len(os.sched_getaffinity(0))
 
-    def run_tasks(self, tasks: Sequence[Task], function: Callable[[Task], Value]) -> list[Value]:
+    def run_tasks(
+        self, tasks: Sequence[Task], function: Callable[[Task], Value], ended: TaskEnded | None = None
+    ) -> list[Value]:
         """Return the value of `function(task)` for each task, in the order of the tasks.
 
         If a task fails, no further task starts, and its error is raised once the running ones have ended.
         """
-        run = _Run(tasks, function)
+        return self._run(_Run(tasks, function, ended and partial(ended, 0)), len(tasks))
+
+    def run_shuffled(
+        self,
+        tasks: Sequence[Task],
+        send: Callable[[Task], Iterable[SentRows]],
+        stages: Sequence[Stage],
+        ended: TaskEnded | None = None,
+    ) -> list[Any]:
+        """Return the values of the last stage by part; rows arrive in the order of the tasks or parts that sent them.
+
+        A stage begins when all of the stage before has ended.
+        """
+        shuffled = _shuffle(self.run_tasks(tasks, lambda task: list(send(task)), ended))
+        for number, stage in enumerate(stages[:-1], 1):
+            shuffled = _shuffle(self._run_parts(number, partial(_receive_and_send, stage, shuffled), shuffled, ended))
+        return self._run_parts(len(stages), partial(_receive, stages[-1], shuffled), shuffled, ended)
+
+    def _run_parts(
+        self, stage: int, function: Callable[[int], Value], shuffled: ShuffledRows, ended: TaskEnded | None
+    ) -> list[Value]:
+        """Return the value of each part of a stage that has rows, in the order of the parts."""
+        parts = sorted(shuffled)
+        return self._run(_Run(parts, function, ended and (lambda place: ended(stage, parts[place]))), len(parts))
+
+    def _run(self, run: "_Run[Task, Value]", tasks: int) -> list[Value]:
+        """Run `tasks` tasks in threads, and return their values in order."""
         # Daemon threads: a process that abandons a step does not wait for them. What they write no commit names.
-        threads = [Thread(target=run.work, daemon=True) for _ in range(min(self.parallelism, len(tasks)))]
+        threads = [Thread(target=run.work, daemon=True) for _ in range(min(self.parallelism, tasks))]
         try:
             for thread in threads:
                 thread.start()
@@ -43,18 +71,6 @@ class LocalEngine:
             run.stop()
             raise
         return run.values()
-
-    def run_shuffled(
-        self, tasks: Sequence[Task], send: Callable[[Task], Iterable[SentRows]], stages: Sequence[Stage]
-    ) -> list[Any]:
-        """Return the values of the last stage by part; rows arrive in the order of the tasks or parts that sent them.
-
-        A stage begins when all of the stage before has ended.
-        """
-        shuffled = _shuffle(self.run_tasks(tasks, lambda task: list(send(task))))
-        for stage in stages[:-1]:
-            shuffled = _shuffle(self.run_tasks(sorted(shuffled), partial(_receive_and_send, stage, shuffled)))
-        return self.run_tasks(sorted(shuffled), partial(_receive, stages[-1], shuffled))
 
 
 def _shuffle(sent: list[list[SentRows]]) -> ShuffledRows:
@@ -86,8 +102,10 @@ def _drain(rows: list[tuple[int, pa.RecordBatch]]) -> ReceivedRows:
 class _Run(Generic[Task, Value]):
     """The state of one `run_tasks`, shared by its threads."""
 
-    def __init__(self, tasks: Sequence[Task], function: Callable[[Task], Value]) -> None:
-        self._function = function
+    def __init__(
+        self, tasks: Sequence[Task], function: Callable[[Task], Value], ended: Callable[[int], None] | None
+    ) -> None:
+        self._function, self._ended = function, ended
         self._waiting: Iterator[tuple[int, Task]] = enumerate(tasks)
         self._values: dict[int, Value] = {}
         self._error: BaseException | None = None
@@ -99,6 +117,9 @@ class _Run(Generic[Task, Value]):
             number, argument = task
             try:
                 self._values[number] = self._function(argument)
+                if self._ended is not None:
+                    with self._lock:
+                        self._ended(number)
             except BaseException as error:
                 self._error = self._error or error
                 self.stop()

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pststream.pipeline.engine import code_version
-from pststream.pipeline.engine.contract import SentRows, Stage, Task, Value
+from pststream.pipeline.engine.contract import SentRows, Stage, Task, TaskEnded, Value
 from pststream.pipeline.engine.spark_session import is_local
+from pststream.pipeline.engine.task_ends import reported_ends
 from pststream.storage.parquet_files import raise_storage_error
 
 if TYPE_CHECKING:
@@ -55,22 +56,30 @@ class SparkEngine:
         """The number of tasks that run at the same time."""
         return int(self._context.defaultParallelism)
 
-    def run_tasks(self, tasks: Sequence[Task], function: Callable[[Task], Value]) -> list[Value]:
+    def run_tasks(
+        self, tasks: Sequence[Task], function: Callable[[Task], Value], ended: TaskEnded | None = None
+    ) -> list[Value]:
         """Return the value of `function(task)` for each task, in no order."""
         tasks, code = list(tasks), self._expected_code()
         if not tasks:
             return []
+        with reported_ends(self._context, ended) as report:
 
-        def run(numbers: Iterable[int]) -> Iterator[Value]:
-            code_version.check_code_in_task(code)
-            for number in numbers:
-                yield function(tasks[number])
-            _freeze_loaded_objects()
+            def run(numbers: Iterable[int]) -> Iterator[Value]:
+                code_version.check_code_in_task(code)
+                for number in numbers:
+                    yield function(tasks[number])
+                    report(0, number)
+                _freeze_loaded_objects()
 
-        return _collect(self._context.parallelize(range(len(tasks)), len(tasks)).mapPartitions(run))
+            return _collect(self._context.parallelize(range(len(tasks)), len(tasks)).mapPartitions(run))
 
     def run_shuffled(
-        self, tasks: Sequence[Task], send: Callable[[Task], Iterable[SentRows]], stages: Sequence[Stage]
+        self,
+        tasks: Sequence[Task],
+        send: Callable[[Task], Iterable[SentRows]],
+        stages: Sequence[Stage],
+        ended: TaskEnded | None = None,
     ) -> list[Any]:
         """Return the values of the last stage, in no order; the whole chain is one job of Spark.
 
@@ -79,19 +88,23 @@ class SparkEngine:
         tasks, code = list(tasks), self._expected_code()
         if not tasks:
             return []
+        with reported_ends(self._context, ended) as report:
 
-        def send_all(numbers: Iterable[int]) -> Iterator[SentBytes]:
-            code_version.check_code_in_task(code)
-            for number in numbers:
-                yield from _rows_to_bytes(send(tasks[number]))
-            _freeze_loaded_objects()
+            def send_all(numbers: Iterable[int]) -> Iterator[SentBytes]:
+                code_version.check_code_in_task(code)
+                for number in numbers:
+                    yield from _rows_to_bytes(send(tasks[number]))
+                    report(0, number)
+                _freeze_loaded_objects()
 
-        values = self._context.parallelize(range(len(tasks)), len(tasks)).mapPartitions(send_all)
-        for place, stage in enumerate(stages):
-            slots = self._slots(stage, len(tasks))
-            run = partial(_run_parts, stage, slots < stage.parts, place == len(stages) - 1, code)
-            values = values.partitionBy(slots, partial(_slot_of, slots)).mapPartitions(run)
-        return _collect(values)
+            values = self._context.parallelize(range(len(tasks)), len(tasks)).mapPartitions(send_all)
+            for place, stage in enumerate(stages, 1):
+                slots = self._slots(stage, len(tasks))
+                run = partial(
+                    _run_parts, stage, slots < stage.parts, place == len(stages), code, partial(report, place)
+                )
+                values = values.partitionBy(slots, partial(_slot_of, slots)).mapPartitions(run)
+            return _collect(values)
 
     def _slots(self, stage: Stage, tasks: int) -> int:
         """Return the number of tasks that run the parts of a stage; tasks: number of tasks before the first shuffle."""
@@ -110,10 +123,17 @@ def _slot_of(slots: int, part: int) -> int:
     return part % slots
 
 
-def _run_parts(stage: Stage, grouped: bool, is_last: bool, code: str, received: Iterable[SentBytes]) -> Iterator[Any]:
+def _run_parts(
+    stage: Stage,
+    grouped: bool,
+    is_last: bool,
+    code: str,
+    report: Callable[[int], None],
+    received: Iterable[SentBytes],
+) -> Iterator[Any]:
     """Run a stage in one task after the shuffle; yield the values of its parts, or what they send.
 
-    grouped: the task may receive several parts
+    grouped: the task may receive several parts; report: receives each part that has ended
     """
     code_version.check_code_in_task(code)
     if grouped:
@@ -124,6 +144,7 @@ def _run_parts(stage: Stage, grouped: bool, is_last: bool, code: str, received: 
             yield value
         else:
             yield from _rows_to_bytes(value)
+        report(part)
     _freeze_loaded_objects()
 
 

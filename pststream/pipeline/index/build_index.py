@@ -5,7 +5,7 @@ frequencies of the plan. `index_requests` adds the requests of one batch; `rebui
 from the old index.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,6 +22,7 @@ from pststream.matching.deletions import Deletions
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, deletions_of, dispatch_index, term_frequencies
+from pststream.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -29,7 +30,7 @@ from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows,
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
 from pststream.state.plans import TermFrequencies
-from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 from pststream.state.tables import TABLES
 
 SCHEMA = TABLES[names.WORKER_INDEX].schema
@@ -54,7 +55,9 @@ class PlanAndFrequencies:
     frequencies: TermFrequencies
 
 
-def index_requests(home: Home, context: TaskContext, after: int, up_to: int, settings: Settings) -> None:
+def index_requests(
+    home: Home, context: TaskContext, after: int, up_to: int, settings: Settings, progress: Progress = no_progress
+) -> None:
     """Append the index rows of the requests with keys in (after, up_to], in one commit of the batch."""
     requests = KeyRange("request_key", after, up_to)
     tasks = split_into_tasks(
@@ -65,6 +68,7 @@ def index_requests(home: Home, context: TaskContext, after: int, up_to: int, set
         tasks,
         partial(_send_requests, context, requests),
         [Stage(context.workers + 1, partial(_write_part, home.table(names.WORKER_INDEX), context))],
+        TaskCounter(progress, *_counted("indexing requests", "request", tasks, context.workers + 1)),
     )
     files = [file for part in written for file in part]
     commit_files(
@@ -73,7 +77,12 @@ def index_requests(home: Home, context: TaskContext, after: int, up_to: int, set
 
 
 def rebuild_index(
-    home: Home, old: TaskContext, new: TaskContext, new_plan: PlanAndFrequencies, settings: Settings
+    home: Home,
+    old: TaskContext,
+    new: TaskContext,
+    new_plan: PlanAndFrequencies,
+    settings: Settings,
+    progress: Progress = no_progress,
 ) -> None:
     """Build the index of a new plan from the index of the old plan, with deletions applied."""
     indexed = tuple(index_files(home, old.plan_version))
@@ -83,12 +92,18 @@ def rebuild_index(
         tasks,
         partial(_send_pieces, old, indexed, new, new_plan),
         [Stage(new.workers + 1, partial(_write_part, home.table(names.WORKER_INDEX), new))],
+        TaskCounter(progress, *_counted("reading the index", "piece", tasks, new.workers)),
     )
     files = [file for part in written for file in part]
     # A killed planner may have built an index of this version, which the caller has deleted; so each try has a
     # transaction number of its own.
     last = ledger_tables.last_transaction(home, names.WORKER_INDEX, "rebuild")
     commit_files(home, names.WORKER_INDEX, files, application="rebuild", transaction=last + 1)
+
+
+def _counted(step: str, noun: str, tasks: Sequence[tuple[Slice, ...]], parts: int) -> tuple[Counted, Counted]:
+    """Return what the tasks of an index count: rows that they read, then workers whose files they have written."""
+    return Counted(step, noun, rows_of_tasks(tasks)), Counted("writing the index", "worker", [1] * parts)
 
 
 def _send_requests(context: TaskContext, requests: KeyRange, slices: tuple[Slice, ...]) -> Iterator[SentRows]:

@@ -24,10 +24,11 @@ from pststream.pipeline.engine.task_context import cache_place, segment_cache
 from pststream.pipeline.ingest.id_lookup import IdSet, find_rows_by_id
 from pststream.pipeline.ingest.stage_file import ID_OF, StagedFile
 from pststream.pipeline.ingest.staged_rows import StagedRows, read_staged
+from pststream.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import SLICE_ROWS, KeyRange, Slice, read_slices, split_into_tasks
+from pststream.state.slices import SLICE_ROWS, KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 from pststream.text.buffers import utf8_of
 
 NO_HORIZON = -(2**63)
@@ -99,6 +100,7 @@ def deduplicate(
     staged: list[StagedFile],
     horizons: dict[int, int],
     folder: str,
+    progress: Progress = no_progress,
 ) -> list[str]:
     """Write verdict files about the new rows into `folder`; return their paths.
 
@@ -118,10 +120,15 @@ def deduplicate(
     find = {"objects": _find_duplicate_objects, "requests": _find_invalid_requests}[kind]
     # Before the shuffle `_send_rows` runs on each group of new or stored rows and sends each row to the part of its id;
     # after it `_write_verdicts` runs on each part.
+    read = [one.staged.rows for one in new] + rows_of_tasks(one.slices for one in stored)
+    counter = TaskCounter(
+        progress, Counted("comparing ids with the log", "row", read), Counted("applying its rules", "part", [1] * parts)
+    )
     paths = get_engine(settings).run_shuffled(
         [*new, *stored],
         partial(_send_rows, kind, ids, parts),
         [Stage(parts, partial(_write_verdicts, find, first, folder))],
+        counter,
     )
     return [path for path in paths if path is not None]
 

@@ -138,7 +138,7 @@ class _Intake:
         self._progress(f"{self._kind}: {counted(len(files), 'new file')}{skipped}")
         if not files:
             return
-        staged = stage_files(home, settings, files, self._quarantine_unreadable)
+        staged = stage_files(home, settings, files, self._progress, self._quarantine_unreadable)
         changed = [file for file in files if has_changed(file["path"], stamps or {})]
         self._postpone(changed, offered)
         files, staged = _without(changed, files, staged)
@@ -198,7 +198,7 @@ def release(home: Home, settings: Settings, numbers: Sequence[int], progress: Pr
             files = number_files(ledger, [file | {"path": f"{home.path}/{hold['copy']}"}])
             if is_fetched(home.path):
                 fetch_again(home, files[0])
-            done += append_files(home, settings, files, stage_files(home, settings, files), ledger, progress)
+            done += append_files(home, settings, files, stage_files(home, settings, files, progress), ledger, progress)
         quarantine.remove_unneeded_copies(home)
         fetched_files.remove_unneeded_copies(home)
     return _summary(done, [], 0, [])

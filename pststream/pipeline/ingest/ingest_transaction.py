@@ -22,7 +22,7 @@ from pststream.pipeline.ingest.fetch_objects import fetch_again, is_fetched
 from pststream.pipeline.ingest.landing_gate import File
 from pststream.pipeline.ingest.stage_file import StagedFile
 from pststream.pipeline.ingest.stage_in_parts import stage_in_parts
-from pststream.progress import Progress
+from pststream.progress import Counted, Progress, TaskCounter
 from pststream.quality.readers import sha256_of
 from pststream.settings import Settings
 from pststream.state import fetched_files, ledger_tables
@@ -39,13 +39,13 @@ def number_files(ledger: Ledger, files: list[File]) -> list[File]:
 
 
 def stage_files(
-    home: Home, settings: Settings, files: list[File], quarantine_unreadable: bool = False
+    home: Home, settings: Settings, files: list[File], progress: Progress, quarantine_unreadable: bool = False
 ) -> list[StagedFile]:
     """Read the files of one kind into staged files, one task a file or part; returns them in the order of `files`."""
     folder = staging_folder.staging_path(home)
     staging_folder.clear_staging(home)
     readable = [file | {"path": fetched_files.readable_path(home, file)} for file in files]
-    staged = stage_in_parts(get_engine(settings), files[0]["kind"], folder, files[0]["at"], readable)
+    staged = stage_in_parts(get_engine(settings), files[0]["kind"], folder, files[0]["at"], readable, progress)
     for file, one in zip(files, staged, strict=True):
         if not one.exists and Path(fetched_files.readable_path(home, file)).exists():
             raise RetryableError(f"{file['path']}: is there, but a node does not see it", SHARED)
@@ -80,7 +80,7 @@ def finish_interrupted_ingest(home: Home, settings: Settings, progress: Progress
     if staged is None:
         for file in files:
             _check_input(home, file)
-        staged = stage_files(home, settings, files)
+        staged = stage_files(home, settings, files, progress)
     _run_with_lineage(home, settings, files, staged, ledger, progress)
 
 
@@ -129,14 +129,15 @@ def _run(
     # A file whose ingest was begun by an older version has no lateness of its own.
     late_by = json.loads(files[0]["options"]).get("lateness_seconds", settings.lateness_seconds) * 1_000_000
     horizons = {seq: NO_HORIZON if mark is None else mark - late_by for seq, mark in watermarks.items()}
-    verdicts = tuple(deduplicate(home, settings, kind, staged, horizons, staging_folder.staging_path(home)))
+    verdicts = tuple(deduplicate(home, settings, kind, staged, horizons, staging_folder.staging_path(home), progress))
     # Each task writes the accepted and the rejected rows of one staged file.
     path_of = {file["file_seq"]: file["path"] for file in files}
     tasks = [
         AppendTask(kind, home.path, ingest_id, seq, part, path_of[seq], horizons[seq], verdicts)
         for seq, part in ((one.file_seq, part) for one in staged for part in one.parts)
     ]
-    appended = get_engine(settings).run_tasks(tasks, append_staged_rows)
+    counter = TaskCounter(progress, Counted(f"appending {kind}", "row", [task.staged.rows for task in tasks]))
+    appended = get_engine(settings).run_tasks(tasks, append_staged_rows, counter)
     rows = [one.rows for one in appended if one.rows]
     commit_files(home, TABLE_OF[kind], rows, application="ingest", transaction=ingest_id)
     crash_point(f"ingest.{kind}_written")

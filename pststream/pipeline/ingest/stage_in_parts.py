@@ -3,14 +3,16 @@
 import datetime as dt
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Any
 
-from pststream.pipeline.engine.contract import Engine
+from pststream.pipeline.engine.contract import Engine, TaskEnded
 from pststream.pipeline.ingest.stage_file import StagedFile, join_parts, stage_file
+from pststream.progress import Progress, StepCounter, no_progress
 from pststream.quality.file_parts import (
     MIN_PART_BYTES,
     choose_part_bytes,
@@ -39,15 +41,39 @@ class StageTask:
         return float(self.file["bytes"]) / MIN_PART_BYTES if self.part is None else 1.0
 
 
-def stage_in_parts(engine: Engine, kind: str, folder: str, at: dt.datetime, files: Sequence[File]) -> list[StagedFile]:
+def stage_in_parts(
+    engine: Engine,
+    kind: str,
+    folder: str,
+    at: dt.datetime,
+    files: Sequence[File],
+    progress: Progress = no_progress,
+) -> list[StagedFile]:
     """Return the staged files of input files (ledger rows) of one kind, in the order of `files`.
 
     Large files are split. A file of which any part cannot be read has the problem of the first such part.
     """
     parts = _split_files(engine, files)
     tasks = [StageTask(number, file, part) for number, (file, part) in enumerate(parts)]
-    staged = sorted(engine.run_tasks(tasks, partial(_stage, kind, folder, at)), key=lambda one: one[0])
+    counter = _count_files(tasks, f"reading {kind}", progress)
+    staged = sorted(engine.run_tasks(tasks, partial(_stage, kind, folder, at), counter), key=lambda one: one[0])
     return [join_parts([one for _, one in group]) for _, group in groupby(staged, lambda one: one[1].file_seq)]
+
+
+def _count_files(tasks: Sequence[StageTask], step: str, progress: Progress) -> TaskEnded:
+    """Return a function that counts the bytes of each task that has ended, and the files that have been read whole."""
+    waiting = Counter(task.file["file_seq"] for task in tasks)
+    sizes = [task.file["bytes"] // waiting[task.file["file_seq"]] for task in tasks]
+    counter, files = StepCounter(progress, step, "byte", sum(sizes)), len(waiting)
+
+    def count(stage: int, number: int) -> None:
+        file_seq = tasks[number].file["file_seq"]
+        waiting[file_seq] -= 1
+        if not waiting[file_seq]:
+            del waiting[file_seq]
+        counter.add(sizes[number], f"{files - len(waiting):,} of {files:,} files" if files > 1 else "")
+
+    return count
 
 
 def _stage(kind: str, folder: str, at: dt.datetime, task: StageTask) -> tuple[int, StagedFile]:

@@ -3,7 +3,6 @@
 The job runs unattended, so a file that cannot be read is quarantined and the other files are ingested.
 """
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.pipeline.main_job.landing_scanner import KINDS
-from pststream.progress import LogMessage, Progress, no_progress
+from pststream.progress import Progress, no_progress, with_fields
 from pststream.quality.input_files import files_below, has_format
 from pststream.settings import Settings
 from pststream.state.home import RUNNER, Home
@@ -65,9 +64,5 @@ def ingest_landed(
 ) -> dict[str, Any]:
     """Ingest landed files; the options of columns apply to objects only."""
     reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone)
-    of_ingest = partial(_log_ingest, progress)
-    return ingest(home, settings, kind, paths, reading, of_ingest, quarantine_unreadable=True)
-
-
-def _log_ingest(progress: Progress, text: str) -> None:
-    progress(LogMessage(text, step="ingest"))
+    log = with_fields(progress, step="ingest")
+    return ingest(home, settings, kind, paths, reading, log, quarantine_unreadable=True)

@@ -24,13 +24,14 @@ from pststream.pipeline.engine.arrow_columns import csr, whole
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, make_task_context
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, SIDES, make_pieces, read_pieces
+from pststream.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.samples.posting_reads import make_sample_with_reads
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
 from pststream.state.plans import TermFrequencies, current_version
-from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 from pststream.state.tables import TABLES
 from pststream.utc_times import to_micros
 
@@ -53,6 +54,7 @@ def draw_sample(
     versions: tuple[int | None, int | None] = (None, None),
     after_key: int = -1,
     frequencies: TermFrequencies | None = None,
+    progress: Progress = no_progress,
 ) -> tuple[WorkloadSample, pa.Table]:
     """Return a sample of both streams, and its vocabulary (term_id, term, objects, subscriptions).
 
@@ -66,8 +68,8 @@ def draw_sample(
     Departure from Definition 1: each subscription counts as an insertion of the period, and deletions do not count.
     Load adjustment weighs requests against objects itself (`adjusting/decide_adjustment.py`).
     """
-    object_rows, object_scale = _objects(home, settings, versions, after_key)
-    piece_rows, subscription_scale = _pieces(home, settings)
+    object_rows, object_scale = _objects(home, settings, versions, after_key, progress)
+    piece_rows, subscription_scale = _pieces(home, settings, progress)
     offsets, terms = csr(whole(object_rows.column("terms")))
     ids, counts = np.unique(terms, return_counts=True)
     clauses, post_offsets, post_terms = rarest_clause_first(
@@ -90,7 +92,7 @@ def draw_sample(
 
 
 def _objects(
-    home: Home, settings: Settings, versions: tuple[int | None, int | None], after_key: int
+    home: Home, settings: Settings, versions: tuple[int | None, int | None], after_key: int, progress: Progress
 ) -> tuple[pa.Table, float]:
     """Return sampled objects, and the number of stored objects that each of them represents."""
     after, to = versions
@@ -110,10 +112,11 @@ def _objects(
     read = partial(_stored_objects, recent)
     choose = partial(_choose_rows, "object_key", OBJECTS, _share(settings.sample_objects, rows), read)
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))
-    return _merge_rows(get_engine(settings).run_tasks(tasks, choose), OBJECTS)
+    counter = TaskCounter(progress, Counted("sampling objects", "object", rows_of_tasks(tasks)))
+    return _merge_rows(get_engine(settings).run_tasks(tasks, choose, counter), OBJECTS)
 
 
-def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
+def _pieces(home: Home, settings: Settings, progress: Progress) -> tuple[pa.Table, float]:
     """Return pieces of sampled subscriptions, and the number of stored rows that each of them represents."""
     version, ledger = current_version(home), Ledger(home)
     indexed = tuple(index_files(home, version)) if version else ()
@@ -123,16 +126,16 @@ def _pieces(home: Home, settings: Settings) -> tuple[pa.Table, float]:
     share = _share(settings.sample_subscriptions, rows)
     choose = partial(_choose_rows, "subscription_key", PIECES, share)
     engine = get_engine(settings)
-    drawn = engine.run_tasks(
-        split_into_tasks(addresses_and_rows(home, names.REQUESTS, requests)),
-        partial(choose, partial(_waiting_pieces, waiting)),
-    )
+    tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, requests))
+    counter = TaskCounter(progress, Counted("sampling requests", "request", rows_of_tasks(tasks)))
+    drawn = engine.run_tasks(tasks, partial(choose, partial(_waiting_pieces, waiting)), counter)
     if indexed:
         context = make_task_context(home, settings, version)
         tasks = split_into_tasks((file.path, file.rows) for file in indexed if file.worker != names.EVERY_WORKER)
         horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
         bound = to_micros(horizon) if horizon else -1
-        drawn += engine.run_tasks(tasks, partial(choose, partial(_live_pieces, context, indexed, bound)))
+        counter = TaskCounter(progress, Counted("sampling subscriptions", "piece", rows_of_tasks(tasks)))
+        drawn += engine.run_tasks(tasks, partial(choose, partial(_live_pieces, context, indexed, bound)), counter)
     return _merge_rows(drawn, PIECES)
 
 

@@ -61,7 +61,7 @@ def new_plan(
     began = time.perf_counter()
     if Ledger(home).unfinished_batch() is not None:
         raise RetryableError("a batch is unfinished", "run: pststream match, then plan again")
-    sample, vocabulary = draw_sample(home, settings, versions)
+    sample, vocabulary = draw_sample(home, settings, versions, progress=progress)
     boxes = counted(sample.pieces, "subscription box", "subscription boxes")
     progress(f"sample: {counted(sample.objects, 'object')}, {boxes}, {counted(vocabulary.num_rows, 'term')}")
     cost = CostModel.of(settings)
@@ -80,7 +80,7 @@ def new_plan(
         )
         save_vocabulary(home, version, fill_words(home, vocabulary) if len(new.terms) else vocabulary)
         crash_point("plan.units_written")
-        _build_index(home, settings, PlanAndFrequencies(new, term_frequencies_of(vocabulary)), before)
+        _build_index(home, settings, PlanAndFrequencies(new, term_frequencies_of(vocabulary)), before, progress)
         crash_point("plan.indexed")
         options = {
             **{f"cost_{name}": value for name, value in asdict(cost).items()},
@@ -102,7 +102,7 @@ def _delete_rows_of_killed_planner(home: Home, version: int) -> None:
         ledger_tables.delete(home, name, f"plan_version >= {version}")
 
 
-def _build_index(home: Home, settings: Settings, new: PlanAndFrequencies, before: int) -> None:
+def _build_index(home: Home, settings: Settings, new: PlanAndFrequencies, before: int, progress: Progress) -> None:
     """Build the index of the plan for the requests that batches have applied; later requests come with their batch."""
     ledger_tables.delete(home, names.WORKER_INDEX, f"index_version > {before}")
     if before == 0:
@@ -110,4 +110,4 @@ def _build_index(home: Home, settings: Settings, new: PlanAndFrequencies, before
     old_context, version = make_task_context(home, settings, before), before + 1
     workers = new.plan.workers
     context = replace(old_context, plan_version=version, plans=(version,), index_version=version, workers=workers)
-    rebuild_index(home, old_context, context, new, settings)
+    rebuild_index(home, old_context, context, new, settings, progress)

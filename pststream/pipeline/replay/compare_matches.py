@@ -19,10 +19,11 @@ from pststream import names
 from pststream.domain.integer_hash import hash_integers
 from pststream.pipeline.engine.arrow_columns import csr
 from pststream.pipeline.engine.running_engine import get_engine
+from pststream.progress import Counted, Progress, TaskCounter, no_progress
 from pststream.settings import Settings
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 
 COLUMNS = ["object_key", "subscription_keys", "retracted", "batch_id"]
 BUCKETS = 256
@@ -49,13 +50,15 @@ class _Sums:
     hashes: np.ndarray
 
 
-def find_differences(home: Home, scratch: Home, settings: Settings, first: int, last: int) -> list[Difference]:
+def find_differences(
+    home: Home, scratch: Home, settings: Settings, first: int, last: int, progress: Progress = no_progress
+) -> list[Difference]:
     """Return pairs of the batches `first` to `last` that only one of the two homes has, in order; empty: none differs.
 
     Of many differences, those of the first MAX_BUCKETS buckets of objects are returned.
     """
     batches = KeyRange("batch_id", first - 1, last)
-    recorded, replayed = (_sum_pairs(one, settings, batches) for one in (home, scratch))
+    recorded, replayed = (_sum_pairs(one, settings, batches, progress) for one in (home, scratch))
     same = (recorded.counts == replayed.counts) & (recorded.hashes == replayed.hashes).all(axis=0)
     differing = np.flatnonzero(~same)[:MAX_BUCKETS]
     if not len(differing):
@@ -71,9 +74,11 @@ def _tasks(home: Home, batches: KeyRange) -> list[tuple[Slice, ...]]:
     return split_into_tasks(addresses_and_rows(home, names.MATCHES, files))
 
 
-def _sum_pairs(home: Home, settings: Settings, batches: KeyRange) -> _Sums:
+def _sum_pairs(home: Home, settings: Settings, batches: KeyRange, progress: Progress) -> _Sums:
     total = _Sums(np.zeros(BUCKETS, np.int64), np.zeros((2, BUCKETS), np.uint64))
-    for part in get_engine(settings).run_tasks(_tasks(home, batches), partial(_sum_slices, batches)):
+    tasks = _tasks(home, batches)
+    counter = TaskCounter(progress, Counted("comparing the matches", "row", rows_of_tasks(tasks)))
+    for part in get_engine(settings).run_tasks(tasks, partial(_sum_slices, batches), counter):
         total.counts += part.counts
         total.hashes += part.hashes
     return total

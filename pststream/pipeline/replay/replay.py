@@ -62,7 +62,7 @@ def replay(
             raise RetryableError(f"a data file was removed during the replay: {error}", "run this again") from None
         first, last = chosen.first["batch_id"], chosen.last["batch_id"]
         progress("comparing the matches")
-        differences = find_differences(home, scratch, own, first, last)
+        differences = find_differences(home, scratch, own, first, last, progress)
         was, would_be = (read_loads(one, first, last) for one in (home, scratch))
         document = {
             "batches": len(chosen.batches),

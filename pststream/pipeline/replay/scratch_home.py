@@ -20,7 +20,7 @@ from pststream.pipeline.index.compact_index import compact_index
 from pststream.pipeline.planning.plan import new_plan
 from pststream.pipeline.replay.chosen_batches import ChosenBatches
 from pststream.pipeline.replay.tried_plan import TriedPlan, save_tried_plan, stored_plan
-from pststream.progress import Progress
+from pststream.progress import Progress, StepCounter
 from pststream.settings import Settings
 from pststream.state import ledger_tables
 from pststream.state.data_files import (
@@ -61,7 +61,7 @@ def make_scratch_home(
         version = current_version(scratch)
         progress(f"indexing the requests before batch {first['batch_id']}")
         context = make_task_context(scratch, settings, version, before["batch_id"])
-        index_requests(scratch, context, BEFORE_ALL, before["requests_to"], settings)
+        index_requests(scratch, context, BEFORE_ALL, before["requests_to"], settings, progress)
         compact_index(scratch, settings, version)
     if plan is None:
         new_plan(scratch, settings, progress=progress)
@@ -76,12 +76,15 @@ def run_batches(home: Home, scratch: Home, settings: Settings, chosen: ChosenBat
     _add_rows(home, scratch, settings, names.REQUESTS, requests)
     version = current_version(scratch)
     match_and_discard(scratch, settings, version, slice(1))  # this builds the segments of the index
+    counter = StepCounter(progress, "replaying", "batch", len(chosen.batches))
     for batch in chosen.batches:
         progress(f"batch {batch['batch_id']} of {first['batch_id']} to {last['batch_id']}")
+        counter.add(0)
         ledger = Ledger(scratch)
         started = _started(batch, version)
         ledger_tables.append(scratch, names.BATCHES, [started])
-        run_batch(scratch, settings, started, ledger)
+        run_batch(scratch, settings, started, ledger, progress)
+        counter.add(1)
 
 
 def _started(batch: dict[str, Any], version: int) -> dict[str, Any]:

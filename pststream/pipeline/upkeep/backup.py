@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from pststream.delta_tables import open_table
 from pststream.errors import RetryableError, UsageError
-from pststream.open_tables import open_table
 from pststream.progress import Progress, StepCounter, no_progress
 from pststream.settings import FILE
 from pststream.state import quarantine
@@ -48,7 +48,7 @@ def backup(home: Home, out: str, progress: Progress = no_progress) -> dict[str, 
     for entry in (entry for log in logs for entry in log):
         _copy(home, entry, target)
     data = [file for name in TABLES for file in _data_files(copy, name)]
-    counter = StepCounter(progress, "file", len(data))
+    counter = StepCounter(progress, "copying the data", "file", len(data))
     for file in data:
         _copy(home, file, target)
         counter.add(1)

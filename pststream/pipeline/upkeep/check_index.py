@@ -22,6 +22,7 @@ from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import dispatch_index
 from pststream.pipeline.index.build_index import PIECES, REQUEST_COLUMNS, SIDES, make_pieces
+from pststream.progress import Counted, Progress, TaskCounter
 from pststream.quality.table_expectations import FIGURES
 from pststream.settings import Settings
 from pststream.state.data_files import addresses_and_rows, list_data_files
@@ -29,7 +30,7 @@ from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files, migration_application
 from pststream.state.ledger_tables import last_transaction
 from pststream.state.plans import current_version, index_version
-from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -100,7 +101,7 @@ class KeyRound:
 
 
 def count_placement_faults(
-    home: Home, settings: Settings, requests_to: int, batch_id: int, bound: int
+    home: Home, settings: Settings, requests_to: int, batch_id: int, bound: int, progress: Progress
 ) -> tuple[dict[str, int | None], dict[str, list[int]]]:
     """Return the figures of the check `placement` (quality/table_expectations.py), and some subscription keys for each
     that is not zero.
@@ -125,10 +126,13 @@ def count_placement_faults(
     examples: dict[str, list[int]] = {figure: [] for figure in counts}
     # Before the shuffle `_send_rows` runs on each group of slices; after it `_compare_part` runs on each part of the
     # subscription keys.
+    sizes = rows_of_tasks(slices for _, slices in tasks)
     for number in range(rounds):
         round_ = KeyRound(number, rounds, parts)
+        of_round = f"placement, round {number + 1} of {rounds}" if rounds > 1 else "placement"
+        counter = TaskCounter(progress, Counted(of_round, "row", sizes), Counted(of_round, "part", [1] * parts))
         for faults in engine.run_shuffled(
-            tasks, partial(_send_rows, check, round_), [Stage(parts, partial(_compare_part, check))]
+            tasks, partial(_send_rows, check, round_), [Stage(parts, partial(_compare_part, check))], counter
         ):
             for figure, (count, keys) in faults.items():
                 counts[figure] = (counts[figure] or 0) + count

@@ -12,10 +12,11 @@ from pststream import names
 from pststream.ledgers.log_end import read_latest
 from pststream.pipeline.engine.arrow_columns import csr
 from pststream.pipeline.engine.running_engine import get_engine
+from pststream.progress import Counted, Progress, TaskCounter
 from pststream.settings import Settings
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 
 COLUMNS = ["object_key", "subscription_keys", "retracted", "batch_id"]
 FIELDS = ("batch_id", "objects_after", "objects_to", "requests_after", "requests_to", "matches", "retractions")
@@ -31,7 +32,7 @@ class TaskCounts:
     retractions: np.ndarray
 
 
-def count_match_faults(home: Home, settings: Settings, after: int, to: int) -> dict[str, int]:
+def count_match_faults(home: Home, settings: Settings, after: int, to: int, progress: Progress) -> dict[str, int]:
     """Return the figures of the check `matches` (quality/table_expectations.py) for the batches in (after, to], which
     are done.
 
@@ -44,7 +45,8 @@ def count_match_faults(home: Home, settings: Settings, after: int, to: int) -> d
     tasks = split_into_tasks(
         addresses_and_rows(home, names.MATCHES, wanted.files(list_data_files(home, names.MATCHES)))
     )
-    counts = get_engine(settings).run_tasks(tasks, partial(_count, batches, wanted))
+    counter = TaskCounter(progress, Counted("matches", "row", rows_of_tasks(tasks)))
+    counts = get_engine(settings).run_tasks(tasks, partial(_count, batches, wanted), counter)
     none = np.zeros(rows.num_rows, np.int64)
     pairs = sum((one.pairs for one in counts), none)
     retractions = sum((one.retractions for one in counts), none)

@@ -43,8 +43,10 @@ def check_tables(home: Home, settings: Settings, *, everything: bool = False, pr
         bound = NOTHING if horizon is None else to_micros(horizon)
         counters: dict[str, Callable[[], tuple[dict[str, Any], dict[str, list[int]]]]] = {
             "ledger": lambda: (count_ledger_faults(home), {}),
-            "placement": lambda: count_placement_faults(home, settings, last["requests_to"], last["batch_id"], bound),
-            "matches": lambda: (count_match_faults(home, settings, after, last["batch_id"]), {}),
+            "placement": lambda: count_placement_faults(
+                home, settings, last["requests_to"], last["batch_id"], bound, progress
+            ),
+            "matches": lambda: (count_match_faults(home, settings, after, last["batch_id"], progress), {}),
         }
         for name, count in counters.items():
             began = time.perf_counter()

@@ -39,7 +39,7 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
                 ledger_tables.compact(home, table.name, ledger_tables.MAX_FILE_BYTES)
             ledger_tables.trim_log(home, table.name, settings.retention_days)
         quarantine.remove_unneeded_copies(home)
-        removed, counter = 0, StepCounter(progress, "table", len(TABLES))
+        removed, counter = 0, StepCounter(progress, "deleting unused files", "table", len(TABLES))
         for table in TABLES.values():
             removed += ledger_tables.vacuum(home, table.name, settings.retention_days)
             counter.add(1)

@@ -7,6 +7,7 @@ from typing import Any, BinaryIO
 
 from pststream.atomic_files import replacing
 from pststream.errors import UsageError
+from pststream.progress import Progress, StepCounter, no_progress
 from pststream.reports.commands.pair_files import CsvFile, JsonLinesFile, PairFile, ParquetFile
 from pststream.reports.reading.pair_tables import PairStream
 from pststream.reports.reading.pairs import InsertedSubscriptions
@@ -19,7 +20,9 @@ FORMATS: dict[str, Callable[[BinaryIO, InsertedSubscriptions], PairFile]] = {
 }
 
 
-def export_matches(home: AnyHome, out: str, since: dt.datetime | None = None) -> dict[str, Any]:
+def export_matches(
+    home: AnyHome, out: str, since: dt.datetime | None = None, progress: Progress = no_progress
+) -> dict[str, Any]:
     """Write every pair of finished batches to `out`, without the retracted ones.
 
     out    .csv, .jsonl or .parquet; columns and formats: see pair_files.py. Written under another name, then renamed.
@@ -35,7 +38,7 @@ def export_matches(home: AnyHome, out: str, since: dt.datetime | None = None) ->
     if path.is_dir():
         raise UsageError(f"--out {out}: is a folder", "give the name of a file")
     with replacing(path) as temporary, _open(temporary, out) as file:
-        rows = _write(home, file, make, since)
+        rows = _write(home, file, make, since, progress)
     return {"out": out, "rows": rows}
 
 
@@ -51,13 +54,15 @@ def _write(
     file: BinaryIO,
     make: Callable[[BinaryIO, InsertedSubscriptions], PairFile],
     since: dt.datetime | None,
+    progress: Progress,
 ) -> int:
     """Write all pairs and return their number."""
     stream = PairStream(home, since)
     target = make(file, stream.inserted)
-    rows = 0
+    rows, counter = 0, StepCounter(progress, "exporting", "match", stream.count_all() if since is None else None)
     for pairs in stream:
         target.write(pairs)
         rows += len(pairs.row)
+        counter.add(len(pairs.row))
     target.close()
     return rows

@@ -4,8 +4,10 @@ import datetime as dt
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pststream import names
+from pststream.ledgers.history import LedgerHistory
 from pststream.reports.reading.pairs import InsertedSubscriptions, Pairs, read_inserted_subscriptions, stream_pairs
 from pststream.reports.reading.table_reader import AnyHome, TableReader
 
@@ -30,6 +32,12 @@ class PairStream:
             self._reader.dataset(name)
         self.inserted = read_inserted_subscriptions(self._reader)
         self._since = since
+
+    def count_all(self) -> int:
+        """Count the pairs of finished batches without retracted ones, of objects of any time, by the ledger."""
+        batches = LedgerHistory(self._reader).batches
+        matches, retractions = (pc.sum(batches.column(name)).as_py() or 0 for name in ("matches", "retractions"))
+        return int(matches - retractions)
 
     def __iter__(self) -> Iterator[Pairs]:
         return stream_pairs(self._reader, self.inserted, self._since)

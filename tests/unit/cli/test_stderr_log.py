@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pststream.cli.stderr_log import ERASED, StderrLog
+from pststream.cli.stderr_log import COUNT_SECONDS, ERASED, TERMINAL_SECONDS, StderrLog
 from pststream.progress import LogMessage, StepCounter
 from pststream.settings import Settings
 from pststream.state.home import Home
@@ -74,45 +75,65 @@ def test_a_full_disk_stops_only_the_log(monkeypatch: pytest.MonkeyPatch) -> None
     log.log_error("it is not")
 
 
-def test_a_count_has_a_rate_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    messages: list[str] = []
-    clock = iter((0.0, 2.0, 4.0))
-    monkeypatch.setattr("pststream.progress.time.monotonic", lambda: next(clock))
-    counter = StepCounter(messages.append, "object", 5_000_000)
-    for number in (1_000_000, 1_500_000, 2_500_000):
-        counter.add(number)
-    assert messages == [
-        "1,000,000 of 5,000,000 objects, 500,000/s, 8.0 s left",
-        "2,500,000 of 5,000,000 objects, 625,000/s, 4.0 s left",
-    ]
+class Clock:
+    """A clock of steps that stands still until it is set."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("pststream.progress.time.monotonic", lambda: self.now)
 
 
 def test_a_terminal_shows_one_count_and_erases_it(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    log = StderrLog("backup", False)
-    counter = StepCounter(log.log_progress, "file", 4)
+    clock, log = Clock(monkeypatch), StderrLog("backup", False)
+    counter = StepCounter(log.log_progress, "copying", "file", 5)
     counter.add(1)
-    counter.add(1)
+    for clock.now in (TERMINAL_SECONDS, 2.0):
+        counter.add(1)
     log.log_progress("a line")
     counter.add(1)
-    log.end_count()
+    StepCounter(log.log_progress, "sweeping", "file", 5).add(1)
     parts = capsys.readouterr().err.split(ERASED)
     assert [part.split(",")[0] for part in parts] == [
         "",
-        "1 of 4 files",
-        "2 of 4 files",
+        "copying: 2 of 5 files",
+        "copying: 3 of 5 files",
         "a line\n",
-        "3 of 4 files",
+        "copying: 4 of 5 files",
         "",
     ]
 
 
 def test_without_a_terminal_a_count_is_logged_after_some_time(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
     log, quiet = StderrLog("backup", False), StderrLog("backup", True)
-    StepCounter(log.log_progress, "file", 2).add(1)
-    assert logged(capsys) == []
+    for one in (log, quiet):
+        clock.now = 0.0
+        counter = StepCounter(one.log_progress, "copying", "file", 4)
+        for clock.now in (COUNT_SECONDS - 0.1, COUNT_SECONDS, COUNT_SECONDS + 1):
+            counter.add(1)
+    assert logged(capsys) == ["copying: 2 of 4 files, 0.2/s, 10.0 s left"]
+
+
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+def test_an_ingest_counts_its_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, engine: str
+) -> None:
+    """The steps of a real command, with no step too short to be logged, on either engine."""
     monkeypatch.setattr("pststream.cli.stderr_log.COUNT_SECONDS", 0.0)
-    for one in (quiet, log):
-        StepCounter(one.log_progress, "file", 2).add(1)
-    (line,) = logged(capsys)
-    assert line.startswith("1 of 2 files")
+    monkeypatch.setenv("PSTSTREAM_ENGINE", engine)
+    monkeypatch.setenv("PSTSTREAM_SPARK_MASTER", "local[2]")
+    for number in range(4):
+        rows = "".join(f"{number}-{row},2026-01-01T00:00:00Z,18,59,coffee\n" for row in range(50))
+        (tmp_path / f"{number}.csv").write_text("object_id,ts,lon,lat,text\n" + rows)
+    assert run_here("init", "--home", tmp_path / "home").code == 0
+    command = ("ingest", "objects", *sorted(tmp_path.glob("*.csv")), "--home", tmp_path / "home")
+    counts = [line for line in run_here(*command).err.splitlines() if "/s" in line]
+    size = (tmp_path / "0.csv").stat().st_size
+    read = re.compile(
+        rf"reading objects: {size / 1000:.3g} kB of {4 * size / 1000:.3g} kB, .*/s, .* s left \(1 of 4 files\)"
+    )
+    assert any(read.fullmatch(line) for line in counts), counts
+    for step in ("comparing ids with the log", "appending objects"):
+        assert any(line.startswith(f"{step}: 50 of 200 rows, ") for line in counts), counts
+    assert run_here(*command[:-2], "--home", tmp_path / "home", "--quiet").err == ""

@@ -8,6 +8,7 @@ import pytest
 
 from pststream.errors import InputFileError, RetryableError
 from pststream.pipeline.ingest import ingest_transaction
+from pststream.progress import no_progress
 from pststream.settings import Settings
 from pststream.state.home import Home
 
@@ -16,7 +17,7 @@ def stage_on_a_node(path: Path, there: bool, monkeypatch: pytest.MonkeyPatch, ho
     """Stage a file that the node does not see; `there`: the driver sees it afterwards."""
 
     class OneNode:
-        def run_tasks(self, files: Any, function: Any) -> Any:
+        def run_tasks(self, files: Any, function: Any, ended: Any) -> Any:
             staged = [function(file) for file in files]
             if there:
                 path.write_text("object_id\n")
@@ -24,8 +25,9 @@ def stage_on_a_node(path: Path, there: bool, monkeypatch: pytest.MonkeyPatch, ho
 
     monkeypatch.setattr(ingest_transaction, "get_engine", lambda _: OneNode())
     options = '{"format": "csv", "columns": [], "constants": [], "timezone": "UTC", "max_text_bytes": 1}'
-    file = {"kind": "objects", "path": str(path), "at": dt.datetime.now(dt.UTC), "file_seq": 1, "options": options}
-    return ingest_transaction.stage_files(Home(path.parent / "home"), Settings(), [file], hold)
+    file = {"kind": "objects", "path": str(path), "at": dt.datetime.now(dt.UTC), "file_seq": 1, "bytes": 1}
+    file["options"] = options
+    return ingest_transaction.stage_files(Home(path.parent / "home"), Settings(), [file], no_progress, hold)
 
 
 @pytest.mark.parametrize("hold", [False, True])
