@@ -1,26 +1,16 @@
-"""Open and read Delta tables with delta-rs (no JVM), and make errors of remote storages retryable."""
+"""Read Delta tables with delta-rs (no JVM): as datasets, as rows, and the greatest value of a column."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.fs import FileSystem, SubTreeFileSystem
 
 from pststream import names
-from pststream.errors import RetryableError
+from pststream.open_tables import latest_table
 from pststream.storage.registry import storage_of
-
-
-def open_table(address: str, version: int | None = None) -> DeltaTable:
-    """Open a table, at its latest version or at a given one."""
-    with translate_delta_errors(address):
-        location = storage_of(address).delta_location(address)
-        return DeltaTable(location.uri, version=version, storage_options=location.options)
 
 
 def open_dataset(table: DeltaTable) -> pds.Dataset:
@@ -40,7 +30,9 @@ def open_dataset(table: DeltaTable) -> pds.Dataset:
 
 def read_table(address: str, columns: list[str] | None = None, filter: pds.Expression | None = None) -> pa.Table:
     """Return the rows of a table that pass the filter; `columns`: only these; None: all."""
-    return open_dataset(open_table(address)).to_table(columns=columns, filter=filter)
+    with latest_table(address) as table:
+        data = open_dataset(table)
+    return data.to_table(columns=columns, filter=filter)
 
 
 def greatest_value(address: str, column: str) -> int:
@@ -48,28 +40,9 @@ def greatest_value(address: str, column: str) -> int:
 
     It comes from the statistics in the log, unless another program rewrote files without them.
     """
-    statistics = pa.table(open_table(address).get_add_actions(flatten=True))
+    with latest_table(address) as table:
+        statistics = pa.table(table.get_add_actions(flatten=True))
     name = f"max.{column}"
     if name in statistics.column_names and not statistics.column(name).null_count:
         return int(pc.max(statistics.column(name)).as_py() or 0)
     return int(pc.max(read_table(address, [column]).column(0)).as_py() or 0)
-
-
-@contextmanager
-def translate_delta_errors(address: str) -> Iterator[None]:
-    """Raise errors of delta-rs in a remote storage as RetryableError, with their first line: the rest quotes the store.
-
-    TableNotFoundError passes through: it is no error of the storage.
-    """
-    try:
-        yield
-    except TableNotFoundError:
-        raise
-    except (DeltaError, OSError) as error:
-        if not storage_of(address).is_remote:
-            raise
-        raise RetryableError(f"{address}: {type(error).__name__}: {_first_line(error)}", "run this again") from None
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), "").strip()

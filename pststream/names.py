@@ -14,6 +14,9 @@ PLANNERS = {
 `partitioning/registry.py` imports a module when its planner is first used, so this list loads nothing.
 """
 
+SQL_DIALECTS = ("spark", "duckdb", "trino")
+"""Programs in whose SQL the views of a home are written; `reports/views/dialects.py` declares the dialects."""
+
 MAPPINGS = ("hungarian", "greedy")
 """Methods of `balancing/worker_mapping.py` for the setting `mapping`; benchmarks also compare its other methods."""
 

@@ -1,4 +1,4 @@
-"""Read a home from Python as Arrow tables: matches as pairs, objects, requests; `pststream.open` returns it."""
+"""Read a home from Python as Arrow tables: matches, objects, requests, SQL queries; `pststream.open` returns it."""
 
 import datetime as dt
 import os
@@ -9,6 +9,7 @@ import pyarrow as pa
 from pststream import names
 from pststream.reports.reading.pair_tables import PAIR_SCHEMA, PairStream, pair_table
 from pststream.reports.reading.table_reader import TableReader
+from pststream.reports.views.embedded_sql import run_query
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
 
@@ -59,6 +60,14 @@ class OpenedHome:
     def requests_reader(self) -> pa.RecordBatchReader:
         """Return a reader of the same requests that reads some at a time."""
         return self._reader(names.REQUESTS, "request_key")
+
+    def sql(self, query: str) -> pa.Table:
+        """Run a query on the views and tables with DuckDB (extra `sql`); return its rows.
+
+        query  DuckDB's SQL. Views: pairs, subscriptions, batches_done, rejects_by_file; tables: those of `tables`
+        Raises UsageError for a query that DuckDB does not accept, MissingExtra if DuckDB is not installed.
+        """
+        return run_query(self._home, query, self.tables)
 
     def _reader(self, name: str, key: str) -> pa.RecordBatchReader:
         reader = TableReader(self._home)

@@ -6,7 +6,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from pststream.delta_tables import open_table
+from pststream.open_tables import open_table
 from pststream.state.home import Home as State
 from tests import worlds
 from tests.commands import KILLED, Home, new_home

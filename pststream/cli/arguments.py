@@ -19,6 +19,7 @@ from pststream.cli.reading_commands import (
     plans_command,
     rejects_command,
     report_command,
+    sql_command,
     status_command,
 )
 from pststream.cli.writing_commands import (
@@ -263,6 +264,10 @@ def _add_reading(commands: Any) -> None:
     example = "pststream metrics --out /var/lib/node_exporter/pststream.prom"
     metrics = _add(commands, "metrics", metrics_command, text, example)
     metrics.add_argument("--out", metavar="FILE", help="write them to this file, atomically (default: print them)")
+
+    text = "print the statements that create the views (pairs, subscriptions ...) in the SQL of another program"
+    sql = _add(commands, "sql", sql_command, text, "pststream sql --dialect trino")
+    sql.add_argument("--dialect", required=True, choices=names.SQL_DIALECTS)
 
     text = "explain why an object did or did not match a subscription"
     explain = _add(commands, "explain", explain_command, text, "pststream explain o1 s1")

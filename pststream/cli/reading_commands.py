@@ -136,6 +136,15 @@ def history_command(context: CommandContext, arguments: Any) -> CommandResult:
     return CommandResult({"plans": rows}, render_plan_history(rows))
 
 
+def sql_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Print the statements that create the views in the SQL of another program."""
+    from pststream.reports.views.definitions import view_statements
+
+    statements = view_statements(context.home.check(), arguments.dialect)
+    text = "\n\n".join(f"{statement};" for statement in statements)
+    return CommandResult({"dialect": arguments.dialect, "statements": statements}, text)
+
+
 def report_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Write the report, one self-contained page."""
     from pststream.reports.pages.report_page import write_report

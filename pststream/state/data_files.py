@@ -20,8 +20,8 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from pststream import names
-from pststream.delta_tables import open_table, translate_delta_errors
 from pststream.errors import RetryableError, UsageError
+from pststream.open_tables import latest_table, open_table, translate_delta_errors
 from pststream.state.home import Home
 from pststream.state.tables import TABLES, has_bounds, select_columns
 from pststream.storage.parquet_files import delete_files, file_sizes
@@ -146,10 +146,9 @@ def _whole(value: Any, down: bool) -> int:
 
 def list_data_files(home: Home, name: str, version: int | None = None) -> list[DataFile]:
     """Return the files of a table, ordered by path. Raises UsageError for a version that the log does not have."""
-    table = open_table(home.table(name))
-    if version is not None:
-        table = _earlier(home, name, version, table.version())
-    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    with latest_table(home.table(name)) as latest:
+        table = latest if version is None else _earlier(home, name, version, latest.version())
+        actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     return sorted((_listed(action) for action in actions), key=lambda file: file.path)
 
 
@@ -216,22 +215,18 @@ def commit_files(
     already, the added files are deleted: the table has their rows. Raises RetryableError if the driver does not see a
     file or sees it with another size: then the node that wrote it has another disk under that path.
     """
-    table, added, root = open_table(home.table(name)), list(added), home.table(name)
-    before = table.transaction_version(application)
+    added, root, now = list(added), home.table(name), to_micros(utc_now()) // 1000
     addresses = [f"{root}/{file.path}" for file in added]
-    if before is not None and before >= transaction:
-        delete_files(addresses)
-        return False
-    for address, file, size in zip(addresses, added, file_sizes(addresses)):
-        if size != file.bytes:
-            raise RetryableError(f"{address}: a task wrote this file, but the driver does not see it", SHARED)
-    now = to_micros(utc_now()) // 1000
-    actions: list[AddAction | RemoveAction] = [
-        AddAction(f.path, f.bytes, _texts(f.partition), now, rows_change, _stats(f, TABLES[name].schema)) for f in added
-    ]
-    actions += [RemoveAction(f.path, rows_change, now, f.bytes, _texts(f.partition)) for f in removed]
-    _commit(home, name, table, actions, Transaction(application, transaction))
-    return True
+    with latest_table(root) as table:
+        before = table.transaction_version(application)
+        if before is None or before < transaction:
+            _check_sizes(addresses, added)
+            adds = [_add(file, file.path, TABLES[name].schema, now, rows_change) for file in added]
+            removes = [RemoveAction(f.path, rows_change, now, f.bytes, _texts(f.partition)) for f in removed]
+            _commit(home, name, table, [*adds, *removes], Transaction(application, transaction))
+            return True
+    delete_files(addresses)
+    return False
 
 
 def add_references(home: Home, name: str, owner: Home, files: Iterable[DataFile]) -> None:
@@ -240,21 +235,29 @@ def add_references(home: Home, name: str, owner: Home, files: Iterable[DataFile]
     Only `list_data_files` and `addresses_and_rows` read such files; maintenance of the table would fail on them.
     """
     now = to_micros(utc_now()) // 1000
-    actions: list[AddAction | RemoveAction] = [
-        AddAction(_address(owner, name, f), f.bytes, _texts(f.partition), now, True, _stats(f, TABLES[name].schema))
-        for f in files
-    ]
-    if actions:
-        _commit(home, name, open_table(home.table(name)), actions)
+    adds = [_add(file, _address(owner, name, file), TABLES[name].schema, now, rows_change=True) for file in files]
+    if adds:
+        with latest_table(home.table(name)) as table:
+            _commit(home, name, table, adds)
+
+
+def _check_sizes(addresses: list[str], files: list[DataFile]) -> None:
+    for address, file, size in zip(addresses, files, file_sizes(addresses)):
+        if size != file.bytes:
+            raise RetryableError(f"{address}: a task wrote this file, but the driver does not see it", SHARED)
+
+
+def _add(file: DataFile, path: str, schema: pa.Schema, now: int, rows_change: bool) -> AddAction:
+    return AddAction(path, file.bytes, _texts(file.partition), now, rows_change, _stats(file, schema))
 
 
 def _commit(
-    home: Home, name: str, table: DeltaTable, actions: list[AddAction | RemoveAction], *transactions: Transaction
+    home: Home, name: str, table: DeltaTable, actions: Sequence[AddAction | RemoveAction], *transactions: Transaction
 ) -> None:
     declared = TABLES[name]
     with translate_delta_errors(home.table(name)):
         table.create_write_transaction(
-            actions,
+            list(actions),
             "append",
             declared.schema,
             partition_by=list(declared.partitions) or None,

@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.delta_tables import open_dataset, open_table
+from pststream.delta_tables import open_dataset
+from pststream.open_tables import latest_table
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 from pststream.utc_times import utc_now
@@ -72,7 +73,8 @@ def save_progress(home: Home, sink: str, progress: SinkProgress, counts: Counts,
 
 def compact_progress(home: Home) -> None:
     """Compact the table if it has many small files."""
-    sizes = pa.table(open_table(home.table(names.DELIVERIES)).get_add_actions()).column("size_bytes")
+    with latest_table(home.table(names.DELIVERIES)) as table:
+        sizes = pa.table(table.get_add_actions()).column("size_bytes")
     if (pc.sum(pc.less(sizes, ledger_tables.COMPACTED_BYTES)).as_py() or 0) > COMPACT_FILES:
         ledger_tables.compact(home, names.DELIVERIES)
 
@@ -94,7 +96,8 @@ def dead_letters(home: Home, sink: str, rows: int = 1_000) -> Iterator[list[dict
 
     Keeps the ids of all dead letters in memory.
     """
-    data = open_dataset(open_table(home.table(names.DEAD_LETTERS)))
+    with latest_table(home.table(names.DEAD_LETTERS)) as table:
+        data = open_dataset(table)
     mine = pds.field("sink") == sink
     replayed = data.to_table(columns=["message_id"], filter=mine & (pds.field("status") == DELIVERED))
     seen = set(replayed.column(0).to_pylist())

@@ -11,8 +11,8 @@ from typing import Any
 
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from pststream.delta_tables import translate_delta_errors
 from pststream.errors import HomeBusy, HomeError
+from pststream.open_tables import translate_delta_errors
 from pststream.settings import FILE, default_file
 from pststream.state.locking import fencing, file_lock, lease
 from pststream.state.locking.lease import Lease

@@ -10,8 +10,9 @@ from deltalake import WriterProperties, write_deltalake
 from pyarrow.parquet import filters_to_expression
 
 from pststream import names
-from pststream.delta_tables import greatest_value, open_dataset, open_table, read_table, translate_delta_errors
+from pststream.delta_tables import greatest_value, open_dataset, read_table
 from pststream.errors import RetryableError
+from pststream.open_tables import latest_table, open_table, translate_delta_errors
 from pststream.state.data_files import FileWriter, commit_files, list_data_files
 from pststream.state.home import LOG_RETENTION, Home, log_retention
 from pststream.state.slices import Slice, read_slices
@@ -43,8 +44,7 @@ def append(home: Home, name: str, rows: Sequence[dict[str, Any]] | pa.Table) -> 
         if isinstance(rows, pa.Table)
         else pa.Table.from_pylist(list(rows), schema=schema)
     )
-    stored = open_table(home.table(name))
-    with translate_delta_errors(home.table(name)):
+    with latest_table(home.table(name)) as stored, translate_delta_errors(home.table(name)):
         write_deltalake(stored, table, mode="append", commit_properties=home.commit_properties(stored))
 
 
@@ -56,7 +56,9 @@ def read(home: Home, name: str, columns: list[str] | None = None, filters: Any =
 
 def count(home: Home, name: str, filter: pds.Expression) -> int:
     """Count the rows of a table that pass the filter, without reading them all into memory."""
-    return int(open_dataset(open_table(home.table(name))).count_rows(filter=filter))
+    with latest_table(home.table(name)) as table:
+        data = open_dataset(table)
+    return int(data.count_rows(filter=filter))
 
 
 def greatest(home: Home, name: str, column: str) -> int:
@@ -66,7 +68,8 @@ def greatest(home: Home, name: str, column: str) -> int:
 
 def version(home: Home, name: str) -> int:
     """Return the Delta version of a table."""
-    return open_table(home.table(name)).version()
+    with latest_table(home.table(name)) as table:
+        return table.version()
 
 
 def oldest_version(home: Home, name: str) -> int:
@@ -87,7 +90,8 @@ def oldest_version(home: Home, name: str) -> int:
 
 def last_transaction(home: Home, name: str, application: str) -> int:
     """Return the greatest transaction id that `application` committed to the table; -1 if there is none."""
-    transaction = open_table(home.table(name)).transaction_version(application)
+    with latest_table(home.table(name)) as table:
+        transaction = table.transaction_version(application)
     return -1 if transaction is None else int(transaction)
 
 

@@ -277,7 +277,7 @@ _TABLES = (
     ),
     Table(
         names.MATCHES,
-        "a row for each object, worker and batch with a match; pipeline/engine/pairs_view.py has the view of pairs",
+        "a row for each object, worker and batch with a match; the view `pairs` has a row for each pair",
         (
             Column("object_key", pa.int64(), "see objects"),
             Column("object_id", pa.string(), "as published"),

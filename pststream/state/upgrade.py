@@ -12,7 +12,8 @@ import pyarrow as pa
 from deltalake import Schema, write_deltalake
 
 from pststream import names
-from pststream.delta_tables import open_dataset, open_table, translate_delta_errors
+from pststream.delta_tables import open_dataset
+from pststream.open_tables import open_table, translate_delta_errors
 from pststream.state.crash_points import crash_point
 from pststream.state.home import BOUNDED_COLUMNS, FORMAT, MARK, OLDEST, Home, table_properties
 from pststream.state.tables import TABLES

@@ -12,7 +12,9 @@ from pststream.extras import MissingExtra, needs_extra
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-TOOLS_OF_EXTRAS = ("pyspark", "py4j", "delta", "airflow", "great_expectations", "boto3", "botocore", "openlineage")
+TOOLS_OF_EXTRAS = (
+    "pyspark", "py4j", "delta", "airflow", "great_expectations", "boto3", "botocore", "openlineage", "duckdb",
+)  # fmt: skip
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys

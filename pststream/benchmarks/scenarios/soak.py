@@ -13,8 +13,8 @@ from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.memory import resident_mb
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
-from pststream.delta_tables import open_table
 from pststream.generator.draw_subscriptions import SubscriptionStyle
+from pststream.open_tables import open_table
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.upkeep.maintain import maintain
 from pststream.progress import Progress

@@ -21,15 +21,18 @@ Stamp = tuple[int, int, int, int, int]
 class LandingScanner:
     """Scans a landing folder again and again, and returns each file when it is ready; keeps a stamp of each file.
 
-    A file is ready when two scans in a row find the same stamp, so a file that is still being written waits. It is
-    returned until `mark_ingested`, and again when it changes after that.
+    A file is ready when scans that are `stable_seconds` apart or more, and all scans in between, find the same stamp,
+    so a file that is still being written waits. It is returned until `mark_ingested`, and again when it changes after
+    that.
 
     format              of the objects; None: of any known one
     scan_seconds        how long the last scan took
-    has_unstable_files  whether the last scan found files that are new, or that have changed since the scan before
+    has_unstable_files  whether the last scan found new or changed files that are not ready
     """
 
-    def __init__(self, landing: str, format: str | None = None) -> None:
+    def __init__(self, landing: str, format: str | None = None, stable_seconds: float = 0.0) -> None:
+        self._stable_seconds = stable_seconds
+        self._stable_since: dict[str, float] = {}  # of the files of the last scan
         self._landing, self._format = Path(landing), format
         self._last_stamps: dict[str, Stamp] = {}
         self._ingested: dict[str, Stamp] = {}
@@ -54,10 +57,10 @@ class LandingScanner:
             del self._landed_at[path]
         for path in new:
             self._landed_at.setdefault(path, now)
-        ready = {
-            kind: [path for path in of_kind if path in new and self._last_stamps.get(path) == of_kind[path]]
-            for kind, of_kind in files.items()
-        }
+        seen = {path for path, stamp in stamps.items() if self._last_stamps.get(path) == stamp}
+        self._stable_since = {path: self._stable_since[path] if path in seen else now for path in stamps}
+        stable = {path for path in new & seen if now - self._stable_since[path] >= self._stable_seconds}
+        ready = {kind: [path for path in of_kind if path in stable] for kind, of_kind in files.items()}
         self.has_unstable_files = sum(map(len, ready.values())) < len(new)
         self._last_stamps, self._scanned_at = stamps, now
         self.scan_seconds = time.monotonic() - now

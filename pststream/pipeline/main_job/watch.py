@@ -65,9 +65,8 @@ def watch(
         raise UsageError(f"{landing}: a bucket is not watched", "give a folder, or run without --watch, on a schedule")
     check_landing(landing)
     with home.locked(RUNNER, RunnerBusy), GracefulShutdown(kill_engine) as shutdown, Heartbeat(home) as heart:
-        watcher = _Watcher(
-            home, settings, LandingScanner(landing, options.format), options, max_objects, progress, heart, shutdown
-        )
+        scanner = LandingScanner(landing, options.format, settings.watch_seconds)
+        watcher = _Watcher(home, settings, scanner, options, max_objects, progress, heart, shutdown)
         try:
             watcher.start()
             watcher.run_rounds()
@@ -151,7 +150,7 @@ class _Watcher:
     def _round(self) -> None:
         """Ingest the files that are ready, and match a batch if rows may be pending."""
         ready = self.scanner.scan()
-        if self.scanner.has_unstable_files:
+        if not ready and self.scanner.has_unstable_files:
             # Otherwise a file that has just landed would wait for the next round to be scanned again.
             self._pause(self.settings.watch_seconds)
             ready = self.scanner.scan()
@@ -163,6 +162,8 @@ class _Watcher:
                 return
             done = ingest_landed(self.home, self.settings, kind, paths, self.options, self.progress)
             self.scanner.mark_ingested(paths, done["passed_over"])
+        if ready:
+            self.scanner.scan()  # files that landed during the ingest may be ready when the batch is done
         if not self.shutdown.requested and (self._pending or time.monotonic() - self._ledger_at > LEDGER_SECONDS):
             self._match()
 

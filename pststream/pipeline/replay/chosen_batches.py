@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pststream import names
-from pststream.delta_tables import greatest_value, open_table
+from pststream.delta_tables import greatest_value
 from pststream.errors import RetryableError, UsageError
 from pststream.ledgers.log_end import read_batches
+from pststream.open_tables import open_table
+from pststream.state import ledger_tables
 from pststream.state.home import Home
-from pststream.state.ledger_tables import oldest_version
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ def batches_between(home: Home, after: int, up_to: int) -> ChosenBatches:
     The log of `matches` records the number of each batch as a transaction id. Raises UsageError if there is no such
     batch, or if the log does not have a version, or no longer; RetryableError if the last batch is unfinished.
     """
-    newest = open_table(home.table(names.MATCHES)).version()
-    oldest = oldest_version(home, names.MATCHES)
+    newest = ledger_tables.version(home, names.MATCHES)
+    oldest = ledger_tables.oldest_version(home, names.MATCHES)
     for version in (after, up_to):
         if not oldest <= version <= newest:
             gone = "is no longer in the log" if version < oldest else "does not exist"

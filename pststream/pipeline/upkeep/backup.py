@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pststream.delta_tables import open_table
 from pststream.errors import RetryableError, UsageError
+from pststream.open_tables import open_table
 from pststream.progress import Progress, StepCounter, no_progress
 from pststream.settings import FILE
 from pststream.state import quarantine

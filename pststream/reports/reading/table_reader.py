@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.dataset as pds
 from deltalake import DeltaTable
 
-from pststream.delta_tables import open_dataset, open_table
+from pststream.delta_tables import open_dataset
+from pststream.open_tables import open_table
 
 BATCH_ROWS = 32_768
 ANY_VALUE = 2**63 - 1

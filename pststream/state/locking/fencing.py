@@ -7,8 +7,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from pststream import names
-from pststream.delta_tables import open_table
 from pststream.errors import RetryableError
+from pststream.open_tables import open_table
 from pststream.state.locking.lease import Lease
 from pststream.state.tables import TABLES
 

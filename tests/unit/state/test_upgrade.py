@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from pststream import names
-from pststream.delta_tables import open_dataset, open_table
+from pststream.delta_tables import open_dataset
+from pststream.open_tables import open_table
 from pststream.state import upgrade as steps
 from pststream.state.deliveries import SinkProgress, read_progress
 from pststream.state.home import FORMAT, OLDEST, Home

@@ -31,6 +31,24 @@ def test_a_file_is_ready_when_two_scans_find_the_same_stamp(landing: Path) -> No
     assert (scanner.scan(), scanner.scan()) == ({}, {"objects": [str(file)]})
 
 
+def test_a_file_is_ready_when_its_stamp_is_old_enough(landing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    scanner = LandingScanner(str(landing), stable_seconds=0.25)
+    file = landing / "objects" / "a.csv"
+    file.write_text("object_id")
+    assert (scanner.scan(), scanner.has_unstable_files) == ({}, True)
+    now += 0.2
+    assert (scanner.scan(), scanner.has_unstable_files) == ({}, True), "unchanged, but for too short a time"
+    file.write_text("object_id,ts")
+    now += 0.2
+    assert (scanner.scan(), scanner.has_unstable_files) == ({}, True), "it has grown: the time begins again"
+    now += 0.2
+    assert (scanner.scan(), scanner.has_unstable_files) == ({}, True)
+    now += 0.05
+    assert (scanner.scan(), scanner.has_unstable_files) == ({"objects": [str(file)]}, False)
+
+
 def test_requests_come_first_and_other_files_are_left_out(landing: Path) -> None:
     for name in ("objects/b.csv", "objects/a.jsonl", "objects/.c.csv", "objects/d.part", "requests/e.jsonl"):
         (landing / name).write_text("x")

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 from pststream import names
-from pststream.delta_tables import open_table
 from pststream.errors import HomeBusy, RetryableError
+from pststream.open_tables import open_table
 from pststream.state import home as homes
 from pststream.state import ledger_tables
 from pststream.state.home import Home

@@ -1,0 +1,149 @@
+"""A table that is kept open equals one that is opened, whatever other programs did to it between two uses."""
+
+import random
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from pststream import open_tables
+from pststream.open_tables import latest_table, open_table
+
+SCHEMA = pa.schema([("number", pa.int64()), ("word", pa.string())])
+
+
+def rows(*numbers: int) -> pa.Table:
+    return pa.table({"number": list(numbers), "word": [f"w{n}" for n in numbers]}, schema=SCHEMA)
+
+
+def state(table: DeltaTable) -> dict[str, Any]:
+    """All that the program asks a table for."""
+    actions = sorted(pa.table(table.get_add_actions(flatten=True)).to_pylist(), key=lambda action: action["path"])
+    return {
+        "version": table.version(),
+        "files": actions,
+        "transaction": table.transaction_version("app"),
+        "properties": table.metadata().configuration,
+        "schema": pa.schema(table.schema()),
+        "rows": table.to_pyarrow_dataset().to_table().sort_by("number").to_pylist(),
+    }
+
+
+def assert_kept_equals_opened(address: str) -> None:
+    with latest_table(address) as table:
+        assert state(table) == state(open_table(address))
+
+
+def append(address: str, number: int) -> None:
+    write_deltalake(address, rows(number, number + 1), mode="append")
+
+
+def append_kept(address: str, number: int) -> None:
+    with latest_table(address) as table:
+        write_deltalake(table, rows(number), mode="append")
+
+
+def commit_transaction(address: str, number: int) -> None:
+    properties = CommitProperties(app_transactions=[Transaction("app", number)])
+    write_deltalake(address, rows(number), mode="append", commit_properties=properties)
+
+
+def compact(address: str, number: int) -> None:
+    open_table(address).optimize.compact()
+
+
+def delete(address: str, number: int) -> None:
+    open_table(address).delete(f"number < {number // 2}")
+
+
+def set_property(address: str, number: int) -> None:
+    open_table(address).alter.set_table_properties({"delta.checkpointInterval": str(number % 7 + 2)})
+
+
+def make_checkpoint(address: str, number: int) -> None:
+    open_table(address).create_checkpoint()
+
+
+def remove_old_entries(address: str, number: int) -> None:
+    """As `maintain` does, with a retention of nothing: of the entries only the last one stays."""
+    append(address, number)
+    table = open_table(address)
+    table.create_checkpoint()
+    for entry in Path(address, "_delta_log").glob("*.json"):
+        if int(entry.stem) < table.version():
+            entry.unlink()
+
+
+def make_again(address: str, number: int) -> None:
+    """Delete the table and make another at its place, with as many versions."""
+    last = open_table(address).version()
+    shutil.rmtree(address)
+    for version in range(last + 1):
+        write_deltalake(address, rows(version), mode="append")
+
+
+STEPS = (append, append_kept, commit_transaction, compact, delete, set_property, make_checkpoint, remove_old_entries)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_changes(tmp_path: Path, seed: int) -> None:
+    address, draw = str(tmp_path / "table"), random.Random(seed)
+    append(address, 0)
+    for number in range(1, 30):
+        step = draw.choice((*STEPS, append, make_again) if number % 5 else (make_again,))
+        step(address, number)
+        if draw.random() < 0.7:
+            assert_kept_equals_opened(address)
+
+
+def test_a_table_made_again_is_opened(tmp_path: Path) -> None:
+    address = str(tmp_path / "table")
+    append(address, 0)
+    assert_kept_equals_opened(address)
+    make_again(address, 0)
+    append(address, 7)
+    assert_kept_equals_opened(address)
+
+
+def test_a_block_that_fails_closes_the_table(tmp_path: Path) -> None:
+    address = str(tmp_path / "table")
+    append(address, 0)
+    with latest_table(address) as first:
+        pass
+    with latest_table(address) as second:
+        assert second is first
+    with pytest.raises(ValueError, match="in between"), latest_table(address):
+        raise ValueError("in between")
+    with latest_table(address) as third:
+        assert third is not first
+
+
+def test_only_one_thread_has_the_table(tmp_path: Path) -> None:
+    address, seen = str(tmp_path / "table"), []
+    append(address, 0)
+
+    def use() -> None:
+        with latest_table(address) as table:
+            seen.append(table.version())
+
+    with latest_table(address) as table:
+        other = threading.Thread(target=use)
+        other.start()
+        append(address, 1)
+        other.join(0.2)
+        assert other.is_alive() and table.version() == 0, "the block keeps its version"
+    other.join()
+    assert seen == [1]
+
+
+def test_few_tables_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_tables, "MAX_TABLES", 2)
+    monkeypatch.setattr(open_tables, "_kept", {})
+    for name in "abc":
+        append(str(tmp_path / name), 0)
+        assert_kept_equals_opened(str(tmp_path / name))
+    assert list(open_tables._kept) == [str(tmp_path / "b"), str(tmp_path / "c")]
