@@ -1,0 +1,166 @@
+"""The views give what the commands give: pairs of `export`, subscriptions with their regions, batches, rejects."""
+
+import datetime as dt
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import shapely
+import shapely.geometry
+
+import pststream
+from pststream import names
+from pststream.errors import UsageError
+from pststream.extras import MissingExtra
+from pststream.reports.commands.export import export_matches
+from pststream.reports.commands.rejects import list_rejects
+from pststream.reports.commands.status import read_status
+from pststream.reports.views.definitions import VIEWS, view_statements
+from pststream.reports.views.dialects import DIALECTS
+from pststream.state.home import Home
+from tests.commands import run_here
+from tests.matched_homes import add_matched_batch, add_subscriptions, retractions_of
+from tests.unit.reports.commands.homes import add_batch, add_file, at, deletion, insertion, log_key, reject, thing
+
+SQUARE = [[0, 0], [10, 0], [10, 10], [0, 10], [0, 0]]
+HOLE = [[2, 2], [4, 2], [4, 4], [2, 4], [2, 2]]
+FAR = [[20.5, -3.25], [20.75, -3.25], [20.75, -3.0], [20.5, -3.25]]
+
+
+def rows(home: Home, query: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pststream.open(home.path).sql(query).to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_pairs_are_those_of_export(hand_home: Home, tmp_path: Path, seed: int) -> None:
+    keys = add_subscriptions(hand_home, 12, seed)
+    first = add_matched_batch(hand_home, keys, 40, seed + 1)
+    second = add_matched_batch(hand_home, keys, 30, seed + 2, 60, retractions_of(first, keys[3]))
+    retracted = retractions_of(second, keys[5]) + retractions_of(first, keys[0])
+    add_matched_batch(hand_home, keys, 20, seed + 3, 120, retracted)
+    add_batch(hand_home, retractions_of(first, keys[7]), done=False)
+    out = tmp_path / "matches.parquet"
+    export_matches(hand_home, str(out))
+    wanted = pq.read_table(out)
+    pairs = pststream.open(hand_home.path).sql(f"SELECT {', '.join(wanted.schema.names)} FROM pairs")
+    assert wanted.num_rows > 300
+    order = [("object_id", "ascending"), ("subscription_id", "ascending")]
+    assert pairs.cast(wanted.schema).sort_by(order).equals(wanted.sort_by(order))
+
+
+def regions(home: Home) -> dict[str, tuple[Any, float | None]]:
+    found = rows(home, "SELECT subscription_id, region, radius_m FROM subscriptions")
+    return {row["subscription_id"]: (shapely.from_wkt(row["region"]), row["radius_m"]) for row in found}
+
+
+def test_regions_are_texts_of_the_same_shape(hand_home: Home) -> None:
+    polygons = {
+        "one": {"type": "Polygon", "coordinates": [SQUARE]},
+        "clockwise": {"type": "Polygon", "coordinates": [SQUARE[::-1], HOLE]},
+        "several": {"type": "MultiPolygon", "coordinates": [[SQUARE, HOLE], [FAR]]},
+    }
+    requests = [
+        insertion(1, "box", bbox=[-1.5, 2.0, 3.25, 4.0]), insertion(2, "wide", bbox=[170.0, -5.0, -160.0, 5.0]),
+        insertion(3, "circle", bbox=None, circle={"lon": 18.07, "lat": 59.33, "radius_m": 5000.5}),
+        *(insertion(row, name, bbox=None, geometry=one) for row, (name, one) in enumerate(polygons.items(), 4)),
+    ]  # fmt: skip
+    add_file(hand_home, "requests", requests)
+    found = regions(hand_home)
+    assert found["box"][0].equals(shapely.box(-1.5, 2.0, 3.25, 4.0))
+    wide = shapely.MultiPolygon([shapely.box(170, -5, 180, 5), shapely.box(-180, -5, -160, 5)])
+    assert found["wide"][0].equals(wide)
+    assert found["circle"] == (shapely.Point(18.07, 59.33), 5000.5)
+    for name, geometry in polygons.items():
+        assert found[name][0].equals(shapely.geometry.shape(geometry)), name
+        assert found[name][0].is_valid and found[name][1] is None
+
+
+def test_subscriptions_end_by_deletion_or_expiry(hand_home: Home) -> None:
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
+    requests = [
+        insertion(1, "live", payload='{"a": 1}'),
+        insertion(2, "deleted"),
+        insertion(3, "expired", expires_at=at(5)),
+        insertion(4, "both", expires_at=at(9)),
+        insertion(5, "future", expires_at=later),
+        insertion(6, "not yet", 60 * 24 * 36500),
+    ]
+    asked = add_file(hand_home, "requests", requests)
+    deletions = [deletion(1, "deleted", 3, log_key(asked, 2)), deletion(2, "both", 4, log_key(asked, 4))]
+    add_file(hand_home, "requests", deletions)
+    add_file(hand_home, "requests", [deletion(1, "live", 3, log_key(asked, 1)), insertion(2, "unfinished")], done=False)
+    found = {row["subscription_id"]: row for row in rows(hand_home, "SELECT * FROM subscriptions")}
+    ends = {name: row["end_at"] for name, row in found.items()}
+    assert ends == {
+        "live": None, "deleted": at(3), "expired": at(5), "both": at(4), "future": later, "not yet": None,
+    }  # fmt: skip
+    assert {name for name, row in found.items() if row["is_live"]} == {"live", "future"}
+    assert found["both"]["subscription_key"] == log_key(asked, 4)
+    status = read_status(hand_home)["subscriptions"]
+    assert status == {"live": 2, "inserted": len(found)}
+    live = found["live"]
+    assert (live["created_at"], live["kind"], live["payload"]) == (at(-60), "range", '{"a": 1}')
+    assert live["keywords"] == "coffee AND (free OR cheap)"
+
+
+def test_batches_done_has_each_finished_batch_once(hand_home: Home) -> None:
+    add_file(hand_home, "objects", [thing(1, "o1")])
+    for done in (True, True, False):
+        add_batch(hand_home, [], done=done)
+    found = rows(hand_home, "SELECT * FROM batches_done ORDER BY batch_id")
+    assert [row["batch_id"] for row in found] == [1, 2]
+    ledger = rows(hand_home, "SELECT * FROM batches WHERE status = 'done' ORDER BY batch_id")
+    for row, kept in zip(found, ledger, strict=True):
+        assert dict(row.pop("seconds_by_step")) == json.loads(kept.pop("seconds"))
+        assert row == {name: value for name, value in kept.items() if name != "status"}
+
+
+def test_rejects_by_file_counts_the_rejects_of_finished_ingests(hand_home: Home) -> None:
+    bad = [reject(2, "late", "ts"), reject(3, "late", "ts"), reject(5, "not_a_number", "lon", "x")]
+    add_file(hand_home, "objects", [thing(1, "o1")], bad)
+    add_file(hand_home, "requests", [insertion(2, "s1")], bad[2:])
+    wanted = Counter((r["ingest_id"], r["kind"], r["file"], r["field"], r["reason"]) for r in list_rejects(hand_home))
+    add_file(hand_home, "objects", [thing(1, "o2")], bad, done=False)
+    found = rows(hand_home, "SELECT * FROM rejects_by_file")
+    counts = {tuple(row[name] for name in ("ingest_id", "kind", "file", "field", "reason")): row for row in found}
+    assert {key: row["rejects"] for key, row in counts.items()} == wanted
+    assert sorted((row["reason"], row["first_row"]) for row in found) == [
+        ("late", 2), ("not_a_number", 5), ("not_a_number", 5),
+    ]  # fmt: skip
+
+
+def test_queries_read_tables_too(hand_home: Home) -> None:
+    add_file(hand_home, "objects", [thing(1, "o1"), thing(2, "o2")])
+    assert rows(hand_home, "SELECT count(*) AS n FROM OBJECTS, files WHERE status = 'done'") == [{"n": 2}]
+
+
+@pytest.mark.parametrize("query", ["SELECT nothing FROM pairs", "SELECT", "SELECT * FROM reader"])
+def test_a_wrong_query_is_refused(hand_home: Home, query: str) -> None:
+    with pytest.raises(UsageError, match="the query failed"):
+        rows(hand_home, query)
+
+
+def test_without_duckdb_the_error_names_the_extra(hand_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(MissingExtra, match=r"(?s)duckdb is not installed.*'pststream\[sql\]'"):
+        rows(hand_home, "SELECT 1")
+
+
+@pytest.mark.parametrize("dialect", names.SQL_DIALECTS)
+def test_the_command_prints_a_statement_for_each_view(hand_home: Home, dialect: str) -> None:
+    shown = run_here("sql", "--dialect", dialect, "--home", hand_home.path)
+    statements = view_statements(hand_home, dialect)
+    assert shown.code == 0 and shown.out.rstrip("\n") == ";\n\n".join(statements) + ";"
+    for view in VIEWS:
+        assert sum(f"VIEW {DIALECTS[dialect].prefix}{view} AS" in statement for statement in statements) == 1
+    assert f"{hand_home.path}/tables/matches" in shown.out
+    assert run_here("sql", "--dialect", "cobol", "--home", hand_home.path).code == 2
+
+
+def test_all_dialects_can_be_named() -> None:
+    assert tuple(DIALECTS) == names.SQL_DIALECTS
