@@ -30,6 +30,8 @@ _REQUESTS = """\
 {"op": "insert", "subscription_id": "a", "keywords": "coffee", "bbox": [0, 0, 1, 1], "created_at": "2026-01-01"}
 {"op": "insert", "subscription_id": "b", "keywords": "tea", "circle": {"lon": 0, "lat": 0, "radius_m": 5}, "note": 1}
 {"deep": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}
+{"op": "insert", "subscription_id": "c", "keywords": "tea", "geometry": {"type": "Polygon", "coordinates": [[[0, 0], \
+[1, 0], [0, 1], [0, 0]]]}}
 """
 
 

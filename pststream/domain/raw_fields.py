@@ -7,12 +7,21 @@ import numpy as np
 import pyarrow as pa
 
 
-class JsonTexts(NamedTuple):
-    """Values as JSON: slices of `data` (uint8, UTF-8), int64[n] each; a start of -1: there is no such value."""
+class RawPolygons(NamedTuple):
+    """GeoJSON Polygons and MultiPolygons of n rows, as they are written: rings may be open, short, out of range.
 
-    data: np.ndarray
-    starts: np.ndarray
-    stops: np.ndarray
+    read       bool[n]                whether a row has one, with a type and coordinates alone
+    polygons   int64[n+1]             slice of the polygons of each row, in `rings`
+    rings      int64[polygons+1]      slice of the rings of each polygon, in `positions`
+    positions  int64[rings+1]         slice of the positions of each ring, in `points`
+    points     float64[positions,2]   longitude and latitude; NaN where a position is not two or three numbers
+    """
+
+    read: np.ndarray
+    polygons: np.ndarray
+    rings: np.ndarray
+    positions: np.ndarray
+    points: np.ndarray
 
 
 class RawField(Protocol):
@@ -52,8 +61,8 @@ class RawField(Protocol):
         """Objects with just these members, all finite numbers: float64[n, names], and which rows have one: bool[n]."""
         ...
 
-    def json_objects(self) -> JsonTexts:
-        """Objects that the source has as JSON, without escapes in texts and exponents in numbers."""
+    def polygons(self, longest: int) -> RawPolygons:
+        """GeoJSON polygons, of at most `longest` bytes if they are texts."""
         ...
 
 

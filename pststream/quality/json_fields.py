@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.domain.raw_fields import JsonTexts
+from pststream.domain.raw_fields import RawPolygons
 from pststream.kernels.parsing.json_members import LIST, NULL, OBJECT, TEXT, WHOLE, scan_lines
+from pststream.kernels.parsing.json_polygons import find_polygons
 from pststream.kernels.parsing.json_values import find_list_numbers, find_object_numbers, gather_texts, write_others
 from pststream.quality.parse_times import parse_times
 from pststream.quality.utf8 import is_utf8
@@ -58,9 +59,9 @@ class JsonField(NamedTuple):
         spans, is_object = find_object_numbers(self.data, *self._slices(OBJECT), *_names_as_bytes(names))
         return self._numbers(spans, is_object), is_object
 
-    def json_objects(self) -> JsonTexts:
+    def polygons(self, longest: int) -> RawPolygons:
         """See RawField."""
-        return JsonTexts(self.data, *self._slices(OBJECT))
+        return parse_polygons(self.data, *self._slices(OBJECT), longest)
 
     def _slices(self, kind: int) -> tuple[np.ndarray, np.ndarray]:
         return np.where(self.kinds == kind, self.starts, -1), self.stops
@@ -129,6 +130,12 @@ def scan_json(data: bytes, starts: np.ndarray, stops: np.ndarray, names: Collect
     )
     numbers = {name: place for place, name in enumerate(names)}
     return JsonFields(content, numbers, plain, places, offsets[:-1], offsets[1:], fields, kinds, spans)
+
+
+def parse_polygons(data: np.ndarray, starts: np.ndarray, stops: np.ndarray, longest: int) -> RawPolygons:
+    """Parse slices of JSON as GeoJSON polygons; a start of -1: there is no value. A longer slice is not read."""
+    read, polygons, rings, positions, spans = find_polygons(data, starts, stops, longest)
+    return RawPolygons(read, polygons, rings, positions, to_floats(data, spans).reshape(-1, 2))
 
 
 def to_floats(data: np.ndarray, spans: np.ndarray) -> np.ndarray:

@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.domain.raw_fields import JsonTexts
+from pststream.domain.raw_fields import RawPolygons
+from pststream.quality.json_fields import parse_polygons
 from pststream.quality.parse_times import parse_times
+from pststream.text.buffers import utf8_of
 
 _ESCAPED = r'[\x00-\x1f"\\]'
 
@@ -62,10 +64,12 @@ class ParquetField(NamedTuple):
         numbers = np.column_stack([_to_floats(pc.struct_field(self.values, name)) for name in names])
         return numbers, np.isfinite(numbers).all(axis=1)
 
-    def json_objects(self) -> JsonTexts:
-        """See RawField."""
-        nowhere = np.full(len(self.values), -1, np.int64)
-        return JsonTexts(np.empty(0, np.uint8), nowhere, nowhere)
+    def polygons(self, longest: int) -> RawPolygons:
+        """See RawField; texts, or objects with just a type and coordinates."""
+        if not pa.types.is_string(self.values.type):
+            return _polygons_of_objects(self.values)
+        data, offsets = utf8_of(self.values)
+        return parse_polygons(data, np.where(self.present, offsets[:-1], -1), offsets[1:], longest)
 
 
 @dataclass(frozen=True)
@@ -112,10 +116,47 @@ def _as_json(column: pa.Array) -> pa.Array:
     return pc.if_else(plain, quoted, pa.scalar(None, pa.string()))
 
 
+def _polygons_of_objects(values: pa.Array) -> RawPolygons:
+    """Return the polygons of objects; none if their type is not that of GeoJSON polygons with just two members."""
+    rows, kind = len(values), values.type
+    nested: list[np.ndarray] = []
+    if pa.types.is_struct(kind) and sorted(part.name for part in kind) == ["coordinates", "type"]:
+        names, values = pc.struct_field(values, "type"), pc.struct_field(values, "coordinates")
+        while pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+            # A null counts as an empty list.
+            nested.append(pc.fill_null(pc.list_value_length(values), 0).to_numpy().astype(np.int64))
+            values = values.flatten()
+    if not 3 <= len(nested) <= 4 or not _is_string(names.type) or not _is_number(values.type):
+        one = np.zeros(1, np.int64)
+        return RawPolygons(np.zeros(rows, bool), np.zeros(rows + 1, np.int64), one, one, np.empty((0, 2)))
+    name = "Polygon" if len(nested) == 3 else "MultiPolygon"
+    read = pc.fill_null(pc.equal(names.cast(pa.string()), name), False).to_numpy(zero_copy_only=False)
+    counts = nested[-4] if len(nested) == 4 else np.ones(rows, np.int64)
+    polygons, rings, positions = (
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]) for lengths in (counts, *nested[-3:-1])
+    )
+    return RawPolygons(read, polygons, rings, positions, _points(nested[-1], _to_floats(values)))
+
+
+def _points(widths: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Return longitude and latitude of lists of so many numbers; NaN unless there are two, or three, all finite."""
+    starts = np.cumsum(widths) - widths
+    points = np.full((len(widths), 2), np.nan)
+    points[widths == 2] = numbers[starts[widths == 2, None] + [0, 1]]
+    high = np.flatnonzero(widths == 3)
+    high = high[np.isfinite(numbers[starts[high] + 2])]
+    points[high] = numbers[starts[high, None] + [0, 1]]
+    return points
+
+
 def _to_floats(values: pa.Array) -> np.ndarray:
     """The nearest float64; NaN for null."""
     numbers = values.to_numpy(zero_copy_only=False).astype(np.float64)
     return np.where(values.is_valid().to_numpy(zero_copy_only=False), numbers, np.nan)
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -84,10 +84,11 @@ def _parsed(text: str) -> datetime | int | None:
 
 def _of_texts(values: pa.Array, zone: str) -> tuple[np.ndarray, np.ndarray]:
     texts = pc.fill_null(values, "")
-    times, kinds = read_times(*utf8_of(texts))
+    data, offsets = utf8_of(texts)
+    times, kinds = read_times(data, offsets)
     naive = kinds == NAIVE
     times[naive] = _localized(times[naive], zone)
-    for row in np.flatnonzero(kinds == UNREAD):
+    for row in np.flatnonzero((kinds == UNREAD) & (offsets[1:] > offsets[:-1])):
         time = parse_time(texts[int(row)].as_py(), zone)
         if time is not None:
             times[row], kinds[row] = time, ZONED

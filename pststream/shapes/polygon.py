@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pststream.domain.raw_fields import RawField
 from pststream.kernels.matching.shapes import codes
-from pststream.shapes.contract import Pieces, ShapeColumn
+from pststream.shapes.contract import Pieces, Regions, ShapeColumn
 from pststream.shapes.great_circle import EARTH_RADIUS_M, haversine_of_arrays, metres
 from pststream.shapes.region import Box, Region, RegionError, RegionLimits, read_number
 
@@ -60,24 +61,29 @@ def read(value: Any, limits: RegionLimits) -> Region:
     return Region(boxes, NAME, numbers)
 
 
+def read_column(field: RawField, limits: RegionLimits) -> Regions:
+    """The regions of many Polygons and MultiPolygons that are valid."""
+    # Imported on first use: numba takes 0.2 s to import, and commands that only show a region need none of it.
+    from pststream.shapes.polygon_columns import check_polygons
+
+    return check_polygons(field.polygons(limits.longest_text), limits.max_polygon_vertices)
+
+
 def cut(boxes: pa.RecordBatch, numbers: pa.Array | None) -> Pieces:
     """Cut regions where it pays (kernels/matching/shapes/cut_polygon.py); a piece has the edges of its exact test."""
-    from pststream.kernels.matching.shapes.cut_polygon import cut_polygon
+    from pststream.kernels.matching.shapes.cut_polygon import cut_polygons
 
     assert numbers is not None
-    offsets, edges = _edges_of(numbers)
-    parts = [cut_polygon(edges[offsets[row] : offsets[row + 1]].ravel()) for row in range(len(numbers))]
-    counts = [len(cut_boxes) for cut_boxes, _, _ in parts]
-    lengths = np.concatenate([np.empty(0, np.int64), *(np.diff(part) for _, part, _ in parts)])
-    return Pieces(
-        np.repeat(np.arange(len(numbers)), counts),
-        np.concatenate([np.empty((0, 4)), *(cut_boxes for cut_boxes, _, _ in parts)]),
-        pa.ListArray.from_arrays(
-            pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)),
-            pa.array(np.concatenate([np.empty(0), *(values for _, _, values in parts)])),
-            mask=pa.array(lengths == 0),
-        ),
+    rings = numbers.flatten()
+    counts, cut_boxes, offsets, edges = cut_polygons(
+        offsets_of(numbers.value_lengths().to_numpy()),
+        offsets_of(rings.value_lengths().to_numpy() // 2),
+        rings.flatten().to_numpy().reshape(-1, 2),
     )
+    column = pa.ListArray.from_arrays(
+        pa.array(offsets.astype(np.int32)), pa.array(edges), mask=pa.array(offsets[1:] == offsets[:-1])
+    )
+    return Pieces(np.repeat(np.arange(len(numbers)), counts), cut_boxes, column)
 
 
 def contains(region: Region, lon: float, lat: float) -> bool:
@@ -146,7 +152,7 @@ def to_json(region: Region) -> dict[str, Any]:
     polygons: list[list[list[list[float]]]] = []
     for ring in region.numbers:
         positions = [list(position) for position in zip(ring[0::2], ring[1::2])]
-        if _turns_left(ring):
+        if turns_left(ring):
             polygons.append([])
         polygons[-1].append(positions)
     if len(polygons) == 1:
@@ -231,12 +237,12 @@ def _validated(polygons: list[list[Ring]]) -> list[list[Ring]]:
     if not whole.is_valid:
         raise _fault(f"not a valid polygon: {shapely.is_valid_reason(whole)}")
     return [
-        [ring if _turns_left(_flat(ring)) == (place == 0) else ring[::-1] for place, ring in enumerate(rings)]
+        [ring if turns_left(_flat(ring)) == (place == 0) else ring[::-1] for place, ring in enumerate(rings)]
         for rings in polygons
     ]
 
 
-def _turns_left(ring: Sequence[float]) -> bool:
+def turns_left(ring: Sequence[float]) -> bool:
     """Whether a closed ring (lon, lat, lon, lat ...) is counter-clockwise: the sign of its area."""
     x, y = np.array(ring[0::2]) - ring[0], np.array(ring[1::2]) - ring[1]
     terms = np.concatenate([x[:-1] * y[1:], -x[1:] * y[:-1]])
@@ -264,13 +270,6 @@ def _edges(region: Region) -> Iterator[tuple[float, float, float, float]]:
                 yield x1, y1, x2, y2
 
 
-def _edges_of(polygons: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Edges of many regions: offsets int64[regions + 1] of float64[edges, 4], without edges of length 0."""
-    rings = polygons.flatten()
-    of_region = np.repeat(np.arange(len(polygons)), polygons.value_lengths().to_numpy())
-    of_ring = np.repeat(np.arange(len(rings)), rings.value_lengths().to_numpy() // 2)
-    positions = rings.flatten().to_numpy().reshape(-1, 2)
-    edges = np.column_stack([positions[:-1], positions[1:]])
-    kept = (of_ring[1:] == of_ring[:-1]) & (positions[1:] != positions[:-1]).any(axis=1)
-    region = of_region[of_ring[:-1][kept]]
-    return np.searchsorted(region, np.arange(len(polygons) + 1)), np.ascontiguousarray(edges[kept])
+def offsets_of(lengths: np.ndarray) -> np.ndarray:
+    """Return the borders of consecutive slices of these lengths: int64[n+1]."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])

@@ -6,6 +6,8 @@ from typing import Any
 
 from pststream.errors import UsageError
 
+_MOST_TEXT_OF_VERTEX = 200
+
 Box = tuple[float, float, float, float]
 """West, south, east, north; degrees."""
 
@@ -39,6 +41,11 @@ class RegionLimits:
     """Bounds on the regions that are read; `max_polygon_vertices` counts the positions of all rings of a region."""
 
     max_polygon_vertices: int = 1_000
+
+    @property
+    def longest_text(self) -> int:
+        """Number of characters of a region's JSON text, above which it is not parsed."""
+        return _MOST_TEXT_OF_VERTEX * (self.max_polygon_vertices + 10)
 
 
 DEFAULT_LIMITS = RegionLimits()

@@ -35,8 +35,6 @@ PIECE_COLUMNS = (
 )
 """Columns of the table `worker_index` that hold a piece of a region."""
 
-_MOST_TEXT_OF_VERTEX = 200
-
 
 def request_fields() -> tuple[str, ...]:
     """Fields of a request; exactly one of them gives its region."""
@@ -186,7 +184,7 @@ def _decode(value: Any, field: str, limits: RegionLimits) -> Any:
     """Parse a text (CSV has regions as JSON texts); return any other value unchanged."""
     if not isinstance(value, str):
         return value
-    if len(value) > _MOST_TEXT_OF_VERTEX * (limits.max_polygon_vertices + 10):
+    if len(value) > limits.longest_text:
         raise RegionError(field, f"the text is longer than a region of {limits.max_polygon_vertices} vertices needs")
     try:
         return decode_json(value)

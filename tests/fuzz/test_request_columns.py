@@ -248,6 +248,38 @@ def _polygon(rnd: random.Random) -> list[list[list[float]]]:
     return result
 
 
+def _polygons_as_text(rnd: random.Random) -> tuple[tuple[str | None, ...], pa.DataType]:
+    shown = [mutated(rnd, _geometry(rnd).encode()).decode("utf-8", "replace") for _ in range(2)]
+    return (*shown, _geometry(rnd), _geometry(rnd), "{", '{"type": "Polygon"}', "", None), pa.string()
+
+
+def _polygons_as_objects(rnd: random.Random) -> tuple[tuple[Any, ...], pa.DataType]:
+    """Draw polygons, or several, with perhaps a fault anywhere, of some type of number and of list."""
+    whole = rnd.randrange(4) == 0
+    list_of = rnd.choice((pa.list_, pa.list_, pa.large_list))
+    several, kind = rnd.randrange(2), pa.int32() if whole else rnd.choice((pa.float64(), pa.float32()))
+    for _ in range(4 if several else 3):
+        kind = list_of(kind)
+    values: list[Any] = [None]
+    for _ in range(4):
+        coordinates: Any = [_polygon(rnd) for _ in range(rnd.choice((1, 2, 3)))] if several else _polygon(rnd)
+        if whole:
+            coordinates = json.loads(json.dumps(coordinates), parse_float=lambda text: int(float(text)))
+        part = coordinates
+        for _ in range(rnd.randrange(1, 5) if rnd.randrange(3) == 0 else 0):
+            at = rnd.randrange(len(part))
+            if isinstance(part[at], list) and part[at] and rnd.randrange(4):
+                part = part[at]
+            elif part[at] is not None:
+                part[at] = rnd.choice((None, [] if isinstance(part[at], list) else 7))
+        name = rnd.choice(("MultiPolygon" if several else "Polygon",) * 6 + ("Polygon", "Point", None))
+        values.append({"type": name, "coordinates": coordinates})
+    members = [("type", rnd.choice((pa.string(), pa.large_string()))), ("coordinates", kind)]
+    if rnd.randrange(8) == 0:
+        members.append(("crs", pa.string()))
+    return tuple(values), pa.struct(members)
+
+
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_requests_of_random_worlds(ending: str, tmp_path: Path) -> None:
     for number, rnd in cases(f"request worlds {ending}", 60):
@@ -287,7 +319,7 @@ def _column(rnd: random.Random, name: str, rows: int) -> pa.Array:
         ]
         + [(("[0,0,1,1]", "", None), pa.string())],
         "circle": [(({"lon": 1, "lat": 2, "radius_m": 3}, None, {"lon": 1, "lat": 2, "radius_m": None}), point)],
-        "geometry": [((None,), pa.null()), (('{"type": "Point"}', None), pa.string())],
+        "geometry": [((None,), pa.null()), _polygons_as_text(rnd), _polygons_as_objects(rnd)],
         "note": [(("x", 'q"', "é", "", None), pa.string()), ((1, None), pa.int32()), ((1.5, None), pa.float64())],
     }
     times_of = [

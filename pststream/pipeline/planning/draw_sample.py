@@ -37,6 +37,9 @@ from pststream.utc_times import to_micros
 
 SEED = 7
 OBJECT_COLUMNS = ["object_key", "lon", "lat", "terms"]
+SAMPLED_PIECES = pa.schema([PIECES.field(name) for name in ("subscription_key", *SIDES, "clauses")])
+"""Columns of a sampled piece: without the edges of polygons, which take most of the memory."""
+
 OBJECTS = pa.schema([field for field in TABLES[names.OBJECTS].schema if field.name in OBJECT_COLUMNS])
 
 
@@ -124,7 +127,7 @@ def _pieces(home: Home, settings: Settings, progress: Progress) -> tuple[pa.Tabl
     requests = waiting.files(list_data_files(home, names.REQUESTS))
     rows = sum(file.rows for file in indexed) + _rows_within(home, names.REQUESTS, requests, waiting)
     share = _share(settings.sample_subscriptions, rows)
-    choose = partial(_choose_rows, "subscription_key", PIECES, share)
+    choose = partial(_choose_rows, "subscription_key", SAMPLED_PIECES, share)
     engine = get_engine(settings)
     tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, requests))
     counter = TaskCounter(progress, Counted("sampling requests", "request", rows_of_tasks(tasks)))
@@ -136,7 +139,7 @@ def _pieces(home: Home, settings: Settings, progress: Progress) -> tuple[pa.Tabl
         bound = to_micros(horizon) if horizon else -1
         counter = TaskCounter(progress, Counted("sampling subscriptions", "piece", rows_of_tasks(tasks)))
         drawn += engine.run_tasks(tasks, partial(choose, partial(_live_pieces, context, indexed, bound)), counter)
-    return _merge_rows(drawn, PIECES)
+    return _merge_rows(drawn, SAMPLED_PIECES)
 
 
 def _rows_within(home: Home, name: str, files: list[DataFile], rows: KeyRange) -> int:
@@ -181,7 +184,7 @@ def _choose_rows(
         seen += rows.num_rows
         if share < 1.0:
             rows = rows.filter(pa.array(hash_to_unit(rows.column(key).to_numpy(), SEED) < share))
-        chosen.append(rows)
+        chosen.append(rows.select(schema.names))
     return SampledRows(pa.Table.from_batches(chosen, schema), seen)
 
 

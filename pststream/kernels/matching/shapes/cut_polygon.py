@@ -1,6 +1,6 @@
 """Cut a polygon into disjoint boxes (index pieces), each with the edges that decide which of its points are inside.
 
-`pststream/shapes/polygon.py` calls `cut_polygon` once for each subscription with a polygon, before it is indexed.
+`pststream/shapes/polygon.py` calls `cut_polygons` once for many subscriptions with polygons, before they are indexed.
 
 A long thin polygon fills little of its bounding box, so the box alone would produce many candidates that do not match.
 The bounding box is halved repeatedly, first where exact tests cost most, and each half is tightened to the part of the
@@ -38,6 +38,60 @@ _OUTSIDE, _INSIDE, _CROSSED = 0, 1, 2
 
 
 @kernel
+def cut_polygons(regions, rings, points):
+    """Cut many polygons, as `cut_polygon` cuts each: (counts, boxes, offsets, numbers).
+
+    regions  int64[n+1]         slice of the rings of each polygon, exteriors counter-clockwise and holes clockwise
+    rings    int64[rings+1]     slice of the points of each ring, the first again at the end
+    points   float64[m,2]       longitude and latitude
+    counts   int64[n]           number of pieces of each polygon
+    boxes    float64[pieces,4]  west, south, east, north
+    offsets  int64[pieces+1]    slice of `numbers` of each piece; none: the box alone decides
+    numbers  float64[]          x1, y1, x2, y2 of each edge
+    """
+    counts = np.zeros(len(regions) - 1, np.int64)
+    boxes, numbers = np.empty(16 * len(counts), np.float64), np.empty(8 * len(points), np.float64)
+    offsets = np.zeros(4 * len(counts) + 1, np.int64)
+    pieces, size = 0, 0
+    for polygon in range(len(counts)):
+        edges = _edges_of(rings[regions[polygon] : regions[polygon + 1] + 1], points)
+        own_boxes, own_offsets, own_numbers = cut_polygon(edges)
+        counts[polygon] = len(own_boxes)
+        stop = pieces + len(own_boxes)
+        boxes = with_room(boxes, 4 * stop)
+        offsets, numbers = with_room(offsets, stop + 1), with_room(numbers, size + len(own_numbers))
+        boxes[4 * pieces : 4 * stop] = own_boxes.ravel()
+        offsets[pieces + 1 : stop + 1] = own_offsets[1:] + size
+        numbers[size : size + len(own_numbers)] = own_numbers
+        pieces, size = stop, size + len(own_numbers)
+    return counts, boxes[: 4 * pieces].reshape(-1, 4), offsets[: pieces + 1], numbers[:size]
+
+
+@kernel
+def with_room(array, size):
+    """Return an array that begins with the values of `array` and has room for `size` values or more."""
+    if size <= len(array):
+        return array
+    larger = np.empty(max(size, 2 * len(array)), array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+@kernel
+def _edges_of(rings, points):
+    """Return x1, y1, x2, y2 of each edge of some rings (slices of `points`), without edges of length 0: float64[]."""
+    edges = np.empty(4 * (rings[-1] - rings[0]), np.float64)
+    size = 0
+    for ring in range(len(rings) - 1):
+        for i in range(rings[ring], rings[ring + 1] - 1):
+            if points[i, 0] != points[i + 1, 0] or points[i, 1] != points[i + 1, 1]:
+                edges[size], edges[size + 1] = points[i, 0], points[i, 1]
+                edges[size + 2], edges[size + 3] = points[i + 1, 0], points[i + 1, 1]
+                size += 4
+    return edges[:size]
+
+
+@kernel
 def cut_polygon(edges):
     """Return boxes float64[pieces, 4], offsets int64[pieces + 1] and numbers float64[]: the edges of each piece.
 
@@ -53,13 +107,14 @@ def cut_polygon(edges):
     # The tree's root: the bounding box with all edges.
     x, y = edges[0::2], edges[1::2]
     boxes[0] = (x.min(), y.min(), x.max(), y.max())
-    spans[0, 1] = len(edges)
-    buffer = edges.copy()
-    tests[0] = _test_cost(boxes[0], len(edges))
+    spans[0, 1] = size = len(edges)
+    buffer = np.empty(4 * size, np.float64)
+    buffer[:size] = edges
+    tests[0] = _test_cost(boxes[0], size)
     used, leaves = 1, 1
     while leaves < MOST_PIECES and used + 2 <= nodes:
         # Halve the leaf whose exact tests cost most.
-        node = np.argmax(tests)
+        node = np.argmax(tests[:used])
         if tests[node] == 0.0:
             break
         tests[node] = 0.0
@@ -67,21 +122,24 @@ def cut_polygon(edges):
         middle = boxes[node, axis] + (boxes[node, axis + 2] - boxes[node, axis]) / 2.0
         if not boxes[node, axis] < middle < boxes[node, axis + 2]:
             continue
-        own = buffer[spans[node, 0] : spans[node, 1]]
+        start, stop = spans[node]
+        buffer = with_room(buffer, size + 2 * (stop - start))
         leaves -= 1
         for half in range(2):
-            box = boxes[node].copy()
+            box = boxes[used]
+            for side in range(4):
+                box[side] = boxes[node, side]
             box[axis + 2 * (1 - half)] = middle if half else np.nextafter(middle, -np.inf)
-            state = _tighten(own, box)
+            state = _tighten(buffer, start, stop, box)
             if state == _OUTSIDE:
                 continue
-            kept = _matter_in(own, box) if state == _CROSSED else own[:0].copy()
-            if state == _CROSSED and not len(kept):
+            end = _append_deciding(buffer, start, stop, box, size) if state == _CROSSED else size
+            if state == _CROSSED and end == size:
                 continue
-            boxes[used], children[node, half] = box, used
-            spans[used] = (len(buffer), len(buffer) + len(kept))
-            buffer = np.concatenate((buffer, kept))
-            tests[used] = _test_cost(box, len(kept))
+            children[node, half] = used
+            spans[used, 0], spans[used, 1] = size, end
+            tests[used] = _test_cost(box, end - size)
+            size = end
             used += 1
             leaves += 1
     return _paying_pieces(buffer, boxes[:used], spans, children)
@@ -106,23 +164,24 @@ def _paying_pieces(buffer, boxes, spans, children):
         else:
             children[node] = -1
     # Collect the remaining leaves, western and southern halves first.
-    leaf_boxes = np.empty((nodes, 4), np.float64)
+    leaf_boxes, leaves = np.empty((nodes, 4), np.float64), np.empty(nodes, np.int64)
     offsets = np.zeros(nodes + 1, np.int64)
     stack = np.zeros(nodes + 1, np.int64)
-    numbers = buffer[:0].copy()
     pieces, waiting = 0, 1
     while waiting:
         waiting -= 1
         node = stack[waiting]
         if children[node, 0] < 0 and children[node, 1] < 0:
-            leaf_boxes[pieces] = boxes[node]
-            numbers = np.concatenate((numbers, buffer[spans[node, 0] : spans[node, 1]]))
+            leaf_boxes[pieces], leaves[pieces] = boxes[node], node
             pieces += 1
-            offsets[pieces] = len(numbers)
+            offsets[pieces] = offsets[pieces - 1] + spans[node, 1] - spans[node, 0]
         for child in (children[node, 1], children[node, 0]):
             if child >= 0:
                 stack[waiting] = child
                 waiting += 1
+    numbers = np.empty(offsets[pieces], np.float64)
+    for piece in range(pieces):
+        numbers[offsets[piece] : offsets[piece + 1]] = buffer[spans[leaves[piece], 0] : spans[leaves[piece], 1]]
     return leaf_boxes[:pieces].copy(), offsets[: pieces + 1].copy(), numbers
 
 
@@ -144,14 +203,22 @@ def _test_cost(box, numbers):
 
 
 @kernel
-def _tighten(edges, box):
-    """Shrink the box to the polygon's part in it; return _OUTSIDE (no part), _INSIDE (the whole box) or _CROSSED."""
+def _tighten(edges, start, stop, box):
+    """Shrink the box to the polygon's part in it; return _OUTSIDE (no part), _INSIDE (the whole box) or _CROSSED.
+
+    The edges of the polygon are `edges[start:stop]`.
+    """
     west, south, east, north = box
     least_x, least_y, greatest_x, greatest_y = np.inf, np.inf, -np.inf, -np.inf
     # The parts of the edges in the box.
-    for at in range(0, len(edges), 4):
-        x1, y1 = edges[at], edges[at + 1]
-        wide, high = edges[at + 2] - x1, edges[at + 3] - y1
+    for at in range(start, stop, 4):
+        x1, y1, x2, y2 = edges[at], edges[at + 1], edges[at + 2], edges[at + 3]
+        # Most edges are too far away by more than any rounding below.
+        if max(x1, x2) < west - 2 * MARGIN or min(x1, x2) > east + 2 * MARGIN:
+            continue
+        if max(y1, y2) < south - 2 * MARGIN or min(y1, y2) > north + 2 * MARGIN:
+            continue
+        wide, high = x2 - x1, y2 - y1
         enter, leave = _clip_range(x1, wide, west - MARGIN, east + MARGIN, 0.0, 1.0)
         enter, leave = _clip_range(y1, high, south - MARGIN, north + MARGIN, enter, leave)
         if enter <= leave:
@@ -160,11 +227,11 @@ def _tighten(edges, box):
                 least_x, greatest_x = min(least_x, px), max(greatest_x, px)
                 least_y, greatest_y = min(least_y, py), max(greatest_y, py)
     if least_x == np.inf:
-        return _INSIDE if in_polygon(edges, 0, len(edges), west, south) else _OUTSIDE
+        return _INSIDE if in_polygon(edges, start, stop, west, south) else _OUTSIDE
     # The corners of the box that are in the polygon.
     for px in (west, east):
         for py in (south, north):
-            if in_polygon(edges, 0, len(edges), px, py):
+            if in_polygon(edges, start, stop, px, py):
                 least_x, greatest_x = min(least_x, px), max(greatest_x, px)
                 least_y, greatest_y = min(least_y, py), max(greatest_y, py)
     box[0], box[2] = max(west, least_x - MARGIN), min(east, greatest_x + MARGIN)
@@ -182,35 +249,33 @@ def _clip_range(start, length, low, high, enter, leave):
 
 
 @kernel
-def _matter_in(edges, box):
-    """Return the edges that decide which points of the box are inside the polygon.
+def _append_deciding(edges, start, stop, box, size):
+    """Write to `edges[size:]` those of `edges[start:stop]` that decide which points of the box are inside the polygon.
 
     They are the edges that may touch the box, and the edges east of it. Only the parity of crossings of a ray to the
     east matters, so each chain of edges east of the box is replaced by one edge from its first vertex to its last.
+    Returns the end of what is written.
     """
     west, south, east, north = box
-    kept = np.empty(len(edges), np.float64)
-    size, chained = 0, False
-    chain = np.empty(4, np.float64)
-    for at in range(0, len(edges), 4):
-        edge = edges[at : at + 4]
-        if min(edge[0], edge[2]) > east:
-            if chained and chain[2] == edge[0] and chain[3] == edge[1]:
-                chain[2:] = edge[2:]
-                continue
-            size = _keep_crossed(kept, size, chain, chained, south, north)
-            chain[:] = edge
-            chained = True
-        elif max(edge[0], edge[2]) >= west and min(edge[1], edge[3]) <= north and max(edge[1], edge[3]) >= south:
-            kept[size : size + 4] = edge
+    chained = False
+    first_x, first_y, last_x, last_y = 0.0, 0.0, 0.0, 0.0
+    for at in range(start, stop, 4):
+        x1, y1, x2, y2 = edges[at], edges[at + 1], edges[at + 2], edges[at + 3]
+        if min(x1, x2) > east:
+            if not (chained and last_x == x1 and last_y == y1):
+                size = _append_crossed(edges, size, first_x, first_y, last_x, last_y, chained, south, north)
+                first_x, first_y, chained = x1, y1, True
+            last_x, last_y = x2, y2
+        elif max(x1, x2) >= west and min(y1, y2) <= north and max(y1, y2) >= south:
+            edges[size], edges[size + 1], edges[size + 2], edges[size + 3] = x1, y1, x2, y2
             size += 4
-    return kept[: _keep_crossed(kept, size, chain, chained, south, north)].copy()
+    return _append_crossed(edges, size, first_x, first_y, last_x, last_y, chained, south, north)
 
 
 @kernel
-def _keep_crossed(kept, size, chain, chained, south, north):
-    """Append the chain if a ray from a point of the box may cross it an odd number of times; return the new size."""
-    if chained and min(chain[1], chain[3]) <= north and max(chain[1], chain[3]) > south:
-        kept[size : size + 4] = chain
+def _append_crossed(edges, size, x1, y1, x2, y2, chained, south, north):
+    """Write the chain if a ray from a point of the box may cross it an odd number of times; return the new end."""
+    if chained and min(y1, y2) <= north and max(y1, y2) > south:
+        edges[size], edges[size + 1], edges[size + 2], edges[size + 3] = x1, y1, x2, y2
         return size + 4
     return size

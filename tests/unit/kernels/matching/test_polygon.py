@@ -13,7 +13,7 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pststream.kernels.matching.shapes.cut_polygon import MOST_PIECES, cut_polygon
+from pststream.kernels.matching.shapes.cut_polygon import MOST_PIECES, cut_polygon, cut_polygons
 from pststream.kernels.matching.shapes.polygon import in_polygon, side_of_line
 from pststream.shapes import registry
 from pststream.shapes.region import RegionError, RegionLimits
@@ -241,6 +241,28 @@ def test_few_edges_decide_in_a_piece() -> None:
     cut = Cut(CASES["thousands of vertices"])
     lengths = [len(edges) // 4 for edges in cut.edges if edges is not None]
     assert len(cut.edges) > 8 and np.mean(lengths) < 1_000
+
+
+def test_a_column_is_cut_as_each_of_its_polygons() -> None:
+    regions = [registry.read_region({"geometry": geometry}, LIMITS) for geometry in CASES.values()]
+    rows = pa.RecordBatch.from_pylist([registry.to_columns(region) for region in regions], registry.request_schema())
+    owner, columns = registry.cut_regions(rows)
+    boxes = np.column_stack([columns[side].to_numpy() for side in registry.SIDES])
+    for place, region in enumerate(regions):
+        points = [np.array(ring).reshape(-1, 2) for ring in region.numbers]
+        edges = np.concatenate([np.column_stack([ring[:-1], ring[1:]]) for ring in points])
+        expected, offsets, numbers = cut_polygon(edges[(edges[:, :2] != edges[:, 2:]).any(axis=1)].ravel())
+        assert boxes[owner == place].tolist() == expected.tolist()
+        pieces = [numbers[start:stop].tolist() or None for start, stop in zip(offsets, offsets[1:])]
+        assert columns["polygon_edges"].filter(pa.array(owner == place)).to_pylist() == pieces
+    some = registry.cut_regions(rows.slice(3, 4))
+    assert boxes[(owner >= 3) & (owner < 7)][:, 0].tolist() == some[1]["west"].to_pylist()
+
+
+def test_cutting_no_polygon_makes_no_piece() -> None:
+    none = np.zeros(1, np.int64)
+    counts, boxes, offsets, numbers = cut_polygons(none, none, np.empty((0, 2)))
+    assert (len(counts), boxes.shape, offsets.tolist(), len(numbers)) == (0, (0, 4), [0], 0)
 
 
 def test_cutting_changes_no_argument() -> None:
