@@ -67,6 +67,7 @@ def rows_of_tasks(tasks: Iterable[Iterable[Slice]]) -> list[int]:
 def read_slices(slices: Iterable[Slice], columns: list[str], rows: KeyRange | None = None) -> Iterator[pa.RecordBatch]:
     """Yield columns of the rows of slices in batches of at most BATCH_ROWS; `rows`: only rows in this key range.
 
+    A batch is within a row group, which bounds its bytes (`data_files.BUFFERED_BYTES`).
     A column that a file of an older home lacks (tables.ADDED_COLUMNS) is null.
     """
     for one in slices:
@@ -76,9 +77,10 @@ def read_slices(slices: Iterable[Slice], columns: list[str], rows: KeyRange | No
                 continue
             stored = set(file.schema_arrow.names)
             present = [name for name in columns if name in stored]
-            for batch in file.iter_batches(BATCH_ROWS, groups, present, use_threads=False):
-                complete = batch if len(present) == len(columns) else select_columns(batch, columns)
-                yield complete if rows is None else _within(complete, rows)
+            for group in groups:
+                for batch in file.iter_batches(BATCH_ROWS, [group], present, use_threads=False):
+                    complete = batch if len(present) == len(columns) else select_columns(batch, columns)
+                    yield complete if rows is None else _within(complete, rows)
 
 
 def _row_groups(metadata: pq.FileMetaData, one: Slice, rows: KeyRange | None) -> list[int]:

@@ -42,6 +42,8 @@ REQUEST_COLUMNS = ["subscription_key", "op", "at", "expires_at", *piece_columns(
 SEGMENT_ROWS = 1_000_000
 """Greatest number of rows of an index file, which becomes one segment."""
 
+SEGMENT_BYTES = 256 * 1024 * 1024
+"""About the greatest size of its rows in memory, which the edges of large polygons reach with few rows."""
 
 PART_BYTES = 32 * 1024 * 1024
 """Requests of about so many bytes are cut into pieces at a time."""
@@ -231,16 +233,16 @@ def _write_part(root: str, context: TaskContext, part: int, received: ReceivedRo
 
 
 def write_index_rows(root: str, index_version: int, worker: int, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
-    """Write rows of a worker as data files of the index, of at most SEGMENT_ROWS rows each."""
+    """Write rows of a worker as data files of the index, of at most SEGMENT_ROWS rows and SEGMENT_BYTES each."""
     partition = {"index_version": index_version, "worker": worker}
     written: list[DataFile | None] = []
-    writer, rows_in = FileWriter(root, SCHEMA, partition), 0
+    writer, rows_in, bytes_in = FileWriter(root, SCHEMA, partition), 0, 0
     for rows in batches:
-        if rows_in and rows_in + rows.num_rows > SEGMENT_ROWS:
+        if rows_in and (rows_in + rows.num_rows > SEGMENT_ROWS or bytes_in + rows.nbytes > SEGMENT_BYTES):
             written.append(writer.close())
-            writer, rows_in = FileWriter(root, SCHEMA, partition), 0
+            writer, rows_in, bytes_in = FileWriter(root, SCHEMA, partition), 0, 0
         writer.write(_add_missing_columns(rows))
-        rows_in += rows.num_rows
+        rows_in, bytes_in = rows_in + rows.num_rows, bytes_in + rows.nbytes
     return [file for file in [*written, writer.close()] if file is not None]
 
 

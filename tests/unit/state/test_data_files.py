@@ -106,6 +106,20 @@ def test_tasks_read_each_row_group_once(home: Home, monkeypatch: pytest.MonkeyPa
     assert sorted(found) == [*range(95), 200, 201, 202]
 
 
+def test_a_batch_is_within_a_row_group(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row group ends early if its rows are large, so that a batch of them stays small."""
+    monkeypatch.setattr(files, "BUFFERED_BYTES", 10 * rows(0, 10).nbytes)
+    writer = FileWriter(home.table(names.OBJECTS), SCHEMA)
+    for first in range(0, 200, 10):
+        writer.write(rows(first, 10))
+    file = writer.close()
+    assert file is not None
+    (task,) = split_into_tasks(addresses_and_rows(home, names.OBJECTS, [file]))
+    batches = list(read_slices(task, ["object_key"]))
+    assert [key for batch in batches for key in batch[0].to_pylist()] == list(range(200))
+    assert max(len(batch) for batch in batches) <= 120
+
+
 def test_a_range_reads_only_its_rows(home: Home) -> None:
     file = written(home, rows(0, 50))
     wanted = KeyRange("object_key", 10, 13)

@@ -1,6 +1,7 @@
 """Index pieces from requests: of several kinds at once, with their validity, ended by deletions."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from pststream.pipeline.index.build_index import (
     apply_deletions,
     make_pieces,
     select_deletions,
+    write_index_rows,
 )
 from pststream.state.tables import TABLES
 from tests.conformance.square_kind import SQUARE
@@ -86,3 +88,13 @@ def test_a_deletion_ends_a_piece_that_would_end_later() -> None:
     assert deleted == {"subscription_key": 2, "end_at": END_US, "batch_id": 7}
     ended = apply_deletions(make_pieces(rows), (np.array([1, 2]), np.array([END_US + 1, END_US])))
     assert ended.column("end_at").to_pylist() == [END_US, END_US, names.NEVER_US]
+
+
+def test_files_of_large_pieces_have_few_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    strip = {"type": "Polygon", "coordinates": [[[0, 0], [9, 8], [9, 9], [0, 1], [0, 0]]]}
+    batches = [make_pieces(requests(insertion(key, None, {"geometry": strip}))) for key in range(6)]
+    (whole,) = write_index_rows(str(tmp_path), 1, 0, batches)
+    monkeypatch.setattr(build_index, "SEGMENT_BYTES", 2 * batches[0].nbytes)
+    parts = write_index_rows(str(tmp_path), 1, 0, batches)
+    assert [file.rows for file in parts] == [2 * batches[0].num_rows] * 3
+    assert sum(file.rows for file in parts) == whole.rows
