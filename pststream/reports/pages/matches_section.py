@@ -1,4 +1,4 @@
-"""Prepare the report's table of sampled matches: marked words, nearest city, path of the region on the map."""
+"""Prepare the report's table of sampled matches: marked words, nearest city, paths of the regions on the map."""
 
 import re
 from typing import NamedTuple
@@ -24,7 +24,7 @@ class MatchRow(NamedTuple):
     words    the object's text in parts: (text, whether a word of the subscription is in it)
     title    the payload's title, or None
     payload  other fields of the payload, each as "name: value"
-    region   path data of the region on the map; x, y: place of the object on the map
+    region   number of the region among `MatchTable.regions`; x, y: place of the object on the map
     """
 
     match: MatchView
@@ -32,20 +32,32 @@ class MatchRow(NamedTuple):
     title: str | None
     payload: list[str]
     place: str
-    region: str
+    region: int
     x: float
     y: float
 
 
-def prepare_matches(matches: list[MatchView], projection: Projection) -> list[MatchRow]:
+class MatchTable(NamedTuple):
+    """The rows of the table, and the regions of their subscriptions as path data, each once."""
+
+    rows: list[MatchRow]
+    regions: list[str]
+
+
+def prepare_matches(matches: list[MatchView], projection: Projection) -> MatchTable:
     """Prepare a row for each match."""
     if not matches:
-        return []
+        return MatchTable([], [])
     cities = nearest_cities(np.array([m.lon for m in matches]), np.array([m.lat for m in matches]))
-    return [_row(match, city, km, projection) for match, (city, km) in zip(matches, cities)]
+    regions: dict[str, int] = {}
+    rows = []
+    for match, (city, km) in zip(matches, cities):
+        region = regions.setdefault(region_path(match.region, projection), len(regions))
+        rows.append(_row(match, city, km, region, projection))
+    return MatchTable(rows, list(regions))
 
 
-def _row(match: MatchView, city: str, km: float, projection: Projection) -> MatchRow:
+def _row(match: MatchView, city: str, km: float, region: int, projection: Projection) -> MatchRow:
     payload = dict(match.payload)
     title = payload.pop("title", None)
     return MatchRow(
@@ -54,7 +66,7 @@ def _row(match: MatchView, city: str, km: float, projection: Projection) -> Matc
         title=title if isinstance(title, str) and title.strip() else None,
         payload=[f"{name}: {value}"[:_MAX_PAYLOAD_TEXT] for name, value in list(payload.items())[:_MAX_PAYLOAD_FIELDS]],
         place=city if km < _NEAR_KM else f"{km:,.0f} km from {city}",
-        region=region_path(match.region, projection),
+        region=region,
         x=round(float(projection.x(match.lon)), 2),
         y=round(float(projection.y(match.lat)), 2),
     )

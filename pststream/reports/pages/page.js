@@ -104,7 +104,8 @@
       for (const cell of row.cells) article.append(...[...cell.childNodes].map((node) => node.cloneNode(true)));
       return article;
     }));
-    region.setAttribute("d", found.map((row) => row.dataset.region).join(""));
+    const regions = new Set(found.map((row) => row.dataset.region));
+    region.setAttribute("d", [...regions].map((id) => document.getElementById(id).getAttribute("d")).join(""));
   }
   for (const dot of dots) {
     dot.addEventListener("click", () => { if (!(drag && drag.moved)) choose(dot); });

@@ -99,7 +99,10 @@ def test_map_shows_leaves_workers_objects_and_matches(elements: Elements) -> Non
 def test_each_match_row_has_marked_words_and_a_region(elements: Elements, page: str) -> None:
     rows = [attrs for tag, attrs in elements.tags if tag == "tr" and (attrs.get("id") or "").startswith("pair-")]
     assert 0 < len(rows) <= PAIRS
-    assert all((row["data-region"] or "").startswith("M") for row in rows)
+    regions = {attrs["id"]: attrs["d"] or "" for _, attrs in elements.tags if (attrs.get("id") or "")[:7] == "region-"}
+    assert {row["data-region"] for row in rows} == set(regions)
+    assert all(path.startswith("M") for path in regions.values())
+    assert len(set(regions.values())) == len(regions) < len(rows)
     assert page.count("<mark>") >= len(rows)
     shown = {number for dot in elements.of("match") for number in (dot["data-rows"] or "").split()}
     assert shown <= {(row["id"] or "").removeprefix("pair-") for row in rows}
