@@ -11,6 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from pststream import names
+from pststream.reports.commands.replay_comparison import render_replay
 from tests import worlds
 from tests.commands import Home, ingest_world, new_home, run_here
 from tests.kill_and_rerun import table_of
@@ -24,6 +25,9 @@ SIDE = {
     "copies", "candidates", "subscriptions_stored", "throughput", "load_total", "max_seconds", "imbalance",
     "dispatch_seconds", "worker_seconds", "worker_objects", "worker_candidates", "worker_subscriptions",
 }  # fmt: skip
+of_changing_home = pytest.mark.slow
+"""Marks the tests of a home that takes 4 seconds of CPU time to make."""
+
 COUNTS = ("objects", "requests", "matches", "retractions")
 
 
@@ -35,6 +39,21 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> tuple[UnbalancedHome, W
 @pytest.fixture(scope="module")
 def home(changed: tuple[UnbalancedHome, WrittenWorld]) -> UnbalancedHome:
     return changed[0]
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> tuple[UnbalancedHome, WrittenWorld]:
+    """Make a home with two batches, of which tests take copies."""
+    folder = tmp_path_factory.mktemp("started")
+    world = written(folder / "files", 43)
+    home = home_for(folder / "home", world, "grid")
+    for number in range(2):
+        ingest_and_match(home, world, number)
+    return home, world
+
+
+def copy_of(home: Home, path: Path) -> UnbalancedHome:
+    return UnbalancedHome(shutil.copytree(home.path, path))
 
 
 def committed_at(home: Home) -> dict[int, int]:
@@ -61,6 +80,7 @@ def rows_of(home: Home, first: int, last: int) -> list[tuple[object, ...]]:
     )
 
 
+@of_changing_home
 def test_the_home_is_exact_and_has_what_makes_a_replay_hard(
     changed: tuple[UnbalancedHome, WrittenWorld],
 ) -> None:
@@ -73,6 +93,7 @@ def test_the_home_is_exact_and_has_what_makes_a_replay_hard(
     assert len({row["batch_id"] for row in batches}) == 6
 
 
+@of_changing_home
 @pytest.mark.parametrize(("first", "last"), [(1, 6), (1, 1), (2, 4), (3, 6), (5, 5)])
 def test_any_range_of_batches_under_the_plan_in_force(home: UnbalancedHome, first: int, last: int) -> None:
     versions = committed_at(home)
@@ -86,43 +107,43 @@ def test_any_range_of_batches_under_the_plan_in_force(home: UnbalancedHome, firs
     assert len(document["would_be"]["worker_seconds"]) == 3
 
 
+@of_changing_home
 @pytest.mark.parametrize("planner", names.PLANNERS)
 def test_each_planner(home: UnbalancedHome, planner: str) -> None:
-    document = replayed(home, "--last", "2", "--planner", planner)
+    document = replayed(home, "--last", "1", "--planner", planner)
     assert document["matches_equal"]
     assert document["plan"]["planner"] == planner and document["plan"]["plan_version"] is None
     assert document["would_be"]["objects_sent"] > 0
 
 
+@of_changing_home
 @pytest.mark.parametrize("version", [1, 2, 4])
 def test_an_older_plan(home: UnbalancedHome, version: int) -> None:
     document = replayed(home, "--last", "3", "--plan", str(version))
     assert document["matches_equal"] and document["plan"]["plan_version"] == version
 
 
-def test_a_replay_counts_what_really_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replay_counts_what_really_happens(
+    started: tuple[UnbalancedHome, WrittenWorld], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A copy of the home makes the plan before the batch, and runs it: the loads are those that the replay counts."""
     monkeypatch.setenv("PSTSTREAM_ENGINE", "local")  # Spark's processes have different Bloom filters
-    world = written(tmp_path / "files", 53)
-    home = home_for(tmp_path / "home", world, "grid")
-    for number in range(4):
-        ingest_and_match(home, world, number)
+    world, home = started[1], copy_of(started[0], tmp_path / "home")
     home.run("maintain")
-    home.ingest("objects", [world.objects[4]])
-    home.ingest("requests", [world.requests[4]])
-    shutil.copytree(home.path, tmp_path / "copy")
+    home.ingest("objects", [world.objects[2]])
+    home.ingest("requests", [world.requests[2]])
+    copy = copy_of(home, tmp_path / "copy")
     home.match()
     document = replayed(home, "--last", "1", "--planner", "frequency", "--out", tmp_path / "out")
-    copy = UnbalancedHome(tmp_path / "copy")
     copy.run("plan", "--planner", "frequency")
     copy.match()
     columns = ["worker", "objects", "subscriptions", "candidates", "matches"]
-    loads = [row for row in table_of(copy, "unit_loads").to_pyarrow_table().to_pylist() if row["batch_id"] == 5]
+    loads = [row for row in table_of(copy, "unit_loads").to_pyarrow_table().to_pylist() if row["batch_id"] == 3]
     happened = sorted(tuple(row[name] for name in columns) for row in loads if row["unit"] == -1)
     written_rows = pa_csv.read_csv(tmp_path / "out" / "loads.csv").to_pylist()
     would_be = [row for row in written_rows if row["side"] == "would_be"]
     assert [tuple(row[name] for name in columns) for row in would_be] == happened
-    (batch,) = [row for row in copy.run("status")["batches"] if row["batch_id"] == 5]
+    (batch,) = [row for row in copy.run("status")["batches"] if row["batch_id"] == 3]
     assert document["would_be"]["discarded"] == batch["discarded"]
 
 
@@ -143,6 +164,7 @@ def test_random_worlds(seed: int, tmp_path: Path) -> None:
     assert document["matches_equal"] and document["batches"] == last - first
 
 
+@of_changing_home
 def test_documents_files_and_page(home: UnbalancedHome, tmp_path: Path) -> None:
     out, page = tmp_path / "out", tmp_path / "page.html"
     document = replayed(home, "--last", "3", "--planner", "hybrid", "--out", out, "--page", page)
@@ -160,13 +182,13 @@ def test_documents_files_and_page(home: UnbalancedHome, tmp_path: Path) -> None:
     for side in ("was", "would_be"):
         assert sum(row["objects"] for row in loads if row["side"] == side) == document[side]["objects_sent"]
     assert "Replayed batches 4 to 6" in page.read_text() and "hybrid" in page.read_text()
-    shown = run_here("replay", "--last", "3", "--planner", "hybrid", "--home", home.path)
-    assert "batches 4 to 6" in shown.out and "the matches are the recorded ones" in shown.out
-    assert "slowest CPU s" in shown.out
+    shown = render_replay(document)
+    assert "batches 4 to 6" in shown and "the matches are the recorded ones" in shown and "slowest CPU s" in shown
 
 
-def test_recorded_matches_that_differ_are_reported(tmp_path: Path) -> None:
-    home, _ = changing_home(tmp_path, seed=55)
+@of_changing_home
+def test_recorded_matches_that_differ_are_reported(home: UnbalancedHome, tmp_path: Path) -> None:
+    home = copy_of(home, tmp_path / "home")
     table = table_of(home, names.MATCHES)
     rows = [row for row in table.to_pyarrow_table().to_pylist() if row["batch_id"] == 6 and not row["retracted"]]
     gone, doubled = rows[0], rows[1]
@@ -182,9 +204,9 @@ def test_recorded_matches_that_differ_are_reported(tmp_path: Path) -> None:
         *((gone["object_id"], ids[key], "replayed") for key in gone["subscription_keys"]),
         *((doubled["object_id"], ids[key], "recorded") for key in doubled["subscription_keys"]),
     }
-    shown = run_here("replay", "--last", "2", "--home", home.path)
-    assert shown.code == 1 and "THE MATCHES DIFFER" in shown.out
-    assert f"object {gone['object_id']}, subscription {ids[gone['subscription_keys'][0]]}" in shown.out
+    shown = render_replay(document)
+    assert "THE MATCHES DIFFER" in shown
+    assert f"object {gone['object_id']}, subscription {ids[gone['subscription_keys'][0]]}" in shown
 
 
 def _append(home: Home, row: dict[str, object]) -> None:
@@ -194,12 +216,11 @@ def _append(home: Home, row: dict[str, object]) -> None:
     ledger_tables.append(State(home.path), names.MATCHES, [row])
 
 
-def test_a_proposal_is_tried_before_it_is_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proposal_is_tried_before_it_is_applied(
+    started: tuple[UnbalancedHome, WrittenWorld], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PSTSTREAM_ENGINE", "local")  # Spark's processes have different Bloom filters
-    world = written(tmp_path / "files", 43)
-    home = home_for(tmp_path / "home", world, "grid")
-    for number in range(3):
-        ingest_and_match(home, world, number)
+    world, home = started[1], copy_of(started[0], tmp_path / "home")
     proposal = tmp_path / "move.npz"
     assert home.run("balance", "local", "--dry-run", "--proposal", proposal)["moves"]
     document = replayed(home, "--last", "2", "--proposal", proposal)
@@ -214,6 +235,7 @@ def test_a_proposal_is_tried_before_it_is_applied(tmp_path: Path, monkeypatch: p
     assert "another home" in replayed(other, "--last", "1", "--proposal", proposal, code=2)["error"]
 
 
+@of_changing_home
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -236,50 +258,51 @@ def test_wrong_arguments_are_refused(home: UnbalancedHome, arguments: str, error
     assert error in replayed(home, *arguments.split(), code=2)["error"]
 
 
+@of_changing_home
 def test_results_do_not_go_into_the_home(home: UnbalancedHome, tmp_path: Path) -> None:
     assert "is in the home" in replayed(home, "--last", "1", "--out", home.path / "out", code=2)["error"]
     (tmp_path / "file").write_text("")
     assert "is not a folder" in replayed(home, "--last", "1", "--out", tmp_path / "file", code=2)["error"]
 
 
-def test_a_home_without_batches_or_with_an_unfinished_one(tmp_path: Path) -> None:
-    world = written(tmp_path / "files", 43)
-    home = home_for(tmp_path / "home", world, "grid")
-    assert "has no finished batch" in home.run("replay", "--last", "1", code=2)["error"]
-    ingest_and_match(home, world, 0)
-    home.ingest("objects", [world.objects[1]])
+def test_a_home_without_batches_or_with_an_unfinished_one(
+    started: tuple[UnbalancedHome, WrittenWorld], tmp_path: Path
+) -> None:
+    world, home = started[1], copy_of(started[0], tmp_path / "home")
+    empty = home_for(tmp_path / "empty", world, "grid")
+    assert "has no finished batch" in empty.run("replay", "--last", "1", code=2)["error"]
+    home.ingest("objects", [world.objects[2]])
     home.crash("match.matched", "match")
-    assert replayed(home, "--last", "5")["batches"] == 1
-    unfinished = replayed(home, "--from-version", "0", "--to-version", "2", code=1)
-    assert "batch 2 is unfinished" in unfinished["error"]
+    assert replayed(home, "--last", "5")["batches"] == 2
+    unfinished = replayed(home, "--from-version", "0", "--to-version", "3", code=1)
+    assert "batch 3 is unfinished" in unfinished["error"]
 
 
-def test_versions_that_maintain_has_removed_from_the_log(tmp_path: Path) -> None:
-    world = written(tmp_path / "files", 43)
-    home = home_for(tmp_path / "home", world, "grid")
-    for number in range(4):
-        ingest_and_match(home, world, number)
+def test_versions_that_maintain_has_removed_from_the_log(
+    started: tuple[UnbalancedHome, WrittenWorld], tmp_path: Path
+) -> None:
+    world, home = started[1], copy_of(started[0], tmp_path / "home")
     table: DeltaTable = table_of(home, names.MATCHES)
     table.alter.set_table_properties({"delta.logRetentionDuration": "interval 0 days"})
     table.create_checkpoint()
-    ingest_and_match(home, world, 4)
+    ingest_and_match(home, world, 2)
     table_of(home, names.MATCHES).cleanup_metadata()
-    refused = replayed(home, "--from-version", "2", "--to-version", "6", code=2)
-    assert "version 2 of matches is no longer in the log" in refused["error"]
-    assert "versions from 5 to 6 can be given" in refused["error"]
-    assert replayed(home, "--from-version", "5", "--to-version", "6")["first_batch"] == 5
-    assert replayed(home, "--last", "4")["first_batch"] == 2
+    refused = replayed(home, "--from-version", "1", "--to-version", "4", code=2)
+    assert "version 1 of matches is no longer in the log" in refused["error"]
+    assert "versions from 3 to 4 can be given" in refused["error"]
+    assert replayed(home, "--from-version", "3", "--to-version", "4")["first_batch"] == 3
+    assert replayed(home, "--last", "2")["first_batch"] == 2
 
 
+@of_changing_home
 def test_the_home_may_be_read_only(home: UnbalancedHome, tmp_path: Path) -> None:
-    copy = tmp_path / "read only ü"
-    shutil.copytree(home.path, copy)
-    for path in [copy, *copy.rglob("*")]:
+    copy = copy_of(home, tmp_path / "read only ü")
+    for path in [copy.path, *copy.path.rglob("*")]:
         path.chmod(0o500 if path.is_dir() else 0o400)
     try:
-        assert replayed(UnbalancedHome(copy), "--last", "3", "--planner", "kd_tree")["matches_equal"]
+        assert replayed(copy, "--last", "3", "--planner", "kd_tree")["matches_equal"]
     finally:
-        for path in [copy, *copy.rglob("*")]:
+        for path in [copy.path, *copy.path.rglob("*")]:
             path.chmod(0o700)
 
 
