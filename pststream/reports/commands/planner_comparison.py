@@ -5,6 +5,7 @@ pipeline/comparing/compare_planners.py measures the figures; pages/comparison_pa
 
 from typing import Any
 
+from pststream.domain.imbalance import imbalance_text
 from pststream.format_values import whole_or_short
 from pststream.reports.commands.text_tables import table_lines
 
@@ -38,7 +39,7 @@ _CLEARLY_LESS = 0.98
 def render_comparison(document: dict[str, Any]) -> str:
     """The figures of each planner as a table, and the verdict."""
     rows = [[title for _, title in COLUMNS]]
-    rows += [[format_figure(figures[key]) for key, _ in COLUMNS] for figures in document["plans"]]
+    rows += [[format_figure(figures[key], key) for key, _ in COLUMNS] for figures in document["plans"]]
     return "\n".join([*table_lines(rows), "", describe_best(document)])
 
 
@@ -51,7 +52,7 @@ def describe_best(document: dict[str, Any]) -> str:
     second = others[0]
     ahead = best["throughput"] / max(second["throughput"], 1) - 1
     reasons = [
-        f"{name} {best[key]:,} against {second[key]:,}"
+        f"{name} {_in_full(best[key], key)} against {_in_full(second[key], key)}"
         for key, name in _REASONS
         if best[key] < _CLEARLY_LESS * second[key]
     ]
@@ -59,8 +60,14 @@ def describe_best(document: dict[str, Any]) -> str:
     return f"{text}, {100 * ahead:.0f}% ahead of {second['planner']} ({why})."
 
 
-def format_figure(value: object) -> str:
+def _in_full(value: float, key: str) -> str:
+    return imbalance_text(value) if key == "imbalance" else f"{value:,}"
+
+
+def format_figure(value: object, key: str) -> str:
     """A figure as text; a dash for None."""
     if value is None:
         return "-"
+    if key == "imbalance" and isinstance(value, float):
+        return imbalance_text(value)
     return whole_or_short(value) if isinstance(value, int) else str(value)

@@ -15,7 +15,7 @@ def write_comparison(document: dict[str, Any], out: str) -> None:
         document=document,
         verdict=describe_best(document),
         titles=[title for _, title in COLUMNS],
-        rows=[[format_figure(figures[key]) for key, _ in COLUMNS] for figures in plans],
+        rows=[[format_figure(figures[key], key) for key, _ in COLUMNS] for figures in plans],
         max_throughput=max(figures["throughput"] for figures in plans) or 1,
         max_seconds=max(seconds for figures in plans for seconds in [0.0, *figures["worker_seconds"]]) or 1.0,
     )
