@@ -115,7 +115,7 @@ def test_without_a_terminal_a_count_is_logged_after_some_time(capsys: Any, monke
     assert logged(capsys) == ["copying: 2 of 4 files, 0.2/s, 10.0 s left"]
 
 
-@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])])
 def test_an_ingest_counts_its_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, engine: str
 ) -> None:
