@@ -32,3 +32,16 @@ def write_atomically(path: Path, content: bytes) -> None:
     """Create or replace a file, so that a reader finds either the old or the new content."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)
+
+
+def create_atomically(path: Path, content: bytes) -> bool:
+    """Create a file with this content; return False, and leave the file as it is, if it exists."""
+    temporary = path.with_name(TEMPORARY_PREFIX + uuid.uuid4().hex)
+    try:
+        temporary.write_bytes(content)
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True

@@ -19,15 +19,15 @@ from pststream.state.locking import fencing, lease
 def main(address: str, point: str, seconds: str) -> None:
     """Lock the home, wait at the point, append."""
     lease.LEASE_SECONDS, lease.RENEW_SECONDS = float(seconds), float(seconds) / 4
-    home, properties = Home(address), fencing.commit_properties
+    home, tokens = Home(address), fencing.with_fencing_tokens
 
     def checked(*arguments: object) -> object:
-        result = properties(*arguments)  # type: ignore[arg-type]
+        result = tokens(*arguments)  # type: ignore[arg-type]
         wait(point)
         return result
 
     if point == "checked":
-        fencing.commit_properties = checked  # type: ignore[assignment]
+        fencing.with_fencing_tokens = checked  # type: ignore[assignment]
     if point == "blind":
         lease._clock = lambda: 0.0
     try:

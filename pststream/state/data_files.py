@@ -8,21 +8,21 @@ failed tasks. The log has bounds of the integer and time columns of each file, b
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
-from deltalake.transaction import AddAction, RemoveAction
 
 from pststream import names
 from pststream.errors import RetryableError, UsageError
-from pststream.open_tables import latest_table, open_table, translate_delta_errors
+from pststream.open_tables import latest_table, open_table
 from pststream.state.home import Home
+from pststream.state.log_entries import commit_entry, describe_writer
 from pststream.state.tables import TABLES, has_bounds, select_columns
 from pststream.storage.parquet_files import delete_files, file_sizes
 from pststream.storage.registry import storage_of
@@ -215,15 +215,15 @@ def commit_files(
     already, the added files are deleted: the table has their rows. Raises RetryableError if the driver does not see a
     file or sees it with another size: then the node that wrote it has another disk under that path.
     """
-    added, root, now = list(added), home.table(name), to_micros(utc_now()) // 1000
+    added, root = list(added), home.table(name)
     addresses = [f"{root}/{file.path}" for file in added]
     with latest_table(root) as table:
         before = table.transaction_version(application)
         if before is None or before < transaction:
             _check_sizes(addresses, added)
-            adds = [_add(file, file.path, TABLES[name].schema, now, rows_change) for file in added]
-            removes = [RemoveAction(f.path, rows_change, now, f.bytes, _texts(f.partition)) for f in removed]
-            _commit(home, name, table, [*adds, *removes], Transaction(application, transaction))
+            actions = [*_removals(removed, rows_change), *_additions(name, added, rows_change)]
+            operation, own = "WRITE" if rows_change else "OPTIMIZE", Transaction(application, transaction)
+            commit_entry(home, name, table, operation, actions, [own], _writer_of(added, application))
             return True
     delete_files(addresses)
     return False
@@ -234,11 +234,10 @@ def add_references(home: Home, name: str, owner: Home, files: Iterable[DataFile]
 
     Only `list_data_files` and `addresses_and_rows` read such files; maintenance of the table would fail on them.
     """
-    now = to_micros(utc_now()) // 1000
-    adds = [_add(file, _address(owner, name, file), TABLES[name].schema, now, rows_change=True) for file in files]
-    if adds:
+    actions = _additions(name, (replace(file, path=_address(owner, name, file)) for file in files))
+    if actions:
         with latest_table(home.table(name)) as table:
-            _commit(home, name, table, adds)
+            commit_entry(home, name, table, "WRITE", actions)
 
 
 def _check_sizes(addresses: list[str], files: list[DataFile]) -> None:
@@ -247,26 +246,27 @@ def _check_sizes(addresses: list[str], files: list[DataFile]) -> None:
             raise RetryableError(f"{address}: a task wrote this file, but the driver does not see it", SHARED)
 
 
-def _add(file: DataFile, path: str, schema: pa.Schema, now: int, rows_change: bool) -> AddAction:
-    return AddAction(path, file.bytes, _texts(file.partition), now, rows_change, _stats(file, schema))
+def _additions(name: str, files: Iterable[DataFile], rows_change: bool = True) -> list[dict[str, Any]]:
+    """Return the actions that add files, as Delta's log has them."""
+    now, schema = to_micros(utc_now()) // 1000, TABLES[name].schema
+    return [{"add": _listing(f, rows_change) | {"modificationTime": now, "stats": _stats(f, schema)}} for f in files]
 
 
-def _commit(
-    home: Home, name: str, table: DeltaTable, actions: Sequence[AddAction | RemoveAction], *transactions: Transaction
-) -> None:
-    declared = TABLES[name]
-    with translate_delta_errors(home.table(name)):
-        table.create_write_transaction(
-            list(actions),
-            "append",
-            declared.schema,
-            partition_by=list(declared.partitions) or None,
-            commit_properties=home.commit_properties(table, *transactions),
-        )
+def _removals(files: Iterable[DataFile], rows_change: bool) -> list[dict[str, Any]]:
+    """Return the actions that remove files, as Delta's log has them."""
+    more = {"deletionTimestamp": to_micros(utc_now()) // 1000, "extendedFileMetadata": True}
+    return [{"remove": _listing(f, rows_change) | more} for f in files]
 
 
-def _texts(partition: Mapping[str, int]) -> dict[str, str | None]:
-    return {name: str(value) for name, value in partition.items()}
+def _listing(file: DataFile, rows_change: bool) -> dict[str, Any]:
+    path, partition = quote(file.path, safe="/:="), {name: str(value) for name, value in file.partition.items()}
+    return {"path": path, "size": file.bytes, "partitionValues": partition, "dataChange": rows_change}
+
+
+def _writer_of(files: Sequence[DataFile], step: str) -> dict[str, str]:
+    bounded = set.intersection(*(set(file.low) for file in files)) if files else set()
+    bounds = {name: (min(f.low[name] for f in files), max(f.high[name] for f in files)) for name in bounded}
+    return describe_writer(bounds, step)
 
 
 def _stats(file: DataFile, schema: pa.Schema) -> str:

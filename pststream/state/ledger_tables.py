@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pds
 from deltalake import WriterProperties, write_deltalake
 from pyarrow.parquet import filters_to_expression
@@ -15,6 +16,7 @@ from pststream.errors import RetryableError
 from pststream.open_tables import latest_table, open_table, translate_delta_errors
 from pststream.state.data_files import FileWriter, commit_files, list_data_files
 from pststream.state.home import LOG_RETENTION, Home, log_retention
+from pststream.state.log_entries import WRITER_IDS, describe_writer
 from pststream.state.slices import Slice, read_slices
 from pststream.state.tables import TABLES
 from pststream.storage.parquet_files import file_sizes
@@ -29,7 +31,7 @@ FILES_KEPT = "delta.deletedFileRetentionDuration"
 USUAL = {FILES_KEPT: "interval 7 days"}
 """Delta's default of this property."""
 
-KEPT_BEFORE = {"control": (None, "interval 7 days"), "spark": (None,)}
+KEPT_BEFORE = {"control": (None, "interval 7 days"), "spark": (None, "interval 1 days")}
 """Log retention that older versions set, by the writer of the table; any other value was set by the user and stays."""
 
 ROW_GROUP = 8_192
@@ -45,7 +47,13 @@ def append(home: Home, name: str, rows: Sequence[dict[str, Any]] | pa.Table) -> 
         else pa.Table.from_pylist(list(rows), schema=schema)
     )
     with latest_table(home.table(name)) as stored, translate_delta_errors(home.table(name)):
-        write_deltalake(stored, table, mode="append", commit_properties=home.commit_properties(stored))
+        properties = home.commit_properties(stored, metadata=_writer_of(table))
+        write_deltalake(stored, table, mode="append", commit_properties=properties)
+
+
+def _writer_of(rows: pa.Table) -> dict[str, str]:
+    bounds = {name: pc.min_max(rows.column(name)).as_py() for name in WRITER_IDS if name in rows.schema.names}
+    return describe_writer({name: (both["min"], both["max"]) for name, both in bounds.items()})
 
 
 def read(home: Home, name: str, columns: list[str] | None = None, filters: Any = None) -> pa.Table:

@@ -52,6 +52,9 @@ class Files(Protocol):
     def write(self, name: str, content: bytes) -> None:
         """Create or replace a file."""
 
+    def create(self, name: str, content: bytes) -> bool:
+        """Create a file unless it exists; return whether this call created it."""
+
     def upload(self, name: str, path: Path) -> None:
         """Create or replace a file from a local one on the same disk; the local one may be moved away."""
 

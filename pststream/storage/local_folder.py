@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyarrow.fs import FileSystem, LocalFileSystem
 
-from pststream.atomic_files import write_atomically
+from pststream.atomic_files import create_atomically, write_atomically
 from pststream.storage.contract import ConditionalFiles, DeltaLocation, Files, ObjectStore
 
 _SYSTEM = LocalFileSystem()
@@ -29,6 +29,12 @@ class FolderFiles:
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Create a file unless it exists."""
+        path = self._root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return create_atomically(path, content)
 
     def upload(self, name: str, path: Path) -> None:
         """Move a local file here."""

@@ -91,6 +91,10 @@ class S3Bucket:
                 raise
         return str(answer["ETag"])
 
+    def create(self, name: str, content: bytes) -> bool:
+        """Create a file unless it exists."""
+        return self.write_if(name, content, None) is not None
+
     def upload(self, name: str, path: Path) -> None:
         """Create or replace a file from a local one."""
         with self._translating(self._root + name):

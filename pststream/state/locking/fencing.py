@@ -16,10 +16,10 @@ DELIVERY_TABLES = (names.DELIVERIES, names.DEAD_LETTERS)
 TRIES = 5
 
 
-def commit_properties(
+def with_fencing_tokens(
     table: DeltaTable, leases: Iterable[Lease], transactions: Sequence[Transaction]
-) -> CommitProperties:
-    """Return the properties of a commit to `table`, as it was just read: its transactions and the fencing tokens.
+) -> list[Transaction]:
+    """Return the transactions of a commit to `table`, as it was just read: the given ones and the fencing tokens.
 
     Raises RetryableError if a lease was lost.
     """
@@ -31,7 +31,7 @@ def commit_properties(
                 f"{lease.name}: another process has taken over this lock", "nothing was changed since; run this again"
             )
         tokens.append(Transaction(lease.name, lease.fencing_token))
-    return CommitProperties(app_transactions=[*transactions, *tokens])
+    return [*transactions, *tokens]
 
 
 def write_fencing_token(tables: Iterable[str], lease: Lease) -> None:

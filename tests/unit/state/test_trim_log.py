@@ -10,7 +10,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 
 from pststream import names
 from pststream.state import ledger_tables
-from pststream.state.home import LOG_RETENTION, Home, log_retention
+from pststream.state.home import LOG_RETENTION, STREAMS, Home, log_retention
 from pststream.state.tables import TABLES
 
 COMMITS = 5
@@ -75,12 +75,30 @@ def test_what_an_older_version_kept_for_longer_is_not(home: Home, before: str | 
 
 @pytest.mark.parametrize("name", [names.VOCABULARY, names.MATCHES])
 def test_what_a_user_has_set_holds(home: Home, name: str) -> None:
-    kept = "interval 30 days" if name == names.VOCABULARY else "interval 7 days"
+    kept = "interval 30 days"
     DeltaTable(home.table(name)).alter.set_table_properties({LOG_RETENTION: kept})
     before = log_of(home)
     ledger_tables.trim_log(home, name, 7)
     assert DeltaTable(home.table(name)).metadata().configuration[LOG_RETENTION] == kept
     assert log_of(home) == before
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_stream_finds_the_entries_of_six_days(home: Home, name: str) -> None:
+    table = DeltaTable(home.table(name))
+    table.alter.set_table_properties({LOG_RETENTION: "interval 1 days"})  # as older versions did
+    log = Path(home.table(name), "_delta_log")
+    for _ in range(3):
+        ledger_tables.trim_log(home, name, 7)
+        for file in log.glob("*.json"):
+            os.utime(file, (time.time() - 6 * 86_400,) * 2)
+    assert DeltaTable(home.table(name)).metadata().configuration[LOG_RETENTION] == "interval 7 days"
+    assert len(list(log.glob("*.json"))) == DeltaTable(home.table(name)).version() + 1
+    for _ in range(2):
+        for file in log.glob("*.json"):
+            os.utime(file, (time.time() - 8 * 86_400,) * 2)
+        ledger_tables.trim_log(home, name, 7)
+    assert len(list(log.glob("*.json"))) == 1
 
 
 def test_removed_files_are_remembered_for_as_long_as_they_are_kept(home: Home) -> None:

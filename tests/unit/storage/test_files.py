@@ -53,6 +53,11 @@ def test_what_is_written_is_read(files: Files, tmp_path: Path) -> None:
     assert files.names() == ["a.json"] and files.names("folder") == []
 
 
+def test_a_file_is_created_once(files: Files) -> None:
+    assert files.create("folder/1.json", b"first") and not files.create("folder/1.json", b"second")
+    assert files.read("folder/1.json") == b"first" and files.names() == ["folder/1.json"]
+
+
 def test_of_two_writers_on_a_condition_one_wins(address: str) -> None:
     files = S3Bucket(address)
     etag = files.write_if("lock", b"first", None)
