@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import pststream
+from pststream.opened_home import OpenedHome
 from pststream.pipeline.engine.spark_session import get_context, stop_spark
 from pststream.settings import Settings
 from pststream.state.home import FORMAT, OLDEST
@@ -107,6 +109,28 @@ def test_a_bucket_is_as_good_as_a_folder(home: BucketHome, local: Home, world: W
     home.run("backup", "--out", tmp_path / "copy")
     assert_same_tables(Home(tmp_path / "copy"), home)
     assert not [name for name in files_at(home.path).names() if name.startswith(("staging/", "spool/"))]
+
+
+def test_python_reads_a_home_in_a_bucket(home: BucketHome, local: Home, world: WrittenWorld) -> None:
+    home.ingest("requests", world.requests)
+    home.ingest("objects", world.objects)
+    home.match()
+    there, here = pststream.open(local.path), pststream.open(home.path)
+    assert there.matches().num_rows > 0
+    columns = ["object_id", "subscription_id", "ts", "batch_id", "payload"]
+    assert pairs(here, columns) == pairs(there, columns)
+    middle = there.matches().column("ts").sort()[there.matches().num_rows // 2].as_py()
+    assert 0 < here.matches(since=middle).num_rows == there.matches(since=middle).num_rows
+    assert here.objects() == there.objects()
+    assert sum(batch.num_rows for batch in here.objects_reader()) == there.objects().num_rows
+    assert here.requests() == there.requests()
+    assert here.tables["matches"] == f"{home.path}/tables/matches"
+    assert pststream.open(home.path.replace("s3://", "s3a://")).objects() == there.objects()
+
+
+def pairs(home: OpenedHome, columns: list[str]) -> list[tuple[object, ...]]:
+    """Return columns of the matches in a fixed order: workers may be others, and so the order within a batch."""
+    return sorted(tuple(row.values()) for row in home.matches().select(columns).to_pylist())
 
 
 def test_a_watcher_keeps_its_home_in_a_bucket(
