@@ -1,20 +1,18 @@
-"""Serve the PSTStream pages in Airflow's API server, for users who are logged in.
+"""Serve the PSTStream pages of a home in Airflow's API server, for users who are logged in.
 
-The overview of the home `PSTSTREAM_HOME`, and the pages of one subscription and of one object, are rendered from the
-tables at each request. The pages of adjustments are files in `PSTSTREAM_PAGES`, by default `pages` in the home. No page
-changes anything, loads anything from elsewhere, or runs a script other than the one that its policy names.
+The overview of the home, and the pages of one subscription and of one object, are rendered from the tables at each
+request. The pages of adjustments are files. No page changes anything, loads anything from elsewhere, or runs a script
+other than the one that its policy names.
 """
 
-import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from airflow.api_fastapi.core_api.security import get_user
-from fastapi import Depends, FastAPI, HTTPException, Query
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import FileResponse, HTMLResponse
 
-from pststream import names
-from pststream.airflow.dag_options import DagOptions
 from pststream.reports.pages import airflow_views
 
 LONGEST_NAME = 255
@@ -24,42 +22,48 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 
-app = FastAPI(dependencies=[Depends(get_user)], openapi_url=None)
+router = APIRouter(dependencies=[Depends(get_user)])
 
 
-@app.get("/")
-def overview() -> HTMLResponse:
+def make_app(home: str, folders: Sequence[Path]) -> FastAPI:
+    """Return the pages of a home; the pages of adjustments are those in these folders."""
+    app = FastAPI(openapi_url=None)
+    app.include_router(router)
+    app.state.home, app.state.folders = home, folders
+    return app
+
+
+@router.get("/")
+def overview(request: Request) -> HTMLResponse:
     """The state of the home."""
-    return _html(airflow_views.overview_page(_home()))
+    return _html(airflow_views.overview_page(request.app.state.home))
 
 
-@app.get("/subscription")
-def subscription(id: str = Query(min_length=1, max_length=1_000)) -> HTMLResponse:
+@router.get("/subscription")
+def subscription(request: Request, id: str = Query(min_length=1, max_length=1_000)) -> HTMLResponse:
     """One subscription."""
-    return _html(airflow_views.subscription_page(_home(), id))
+    return _html(airflow_views.subscription_page(request.app.state.home, id))
 
 
-@app.get("/object")
+@router.get("/object")
 def one_object(
-    id: str = Query(min_length=1, max_length=1_000), subscription: str = Query(default="", max_length=1_000)
+    request: Request,
+    id: str = Query(min_length=1, max_length=1_000),
+    subscription: str = Query(default="", max_length=1_000),
 ) -> HTMLResponse:
     """One object, and why it matched a subscription or not."""
-    return _html(airflow_views.object_page(_home(), id, subscription))
+    return _html(airflow_views.object_page(request.app.state.home, id, subscription))
 
 
-@app.get("/pages/{name}")
-def adjustment(name: str) -> FileResponse:
+@router.get("/pages/{name}")
+def adjustment(request: Request, name: str) -> FileResponse:
     """The page of an adjustment."""
-    folder = DagOptions().pages
-    file = folder / name
-    if len(name) > LONGEST_NAME or file.parent != folder or file.suffix != ".html" or not file.is_file():
-        raise HTTPException(404, "no such page")
-    return FileResponse(file, media_type="text/html", headers=HEADERS)
-
-
-def _home() -> str:
-    home = os.environ.get("PSTSTREAM_HOME", "./pststream-home")
-    return home if names.storage_prefix(home) else str(Path(home).absolute())
+    if len(name) <= LONGEST_NAME and name.endswith(".html"):
+        for folder in request.app.state.folders:
+            file = folder / name
+            if file.parent == folder and file.is_file():
+                return FileResponse(file, media_type="text/html", headers=HEADERS)
+    raise HTTPException(404, "no such page")
 
 
 def _html(page: Any) -> HTMLResponse:

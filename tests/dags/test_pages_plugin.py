@@ -1,11 +1,11 @@
 """The pages plugin: every route needs a login and only reads."""
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -17,30 +17,34 @@ QUERY = {"id": "hostile", "subscription": "x"}
 
 
 @pytest.fixture(scope="module")
-def plugin(airflow_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
-    """The module of the pages, on a small home."""
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small home with the page of an adjustment."""
     home = write_home(tmp_path_factory.mktemp("plugin") / "home")
     (home / "home.json").write_text("{}")
     (home / "pages").mkdir()
     (home / "pages" / "one.html").write_text("<p>one</p>")
     (home / "secret.html").write_text("secret")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PSTSTREAM_HOME", str(home))
-        from pststream.airflow import pages_app
-
-        yield pages_app
+    return home
 
 
-def paths(plugin: ModuleType) -> list[str]:
-    return [route.path.replace("{name}", "one.html") for route in plugin.app.routes]
+@pytest.fixture
+def app(airflow_home: Path, home: Path) -> Any:
+    """Its pages."""
+    from pststream.airflow.pages_app import make_app
+
+    return make_app(str(home), [home / "pages"])
 
 
-def test_every_route_needs_a_login_and_only_reads(plugin: ModuleType) -> None:
+def paths(app: Any) -> list[str]:
+    return [route.path.replace("{name}", "one.html") for route in app.routes]
+
+
+def test_every_route_needs_a_login_and_only_reads(app: Any) -> None:
     from fastapi.testclient import TestClient
 
-    stranger = TestClient(plugin.app)
-    assert sorted(paths(plugin)) == ["/", "/object", "/pages/one.html", "/subscription"]
-    for path in paths(plugin):
+    stranger = TestClient(app)
+    assert sorted(paths(app)) == ["/", "/object", "/pages/one.html", "/subscription"]
+    for path in paths(app):
         answer = stranger.get(path, params=QUERY)
         assert answer.status_code == 401 and "hostile" not in answer.text, path
         assert stranger.get(path).status_code in (401, 422) and "one" not in stranger.get(path).text, path
@@ -48,34 +52,50 @@ def test_every_route_needs_a_login_and_only_reads(plugin: ModuleType) -> None:
             assert stranger.request(method, path).status_code == 405, (method, path)
 
 
-def test_a_logged_in_user_gets_the_pages(plugin: ModuleType) -> None:
+def test_a_logged_in_user_gets_the_pages(app: Any) -> None:
+    from airflow.api_fastapi.core_api.security import get_user
     from fastapi.testclient import TestClient
 
-    client = TestClient(plugin.app)
-    plugin.app.dependency_overrides[plugin.get_user] = lambda: None
-    try:
-        found = {path: client.get(path, params={"id": "hostile"}) for path in paths(plugin)}
-        assert {path: answer.status_code for path, answer in found.items()} == {
-            "/": 200, "/object": 200, "/pages/one.html": 200, "/subscription": 404,
-        }  # fmt: skip
-        for path, answer in found.items():
-            assert answer.headers["content-type"].startswith("text/html"), path
-            assert answer.headers["content-security-policy"] == "frame-ancestors 'self'", path
-        assert "Balance of the workers" in found["/"].text
-        assert client.get("/object", params=QUERY).status_code == 404
-        assert client.get("/object").status_code == 422
-        for name in ("..%2Fsecret.html", "%2e%2e/secret.html", "none.html"):
-            assert client.get(f"/pages/{name}").status_code == 404
-    finally:
-        plugin.app.dependency_overrides.clear()
+    client = TestClient(app)
+    app.dependency_overrides[get_user] = lambda: None
+    found = {path: client.get(path, params={"id": "hostile"}) for path in paths(app)}
+    assert {path: answer.status_code for path, answer in found.items()} == {
+        "/": 200, "/object": 200, "/pages/one.html": 200, "/subscription": 404,
+    }  # fmt: skip
+    for path, answer in found.items():
+        assert answer.headers["content-type"].startswith("text/html"), path
+        assert answer.headers["content-security-policy"] == "frame-ancestors 'self'", path
+    assert "Balance of the workers" in found["/"].text
+    assert client.get("/object", params=QUERY).status_code == 404
+    assert client.get("/object").status_code == 422
+    for name in ("..%2Fsecret.html", "%2e%2e/secret.html", "none.html"):
+        assert client.get(f"/pages/{name}").status_code == 404
 
 
-def test_the_plugin_serves_the_pages(plugin: ModuleType) -> None:
-    from pststream.airflow.pages_plugin import PSTStreamPages
+def test_each_home_has_its_pages_and_an_entry_in_the_menu(
+    airflow_home: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pststream.airflow.pages_plugin import PSTStreamPages, _view, homes_by_name
 
+    monkeypatch.delenv("PSTSTREAM_HOMES", raising=False)
+    monkeypatch.setenv("PSTSTREAM_HOME", str(home))
     [pages] = PSTStreamPages().fastapi_apps
-    assert pages["app"] is plugin.app
-    assert PSTStreamPages.external_views[0]["href"].endswith(f"{pages['url_prefix']}/")
+    assert (pages["url_prefix"], pages["app"].state.home) == ("/pststream", str(home))
+    assert _view("") == {"name": "PSTStream", "href": "/pststream/", "url_route": "pststream", "destination": "nav"}
+
+    monkeypatch.delenv("PSTSTREAM_HOME")
+    monkeypatch.setenv("PSTSTREAM_HOMES", json.dumps({"north": str(home), "south": f"{tmp_path}/south"}))
+    north, south, pages = PSTStreamPages().fastapi_apps
+    assert (north["url_prefix"], south["url_prefix"]) == ("/pststream/north", "/pststream/south")
+    assert (north["app"].state.home, south["app"].state.home) == (str(home), f"{tmp_path}/south")
+    assert pages["url_prefix"] == "/pststream"
+    assert pages["app"].state.folders == sorted([home / "pages", tmp_path / "south" / "pages"])
+    assert list(homes_by_name()) == ["north", "south"], "the menu has no home that nobody named"
+    assert _view("north")["href"] == "/pststream/north/"
+    for bad in ("pages", "a/b", ""):
+        monkeypatch.setenv("PSTSTREAM_HOMES", json.dumps({bad: "/h"}))
+        with pytest.raises(ValueError, match="is not a name"):
+            homes_by_name()
 
 
 def test_loading_the_plugin_loads_no_reports(airflow_home: Path) -> None:
