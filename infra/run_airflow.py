@@ -115,7 +115,6 @@ def airflow_environment(options: argparse.Namespace) -> dict[str, str]:
         "AIRFLOW__API__PORT": str(options.port),
         # Tasks find the server by this; if only the port were changed, each of them would fail.
         "AIRFLOW__API__BASE_URL": url,
-        f"AIRFLOW_CONN_{CONNECTION.upper()}": json.dumps(spark),
         "PSTSTREAM_HOME": str(options.home),
         "PSTSTREAM_LANDING": str(options.landing),
         # The spark-submit that pip installs finds its Spark by PATH.
@@ -123,7 +122,10 @@ def airflow_environment(options: argparse.Namespace) -> dict[str, str]:
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    defaults = {
+    connection = {f"AIRFLOW_CONN_{CONNECTION.upper()}": json.dumps(spark)}
+    if options.master:
+        required |= connection
+    defaults = connection | {
         "AIRFLOW__CORE__PARALLELISM": "4",
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",

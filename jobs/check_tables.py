@@ -9,7 +9,6 @@ fails if the result has a failed check.
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from jobs import entry
 
@@ -19,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--result", type=Path, help="file for the outcome, JSON")
+    parser.add_argument("--result", help="file for the outcome, JSON, also s3://…")
     own, rest = parser.parse_known_args(entry.drop_empty(sys.argv[1:] if arguments is None else arguments))
     outcome = entry.run("check", rest)
     if outcome["result"]:

@@ -17,12 +17,11 @@ import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, TextIO
 
 from jobs.submitter_watch import end_with_submitter
-from pststream.atomic_files import write_atomically
 from pststream.errors import PstError
+from pststream.storage.registry import files_at
 
 DONE, FAILED, DONE_WITH_REJECTS = 0, 1, 3
 EMPTY_ARGUMENT = re.compile(r"(--[a-z][a-z-]*=)?")
@@ -34,7 +33,7 @@ def main(command: str, usage: str | None, arguments: Sequence[str] | None = None
     parser = argparse.ArgumentParser(
         description=usage, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--result", type=Path, help="file for the outcome, JSON")
+    parser.add_argument("--result", help="file for the outcome, JSON, also s3://…")
     own, rest = parser.parse_known_args(drop_empty(sys.argv[1:] if arguments is None else arguments))
     return report(own.result, run(command, rest))
 
@@ -81,12 +80,16 @@ def call(command: str, function: Callable[[], Any]) -> dict[str, Any]:
     return outcome | {"exit_code": code, "kind": kind, "error": text, "result": None}
 
 
-def report(path: Path | None, outcome: dict[str, Any]) -> int:
-    """Print the outcome, write it to `path` atomically, and return its exit code."""
+def report(address: str | None, outcome: dict[str, Any]) -> int:
+    """Print the outcome, write it to a file atomically, and return its exit code.
+
+    address: a local path, or `s3://bucket/name`
+    """
     text = json.dumps(outcome, indent=1)
     sys.stdout.write(text + "\n")
-    if path is not None:
-        write_atomically(path, text.encode())
+    if address is not None:
+        folder, slash, name = address.rpartition("/")
+        files_at(folder or slash or ".").write(name, text.encode())
     return int(outcome["exit_code"])
 
 

@@ -17,7 +17,6 @@ import datetime as dt
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from jobs import entry
@@ -50,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--result", type=Path, help="file for the outcome, JSON")
+    parser.add_argument("--result", help="file for the outcome, JSON, also s3://…")
     parser.add_argument("--home", help="home of the tables")
     parser.add_argument("--landing", help="landing folder")
     parser.add_argument("--since", type=dt.datetime.fromisoformat, help="when the first try started")

@@ -12,7 +12,6 @@ not compute are null.
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from jobs import entry
@@ -26,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--result", type=Path, help="file for the outcome, JSON")
+    parser.add_argument("--result", help="file for the outcome, JSON, also s3://…")
     parser.add_argument("--home", help="home of the tables")
     parser.add_argument("--apply", action="store_true", help="apply it (default: only show it)")
     for name in (*PLAN_OPTIONS, *BALANCE_OPTIONS):

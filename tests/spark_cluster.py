@@ -8,12 +8,15 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from pststream.kernels.compile import cache_folder
 from tests.docs.fences import blocks
@@ -88,6 +91,10 @@ class Process:
         logs = self.disk.glob("work/app-*/*/stderr") if executors else [self._log]
         return next(filter(None, (re.search(pattern, log.read_text("utf-8", "replace")) for log in logs)), None)
 
+    def log(self) -> str:
+        """Return its log."""
+        return self._log.read_text("utf-8", "replace")
+
     def segments(self) -> list[Path]:
         """List the segments in the cache of this node."""
         return [path for path in self.disk.glob("cache/segments-*/*") if not path.name.startswith(".")]
@@ -106,14 +113,14 @@ class Process:
 class Cluster:
     """A master with its nodes and drivers, all killed at the end of the block."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **variables: str) -> None:
         (folder / "conf").mkdir(parents=True)
         lines = "".join(f"{key} {value}\n" for key, value in DEFAULTS.items())
         (folder / "conf" / "spark-defaults.conf").write_text(lines, "utf-8")
         self.folder = folder
         self.nodes: dict[str, Process] = {}
         self._drivers: list[Process] = []
-        self._master = Process("master", folder / "master", PORT="0")
+        self._master = Process("master", folder / "master", PORT="0", **variables)
 
     def __enter__(self) -> "Cluster":
         return self
@@ -128,6 +135,11 @@ class Cluster:
         pattern = r"Starting Spark master at (spark://\S+)[\s\S]*I have been elected leader"
         eventually(lambda: self._master.said(pattern) is not None, "no master came up")
         return self._master.said(pattern)[1]  # type: ignore[index]
+
+    @property
+    def drivers(self) -> set[str]:
+        """Ids of the drivers that the master has started on nodes."""
+        return set(re.findall(r"Launching driver (driver-\S+)", self._master.log()))
 
     def add(self, *names: str) -> list[Process]:
         """Start nodes of one core and wait until they have joined the master."""
@@ -145,3 +157,24 @@ class Cluster:
         own |= {"PSTSTREAM_CACHE_DIR": str(disk / "cache")}
         self._drivers.append(Process(name, disk, **own, **variables))
         return self._drivers[-1]
+
+
+LEAN_DRIVER = {
+    "spark.executor.memory": "512m",
+    "spark.cores.max": "1",
+    "spark.scheduler.minRegisteredResourcesRatio": "1",
+}
+"""Settings of a job whose driver is on one of two nodes, with its one executor on the other."""
+
+
+@contextmanager
+def cluster_for_drivers(folder: Path) -> Iterator[tuple[Cluster, dict[str, Any]]]:
+    """Run a cluster of two nodes; yield it, and the connection of Airflow for drivers on its nodes."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port = probe.getsockname()[1]
+    rest = f"-Dspark.master.rest.enabled=true -Dspark.master.rest.host={LOOPBACK} -Dspark.master.rest.port={port}"
+    with Cluster(folder, SPARK_MASTER_OPTS=rest) as cluster:
+        cluster.add("first", "second")
+        extra = {"deploy-mode": "cluster", "rest-port": port}
+        yield cluster, {"conn_type": "spark", "host": cluster.url, "extra": extra}

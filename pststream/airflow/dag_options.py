@@ -12,6 +12,7 @@ from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable
 
 from pststream import names
 from pststream.airflow import alerts
+from pststream.airflow.runners.file_names import file_name
 from pststream.airflow.runners.lineage import home_uri
 
 PREFIX = "pststream_"
@@ -142,8 +143,3 @@ class DagOptions:
             default = " or (" + extra + "['home'] ~ '/landing')" if name == "landing" else ""
             return f"{form} or {extra}.get({name!r}){default}"
         return f"{form} or var.value.get({self.named(name)!r}, '')"
-
-
-def file_name(text: str) -> str:
-    """Return a text, such as a run id, as a valid file name."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text)

@@ -83,6 +83,20 @@ def test_the_jvm_is_given_its_memory_and_jars(monkeypatch: pytest.MonkeyPatch, t
     assert conf["spark.jars"] == f"{tmp_path}/a.jar,{tmp_path}/b.jar"
 
 
+def test_the_memory_and_jars_of_an_operator_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from pststream.airflow.runners import spark_job
+
+    (tmp_path / "a.jar").touch()
+    monkeypatch.setattr(spark_job, "JARS", tmp_path)
+    monkeypatch.setenv("PSTSTREAM_SPARK_DRIVER_MEMORY", "3g")
+    job = spark_job.SparkJob(
+        task_id="t", job="match", arguments=[], driver_memory="5g", jars="/more.jar", conf={"x": "y"}
+    )
+    conf = job._spark_conf()
+    assert (conf["spark.driver.memory"], conf["spark.jars"]) == ("5g", f"{tmp_path}/a.jar,/more.jar")
+    assert conf["x"] == "y"
+
+
 def test_a_driver_is_on_loopback_unless_a_cluster_calls_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
     from pststream.airflow.runners.spark_job import driver_address
 

@@ -27,7 +27,7 @@ def engine_of(home: str, variables: Mapping[str, str]) -> str:
     if VARIABLE in variables:
         return variables[VARIABLE]
     try:
-        return str(tomllib.loads(_settings_file(home).decode("utf-8")).get("engine", "auto"))
+        return str(tomllib.loads(read_file(home, FILE).decode("utf-8")).get("engine", "auto"))
     except (OSError, ValueError, RecursionError, PstError):
         return "auto"
 
@@ -42,9 +42,10 @@ def runs_here(engine: str, master: str) -> bool:
     return engine == "local" or (engine != "spark" and is_local(master))
 
 
-def _settings_file(home: str) -> bytes:
+def read_file(home: str, name: str) -> bytes:
+    """Return the content of a file of a home. Raises FileNotFoundError."""
     if not names.storage_prefix(home):
-        return (Path(home) / FILE).read_bytes()
+        return (Path(home) / name).read_bytes()
     from pststream.storage.registry import files_at, normalize  # clients of object stores are slow to import
 
-    return files_at(normalize(home)).read(FILE)
+    return files_at(normalize(home)).read(name)

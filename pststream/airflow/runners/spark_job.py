@@ -15,6 +15,14 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 from pststream import names
 from pststream.airflow.runners import lineage
 from pststream.airflow.runners.aws_connection import aws_environment
+from pststream.airflow.runners.cluster_mode import (
+    OUTCOME_KEY,
+    PYTHON_RUNNER,
+    absolute_home,
+    outcome_name,
+    python_program,
+    read_outcome_of,
+)
 from pststream.airflow.runners.engine_choice import engine_of, home_of, is_local, runs_here
 from pststream.airflow.runners.job_outcome import RETRY_POLICY, WORK_WAITS, JobRefused, check_outcome, read_outcome
 from pststream.airflow.runners.job_process import JOBS, JobProcess, environment
@@ -39,6 +47,8 @@ class SparkJob(SparkSubmitOperator):
     asks_for_work  the entry knows `--only-if-idle`: on a cluster it is submitted only if there is work
     aws_conn_id    a connection of type `aws` with the keys for homes and files in a bucket
     """
+
+    jars: str | None
 
     def __init__(
         self,
@@ -89,7 +99,7 @@ class SparkJob(SparkSubmitOperator):
         engine = engine_of(home_of(arguments), os.environ | (self.env_vars or {}))
         if runs_here(engine, master):
             return self._run_here(context, arguments, result, master)
-        if self.asks_for_work and engine != "spark":
+        if self.asks_for_work and engine != "spark" and not self._is_submitted(context):
             outcome, cause = self._run_here(context, [*arguments, "--only-if-idle"], result, master)
             if outcome is None or outcome.get("kind") != WORK_WAITS:
                 return outcome, cause
@@ -106,22 +116,65 @@ class SparkJob(SparkSubmitOperator):
         finally:
             self._process = None
 
+    def submit_job(self, context: Context) -> str | None:
+        """Submit the job to a cluster, whose driver then goes on without this process."""
+        context["task_state_store"].set(OUTCOME_KEY, outcome_name(context["ti"]))
+        driver: str | None = super().submit_job(context)
+        return driver
+
     def _submit(self, context: Context, arguments: list[str], result: Path, master: str) -> Outcome:
         """Submit the job with spark-submit."""
-        self.application_args = [f"--result={result}", *arguments]
         self.conf = self._spark_conf()
+        self.jars = None  # spark-submit's own option would replace those of the configuration
+        if self._in_cluster_mode():
+            return self._submit_to_cluster(context, arguments, master)
+        self.application_args = [f"--result={result}", *arguments]
         if not any(manager in master for manager in ("yarn", "k8s")):
             self.env_vars = self._variables(context, master)
+        error = self._spark_submit(context)
+        return read_outcome(result), error
+
+    def _spark_submit(self, context: Context) -> Exception | None:
+        """Run Airflow's own operator; return its error."""
         try:
             super().execute(context)
         except FileNotFoundError as error:
             raise JobRefused(f"{error}: install Spark where Airflow's tasks run") from error
-        except AirflowException as error:
-            return read_outcome(result), error
-        return read_outcome(result), None
+        except (AirflowException, RuntimeError) as error:
+            return error
+        return None
+
+    def _is_submitted(self, context: Context) -> bool:
+        """Whether an earlier try has submitted a job whose driver is on the cluster."""
+        return bool(self._in_cluster_mode() and context["task_state_store"].get(self.external_id_key))
+
+    def _in_cluster_mode(self) -> bool:
+        extra = BaseHook.get_connection(self._conn_id).extra_dejson
+        return bool((self._deploy_mode or extra.get("deploy-mode")) == "cluster")
+
+    def _submit_to_cluster(self, context: Context, arguments: list[str], master: str) -> Outcome:
+        """Submit the job, or find the one that an earlier try has submitted; the outcome is in the home."""
+        home = absolute_home(arguments)
+        words = [f"--result={home}/{outcome_name(context['ti'])}", *arguments, f"--home={home}"]
+        if "k8s" not in master and "yarn" not in master:
+            words = python_program(self.job, words)
+            self.application, self._java_class = _any_jar(), PYTHON_RUNNER
+        self.application_args = words
+        error = self._spark_submit(context)
+        store = context["task_state_store"]
+        outcome = read_outcome_of(home, store.get(OUTCOME_KEY, ""))
+        if outcome is not None or error is None:
+            store.delete(self.external_id_key)  # the driver has ended: the next try, or a cleared task, submits again
+        return outcome, error
 
     def _spark_conf(self) -> dict[str, str]:
-        return spark_conf() | (self.conf or {})
+        """Return Spark's configuration, with the operator's own `driver_memory`, `jars` and `conf`."""
+        own = spark_conf()
+        if self._driver_memory:
+            own["spark.driver.memory"] = self._driver_memory
+        if self.jars:
+            own["spark.jars"] = ",".join(filter(None, [own.get("spark.jars"), self.jars]))
+        return own | (self.conf or {})
 
     def _variables(self, context: Context, master: str) -> dict[str, str]:
         """Return the environment variables of a job on this machine."""
@@ -135,6 +188,13 @@ def spark_conf() -> dict[str, str]:
     jars = ",".join(sorted(map(str, JARS.glob("*.jar"))))
     conf = {"spark.driver.memory": memory, "spark.log.level": "WARN"}
     return conf | ({"spark.jars": jars} if jars else {})
+
+
+def _any_jar() -> str:
+    """Return a jar that every node has: spark-submit asks for one, besides a class of Spark's own."""
+    for jar in sorted(JARS.glob("*.jar")):
+        return str(jar)
+    raise JobRefused(f"no jars in {JARS}: run python -m pststream.cli.fetch_jars")
 
 
 def driver_address(master: str) -> dict[str, str]:

@@ -1,0 +1,44 @@
+"""Submit a job whose driver runs on a node of the cluster, and read the outcome that it leaves in the home."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pststream import names
+from pststream.airflow.runners.engine_choice import home_of, read_file
+from pststream.airflow.runners.file_names import file_name
+from pststream.airflow.runners.job_process import JOBS
+
+PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
+"""Spark's own class that runs a Python program: a standalone master refuses a Python program itself in cluster mode."""
+
+OUTCOME_KEY = "pststream_outcome"
+"""Key in Airflow's store of a task: the file of the outcome of the submission that runs or ran last."""
+
+
+def outcome_name(task_instance: Any) -> str:
+    """Return the name of the file of the outcome in the home: by DAG, run, task and try."""
+    mapped = f"-{task_instance.map_index}" if task_instance.map_index >= 0 else ""
+    task = f"{task_instance.task_id}{mapped}-{task_instance.try_number}.json"
+    return "/".join(("outcomes", *map(file_name, (task_instance.dag_id, task_instance.run_id, task))))
+
+
+def absolute_home(arguments: Sequence[str]) -> str:
+    """Return the home of a job, as any node finds it."""
+    home = home_of(arguments)
+    return home.rstrip("/") if names.storage_prefix(home) else str(Path(home).absolute())
+
+
+def read_outcome_of(home: str, name: str) -> dict[str, Any] | None:
+    """Return the outcome that a job left in the home; None if it left none."""
+    try:
+        outcome: dict[str, Any] = json.loads(read_file(home, name))
+    except (FileNotFoundError, ValueError):
+        return None
+    return outcome
+
+
+def python_program(job: str, arguments: Sequence[str]) -> list[str]:
+    """Return the arguments of PYTHON_RUNNER: the program, folders for its PYTHONPATH, its own arguments."""
+    return [str(JOBS / f"{job}.py"), str(JOBS.parent), *arguments]
