@@ -23,7 +23,7 @@ JAVA = 17
 OF_PROVIDER = "pyspark-client"
 """Required by Airflow's Spark provider only; it shares files with pyspark, so it has the same version."""
 
-PINNED = ("pyspark", OF_PROVIDER, "delta-spark")
+PINNED = ("pyspark", OF_PROVIDER)
 ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL_SNS")
 MIN_FREE_BYTES = 2 * 1024**3
 SET_UP = "run `make setup` again, or install pststream again"

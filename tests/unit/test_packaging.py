@@ -12,9 +12,7 @@ from pststream.extras import MissingExtra, needs_extra
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-TOOLS_OF_EXTRAS = (
-    "pyspark", "py4j", "delta", "airflow", "great_expectations", "boto3", "botocore", "openlineage", "duckdb",
-)  # fmt: skip
+TOOLS_OF_EXTRAS = ("pyspark", "py4j", "airflow", "great_expectations", "boto3", "botocore", "openlineage", "duckdb")
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys
