@@ -18,6 +18,8 @@ from pathlib import Path
 CHECKSUMS = Path(__file__).with_name("jars.sha256")
 TARGET = Path(sys.prefix) / "share" / "pststream" / "jars"
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
+"""The Python package delta-spark is not needed. Its version 4.4.1 asks for a jar that does not exist."""
+
 SPARK_HAS = "com.*:*,commons-*:*,io.airlift:*,jakarta.*:*,javax.*:*,org.*:*"
 
 
@@ -80,6 +82,8 @@ def resolve(scratch: Path) -> Path:
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     environment.pop("SPARK_HOME", None)
+    if not Path(binaries, "spark-submit").exists():
+        raise RuntimeError("Spark is not installed: pip install 'pststream[spark]'")
     command = [f"{binaries}/spark-submit", "--master", "local[1]", "--packages", DELTA]
     command += ["--exclude-packages", SPARK_HAS, "--conf", f"spark.jars.ivy={scratch}/ivy", str(application)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

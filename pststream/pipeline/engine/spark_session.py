@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pststream import names
-from pststream.errors import HomeError
+from pststream.errors import UsageError
 from pststream.extras import needs_extra
 from pststream.pipeline.engine import spark_log
 from pststream.settings import Settings
@@ -64,7 +64,8 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     """Return the configuration of a session or of spark-submit; the comments say why each entry is there."""
     jars = sorted(str(path) for path in jar_folder().glob("*.jar"))
     if not jars:
-        raise HomeError(str(jar_folder()), "has no Spark jars", "run: python -m pststream.cli.fetch_jars")
+        hint = f"run: {sys.executable} -m pststream.cli.fetch_jars"
+        raise UsageError(f"the jars that Spark needs for Delta are not in {jar_folder()}", hint)
     addresses = {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return {
         # The nodes of a cluster call the driver back, at the machine's name or SPARK_LOCAL_IP.
@@ -104,6 +105,7 @@ def get_context(settings: Settings) -> "SparkContext":
 
     if SparkContext._active_spark_context is not None:
         return SparkContext._active_spark_context
+    _check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     submitted, master = _submitted(), spark_master(settings)
     if is_local(master):
@@ -119,6 +121,13 @@ def get_context(settings: Settings) -> "SparkContext":
     if spark_log.log_folder() is None:
         context.setLogLevel("ERROR")
     return context
+
+
+def _check_java() -> None:
+    """Raise UsageError if there is no Java; under spark-submit the JVM runs already."""
+    if not (os.environ.get("JAVA_HOME") or shutil.which("java") or "PYSPARK_GATEWAY_PORT" in os.environ):
+        hint = "install Java 17, or run with PSTSTREAM_ENGINE=local, which needs none"
+        raise UsageError("Spark needs Java, which is neither at JAVA_HOME nor on PATH", hint)
 
 
 def _unix_sockets() -> dict[str, str]:

@@ -1,7 +1,10 @@
 """The Spark configuration: a local driver listens on loopback, that of a cluster does not."""
 
+from pathlib import Path
+
 import pytest
 
+from pststream.errors import UsageError
 from pststream.pipeline.engine import spark_session
 from pststream.settings import Settings
 
@@ -16,3 +19,18 @@ def test_a_local_driver_is_on_loopback(master: str) -> None:
 def test_the_driver_of_a_cluster_is_where_its_nodes_find_it(master: str) -> None:
     conf = spark_session.spark_conf(Settings(spark_master=master))
     assert not {"spark.driver.host", "spark.driver.bindAddress"} & set(conf)
+
+
+def test_missing_jars_are_an_error_that_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_session, "jar_folder", lambda: tmp_path)
+    with pytest.raises(UsageError, match="(?s)Delta are not in .* -m pststream.cli.fetch_jars"):
+        spark_session.spark_conf(Settings())
+
+
+def test_missing_java_is_an_error_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("JAVA_HOME", "PYSPARK_GATEWAY_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+    with pytest.raises(UsageError, match="(?s)needs Java.*PSTSTREAM_ENGINE=local"):
+        spark_session.get_context(Settings())
