@@ -30,7 +30,7 @@ from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows,
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files
 from pststream.state.plans import TermFrequencies
-from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
+from pststream.state.slices import SLICE_ROWS, KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 from pststream.state.tables import TABLES
 
 SCHEMA = TABLES[names.WORKER_INDEX].schema
@@ -48,6 +48,10 @@ SEGMENT_BYTES = 256 * 1024 * 1024
 PART_BYTES = 32 * 1024 * 1024
 """Requests of about so many bytes are cut into pieces at a time."""
 
+TASK_BYTES = 32 * 1024 * 1024
+"""About the greatest size of the request files that a task reads. The number of tasks decides whether Spark runs them,
+which keeps shuffled rows on disk."""
+
 
 @dataclass(frozen=True)
 class PlanAndFrequencies:
@@ -62,9 +66,8 @@ def index_requests(
 ) -> None:
     """Append the index rows of the requests with keys in (after, up_to], in one commit of the batch."""
     requests = KeyRange("request_key", after, up_to)
-    tasks = split_into_tasks(
-        addresses_and_rows(home, names.REQUESTS, requests.files(list_data_files(home, names.REQUESTS)))
-    )
+    new = requests.files(list_data_files(home, names.REQUESTS))
+    tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, new), rows_of_task(new))
     # Tasks read slices of the request log with `_send_requests`; each worker's rows are written by one `_write_part`.
     written = get_engine(settings).run_shuffled(
         tasks,
@@ -76,6 +79,12 @@ def index_requests(
     commit_files(
         home, names.WORKER_INDEX, files, application=f"index-{context.index_version}", transaction=context.batch_id
     )
+
+
+def rows_of_task(files: list[DataFile]) -> int:
+    """Return how many rows a task reads of request files: SLICE_ROWS, or fewer with large polygons."""
+    size, rows = sum(file.bytes for file in files), sum(file.rows for file in files)
+    return max(1, min(SLICE_ROWS, TASK_BYTES * rows // max(size, 1)))
 
 
 def rebuild_index(

@@ -17,9 +17,12 @@ from pststream.pipeline.index.build_index import (
     REQUEST_COLUMNS,
     apply_deletions,
     make_pieces,
+    rows_of_task,
     select_deletions,
     write_index_rows,
 )
+from pststream.state.data_files import DataFile
+from pststream.state.slices import SLICE_ROWS
 from pststream.state.tables import TABLES
 from tests.conformance.square_kind import SQUARE
 
@@ -88,6 +91,13 @@ def test_a_deletion_ends_a_piece_that_would_end_later() -> None:
     assert deleted == {"subscription_key": 2, "end_at": END_US, "batch_id": 7}
     ended = apply_deletions(make_pieces(rows), (np.array([1, 2]), np.array([END_US + 1, END_US])))
     assert ended.column("end_at").to_pylist() == [END_US, END_US, names.NEVER_US]
+
+
+def test_a_task_reads_few_rows_of_large_requests() -> None:
+    boxes, polygons = DataFile("boxes", 60_000_000, 1_000_000), DataFile("polygons", 240_000_000, 15_000)
+    assert rows_of_task([boxes]) == SLICE_ROWS
+    assert 15_000 / 9 < rows_of_task([polygons]) < 15_000 / 7
+    assert rows_of_task([DataFile("one", 10**12, 1)]) == 1
 
 
 def test_files_of_large_pieces_have_few_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
