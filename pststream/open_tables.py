@@ -6,33 +6,61 @@ tables some 35 times. Reading the commits since the last use takes 1 to 3 ms.
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Lock, RLock
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
+from pyarrow.fs import FileType
 
 from pststream.errors import RetryableError
+from pststream.storage.contract import DeltaLocation
 from pststream.storage.registry import storage_of
 
 MAX_TABLES = 64
 """Tables that are kept open: those of three homes. The table that was opened first is closed first."""
 
-Stamp = tuple[int, int, int]
-"""Inode, size and time of the last change of a file, in ns."""
+Stamp = tuple[int, int]
+"""Size of a file, and time of its last change in ns."""
 
 
 @dataclass
 class _Kept:
-    """A table that this process keeps open, at the version of its last use.
+    """A table that this process keeps open after a use.
 
-    commit  stamp of the file of its last commit: another one if the table was deleted and made again
+    location  where it is, with the credentials of its storage, which may change
+    version   at its last use
+    commit    stamp of the file of that version's commit: another one if the table was deleted and made again
     """
 
     lock: RLock = field(default_factory=RLock)
     table: DeltaTable | None = None
+    location: DeltaLocation | None = None
+    version: int = -1
     commit: Stamp | None = None
+
+    def advance(self, address: str) -> DeltaTable:
+        """Return the table at its latest version; open it if it is not kept or is another table now."""
+        location = storage_of(address).delta_location(address)
+        if (
+            self.table is not None
+            and self.location == location
+            and self.commit is not None
+            and self.commit == _commit_stamp(address, self.version)
+        ):
+            self.table.update_incremental()
+            return self.table
+        self.location, self.version = location, -1
+        return _open(location)
+
+    def keep(self, address: str, table: DeltaTable) -> None:
+        """Keep a table after its use. If its last commit cannot be seen now, the next use opens the table."""
+        self.table = table
+        if self.version != table.version():
+            self.version, self.commit = table.version(), None
+            with suppress(OSError):
+                self.commit = _commit_stamp(address, self.version)
 
 
 _kept: dict[str, _Kept] = {}
@@ -42,8 +70,11 @@ _lock = Lock()
 def open_table(address: str, version: int | None = None) -> DeltaTable:
     """Open a table, at its latest version or at a given one."""
     with translate_delta_errors(address):
-        location = storage_of(address).delta_location(address)
-        return DeltaTable(location.uri, version=version, storage_options=location.options)
+        return _open(storage_of(address).delta_location(address), version)
+
+
+def _open(location: DeltaLocation, version: int | None = None) -> DeltaTable:
+    return DeltaTable(location.uri, version=version, storage_options=location.options)
 
 
 @contextmanager
@@ -51,18 +82,15 @@ def latest_table(address: str) -> Iterator[DeltaTable]:
     """Return a table at its latest version, for this block: no other thread gets it before the block ends.
 
     The caller must not keep the table, since it is advanced at the next use; a dataset made from it stays as it is. To
-    keep a version, use `open_table`. A table in a bucket is opened each time: only a file of a local log shows cheaply
-    that the table is still the same.
+    keep a version, use `open_table`.
     """
-    if storage_of(address).is_remote:
-        yield open_table(address)
-        return
     kept = _entry(address)
     with kept.lock:
-        table = _advanced(address, kept)
+        with translate_delta_errors(address):
+            table = kept.advance(address)
         kept.table = None  # if the block fails, the next use opens the table
         yield table
-        kept.table, kept.commit = table, _commit_stamp(address, table)
+        kept.keep(address, table)
 
 
 def _entry(address: str) -> _Kept:
@@ -72,23 +100,11 @@ def _entry(address: str) -> _Kept:
         return _kept.setdefault(address, _Kept())
 
 
-def _advanced(address: str, kept: _Kept) -> DeltaTable:
-    """Return the kept table at its latest version; open it if none is kept or it is another table now."""
-    table = kept.table
-    if table is None or kept.commit is None or _commit_stamp(address, table) != kept.commit:
-        return open_table(address)
-    with translate_delta_errors(address):
-        table.update_incremental()
-    return table
-
-
-def _commit_stamp(address: str, table: DeltaTable) -> Stamp | None:
-    """Return the stamp of the file of the table's last commit; None if upkeep has removed it."""
-    try:
-        status = os.stat(f"{address}/_delta_log/{table.version():020}.json")
-    except FileNotFoundError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
+def _commit_stamp(address: str, version: int) -> Stamp | None:
+    """Return the stamp of the file of a commit; None if upkeep has removed it."""
+    system, path = storage_of(address).file_system(f"{address}/_delta_log/{version:020}.json")
+    info = system.get_file_info(path)
+    return (info.size, info.mtime_ns) if info.type == FileType.File else None
 
 
 @contextmanager
