@@ -25,7 +25,9 @@ def open_dataset(table: DeltaTable) -> pds.Dataset:
         system, path = storage_of(uri).file_system(unquote(uri).rstrip("/"))
     else:
         system, path = FileSystem.from_uri(uri)
-    return table.to_pyarrow_dataset(filesystem=SubTreeFileSystem(path, system))
+    # NOT NULL is a promise of the log; files, and the tables made of their rows, have columns without it.
+    schema = pa.schema([pa.field(f.name, f.type) for f in pa.schema(table.schema().to_arrow())])
+    return table.to_pyarrow_dataset(filesystem=SubTreeFileSystem(path, system), schema=schema)
 
 
 def read_table(address: str, columns: list[str] | None = None, filter: pds.Expression | None = None) -> pa.Table:

@@ -34,7 +34,11 @@ def main(address: str, point: str, seconds: str) -> None:
         with home.locked(RUNNER if point == "runner" else ""):
             if point != "checked":
                 wait(point)
-            ledger_tables.append(home, names.VOCABULARY, [{"plan_version": 1, "term_id": 1, "term": "of the first"}])
+            ledger_tables.append(
+                home,
+                names.VOCABULARY,
+                [{"plan_version": 1, "term_id": 1, "term": "of the first", "objects": 1, "subscriptions": 1}],
+            )
         print("committed", flush=True)
     except PstError as error:
         print(f"{type(error).__name__}: {error.args[0]}", flush=True)

@@ -2,10 +2,11 @@
 
 A task writes Parquet from Arrow and returns a DataFile. The driver collects these and adds them to the log in one
 commit. Readers do not see a file before its commit, so a task may fail and run again; `maintain` removes the files of
-failed tasks. The log has bounds of the integer and time columns of each file, by which readers skip files.
+failed tasks. The log has bounds of some columns of each file (`tables.has_bounds`), by which readers skip files.
 """
 
 import json
+import sys
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,7 @@ from pststream.open_tables import latest_table, open_table
 from pststream.state.home import Home
 from pststream.state.log_entries import commit_entry, describe_writer
 from pststream.state.tables import TABLES, has_bounds, select_columns
-from pststream.storage.parquet_files import delete_files, file_sizes
+from pststream.storage.parquet_files import delete_files, file_sizes, open_parquet
 from pststream.storage.registry import storage_of
 from pststream.utc_times import from_micros, iso, to_micros, utc_now
 
@@ -33,6 +34,9 @@ ROW_GROUP = 131_072
 
 BUFFERED_BYTES = 64 * 1024 * 1024
 """A row group ends early if its rows take more memory than this."""
+
+MAX_BOUND_LENGTH = 64
+"""Longer texts are cut in the bounds of a file, so that entries of the log stay short."""
 
 SHARED = "keep home and landing folder on a file system that all nodes mount under one path (docs/cluster.md)"
 
@@ -49,8 +53,8 @@ class DataFile:
     bytes: int
     rows: int
     partition: Mapping[str, int] = field(default_factory=dict)
-    low: Mapping[str, int] = field(default_factory=dict)
-    high: Mapping[str, int] = field(default_factory=dict)
+    low: Mapping[str, Any] = field(default_factory=dict)
+    high: Mapping[str, Any] = field(default_factory=dict)
     nulls: Mapping[str, int] = field(default_factory=dict)
 
     def may_contain(self, column: str, least: int, greatest: int) -> bool:
@@ -117,31 +121,50 @@ class FileWriter:
         return pq.ParquetWriter(path, self.schema, filesystem=system, **options)
 
 
-def _bounds(metadata: pq.FileMetaData, schema: pa.Schema) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+def _bounds(metadata: pq.FileMetaData, schema: pa.Schema) -> tuple[dict[str, Any], dict[str, Any], dict[str, int]]:
     """Return the least value, the greatest value and the number of nulls of each column that has bounds."""
-    low: dict[str, int] = {}
-    high: dict[str, int] = {}
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
     nulls: dict[str, int] = {}
     for place in range(metadata.num_columns):
         name = metadata.schema.column(place).path
-        if name not in schema.names or not has_bounds(schema.field(name).type):
+        if name not in schema.names or not has_bounds(schema.field(name)):
             continue
         parts = [metadata.row_group(group).column(place).statistics for group in range(metadata.num_row_groups)]
         kept = [part for part in parts if part is not None and part.has_min_max]
         if all(part is not None and (part.has_min_max or part.num_values == 0) for part in parts):
             nulls[name] = sum(part.null_count for part in parts)
         if kept and name in nulls:
-            low[name] = min(_whole(part.min, down=True) for part in kept)
-            high[name] = max(_whole(part.max, down=False) for part in kept)
+            low[name] = min(_bound(part.min, down=True) for part in kept)
+            high[name] = max(_bound(part.max, down=False) for part in kept)
     return low, high, nulls
 
 
-def _whole(value: Any, down: bool) -> int:
-    """Return an integer bound unchanged, and a time as microseconds rounded to milliseconds."""
-    if isinstance(value, int):
+def _bound(value: Any, down: bool) -> Any:
+    """Return a bound as DataFile has it: a time in microseconds rounded to milliseconds, a long text cut."""
+    if isinstance(value, str):
+        return _cut_text(value, down)
+    if not isinstance(value, datetime):
         return value
     micros = to_micros(value)
     return micros // 1000 * 1000 if down else -(-micros // 1000) * 1000
+
+
+def _cut_text(text: str, down: bool) -> str:
+    """Return a text of about MAX_BOUND_LENGTH characters that is not greater, or not less, than the given one."""
+    cut = MAX_BOUND_LENGTH
+    if len(text) <= cut or down:
+        return text[:cut]
+    while text[cut : cut + 1] == chr(sys.maxunicode):
+        cut += 1
+    return text[:cut] + chr(sys.maxunicode) if cut < len(text) else text
+
+
+def with_bounds(home: Home, name: str, file: DataFile) -> DataFile:
+    """Return a file of a table with the bounds that its Parquet footer gives: older formats recorded fewer."""
+    with open_parquet(_address(home, name, file)) as stored:
+        low, high, nulls = _bounds(stored.metadata, TABLES[name].schema)
+    return replace(file, low={**file.low, **low}, high={**file.high, **high}, nulls={**file.nulls, **nulls})
 
 
 def list_data_files(home: Home, name: str, version: int | None = None) -> list[DataFile]:
@@ -177,11 +200,13 @@ def _is_address(path: str) -> bool:
 
 
 def _listed(action: dict[str, Any]) -> DataFile:
-    def named(prefix: str, down: bool = True) -> dict[str, int]:
+    def named(prefix: str, down: bool = True) -> dict[str, Any]:
         return {
-            key.removeprefix(prefix): _whole(value, down)
+            key.removeprefix(prefix): _bound(value, down)
             for key, value in action.items()
-            if key.startswith(prefix) and isinstance(value, int | datetime) and not isinstance(value, bool)
+            if key.startswith(prefix)
+            and isinstance(value, int | float | str | datetime)
+            and not isinstance(value, bool)
         }
 
     partition = {
@@ -221,7 +246,7 @@ def commit_files(
         before = table.transaction_version(application)
         if before is None or before < transaction:
             _check_sizes(addresses, added)
-            actions = [*_removals(removed, rows_change), *_additions(name, added, rows_change)]
+            actions = [*_removals(removed, rows_change), *additions(name, added, rows_change)]
             operation, own = "WRITE" if rows_change else "OPTIMIZE", Transaction(application, transaction)
             commit_entry(home, name, table, operation, actions, [own], _writer_of(added, application))
             return True
@@ -234,7 +259,7 @@ def add_references(home: Home, name: str, owner: Home, files: Iterable[DataFile]
 
     Only `list_data_files` and `addresses_and_rows` read such files; maintenance of the table would fail on them.
     """
-    actions = _additions(name, (replace(file, path=_address(owner, name, file)) for file in files))
+    actions = additions(name, (replace(file, path=_address(owner, name, file)) for file in files))
     if actions:
         with latest_table(home.table(name)) as table:
             commit_entry(home, name, table, "WRITE", actions)
@@ -246,7 +271,7 @@ def _check_sizes(addresses: list[str], files: list[DataFile]) -> None:
             raise RetryableError(f"{address}: a task wrote this file, but the driver does not see it", SHARED)
 
 
-def _additions(name: str, files: Iterable[DataFile], rows_change: bool = True) -> list[dict[str, Any]]:
+def additions(name: str, files: Iterable[DataFile], rows_change: bool = True) -> list[dict[str, Any]]:
     """Return the actions that add files, as Delta's log has them."""
     now, schema = to_micros(utc_now()) // 1000, TABLES[name].schema
     return [{"add": _listing(f, rows_change) | {"modificationTime": now, "stats": _stats(f, schema)}} for f in files]
@@ -270,7 +295,7 @@ def _writer_of(files: Sequence[DataFile], step: str) -> dict[str, str]:
 
 
 def _stats(file: DataFile, schema: pa.Schema) -> str:
-    def shown(bounds: Mapping[str, int]) -> dict[str, int | str]:
+    def shown(bounds: Mapping[str, Any]) -> dict[str, Any]:
         return {
             name: _moment(value) if pa.types.is_timestamp(schema.field(name).type) else value
             for name, value in bounds.items()
@@ -278,7 +303,8 @@ def _stats(file: DataFile, schema: pa.Schema) -> str:
         }
 
     bounds = {"minValues": shown(file.low), "maxValues": shown(file.high), "nullCount": dict(file.nulls)}
-    return json.dumps({"numRecords": file.rows, **bounds})
+    # delta-rs misreads escapes of characters beyond the Basic Multilingual Plane.
+    return json.dumps({"numRecords": file.rows, **bounds}, ensure_ascii=False)
 
 
 def _moment(micros: int) -> str:

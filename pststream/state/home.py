@@ -22,7 +22,7 @@ from pststream.storage.contract import Files, Storage
 from pststream.storage.registry import normalize, storage_of
 from pststream.text.words import TOKENIZER
 
-FORMAT = 6
+FORMAT = 7
 """Format of homes. A change of tables increments it, and adds a step to state/upgrade.py and a sample to the tests."""
 
 OLDEST = 2
@@ -42,6 +42,7 @@ STREAMS = (names.OBJECTS, names.REQUESTS, names.MATCHES)
 
 LOG_RETENTION = "delta.logRetentionDuration"
 BOUNDED_COLUMNS = "delta.dataSkippingStatsColumns"
+APPEND_ONLY = "delta.appendOnly"
 
 
 def log_retention(table: Table) -> str:
@@ -66,8 +67,10 @@ def table_properties(table: Table, address: str) -> dict[str, str]:
     storage = storage_of(address)
     properties: dict[str, str] = {LOG_RETENTION: log_retention(table), **storage.table_properties}
     if table.writer != "control" or storage.has_leases:
-        columns = [c.name for c in table.columns if c.name not in table.partitions and has_bounds(c.type)]
+        columns = [c.name for c in table.schema if c.name not in table.partitions and has_bounds(c)]
         properties[BOUNDED_COLUMNS] = ",".join(columns)
+    if table.append_only:
+        properties[APPEND_ONLY] = "true"
     return properties
 
 
@@ -126,7 +129,7 @@ class Home:
                 location = self.storage.delta_location(address)
                 DeltaTable.create(
                     location.uri,
-                    table.schema,
+                    table.delta_schema,
                     partition_by=list(table.partitions) or None,
                     description=table.meaning,
                     configuration=table_properties(table, address),

@@ -56,7 +56,9 @@ def commit_entry(
         {"txn": {"appId": one.app_id, "version": one.version, "lastUpdated": now}}
         for one in home.transactions(table, *transactions)
     ]
-    content = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in [*lines, *actions]).encode()
+    content = "".join(
+        json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in [*lines, *actions]
+    ).encode()
     entry = f"tables/{name}/_delta_log/{version:020}.json"
     # A storage may have created the file and lost its answer; then a second try finds this content.
     if not home.files.create(entry, content) and home.files.read(entry) != content:

@@ -17,9 +17,13 @@ TIME = pa.timestamp("us", tz="UTC")
 IDS = pa.list_(pa.int64())
 
 
-def has_bounds(kind: pa.DataType) -> bool:
-    """Whether data files record the least and the greatest value of columns of this type: integers and times."""
-    return bool(pa.types.is_int64(kind) or pa.types.is_timestamp(kind))
+SOUGHT = ("object_id", "lon", "lat")
+"""Columns that are neither integers nor times and that queries filter by."""
+
+
+def has_bounds(column: pa.Field) -> bool:
+    """Whether data files record the least and the greatest value of a column: integers, times and those of SOUGHT."""
+    return bool(pa.types.is_int64(column.type) or pa.types.is_timestamp(column.type) or column.name in SOUGHT)
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A Delta table; `key` names the columns that identify a row, `partitions` those that partition its files."""
+    """A Delta table; `key` names the columns that identify a row, `partitions` those that partition its files.
+
+    append_only: rows are never deleted or changed. Of the other tables, planning deletes what a killed planner left.
+    """
 
     name: str
     meaning: str
@@ -47,11 +54,20 @@ class Table:
     key: tuple[str, ...]
     writer: str = "spark"
     partitions: tuple[str, ...] = ()
+    append_only: bool = True
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema, in the declared order."""
+        """The Arrow schema of rows and data files, in the declared order."""
         return pa.schema([pa.field(c.name, c.type, nullable=True) for c in self.columns])
+
+    @property
+    def delta_schema(self) -> pa.Schema:
+        """The schema in the table's log: NOT NULL where a column has no nulls, and comments."""
+        fields = [pa.field(c.name, c.type, c.nullable) for c in self.columns]
+        return pa.schema(
+            [f.with_metadata({"comment": c.meaning}) if c.meaning else f for f, c in zip(fields, self.columns)]
+        )
 
 
 KEY = "position in the log: file_seq << 32 | row"
@@ -139,6 +155,7 @@ _TABLES = (
         ),
         ("plan_version", "term_id"),
         writer="control",
+        append_only=False,
     ),
     Table(
         names.PLANS,
@@ -167,10 +184,10 @@ _TABLES = (
             Column("planner", pa.string(), "name of the planner"),
             Column("workers", pa.int64(), "number of workers"),
             Column("units", pa.int64(), "number of units"),
-            Column("west", pa.float64(), "bounds of the raster, degrees"),
-            Column("south", pa.float64(), ""),
-            Column("east", pa.float64(), ""),
-            Column("north", pa.float64(), ""),
+            Column("west", pa.float64(), "western bound of the raster, degrees"),
+            Column("south", pa.float64(), "its southern bound"),
+            Column("east", pa.float64(), "its eastern bound"),
+            Column("north", pa.float64(), "its northern bound"),
             Column("columns", pa.int64(), "of the raster"),
             Column("rows", pa.int64(), "of the raster"),
             Column("load_total", pa.float64(), "Definition 1, summed over workers"),
@@ -202,6 +219,7 @@ _TABLES = (
         ),
         ("plan_version", "unit"),
         writer="control",
+        append_only=False,
     ),
     Table(
         names.WORKER_INDEX,
@@ -218,6 +236,7 @@ _TABLES = (
         ),
         ("index_version", "worker", "subscription_key", "west", "south"),
         partitions=("index_version", "worker"),
+        append_only=False,
     ),
     Table(
         names.MIGRATIONS,
@@ -249,6 +268,7 @@ _TABLES = (
         ),
         ("plan_version", "move"),
         writer="control",
+        append_only=False,
     ),
     Table(
         names.UNIT_LOADS,

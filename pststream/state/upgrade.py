@@ -15,7 +15,9 @@ from pststream import names
 from pststream.delta_tables import open_dataset
 from pststream.open_tables import open_table, translate_delta_errors
 from pststream.state.crash_points import crash_point
-from pststream.state.home import BOUNDED_COLUMNS, FORMAT, MARK, OLDEST, Home, table_properties
+from pststream.state.data_files import additions, list_data_files, with_bounds
+from pststream.state.home import APPEND_ONLY, BOUNDED_COLUMNS, FORMAT, MARK, OLDEST, Home, table_properties
+from pststream.state.log_entries import commit_entry
 from pststream.state.tables import TABLES
 
 
@@ -66,7 +68,42 @@ def _to_format_6(home: Home) -> None:
     _rename_column(home, names.DELIVERIES, "told", "position")
 
 
-STEPS: dict[int, Callable[[Home], None]] = {2: _to_format_3, 3: _to_format_4, 4: _to_format_5, 5: _to_format_6}
+def _to_format_7(home: Home) -> None:
+    """Declare comments, NOT NULL, append-only tables and more bounded columns; no file changes."""
+    for table in TABLES.values():
+        stored = open_table(home.table(table.name))
+        metadata = stored.metadata()
+        wanted = metadata.configuration | {
+            key: value
+            for key, value in table_properties(table, home.table(table.name)).items()
+            if key in (APPEND_ONLY, BOUNDED_COLUMNS)
+        }
+        declared = table.delta_schema  # an older home has its added columns at the end
+        schema = Schema.from_arrow(pa.schema([declared.field(field.name) for field in stored.schema().fields]))
+        if (schema, wanted) == (stored.schema(), metadata.configuration):
+            continue
+        changed = {
+            "id": metadata.id, "name": metadata.name, "description": metadata.description,
+            "format": {"provider": "parquet", "options": {}}, "schemaString": schema.to_json(),
+            "partitionColumns": metadata.partition_columns, "createdTime": metadata.created_time,
+            "configuration": wanted,
+        }  # fmt: skip
+        actions: list[dict[str, Any]] = [{"metaData": changed}]
+        if wanted.get(BOUNDED_COLUMNS) != metadata.configuration.get(BOUNDED_COLUMNS):
+            # delta-rs skips a file that has no bounds of a column which the property names.
+            files = (with_bounds(home, table.name, file) for file in list_data_files(home, table.name))
+            actions += additions(table.name, files, rows_change=False)
+        commit_entry(home, table.name, stored, "CHANGE COLUMNS", actions)
+        crash_point("upgrade.declared")
+
+
+STEPS: dict[int, Callable[[Home], None]] = {
+    2: _to_format_3,
+    3: _to_format_4,
+    4: _to_format_5,
+    5: _to_format_6,
+    6: _to_format_7,
+}
 """Format to the step that upgrades it to the next."""
 
 

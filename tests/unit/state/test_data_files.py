@@ -1,14 +1,18 @@
 """Data files: what a task writes is what readers see, once it is committed, once."""
 
 import datetime as dt
+import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as pds
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from pststream import names
+from pststream.delta_tables import open_dataset
 from pststream.errors import RetryableError
 from pststream.state import data_files as files
 from pststream.state.data_files import FileWriter, addresses_and_rows, commit_files, list_data_files
@@ -51,15 +55,47 @@ def written(home: Home, *batches: pa.RecordBatch) -> files.DataFile:
     return file
 
 
+@pytest.mark.parametrize("end", ["", "b", chr(sys.maxunicode), chr(sys.maxunicode) * 3 + "b"])
+def test_bounds_of_long_ids_are_cut(home: Home, end: str) -> None:
+    ids = ["a" * 100, "b" * files.MAX_BOUND_LENGTH + end]
+    file = written(home, rows(1, 2).set_column(1, "object_id", pa.array(ids)))
+    least, greatest = file.low["object_id"], file.high["object_id"]
+    assert least <= ids[0] and greatest >= ids[1]
+    assert (len(least), len(greatest)) <= (files.MAX_BOUND_LENGTH, files.MAX_BOUND_LENGTH + 4)
+    commit_files(home, names.OBJECTS, [file], application="t", transaction=1)
+    dataset = open_dataset(DeltaTable(home.table(names.OBJECTS)))
+    assert [dataset.count_rows(filter=pds.field("object_id") == one) for one in [*ids, "c"]] == [1, 1, 0]
+
+
+def test_readers_skip_files_by_place_and_id(home: Home) -> None:
+    for number in range(3):
+        batch = rows(10 * number + 1, 5)
+        moved = batch.set_column(3, "lon", pa.array([10.0 * number] * 5))
+        commit_files(home, names.OBJECTS, [written(home, moved)], application="t", transaction=number)
+    dataset = open_dataset(DeltaTable(home.table(names.OBJECTS)))
+    for wanted in (pds.field("lon") > 15, pds.field("object_id") > "3", pds.field("lon") == 20.0):
+        assert len(list(dataset.get_fragments(filter=wanted))) == 1
+        assert dataset.count_rows(filter=wanted) > 0
+
+
+def test_an_append_only_table_refuses_a_deletion(home: Home) -> None:
+    commit_files(home, names.OBJECTS, [written(home, rows(1, 2))], application="t", transaction=1)
+    with pytest.raises(DeltaError, match="append"):
+        DeltaTable(home.table(names.OBJECTS)).delete("object_key = 1")
+
+
 def test_rows_come_back_with_their_bounds(home: Home) -> None:
     file = written(home, rows(10, 5), rows(15, 3))
     assert commit_files(home, names.OBJECTS, [file], application="t", transaction=1)
     (listed,) = list_data_files(home, names.OBJECTS)
     assert (listed.path, listed.rows, listed.bytes) == (file.path, 8, file.bytes)
     assert (listed.low["object_key"], listed.high["object_key"]) == (10, 17)
+    assert (listed.low["object_id"], listed.high["object_id"]) == ("10", "17")
+    assert (listed.low["lon"], listed.high["lat"], listed.nulls["lat"]) == (0.0, 0.0, 0)
+    assert not {"text", "terms"} & set(listed.low)
     # Times are bounded outwards, in milliseconds.
     assert listed.low["ts"] <= 1_700_000_000_000_010 and listed.high["ts"] >= 1_700_000_000_000_017
-    table = pa.table(DeltaTable(home.table(names.OBJECTS)).to_pyarrow_table())
+    table = pa.table(DeltaTable(home.table(names.OBJECTS)).to_pyarrow_table()).cast(SCHEMA)
     assert table.sort_by("object_key").equals(pa.Table.from_batches([rows(10, 8)]))
 
 

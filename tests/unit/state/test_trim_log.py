@@ -22,7 +22,11 @@ def home(tmp_path: Path) -> Home:
     found = Home(tmp_path / "home")
     found.init()
     for number in range(COMMITS):
-        ledger_tables.append(found, names.VOCABULARY, [{"plan_version": number, "term_id": number, "term": "tea"}])
+        ledger_tables.append(
+            found,
+            names.VOCABULARY,
+            [{"plan_version": number, "term_id": number, "term": "tea", "objects": 1, "subscriptions": 1}],
+        )
     for file in log_of(found):
         os.utime(file, (time.time() - 2 * 86_400,) * 2)
     return found

@@ -19,7 +19,11 @@ DAY = 86_400
 def home(tmp_path: Path) -> Home:
     made = Home(tmp_path / "home")
     made.init()
-    ledger_tables.append(made, names.VOCABULARY, [{"plan_version": n, "term_id": n, "term": str(n)} for n in (1, 2)])
+    ledger_tables.append(
+        made,
+        names.VOCABULARY,
+        [{"plan_version": n, "term_id": n, "term": str(n), "objects": 1, "subscriptions": 1} for n in (1, 2)],
+    )
     ledger_tables.delete(made, names.VOCABULARY, "plan_version = 1")
     return made
 

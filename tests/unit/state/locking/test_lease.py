@@ -56,7 +56,9 @@ def home(server: BadStore, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 
 def append(home: Home, text: str) -> None:
-    ledger_tables.append(home, names.VOCABULARY, [{"plan_version": 1, "term_id": 1, "term": text}])
+    ledger_tables.append(
+        home, names.VOCABULARY, [{"plan_version": 1, "term_id": 1, "term": text, "objects": 1, "subscriptions": 1}]
+    )
 
 
 def append_soon(home: Home, text: str) -> None:
