@@ -36,6 +36,7 @@ from pststream.cli.writing_commands import (
     match_command,
     plan_command,
     quarantine_command,
+    register_command,
     replay_command,
     run_command,
     upgrade_command,
@@ -268,6 +269,12 @@ def _add_reading(commands: Any) -> None:
     text = "print the statements that create the views (pairs, subscriptions ...) in the SQL of another program"
     sql = _add(commands, "sql", sql_command, text, "pststream sql --dialect trino")
     sql.add_argument("--dialect", required=True, choices=names.SQL_DIALECTS)
+
+    text = "create the tables and views in a catalog of Spark; safe to run again"
+    example = "pststream register --catalog spark_catalog --schema alerts"
+    register = _add(commands, "register", register_command, text, example)
+    register.add_argument("--catalog", required=True, help="name of the catalog in Spark's configuration")
+    register.add_argument("--schema", default="pststream", help="schema, one for each home (default %(default)s)")
 
     text = "explain why an object did or did not match a subscription"
     explain = _add(commands, "explain", explain_command, text, "pststream explain o1 s1")

@@ -206,6 +206,15 @@ def match_command(context: CommandContext, arguments: Any) -> CommandResult:
     return CommandResult(document, describe_match(document))
 
 
+def register_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Create the tables and views in a catalog of Spark."""
+    from pststream.pipeline.engine.spark_views import register
+
+    document = register(context.home.check(), context.settings, arguments.catalog, arguments.schema)
+    what = f"{counted(len(document['tables']), 'table')} and {counted(len(document['views']), 'view')}"
+    return CommandResult(document, f"{arguments.catalog}.{arguments.schema}: {what}")
+
+
 def run_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Ingest, match and deliver what is new in a landing folder."""
     from pststream.pipeline.main_job.run import check_landing, run
