@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from typing import Any
 
+import pststream
 from pststream import names
 from pststream.state import ledger_tables
 from pststream.state.home import Home as Tables
@@ -12,7 +13,7 @@ from tests.oracles import twin_fast
 from tests.oracles.delivery import expected_messages
 from tests.oracles.twin import LogFile
 
-ERRORS = ("files_lost", "files_doubled", "rows_lost", "lost", "doubled", "wrong")
+ERRORS = ("files_lost", "files_doubled", "rows_lost", "lost", "doubled", "wrong", "view_differs")
 DELIVERY_ERRORS = ("lost", "unknown", "changed")
 
 
@@ -28,7 +29,7 @@ def compare(chaos: ChaosEnvironment) -> dict[str, Any]:
     landed = {(kind, hashlib.sha256(path.read_bytes()).hexdigest()): path for kind, path in chaos.given}
     log = [LogFile(kind, landed[kind, sha]) for kind, sha in taken]
     outcome = twin_fast.outcome_of(log, chaos.world.lateness_seconds)
-    exported = Counter(chaos.home.exported())
+    exported, viewed = Counter(chaos.home.exported()), _viewed(chaos)
     return {
         "files": len(landed),
         "files_lost": len(landed.keys() - set(taken)),
@@ -39,10 +40,17 @@ def compare(chaos: ChaosEnvironment) -> dict[str, Any]:
         "lost": len(outcome.matches - set(exported)),
         "doubled": exported.total() - len(exported),
         "wrong": len(set(exported) - outcome.matches),
+        "view_differs": ((viewed - exported) + (exported - viewed)).total(),
         "deliveries": {
             sink: _delivered(chaos, tables, messages) for sink, messages in received_messages(chaos).items()
         },
     }
+
+
+def _viewed(chaos: ChaosEnvironment) -> Counter[tuple[str, int, str]]:
+    """Count the pairs of the view `pairs`, as `exported` has them."""
+    rows = pststream.open(chaos.home.path).sql("SELECT object_id, epoch_us(ts), subscription_id FROM pairs")
+    return Counter(zip(*(column.to_pylist() for column in rows.columns)))
 
 
 def is_right(summary: dict[str, Any]) -> bool:
