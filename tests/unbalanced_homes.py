@@ -4,12 +4,11 @@ import random
 from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable
-
 from pststream import names
 from pststream.state.home import Home as State
 from tests import worlds
 from tests.commands import Home, new_home
+from tests.damage import allow_changes
 from tests.oracles import twin
 from tests.worlds import WrittenWorld
 
@@ -59,7 +58,7 @@ class UnbalancedHome(Home):
 
 def write_uneven_loads(home: Home) -> None:
     """Write seconds into the ledger that grow with the square of the worker's objects."""
-    loads = DeltaTable(State(home.path).table(names.UNIT_LOADS))
+    loads = allow_changes(State(home.path).table(names.UNIT_LOADS))
     loads.update({"cpu_seconds": "0.0001 + 0.000001 * objects * objects"}, predicate="unit = -1")
 
 

@@ -15,6 +15,7 @@ from pststream.state.heartbeat import Heartbeat
 from pststream.state.home import Home
 from pststream.utc_times import utc_now
 from tests.dags.dag_runs import FinishedRun
+from tests.damage import delete_rows
 from tests.matched_homes import add_matched_batch, add_subscriptions
 from tests.unit.reports.commands.homes import add_batch, add_file, add_plan, halves, reject, thing
 
@@ -36,7 +37,7 @@ def ingested_now(home: Home, accepted: int, rejected: int) -> None:
     rows = [thing(row, f"n{row}", 200) for row in range(1, accepted + 1)]
     seq = add_file(home, "objects", rows, [reject(accepted + row, "missing") for row in range(1, rejected + 1)])
     rows = ledger_tables.read(home, names.FILES, filters=[("file_seq", "=", seq), ("status", "=", "done")]).to_pylist()
-    ledger_tables.delete(home, names.FILES, f"file_seq = {seq}")
+    delete_rows(home, names.FILES, f"file_seq = {seq}")
     ledger_tables.append(home, names.FILES, [row | {"at": utc_now()} for row in rows])
 
 

@@ -11,6 +11,7 @@ from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
 from pststream.state import ledger_tables
 from pststream.state.home import Home as Tables
 from tests.commands import KILLED, Home, run_here
+from tests.damage import delete_rows
 from tests.kill_and_rerun import home_for, table_of, written
 from tests.unbalanced_homes import write_uneven_loads
 
@@ -64,7 +65,7 @@ def rows(home: Home, table: str) -> list[dict[str, Any]]:
 
 
 def replaced(home: Home, table: str, predicate: str, old: dict[str, Any], **changes: Any) -> None:
-    ledger_tables.delete(Tables(home.path), table, predicate)
+    delete_rows(Tables(home.path), table, predicate)
     ledger_tables.append(Tables(home.path), table, [old | changes])
 
 
@@ -150,7 +151,7 @@ REMOVED: dict[str, tuple[str, str, set[str]]] = {
 @pytest.mark.parametrize("what", list(REMOVED))
 def test_removed_rows_are_found_missing(home: Home, what: str) -> None:
     table, predicate, wanted = REMOVED[what]
-    ledger_tables.delete(Tables(home.path), table, predicate.format(first=first_object(home)))
+    delete_rows(Tables(home.path), table, predicate.format(first=first_object(home)))
     # What follows from it may show elsewhere too: rows of the index without the requests of a file, and so on.
     assert off(home, "--all") >= wanted
 
@@ -163,7 +164,7 @@ def test_a_batch_that_was_done_twice(home: Home) -> None:
 
 def test_a_unit_that_is_missed(home: Home) -> None:
     """The figure alone: without the unit the plan cannot be loaded at all."""
-    ledger_tables.delete(Tables(home.path), "plan_units", "unit = 0")
+    delete_rows(Tables(home.path), "plan_units", "unit = 0")
     found = count_ledger_faults(Tables(home.path))
     assert {figure for figure, value in found.items() if value} == {"units_off"}
 
@@ -186,7 +187,7 @@ def test_index_that_is_broken(home: Home) -> None:
     replaced(home, "worker_index", of_row(row), row)
     assert off(home) == set()
 
-    ledger_tables.delete(place, "worker_index", of_row(row))
+    delete_rows(place, "worker_index", of_row(row))
     assert off(home) == {"missing"}
     assert key in checked(home)["placement"]["failed"][0]
     other = (row["worker"] + 1) % 3
@@ -194,7 +195,7 @@ def test_index_that_is_broken(home: Home) -> None:
     if other not in holders:
         ledger_tables.append(place, "worker_index", [row | {"worker": other}])
         assert off(home) == {"missing", "stray"}
-        ledger_tables.delete(place, "worker_index", of_row(row | {"worker": other}))
+        delete_rows(place, "worker_index", of_row(row | {"worker": other}))
     ledger_tables.append(place, "worker_index", [row])
 
     for change in ({"east": row["east"] - 0.25}, {"created_at": 7}, {"end_at": 2**60}, {"clauses": [[1, 2]]}):
@@ -204,7 +205,7 @@ def test_index_that_is_broken(home: Home) -> None:
 
     ledger_tables.append(place, "worker_index", [row | {"subscription_key": 1}])
     assert "orphans" in off(home)
-    ledger_tables.delete(place, "worker_index", "subscription_key = 1")
+    delete_rows(place, "worker_index", "subscription_key = 1")
     ended = dict.fromkeys(row) | {field: row[field] for field in ("index_version", "batch_id", "subscription_key")}
     ledger_tables.append(place, "worker_index", [ended | {"worker": names.EVERY_WORKER, "end_at": 5}])
     assert off(home) == {"orphans"}, "a deletion that nobody asked for"
@@ -212,7 +213,7 @@ def test_index_that_is_broken(home: Home) -> None:
 
 def test_a_deletion_that_the_index_lacks(home: Home) -> None:
     assert [row for row in rows(home, "worker_index") if row["worker"] == names.EVERY_WORKER]
-    ledger_tables.delete(Tables(home.path), "worker_index", f"worker = {names.EVERY_WORKER}")
+    delete_rows(Tables(home.path), "worker_index", f"worker = {names.EVERY_WORKER}")
     assert off(home) == {"lost_deletions"}
 
 
@@ -223,7 +224,7 @@ def test_matches_that_are_broken(home: Home) -> None:
     row = min(found, key=lambda row: row["batch_id"])
     last = batches[max(batches)]
 
-    ledger_tables.delete(place, "batches", f"batch_id = {row['batch_id']}")
+    delete_rows(place, "batches", f"batch_id = {row['batch_id']}")
     assert "unknown_batches" in off(home, "--all")
     ledger_tables.append(place, "batches", [batches[row["batch_id"]]])
     assert off(home, "--all") == set()
@@ -231,13 +232,13 @@ def test_matches_that_are_broken(home: Home) -> None:
     too_new = row | {"object_key": last["objects_to"] + 1}
     ledger_tables.append(place, "matches", [too_new])
     assert off(home, "--all") == {"out_of_range", "pairs_off"}
-    ledger_tables.delete(place, "matches", f"object_key = {too_new['object_key']}")
+    delete_rows(place, "matches", f"object_key = {too_new['object_key']}")
     known_before = row | {"batch_id": max(batches)}
     ledger_tables.append(place, "matches", [known_before])
     assert off(home, "--all") == {"out_of_range", "pairs_off"}, "a pair that an earlier batch was to find"
-    ledger_tables.delete(place, "matches", f"batch_id = {max(batches)} AND object_key = {row['object_key']}")
+    delete_rows(place, "matches", f"batch_id = {max(batches)} AND object_key = {row['object_key']}")
 
-    ledger_tables.delete(place, "matches", f"object_key = {row['object_key']} AND batch_id = {row['batch_id']}")
+    delete_rows(place, "matches", f"object_key = {row['object_key']} AND batch_id = {row['batch_id']}")
     assert off(home, "--all") == {"pairs_off"}
 
 

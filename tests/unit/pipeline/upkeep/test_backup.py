@@ -24,7 +24,11 @@ def home(tmp_path: Path) -> Home:
 
 
 def write(home: Home, number: int) -> None:
-    ledger_tables.append(home, names.VOCABULARY, [{"plan_version": number, "term_id": 1, "term": "tea"}])
+    ledger_tables.append(
+        home,
+        names.VOCABULARY,
+        [{"plan_version": number, "term_id": 1, "term": "tea", "objects": 1, "subscriptions": 1}],
+    )
 
 
 def numbers(home: Home) -> list[int]:

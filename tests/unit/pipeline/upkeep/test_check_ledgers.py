@@ -5,6 +5,7 @@ from pststream.ledgers.ledger_rows import log_key
 from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
 from pststream.state import ledger_tables
 from pststream.state.home import Home
+from tests.damage import delete_rows
 from tests.unit.reports.commands.homes import add_batch, add_file, add_plan, halves, insertion, reject, thing
 
 
@@ -30,13 +31,13 @@ def test_an_empty_home_and_a_sound_one(hand_home: Home) -> None:
 
 def test_what_a_batch_counted(hand_home: Home) -> None:
     filled(hand_home)
-    ledger_tables.delete(hand_home, names.OBJECTS, "object_id = 'o1'")
+    delete_rows(hand_home, names.OBJECTS, "object_id = 'o1'")
     assert off(hand_home) == {"objects_off": -1, "matched_off": 1}
 
 
 def test_objects_of_a_file_that_a_batch_cut_are_counted_up_to_the_cut(hand_home: Home) -> None:
     filled(hand_home)
-    ledger_tables.delete(hand_home, names.OBJECTS, "object_id = 'o4'")
+    delete_rows(hand_home, names.OBJECTS, "object_id = 'o4'")
     assert off(hand_home) == {"objects_off": -1}
 
 
@@ -57,7 +58,7 @@ def test_batches_that_are_unfinished_missing_or_with_gaps(hand_home: Home) -> No
     filled(hand_home)
     add_batch(hand_home, done=False)
     assert off(hand_home) == {"unfinished_batches": 1}
-    ledger_tables.delete(hand_home, names.BATCHES, "batch_id = 1")
+    delete_rows(hand_home, names.BATCHES, "batch_id = 1")
     assert off(hand_home) == {"unfinished_batches": 1, "missing_batches": 1, "batch_gaps": 1}
 
 
@@ -73,5 +74,5 @@ def test_units_of_plans_and_of_a_planner_that_was_killed(hand_home: Home) -> Non
     later = units.set_column(0, "plan_version", ledger_tables.pa.array([2] * units.num_rows))
     ledger_tables.append(hand_home, names.PLAN_UNITS, later)
     assert off(hand_home) == {}, "what a killed planner left"
-    ledger_tables.delete(hand_home, names.PLAN_UNITS, "plan_version = 1 AND unit = 0")
+    delete_rows(hand_home, names.PLAN_UNITS, "plan_version = 1 AND unit = 0")
     assert off(hand_home) == {"units_off": -1}
