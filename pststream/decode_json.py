@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pststream.kernels.parsing.json_nesting import MOST_LEVELS, find_excess
+from pststream.names import MAX_JSON_LEVELS
 
 _DECODER = json.JSONDecoder()
 
@@ -17,7 +17,9 @@ class NestedTooDeeply(ValueError):
     """Lists and objects are nested too deeply; `field` is the member of the outermost object, empty without one."""
 
     def __init__(self, field: str, position: int) -> None:
-        super().__init__(f"lists and objects are nested more than {MOST_LEVELS} levels deep, at character {position}")
+        super().__init__(
+            f"lists and objects are nested more than {MAX_JSON_LEVELS} levels deep, at character {position}"
+        )
         self.field = field
 
 
@@ -27,8 +29,10 @@ def decode_json(text: str, decoder: json.JSONDecoder = _DECODER) -> Any:
     Raises json.JSONDecodeError, NestedTooDeeply (whichever fault comes first in the text), or ValueError for a whole
     number with too many digits. Each is a ValueError.
     """
-    if text.count("[") + text.count("{") <= MOST_LEVELS:
+    if text.count("[") + text.count("{") <= MAX_JSON_LEVELS:
         return decoder.decode(text)
+    from pststream.kernels.parsing.json_nesting import find_excess  # loads numba, which most commands do without
+
     data = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
     excess, start, stop = find_excess(data)
     if excess < 0:

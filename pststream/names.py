@@ -71,6 +71,9 @@ def storage_prefix(address: str) -> str:
 ROW_BITS = 32
 """A key is (file sequence << ROW_BITS) | row in the file: the position in the log."""
 
+MAX_JSON_LEVELS = 32
+"""How many lists and objects may be open at once in JSON that others wrote, the outermost included."""
+
 SPARK_POOL = "pststream_spark"
 SPARK_CONNECTION = "pststream_spark"
 SINKS_CONNECTION = "pststream_sinks"

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pststream.errors import InputFileError
-from pststream.kernels.parsing.json_nesting import MOST_LEVELS
+from pststream.names import MAX_JSON_LEVELS
 from pststream.quality.input_files import open_seekable
 from pststream.quality.parquet_fields import ParquetFields
 from pststream.quality.reject_reasons import Reject
@@ -128,12 +128,12 @@ def _reject_row(table: pa.RecordBatch, place: int, row: int, detail: str) -> Rej
 
 
 def _check_levels(path: str, field: pa.Field) -> None:
-    """Raise InputFileError if JSON of a row has more than MOST_LEVELS levels because of the type of this column."""
+    """Raise InputFileError if JSON of a row has more than MAX_JSON_LEVELS levels because of the type of this column."""
     level, types = 1, [field.type]
     while types := [kind for kind in types if kind.num_fields]:
         level += 1
-        if level > MOST_LEVELS:
-            reason = f"the column {field.name} has lists and structs nested more than {MOST_LEVELS} levels deep"
+        if level > MAX_JSON_LEVELS:
+            reason = f"the column {field.name} has lists and structs nested more than {MAX_JSON_LEVELS} levels deep"
             raise InputFileError(path, reason)
         types = [kind.field(number).type for kind in types for number in range(kind.num_fields)]
 

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pststream.decode_json import NestedTooDeeply, decode_json
-from pststream.kernels.parsing.json_nesting import MOST_LEVELS
+from pststream.names import MAX_JSON_LEVELS
 
 BRACKETS = st.text('[]{}"\\,: a\u00e9', max_size=4)
 
@@ -28,7 +28,7 @@ def levels_of_text(text: str) -> int:
 def nested_texts(draw: st.DrawFn) -> str:
     """Draw JSON with some levels around a leaf, and things that look like levels and are not."""
     text = json.dumps(draw(st.none() | st.integers() | BRACKETS), ensure_ascii=draw(st.booleans()))
-    for _ in range(draw(st.integers(MOST_LEVELS - 3, MOST_LEVELS + 3))):
+    for _ in range(draw(st.integers(MAX_JSON_LEVELS - 3, MAX_JSON_LEVELS + 3))):
         before, after = (json.dumps(draw(BRACKETS)) for _ in range(2))
         forms = ["[{1}]", "[{0}, {1}]", "[{1}, {0}, [], {{}}]", "{{{0}: {1}}}", '{{{0}: [[]], "k": {1} , {2}: 1}}']
         text = draw(st.sampled_from(forms)).format(before, text, after)
@@ -38,7 +38,7 @@ def nested_texts(draw: st.DrawFn) -> str:
 @given(nested_texts())
 @settings(max_examples=400, deadline=None)
 def test_valid_texts_are_decoded_up_to_the_limit(text: str) -> None:
-    if levels_of_text(text) <= MOST_LEVELS:
+    if levels_of_text(text) <= MAX_JSON_LEVELS:
         assert decode_json(text) == json.loads(text)
     else:
         with pytest.raises(NestedTooDeeply, match="more than 32 levels deep"):

@@ -7,7 +7,7 @@ parser of single lines.
 import numpy as np
 
 from pststream.kernels.compile import inlined, kernel
-from pststream.kernels.parsing.json_nesting import MOST_LEVELS
+from pststream.names import MAX_JSON_LEVELS
 
 ABSENT, TEXT, ESCAPED, NUMBER = 0, 1, 2, 3
 """What the value of a wanted member is: absent or null, a text without or with escapes, a number."""
@@ -177,7 +177,7 @@ def _nested_end(data, i, stop):
     stack, depth = np.int64(0), 0
     while i < stop:
         if data[i] == _OPEN or data[i] == _OPEN_LIST:
-            if depth == MOST_LEVELS - 1:  # the object of the line is a level too
+            if depth == MAX_JSON_LEVELS - 1:  # the object of the line is a level too
                 return -1
             stack, depth = (stack << 1) | np.int64(data[i] == _OPEN), depth + 1
             i = _skip_blanks(data, i + 1, stop)

@@ -7,7 +7,7 @@ member twice. All other lines, valid or not, are left to a parser of single line
 import numpy as np
 
 from pststream.kernels.compile import kernel
-from pststream.kernels.parsing.json_nesting import MOST_LEVELS
+from pststream.names import MAX_JSON_LEVELS
 
 TEXT, WHOLE, REAL, NULL, BOOLEAN, LIST, OBJECT = 1, 2, 3, 4, 5, 6, 7
 """What the value of a member is: a text, a number without or with a decimal point, null, true or false ..."""
@@ -173,7 +173,7 @@ def _nested_end(data, position, stop):
         # A value follows: a list or object is opened, anything else is skipped.
         byte = data[position]
         if byte == _OPEN or byte == _OPEN_LIST:
-            if depth == MOST_LEVELS - 1:  # the object of the line is a level too
+            if depth == MAX_JSON_LEVELS - 1:  # the object of the line is a level too
                 return -1
             stack = (stack << 1) | (byte == _OPEN)
             depth += 1

@@ -1,16 +1,14 @@
 """Find where lists and objects of a JSON text are nested too deeply, before anything decodes it."""
 
 from pststream.kernels.compile import kernel
-
-MOST_LEVELS = 32
-"""How many lists and objects may be open at once in JSON that others wrote, the outermost included."""
+from pststream.names import MAX_JSON_LEVELS
 
 _QUOTE, _BACKSLASH, _OPEN_LIST, _CLOSE_LIST, _OPEN, _CLOSE = 34, 92, 91, 93, 123, 125
 
 
 @kernel
 def find_excess(data):
-    """Return the position of the first bracket beyond MOST_LEVELS, -1 without one, and the member that it is in.
+    """Return the position of the first bracket beyond MAX_JSON_LEVELS, -1 without one, and the member that it is in.
 
     data   uint8[bytes]: a JSON text in UTF-8, valid or not; brackets in texts do not count
     The member is that of the outermost object: start and stop of its key in `data`, without quotes; -1, -1 if the
@@ -29,7 +27,7 @@ def find_excess(data):
             if depth == 1 and in_object:
                 start, stop = first, min(i, len(data))
         elif byte == _OPEN or byte == _OPEN_LIST:
-            if depth == MOST_LEVELS:
+            if depth == MAX_JSON_LEVELS:
                 return i, start, stop
             if depth == 0:
                 in_object = byte == _OPEN

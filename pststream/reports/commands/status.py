@@ -167,7 +167,7 @@ def _balance(reader: TableReader, ledgers: LedgerHistory) -> dict[str, Any] | No
         "batches": mine,
         "cpu_seconds": [round(float(value), 6) for value in seconds],
         "max": float(seconds.max(initial=0.0)),
-        "min": float(seconds.min(initial=np.inf)) if len(seconds) else 0.0,
+        "min": float(seconds.min()) if len(seconds) else 0.0,
         "imbalance": imbalance_of(seconds) if seconds.any() else None,
         "objects_sent": _sum(loads, "objects"),
         "candidates": _sum(loads, "candidates"),
