@@ -135,13 +135,17 @@ class SparkJob(SparkSubmitOperator):
         return read_outcome(result), error
 
     def _spark_submit(self, context: Context) -> Exception | None:
-        """Run Airflow's own operator; return its error."""
+        """Run Airflow's own operator, which finds spark-submit by PATH; return its error."""
+        path = os.environ.get("PATH", os.defpath)
+        os.environ["PATH"] = environment()["PATH"]
         try:
             super().execute(context)
         except FileNotFoundError as error:
             raise JobRefused(f"{error}: install Spark where Airflow's tasks run") from error
         except (AirflowException, RuntimeError) as error:
             return error
+        finally:
+            os.environ["PATH"] = path
         return None
 
     def _is_submitted(self, context: Context) -> bool:
