@@ -44,7 +44,8 @@ def check(
 ) -> tuple[bool, int]:
     """Compare the readers of parts with one reader; return whether it refuses the file, and the number of parts."""
     settings = {"format": None, "columns": [], "constants": [], "timezone": "UTC", "max_text_bytes": 300}
-    file = {"file_seq": 1, "path": str(path), "options": json.dumps(settings | (options or {}))}
+    reading = json.dumps(settings | (options or {}))
+    file = {"file_seq": 1, "path": str(path), "options": reading, "bytes": path.stat().st_size}
     monkeypatch.setattr(stage_in_parts, "choose_part_bytes", lambda sizes: part_bytes)
     folder = str(path.parent / "staged")
     (split,) = stage_in_parts.stage_in_parts(LocalEngine(), kind, folder, NOW, [file])
