@@ -1,18 +1,30 @@
 """`pststream register` creates tables and views that another session with the same metastore reads."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import pststream
 from pststream.state.home import Home
-from tests.commands import run_here, run_in_new_python
+from tests.command_process import ROOT
+from tests.commands import run_here
 from tests.unit.reports.commands.test_export import filled
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+REGISTER = """
+import json, sys
+from tests.command_process import ROOT
+from tests.commands import run_here
+for home in sys.argv[1:]:
+    done = run_here("register", "--catalog", "spark_catalog", "--schema", "alerts", "--home", home, "--json")
+    print("DONE", json.dumps([done.code, done.out, done.err]))
+"""
 
 READ = """
 import json, sys
@@ -44,26 +56,30 @@ def metastore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def lines_of(program: str, start: str, *arguments: str) -> list[Any]:
+    """Run a program in a process of its own; return the JSON of the lines that begin with a word."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line.removeprefix(start)) for line in done.stdout.splitlines() if line.startswith(start)]
+
+
 def test_another_session_reads_tables_and_views(metastore: Path) -> None:
-    home = Home(metastore / "home")
-    home.init()
+    home, other = Home(metastore / "home"), Home(metastore / "other")
+    for one in (home, other):
+        one.init()
     filled(home)
-    for _ in range(2):
-        done = run_in_new_python(
-            "register", "--catalog", "spark_catalog", "--schema", "alerts", "--home", home.path, "--json"
-        )
-        assert done.code == 0, done.err
-        assert json.loads(done.out)["views"] == ["pairs", "subscriptions", "batches_done", "rejects_by_file"]
-    read = subprocess.run([sys.executable, "-c", READ], capture_output=True, text=True, check=False)
-    assert read.returncode == 0, read.stderr
-    (line,) = (line for line in read.stdout.splitlines() if line.startswith("SHOWN "))
+    first, again, refused = lines_of(REGISTER, "DONE ", home.path, home.path, other.path)
+    for code, out, err in (first, again):
+        assert code == 0, err
+        assert json.loads(out)["views"] == ["pairs", "subscriptions", "batches_done", "rejects_by_file"]
+    assert refused[0] == 2 and f"is already a table at file:{home.path}" in refused[2]
+    (shown,) = lines_of(READ, "SHOWN ")
     wanted = pststream.open(home.path).sql("SELECT object_id, subscription_id FROM pairs ORDER BY ALL").to_pylist()
     comment, metadata = "position in the log: file_seq << 32 | row", '{"batch_id": 3, "plan_version": 1}'
-    assert json.loads(line.removeprefix("SHOWN ")) == [[list(pair.values()) for pair in wanted], comment, metadata, 2]
-    other = Home(metastore / "other")
-    other.init()
-    refused = run_in_new_python("register", "--catalog", "spark_catalog", "--schema", "alerts", "--home", other.path)
-    assert refused.code == 2 and f"is already a table at file:{home.path}" in refused.err
+    assert shown == [[list(pair.values()) for pair in wanted], comment, metadata, 2]
 
 
 def test_a_catalog_in_memory_is_refused(tmp_path: Path) -> None:
