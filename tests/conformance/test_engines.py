@@ -20,7 +20,9 @@ from pststream.settings import Settings
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(params=sorted(ENGINES))
+@pytest.fixture(
+    params=["local", *(pytest.param(name, marks=pytest.mark.slow) for name in sorted(ENGINES.keys() - {"local"}))]
+)
 def engine(request: pytest.FixtureRequest) -> Engine:
     return get_engine(Settings(engine=request.param, spark_master="local[2]"))
 
@@ -206,6 +208,7 @@ def test_the_error_of_a_sender_is_raised(engine: Engine) -> None:
         engine.run_shuffled(range(5), send, [Stage(1, numbers_by_tag)])
 
 
+@pytest.mark.slow
 def test_a_chain_is_one_job_of_spark() -> None:
     engine = get_engine(Settings(engine="spark", spark_master="local[2]"))
     assert isinstance(engine, SparkEngine)
@@ -246,6 +249,7 @@ class WeightedTask:
     weight: float
 
 
+@pytest.mark.slow
 def test_auto_runs_little_work_in_this_process_and_much_on_spark() -> None:
     engine = get_engine(Settings(engine="auto", spark_master="local[2]"))
     here, most = {os.getpid()}, int(auto_engine.MAX_LOCAL_WEIGHT)

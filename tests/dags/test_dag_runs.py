@@ -10,7 +10,7 @@ from tests.commands import Home
 from tests.dags.dag_runs import FinishedRun, killed_once
 from tests.dags.landing_folder import ACCEPTED, PAIRS, REJECTED, fill_landing
 
-pytestmark = [pytest.mark.airflow]
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 
 QUIET = {"deliver": "skipped", "check_balance": "skipped"}
@@ -54,7 +54,6 @@ def test_a_strict_run_matches_what_it_accepted_and_fails_over_the_rest(dagbag: A
     assert pairs(place / "home") == PAIRS
 
 
-@pytest.mark.slow
 def test_a_run_without_new_files_writes_no_event(dagbag: Any, place: Path) -> None:
     ran = FinishedRun(dagbag.dags["pststream_micro_batch"], form(place, strict=True))
     assert ran.state == "success"
@@ -63,7 +62,6 @@ def test_a_run_without_new_files_writes_no_event(dagbag: Any, place: Path) -> No
     assert pairs(place / "home") == PAIRS
 
 
-@pytest.mark.slow
 def test_repartition_over_more_workers_makes_a_new_plan(dagbag: Any, place: Path) -> None:
     ran = FinishedRun(
         dagbag.dags["pststream_repartition"], {"home": str(place / "home"), "planner": "grid", "workers": 3}
@@ -112,7 +110,6 @@ def test_load_in_balance_is_left_alone(dagbag: Any, place: Path) -> None:
     assert pairs(place / "home") == PAIRS
 
 
-@pytest.mark.slow
 def test_a_bad_input_is_not_retried(dagbag: Any, place: Path) -> None:
     ran = FinishedRun(dagbag.dags["pststream_micro_batch"], form(place, landing=str(place / "nowhere")))
     others = dict.fromkeys(("publish", "check_balance", "check_rejects"), "upstream_failed")
@@ -120,7 +117,6 @@ def test_a_bad_input_is_not_retried(dagbag: Any, place: Path) -> None:
     assert ran.tries["match"] == 1
 
 
-@pytest.mark.slow
 def test_a_missing_connection_is_not_retried(dagbag: Any, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("AIRFLOW_CONN_")]:
         monkeypatch.delenv(name)
@@ -128,7 +124,6 @@ def test_a_missing_connection_is_not_retried(dagbag: Any, place: Path, monkeypat
     assert (ran.states["match"], ran.tries["match"]) == ("failed", 1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("crash_point", ["match.matched", "match.done"])
 def test_a_killed_job_is_retried_and_writes_nothing_twice(
     dagbag: Any, place: Path, monkeypatch: pytest.MonkeyPatch, crash_point: str

@@ -13,7 +13,7 @@ from tests.dags.dag_runs import FinishedRun
 from tests.dags.java_recorder import JavaRecorder
 from tests.dags.landing_folder import ACCEPTED, PAIRS, REJECTED, fill_landing
 
-pytestmark = [pytest.mark.airflow]
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 IDLE = {"match": "success"} | dict.fromkeys(("publish", "deliver", "check_balance", "check_rejects"), "skipped")
 CLUSTER = "spark://127.0.0.1:1"
@@ -63,7 +63,6 @@ def test_small_and_idle_runs_of_all_dags_start_no_jvm(
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 def test_a_large_step_starts_spark_as_if_it_were_submitted(
     dagbag: Any, form: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,6 +131,7 @@ def as_listed(folder: Path) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_a_bucket_gives_what_a_folder_gives(
     store: BadStore, uploader: Uploader, home: Home, undisturbed: Home, landing: Path, tmp_path: Path
 ) -> None:
@@ -218,6 +219,7 @@ def test_killed_at_a_step(store: BadStore, uploader: Uploader, home: Home, undis
     assert_as_from_the_folder(home, undisturbed, landing)
 
 
+@pytest.mark.slow
 def test_files_wait_for_their_manifest(store: BadStore, uploader: Uploader, home: Home) -> None:
     uploader.new_bucket()
     home.set(pending_seconds=0)

@@ -67,6 +67,7 @@ def written(home: Home) -> list[dict[str, Any]]:
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["deliver.sent", "deliver.dead_letters", "deliver.saved"])
 def test_killed_at_a_step(home: Home, step: str) -> None:
     expected = expected_messages(home)
@@ -145,6 +146,7 @@ def test_a_sink_that_is_down_is_told_of(home: Home) -> None:
     assert run_deliver(home, environment, "--sink", "nobody").code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [{"status": 503}, {"seconds": 30.0}, {"losing": 1.0}])
 def test_dead_for_an_hour_of_the_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: dict[str, Any]) -> None:
     """All messages arrive in order when the webhook recovers; the file sink never waits for it."""

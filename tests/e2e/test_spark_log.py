@@ -10,6 +10,8 @@ import pytest
 
 from tests.commands import ENTRY, Result, new_home, run_apart
 
+pytestmark = pytest.mark.slow
+
 SPARK = {"PSTSTREAM_ENGINE": "spark"}
 
 OBJECTS = "object_id,ts,lon,lat,text\np1,2026-01-01T08:00:00Z,18.07,59.33,free coffee\n"

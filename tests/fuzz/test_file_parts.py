@@ -17,6 +17,8 @@ from tests import worlds
 from tests.fuzz.cases import cases, trying
 from tests.fuzz.mutations import mutated
 
+pytestmark = pytest.mark.slow
+
 NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 HOSTILE = ('"', '""', ",", "\n", "\r", "\r\n", "\n\n", "x", "é", " ", '"\n', '\n"', '","', "x" * 60, '"' + "\n" * 40)
 

@@ -95,7 +95,7 @@ def test_uploads_under_way(store: BadStore, uploader: Uploader) -> None:
     assert S3Bucket(ADDRESS).list_objects("in/") == []
 
 
-@pytest.mark.parametrize("fault", ["cut", "hang", 503])
+@pytest.mark.parametrize("fault", ["cut", 503, pytest.param("hang", marks=pytest.mark.slow)])
 def test_a_fault_that_passes_is_not_seen(
     store: BadStore, uploader: Uploader, fault: int | str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,7 +107,7 @@ def test_a_fault_that_passes_is_not_seen(
     assert len(store.read_keys()) >= 2
 
 
-@pytest.mark.parametrize("fault", ["cut", "hang", 503])
+@pytest.mark.parametrize("fault", ["cut", 503, pytest.param("hang", marks=pytest.mark.slow)])
 def test_a_fault_that_stays_may_be_tried_again(
     store: BadStore, uploader: Uploader, fault: int | str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,6 +126,7 @@ def test_an_older_plan(home: UnbalancedHome, version: int) -> None:
     assert document["matches_equal"] and document["plan"]["plan_version"] == version
 
 
+@pytest.mark.slow
 def test_a_replay_counts_what_really_happens(
     started: tuple[UnbalancedHome, WrittenWorld], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +151,7 @@ def test_a_replay_counts_what_really_happens(
     assert document["would_be"]["discarded"] == batch["discarded"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_random_worlds(seed: int, tmp_path: Path) -> None:
     rnd = random.Random(seed)
@@ -216,6 +218,7 @@ def _append(home: Home, row: dict[str, object]) -> None:
     ledger_tables.append(State(home.path), names.MATCHES, [row])
 
 
+@pytest.mark.slow
 def test_a_proposal_is_tried_before_it_is_applied(
     started: tuple[UnbalancedHome, WrittenWorld], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +281,7 @@ def test_a_home_without_batches_or_with_an_unfinished_one(
     assert "batch 3 is unfinished" in unfinished["error"]
 
 
+@pytest.mark.slow
 def test_versions_that_maintain_has_removed_from_the_log(
     started: tuple[UnbalancedHome, WrittenWorld], tmp_path: Path
 ) -> None:
