@@ -22,14 +22,15 @@ SECONDS = 400.0
 class Watching:
     """`pststream run LANDING --watch`, started by `with` and killed at its end if it still runs."""
 
-    def __init__(self, home: Home, landing: Path, **environment: str) -> None:
-        self.home, self.landing = home, landing
+    def __init__(self, home: Home, landing: Path, *options: str, **environment: str) -> None:
+        self.home, self.landing, self._options = home, landing, options
         self._files = files_at(str(home.path))
         self._environment = {**os.environ, "PSTSTREAM_SPARK_MASTER": "local[2]", **environment}
 
     def __enter__(self) -> "Watching":
         self._log = self.landing.parent / f"{self.landing.name}-watch.log"
         command = [sys.executable, "-c", ENTRY, "run", str(self.landing), "--watch", "--json", "--home", self.home.path]
+        command += self._options
         self._files.delete([HEARTBEAT])
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(

@@ -1,8 +1,8 @@
 """Serve the PSTStream pages of a home in Airflow's API server, for users who are logged in.
 
-The overview of the home, and the pages of one subscription and of one object, are rendered from the tables at each
-request. The pages of adjustments are files. No page changes anything, loads anything from elsewhere, or runs a script
-other than the one that its policy names.
+The overview of the home, the pages of one subscription and of one object, and the metrics for Prometheus are rendered
+from the tables at each request. The pages of adjustments are files. No page changes anything, loads anything from
+elsewhere, or runs a script other than the one that its policy names.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
-from fastapi.responses import FileResponse, HTMLResponse
+from fastapi.responses import FileResponse, Response
 
 from pststream.reports.pages import airflow_views
 
@@ -34,15 +34,15 @@ def make_app(home: str, folders: Sequence[Path]) -> FastAPI:
 
 
 @router.get("/")
-def overview(request: Request) -> HTMLResponse:
+def overview(request: Request) -> Response:
     """The state of the home."""
-    return _html(airflow_views.overview_page(request.app.state.home))
+    return _answer(airflow_views.overview_page(request.app.state.home))
 
 
 @router.get("/subscription")
-def subscription(request: Request, id: str = Query(min_length=1, max_length=1_000)) -> HTMLResponse:
+def subscription(request: Request, id: str = Query(min_length=1, max_length=1_000)) -> Response:
     """One subscription."""
-    return _html(airflow_views.subscription_page(request.app.state.home, id))
+    return _answer(airflow_views.subscription_page(request.app.state.home, id))
 
 
 @router.get("/object")
@@ -50,9 +50,15 @@ def one_object(
     request: Request,
     id: str = Query(min_length=1, max_length=1_000),
     subscription: str = Query(default="", max_length=1_000),
-) -> HTMLResponse:
+) -> Response:
     """One object, and why it matched a subscription or not."""
-    return _html(airflow_views.object_page(request.app.state.home, id, subscription))
+    return _answer(airflow_views.object_page(request.app.state.home, id, subscription))
+
+
+@router.get("/metrics")
+def metrics(request: Request) -> Response:
+    """The metrics of the home, for Prometheus."""
+    return _answer(airflow_views.metrics_page(request.app.state.home))
 
 
 @router.get("/pages/{name}")
@@ -66,5 +72,5 @@ def adjustment(request: Request, name: str) -> FileResponse:
     raise HTTPException(404, "no such page")
 
 
-def _html(page: Any) -> HTMLResponse:
-    return HTMLResponse(page.text, page.status, HEADERS)
+def _answer(page: Any) -> Response:
+    return Response(page.text, page.status, HEADERS, media_type=page.type)

@@ -14,7 +14,7 @@ from pststream import names
 from pststream.airflow.dag_options import DagOptions
 
 PREFIX = "/pststream"
-ROUTES = ("pages", "object", "subscription")
+ROUTES = ("pages", "object", "subscription", "metrics")
 
 
 def homes_by_name() -> dict[str, str]:

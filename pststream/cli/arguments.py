@@ -45,6 +45,8 @@ from pststream.errors import UsageError
 
 Command = Callable[[CommandContext, Any], CommandResult]
 
+MAX_PORT = 65_535
+
 EXAMPLES = """\
 examples:
   pststream demo --out demo                          run the main job on generated data and write a report
@@ -147,6 +149,12 @@ def _add_flow(commands: Any) -> None:
     _add_strict(run)
     run.add_argument(
         "--watch", action="store_true", help="keep running, and ingest files as they land, until SIGTERM or Ctrl-C"
+    )
+    run.add_argument(
+        "--metrics",
+        type=_host_and_port,
+        metavar="[HOST:]PORT",
+        help="with --watch: serve the metrics of the home at /metrics, for Prometheus (HOST: default 127.0.0.1)",
     )
     run.add_argument("--no-deliver", action="store_true", help="leave delivery to `pststream deliver`")
 
@@ -379,6 +387,14 @@ def _positive(text: str) -> int:
 
 def _seed(text: str) -> int:
     return _whole_number(text, 0)
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
+    """Split HOST:PORT; the host is empty if it is not given, and an IPv6 address may be in brackets."""
+    host, _, port = text.rpartition(":")
+    if (number := _whole_number(port, 0)) > MAX_PORT:
+        raise argparse.ArgumentTypeError(f"{port} is greater than {MAX_PORT}")
+    return host.removeprefix("[").removesuffix("]"), number
 
 
 def _whole_number(text: str, least: int) -> int:

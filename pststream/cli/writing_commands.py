@@ -222,6 +222,8 @@ def run_command(context: CommandContext, arguments: Any) -> CommandResult:
     options = reader_options(context, arguments)
     if arguments.watch:
         refuse_options("run --watch", {"--strict": arguments.strict})
+    else:
+        refuse_options("run without --watch", {"--metrics": arguments.metrics})
     check_landing(arguments.landing)
     context.home.init()
     settings = replace(context.settings, sinks=()) if arguments.no_deliver else context.settings
@@ -236,10 +238,15 @@ def run_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def _watch(context: CommandContext, arguments: Any, options: Any) -> CommandResult:
     """Run the main job until SIGTERM or SIGINT."""
+    from pststream.pipeline.main_job.metrics_server import LOOPBACK, Address
     from pststream.pipeline.main_job.watch import watch
 
+    metrics = None
+    if arguments.metrics is not None:
+        host, port = arguments.metrics
+        metrics = Address(host or LOOPBACK, port)
     document = watch(
-        context.home, context.settings, arguments.landing, options, arguments.max_objects, context.progress
+        context.home, context.settings, arguments.landing, options, arguments.max_objects, context.progress, metrics
     )
     return CommandResult(document, describe_batches(document["batches"], document["objects"], document["matches"]))
 

@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from pststream.reports.commands.metrics import render_metrics
+from pststream.state.home import Home
+from pststream.state.tables import TABLES
 from tests.unit.reports.page_home import write_home
 
 pytestmark = pytest.mark.airflow
@@ -21,6 +25,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small home with the page of an adjustment."""
     home = write_home(tmp_path_factory.mktemp("plugin") / "home")
     (home / "home.json").write_text("{}")
+    Home(home).create_tables(TABLES)
     (home / "pages").mkdir()
     (home / "pages" / "one.html").write_text("<p>one</p>")
     (home / "secret.html").write_text("secret")
@@ -35,6 +40,10 @@ def app(airflow_home: Path, home: Path) -> Any:
     return make_app(str(home), [home / "pages"])
 
 
+def names_of(metrics: str) -> set[str]:
+    return {family.name for family in text_string_to_metric_families(metrics)}
+
+
 def paths(app: Any) -> list[str]:
     return [route.path.replace("{name}", "one.html") for route in app.routes]
 
@@ -43,7 +52,7 @@ def test_every_route_needs_a_login_and_only_reads(app: Any) -> None:
     from fastapi.testclient import TestClient
 
     stranger = TestClient(app)
-    assert sorted(paths(app)) == ["/", "/object", "/pages/one.html", "/subscription"]
+    assert sorted(paths(app)) == ["/", "/metrics", "/object", "/pages/one.html", "/subscription"]
     for path in paths(app):
         answer = stranger.get(path, params=QUERY)
         assert answer.status_code == 401 and "hostile" not in answer.text, path
@@ -60,12 +69,13 @@ def test_a_logged_in_user_gets_the_pages(app: Any) -> None:
     app.dependency_overrides[get_user] = lambda: None
     found = {path: client.get(path, params={"id": "hostile"}) for path in paths(app)}
     assert {path: answer.status_code for path, answer in found.items()} == {
-        "/": 200, "/object": 200, "/pages/one.html": 200, "/subscription": 404,
+        "/": 200, "/metrics": 200, "/object": 200, "/pages/one.html": 200, "/subscription": 404,
     }  # fmt: skip
     for path, answer in found.items():
-        assert answer.headers["content-type"].startswith("text/html"), path
+        assert answer.headers["content-type"].startswith("text/plain" if path == "/metrics" else "text/html"), path
         assert answer.headers["content-security-policy"] == "frame-ancestors 'self'", path
     assert "Balance of the workers" in found["/"].text
+    assert names_of(found["/metrics"].text) == names_of(render_metrics(Home(app.state.home))) > {"pststream_batches"}
     assert client.get("/object", params=QUERY).status_code == 404
     assert client.get("/object").status_code == 422
     for name in ("..%2Fsecret.html", "%2e%2e/secret.html", "none.html"):
@@ -92,7 +102,7 @@ def test_each_home_has_its_pages_and_an_entry_in_the_menu(
     assert pages["app"].state.folders == sorted([home / "pages", tmp_path / "south" / "pages"])
     assert list(homes_by_name()) == ["north", "south"], "the menu has no home that nobody named"
     assert _view("north")["href"] == "/pststream/north/"
-    for bad in ("pages", "a/b", ""):
+    for bad in ("pages", "metrics", "a/b", ""):
         monkeypatch.setenv("PSTSTREAM_HOMES", json.dumps({bad: "/h"}))
         with pytest.raises(ValueError, match="is not a name"):
             homes_by_name()

@@ -2,9 +2,11 @@
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import psutil
@@ -50,8 +52,9 @@ def log_of(world: WrittenWorld) -> list[LogFile]:
 
 
 def test_files_are_taken_as_they_land(home: Home, landing: Path, world: WrittenWorld) -> None:
-    with Watching(home, landing) as watching:
+    with Watching(home, landing, "--metrics=0") as watching:
         watching.until_idle()
+        _its_metrics_are_served_on_loopback(watching)
         for number in range(FILES):
             watching.land("requests", world.requests[number])
             watching.until_idle(2 * number + 1)
@@ -75,6 +78,15 @@ def test_files_are_taken_as_they_land(home: Home, landing: Path, world: WrittenW
     assert home.run("deliver")["sinks"]["files"]["delivered"] == 0, "the watcher has sent all messages"
     assert sum(home.run("status")["deliveries"][0][name] for name in ("delivered", "dead")) > 0
     assert_as_the_twin(home, log_of(world), world.lateness_seconds)
+
+
+def _its_metrics_are_served_on_loopback(watching: Watching) -> None:
+    [(address, port)] = re.findall(r"metrics: (http://127\.0\.0\.1:(\d+)/metrics)$", watching.log, re.M)
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        assert "\npststream_watcher_up 1.0\n" in answer.read().decode()
+    open_ports = [one.laddr for one in psutil.Process(watching.process.pid).net_connections() if one.status == "LISTEN"]
+    assert {place.ip for place in open_ports} <= {"127.0.0.1", "::ffff:127.0.0.1"}
+    assert int(port) in {place.port for place in open_ports}
 
 
 def _second_runner_is_refused(home: Home, landing: Path, process: int) -> None:

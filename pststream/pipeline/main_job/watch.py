@@ -19,6 +19,7 @@ from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.pipeline.ingest.ingest import ReaderOptions
 from pststream.pipeline.main_job.graceful_shutdown import Abandoned, GracefulShutdown
 from pststream.pipeline.main_job.landing_scanner import LandingScanner
+from pststream.pipeline.main_job.metrics_server import Address, serve_metrics
 from pststream.pipeline.main_job.run import check_landing, ingest_landed
 from pststream.progress import LogMessage, Progress, no_progress
 from pststream.settings import Settings
@@ -53,8 +54,11 @@ def watch(
     options: ReaderOptions,
     max_objects: int | None = None,
     progress: Progress = no_progress,
+    metrics: Address | None = None,
 ) -> dict[str, Any]:
     """Run until SIGTERM or SIGINT; must be called in the main thread.
+
+    metrics: where to serve the metrics of the home; None: nowhere
 
     Returns {"batches": n, "objects": n, "matches": n, "failures": rounds that failed, "abandoned": whether a step
     is left for the next command to finish}. Raises RunnerBusy while another runner uses the home; errors of usage,
@@ -64,7 +68,12 @@ def watch(
     if local_path(landing) is None:
         raise UsageError(f"{landing}: a bucket is not watched", "give a folder, or run without --watch, on a schedule")
     check_landing(landing)
-    with home.locked(RUNNER, RunnerBusy), GracefulShutdown(kill_engine) as shutdown, Heartbeat(home) as heart:
+    with (
+        home.locked(RUNNER, RunnerBusy),
+        serve_metrics(home, metrics, progress),
+        GracefulShutdown(kill_engine) as shutdown,
+        Heartbeat(home) as heart,
+    ):
         scanner = LandingScanner(landing, options.format, settings.watch_seconds)
         watcher = _Watcher(home, settings, scanner, options, max_objects, progress, heart, shutdown)
         try:

@@ -9,6 +9,7 @@ from deltalake.exceptions import DeltaError
 
 from pststream.errors import PstError
 from pststream.reports.commands.lookups import look_up_object, look_up_subscription
+from pststream.reports.commands.metrics import CONTENT_TYPE, render_metrics
 from pststream.reports.pages.lookup_pages import render_message, render_object, render_subscription
 from pststream.reports.pages.overview_data import NoHome, open_home, read_overview
 from pststream.reports.pages.overview_page import render_overview
@@ -21,10 +22,11 @@ _MAX_ERROR_TEXT = 300
 
 @dataclass(frozen=True)
 class Page:
-    """An HTML page and its HTTP status: 200; 404 for an unknown home or id; 503 if tables cannot be read."""
+    """A page, its HTTP status and its type: 200; 404 for an unknown home or id; 503 if tables cannot be read."""
 
     status: int
     text: str
+    type: str = "text/html; charset=utf-8"
 
 
 def overview_page(home: str) -> Page:
@@ -40,6 +42,11 @@ def subscription_page(home: str, subscription_id: str) -> Page:
 def object_page(home: str, object_id: str, subscription_id: str = "") -> Page:
     """Return the page of one object; with a subscription id, also why the object matched it or not."""
     return _serve(home, lambda: _object(home, object_id, subscription_id))
+
+
+def metrics_page(home: str) -> Page:
+    """Return the metrics of a home as text for Prometheus; a page in HTML if there is no home, or tables are broken."""
+    return _serve(home, lambda: Page(200, render_metrics(open_home(home).home), CONTENT_TYPE))
 
 
 def _subscription(home: str, subscription_id: str) -> Page:

@@ -1,12 +1,16 @@
 """Prometheus' own parser reads from the metrics what the ledgers contain."""
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pststream import names
+from pststream import __version__, names
+from pststream.reports.commands.metric_names import METRICS
 from pststream.reports.commands.metrics import render_metrics
 from pststream.state import deliveries, ledger_tables
 from pststream.state.deliveries import Counts, SinkProgress
@@ -25,6 +29,9 @@ from tests.unit.reports.commands.homes import (
     reject,
     thing,
 )
+
+LABELS = {"kind", "reason", "step", "sink", "version"}
+"""Their values are those of the code and of the settings, so that they are few."""
 
 Values = dict[tuple[str, frozenset[Any]], float]
 
@@ -49,7 +56,7 @@ def value(found: Values, name: str, **labels: str) -> float | None:
 def test_a_new_home(hand_home: Home) -> None:
     found = parsed(render_metrics(hand_home))
     assert value(found, "batches_total") == value(found, "lag_seconds") == 0
-    assert value(found, "imbalance") is value(found, "watcher_up") is None
+    assert value(found, "imbalance_ratio") is value(found, "watcher_up") is None
 
 
 def test_every_figure(hand_home: Home) -> None:
@@ -72,8 +79,9 @@ def test_every_figure(hand_home: Home) -> None:
         found = parsed(render_metrics(hand_home))
     expected = {
         "batches_total": 1, "matches_total": 2, "retractions_total": 0, "quarantined_files": 1,
-        "live_subscriptions": 2, "plan_version": 1, "imbalance": 2.0, "unfinished": 0, "watcher_up": 1,
-        "watermark_seconds": at(5).timestamp(), "last_batch_finished_seconds": at(101).timestamp(),
+        "live_subscriptions": 2, "plan_version": 1, "imbalance_ratio": 2.0, "unfinished_steps": 0, "watcher_up": 1,
+        "watermark_timestamp_seconds": at(5).timestamp(),
+        "last_batch_finished_timestamp_seconds": at(101).timestamp(),
     }  # fmt: skip
     assert {name: value(found, name) for name in expected} == expected
     assert value(found, "accepted_rows_total", kind="objects") == 3
@@ -82,11 +90,33 @@ def test_every_figure(hand_home: Home) -> None:
     assert value(found, "lag_seconds") > 0
     assert value(found, "rejects_total", kind="requests", reason="missing") == 1
     assert value(found, "rejects_total", kind="objects", reason='odd "\\\n') == 1
-    assert value(found, "last_batch_seconds", step="match") == 1.5
+    assert value(found, "last_batch_duration_seconds", step="match") == 1.5
     assert [value(found, "sink_up", sink=sink) for sink in ("hook", "files")] == [0, 1]
     assert [value(found, "sink_batches_left", sink=sink) for sink in ("hook", "files")] == [1, 0]
     assert value(found, "sink_dead_letters", sink="hook") == 1
     assert value(found, "sink_failures_total", sink="files") == 4
+    assert value(found, "build_info", version=__version__) == 1
+    assert {name for name, _ in found} == set(METRICS), "every declared metric has a value here, and no other"
+    for name, labels in found:
+        assert {key for key, _ in labels} == set(METRICS[name].labels), name
+
+
+def test_names_follow_the_conventions_of_prometheus() -> None:
+    for name, metric in METRICS.items():
+        assert re.fullmatch(r"[a-z]+(_[a-z]+)*", name), name
+        assert (metric.type == "counter") == name.endswith("_total"), name
+        assert (metric.unit == "seconds since 1970") == name.endswith("_timestamp_seconds"), name
+        for unit in ("seconds", "bytes", "ratio"):
+            assert (metric.unit.split()[0] == unit) == name.endswith(f"_{unit}"), name
+        assert set(metric.labels) <= LABELS, f"{name}: may the label have any number of values?"
+
+
+def test_prometheus_own_tool_accepts_the_text(hand_home: Home) -> None:
+    if (promtool := shutil.which("promtool")) is None:
+        pytest.skip("promtool is not installed")
+    text = render_metrics(hand_home)
+    done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_command(hand_home: Home, tmp_path: Path) -> None:

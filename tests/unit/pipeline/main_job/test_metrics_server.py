@@ -1,0 +1,89 @@
+"""The watcher's server answers GET /metrics with the metrics of the home, where it was asked to, and nothing else."""
+
+import socket
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from pststream.errors import RetryableError, UsageError
+from pststream.pipeline.main_job.metrics_server import LOOPBACK, Address, serve_metrics
+from pststream.progress import no_progress
+from pststream.reports.commands.metrics import CONTENT_TYPE, render_metrics
+from pststream.state.home import Home
+from tests.commands import run_here
+
+
+@pytest.fixture
+def served(hand_home: Home) -> Iterator[Address]:
+    with serve_metrics(hand_home, Address(LOOPBACK, 0), no_progress) as place:
+        assert place is not None
+        yield place
+
+
+def get(place: Address, path: str = "/metrics", method: str = "GET") -> tuple[int, str, str]:
+    request = urllib.request.Request(f"http://{place}{path}", method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, answer.headers["Content-Type"], answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers["Content-Type"], error.read().decode()
+
+
+def names_of(text: str) -> list[str]:
+    return [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+
+
+def test_the_metrics_are_those_of_the_command(served: Address, hand_home: Home) -> None:
+    status, content_type, text = get(served)
+    assert (status, content_type) == (200, CONTENT_TYPE)
+    assert names_of(text) == names_of(render_metrics(hand_home)) and "pststream_build_info" in text
+    assert get(served, "/metrics?x=1")[0] == 200
+    assert [get(served, path)[0] for path in ("/", "/metrics/", "/../etc/passwd")] == [404] * 3
+    assert [get(served, method=method)[0] for method in ("POST", "PUT", "DELETE")] == [501] * 3
+
+
+def test_it_listens_where_it_was_asked_to_only(served: Address, hand_home: Home) -> None:
+    assert served.host == LOOPBACK
+    with socket.socket() as other, pytest.raises(OSError):
+        other.settimeout(5)
+        other.connect(("127.0.0.2", served.port))
+    with serve_metrics(hand_home, None, no_progress) as place:
+        assert place is None
+        assert [one.name for one in threading.enumerate()].count("metrics") == 1, "that of the other server"
+
+
+def test_it_ends_with_its_block(hand_home: Home) -> None:
+    with serve_metrics(hand_home, Address(LOOPBACK, 0), no_progress) as place:
+        assert place is not None and get(place)[0] == 200
+    with pytest.raises(OSError):
+        get(place)
+    with serve_metrics(hand_home, place, no_progress):
+        assert get(place)[0] == 200, "a watcher that starts again has its port at once"
+
+
+def test_a_port_in_use_may_be_free_later_and_a_wrong_address_will_not(served: Address, hand_home: Home) -> None:
+    with pytest.raises(RetryableError, match="cannot listen on 127.0.0.1"), serve_metrics(hand_home, served, print):
+        pass
+    with pytest.raises(UsageError), serve_metrics(hand_home, Address("192.0.2.1", 0), no_progress):
+        pass
+
+
+def test_a_home_that_cannot_be_read_is_503_and_one_warning(hand_home: Home) -> None:
+    messages: list[str] = []
+    home = Home(f"{hand_home.path}-missing")
+    with serve_metrics(home, Address(LOOPBACK, 0), messages.append) as place:
+        assert place is not None
+        answers = [get(place) for _ in range(2)]
+    assert [status for status, _, _ in answers] == [503, 503] and "cannot be read" in answers[0][2]
+    assert len([text for text in messages if "cannot be rendered" in text]) == 1
+
+
+@pytest.mark.parametrize(
+    "words", [["--metrics=9464"], ["--watch", "--metrics=65536"], ["--watch", "--metrics=localhost:x"]]
+)
+def test_arguments_that_cannot_work_are_refused(hand_home: Home, words: list[str]) -> None:
+    done = run_here("run", f"{hand_home.path}/landing", "--home", hand_home.path, *words)
+    assert done.code == 2 and "--metrics" in done.err
