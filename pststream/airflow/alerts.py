@@ -1,8 +1,16 @@
-"""Log one alert when a task has failed its last try: what failed, why, and what to do. Teams call their pager here."""
+"""Report a failed task, and a check that passes again: in the log, and to the URL of a connection if there is one.
 
+The message says what failed, why, and what to do. Notifiers of `DagOptions` find it in the context as `alert`.
+"""
+
+import json
 import logging
+from dataclasses import dataclass
+from urllib.request import Request, urlopen
 
-from airflow.sdk import Context
+from airflow.sdk import BaseHook, Context
+from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.log import mask_secret
 
 log = logging.getLogger("pststream.alerts")
 
@@ -28,9 +36,59 @@ REMEDIES = {
 DEFAULT_REMEDY = "Read the task's log above, then clear the task: the job is idempotent."
 
 
-def report_failure(context: Context) -> None:
-    """Log the message of a failed task; the callback of all tasks."""
-    log.error(failure_message(context))
+POST_SECONDS = 10.0
+"""Limit of the time that a receiver of alerts may take."""
+
+
+@dataclass(frozen=True)
+class Alerts:
+    """Logs alerts and recoveries, and posts them as JSON to a URL: {"text", "state", "dag_id", "task_id", "run_id"}.
+
+    conn_id  a connection whose extra is {"url": "https://..."}; without the connection they are only logged
+    """
+
+    conn_id: str
+
+    def report_failure(self, context: Context) -> None:
+        """Report a task that has failed its last try; the callback of all tasks."""
+        self._report(logging.ERROR, "failed", failure_message(context), context)
+
+    def report_recovery(self, context: Context) -> None:
+        """Report a check that passes again; `failed_since` and `failed_why` in the context say what was wrong."""
+        self._report(logging.INFO, "recovered", recovery_message(context), context)
+
+    def _report(self, level: int, state: str, message: str, context: Context) -> None:
+        context["alert"] = message
+        log.log(level, message)
+        if (url := self._url()) is not None:
+            task = context["ti"]
+            where = {"dag_id": task.dag_id, "task_id": task.task_id, "run_id": task.run_id}
+            content = json.dumps({"text": message, "state": state, **where}).encode()
+            with urlopen(Request(url, content, {"Content-Type": "application/json"}), timeout=POST_SECONDS):
+                pass
+
+    def _url(self) -> str | None:
+        """Return the URL of the connection, masked in logs; None without the connection."""
+        try:
+            url = BaseHook.get_connection(self.conn_id).extra_dejson.get("url", "")
+        except AirflowNotFoundException:
+            return None
+        mask_secret(url)
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f'connection {self.conn_id}: the extra is not {{"url": "https://..."}}')
+        return str(url)
+
+
+def recovery_message(context: Context) -> str:
+    """Return what passes again, since when it had failed, and why, in three lines."""
+    task = context["ti"]
+    return "\n".join(
+        [
+            f"RECOVERED: {task.dag_id}.{task.task_id}, run {task.run_id}",
+            f"failed:    since {context.get('failed_since')}",
+            f"why:       {context.get('failed_why')}",
+        ]
+    )
 
 
 def failure_message(context: Context) -> str:

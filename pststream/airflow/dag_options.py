@@ -11,7 +11,7 @@ from typing import Any
 from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable
 
 from pststream import names
-from pststream.airflow import alerts
+from pststream.airflow.alerts import Alerts
 from pststream.airflow.runners.file_names import file_name
 from pststream.airflow.runners.lineage import home_uri
 
@@ -36,8 +36,11 @@ class DagOptions:
     spark_conn_id  the connection to Spark
     aws_conn_id    a connection of type `aws`, whose keys the jobs use for homes and files in a bucket
     sinks_conn_id  the connection with the secrets of sinks; None: `<prefix>sinks`
+    alerts_conn_id a connection with the URL that alerts are posted to; None: `<prefix>alerts`
     pool           pool with one slot for the jobs that write to the home; None: `<prefix>spark`
-    on_failure     callbacks or notifiers, called after the alert is logged when a task has failed its last try
+    on_failure     callbacks or notifiers, called after the alert is logged when a task has failed its last try; of
+                   the DAG `health`: when a check begins to fail
+    on_recovery    callbacks or notifiers, called when a check of the DAG `health` passes again
     schedules      by name of a DAG: its schedule, as Airflow's `DAG` takes it; None: manual runs only
     owner, tags    of all DAGs; each DAG also has the tag `pststream`
     """
@@ -49,8 +52,10 @@ class DagOptions:
     spark_conn_id: str = names.SPARK_CONNECTION
     aws_conn_id: str | None = None
     sinks_conn_id: str | None = None
+    alerts_conn_id: str | None = None
     pool: str | None = None
     on_failure: Callback | Sequence[Callback] = ()
+    on_recovery: Callback | Sequence[Callback] = ()
     schedules: Mapping[str, Any] = field(default_factory=dict)
     owner: str = "pststream"
     tags: Sequence[str] = ()
@@ -75,10 +80,9 @@ class DagOptions:
 
     def task_defaults(self, priority: int) -> dict[str, Any]:
         """Return the arguments of all tasks of a DAG."""
-        on_failure = [self.on_failure] if callable(self.on_failure) else self.on_failure
         return {
             "owner": self.owner,
-            "on_failure_callback": [alerts.report_failure, *on_failure],
+            "on_failure_callback": [self.alerts.report_failure, *self.callbacks_on_failure],
             "priority_weight": priority,
             "weight_rule": "absolute",
         }
@@ -90,6 +94,21 @@ class DagOptions:
     def named(self, name: str) -> str:
         """Return a name of this home in Airflow: of an asset, a pool, a variable, a connection."""
         return (self.prefix or PREFIX) + name
+
+    @property
+    def alerts(self) -> Alerts:
+        """What logs the alerts and posts them to the URL of the connection."""
+        return Alerts(self.alerts_conn_id or self.named("alerts"))
+
+    @property
+    def callbacks_on_failure(self) -> list[Callback]:
+        """The callbacks of `on_failure`."""
+        return _listed(self.on_failure)
+
+    @property
+    def callbacks_on_recovery(self) -> list[Callback]:
+        """The callbacks of `on_recovery`."""
+        return _listed(self.on_recovery)
 
     @property
     def job(self) -> dict[str, Any]:
@@ -143,3 +162,7 @@ class DagOptions:
             default = " or (" + extra + "['home'] ~ '/landing')" if name == "landing" else ""
             return f"{form} or {extra}.get({name!r}){default}"
         return f"{form} or var.value.get({self.named(name)!r}, '')"
+
+
+def _listed(callbacks: Callback | Sequence[Callback]) -> list[Callback]:
+    return [callbacks] if callable(callbacks) else list(callbacks)

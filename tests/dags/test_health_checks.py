@@ -122,6 +122,22 @@ def test_one_alert_for_each_problem(dagbag: Any, home: Home, caplog: Any, monkey
     for check, (_, error, says) in PROBLEMS.items():
         (alert,) = [message for message in found if message.startswith(f"FAILED: pststream_health.{check},")]
         assert f"{error}: " in alert and says in alert and alerts.REMEDIES[error] in alert
+    _the_next_run_reports_changes_only(dagbag, home, caplog)
+
+
+def _the_next_run_reports_changes_only(dagbag: Any, home: Home, caplog: Any) -> None:
+    """Three problems last; three are none under the thresholds of the next run."""
+    from pststream.airflow import alerts
+
+    caplog.clear()
+    caplog.set_level(logging.INFO, alerts.log.name)
+    solved = {"lag": "success", "balance": "success", "rejects": "success"}
+    finished = run_health(dagbag, home, max_lag_seconds=1e12, max_imbalance=1e9, max_reject_share=1)
+    assert finished.states == dict.fromkeys(PROBLEMS, "failed") | {"read_status": "success"} | solved
+    messages = [record.message for record in caplog.records if record.name == alerts.log.name]
+    assert sorted(message.partition(",")[0] for message in messages) == [
+        f"RECOVERED: pststream_health.{check}" for check in sorted(solved)
+    ]
 
 
 def test_a_stopped_watcher_is_a_problem_only_where_one_is_expected(airflow_home: Path, home: Home) -> None:

@@ -1,10 +1,12 @@
-"""Build the DAG `health`: check the state of a home every five minutes, with one alert for each problem."""
+"""Build the DAG `health`: check a home every five minutes; alert when a problem begins and when it is solved."""
 
+import logging
 import os
 from typing import Any
 
 from airflow.sdk import DAG, Param, task
 
+from pststream.airflow.alert_on_change import AlertOnChange
 from pststream.airflow.dag_options import MAINTENANCE, DagOptions
 from pststream.airflow.runners.local_job import run_job
 from pststream.airflow.tasks import forms, health_checks
@@ -13,7 +15,8 @@ EVERY_FIVE_MINUTES = "*/5 * * * *"
 
 DOC = """
 Reads the ledgers and the watcher's heartbeat, without Spark, in seconds. There is one task for each kind of problem. It
-fails at each run until the problem is solved, and its alert says what to do.
+fails at each run until the problem is solved. It sends one alert, which says what to do, when the problem begins, and
+one message when it is solved; the folder `health` of the home stores which checks are failing.
 
 - **watcher**: the watcher (`pststream run --watch`) has died, or should run and does not.
 - **lag**: files that landed or were ingested are not matched in time.
@@ -23,6 +26,15 @@ fails at each run until the problem is solved, and its alert says what to do.
 - **sinks**: a sink is down, or has too many dead letters.
 """
 FIELDS = ("watcher", "last_hour", "quarantined", "deliveries")
+
+
+log = logging.getLogger(__name__)
+
+
+def _passed(text: str) -> str:
+    """Log what a check that passes says, which is also its XCom; one that fails raises its alert."""
+    log.info("%s", text)
+    return text
 
 
 @task(retries=1)
@@ -36,44 +48,46 @@ def read_status(home: str, aws_conn_id: str | None) -> dict:
 @task
 def watcher(status: dict, params: Any = None) -> str:
     """Check that the watcher is alive."""
-    return health_checks.check_watcher(status["watcher"], params["expect_watcher"])
+    return _passed(health_checks.check_watcher(status["watcher"], params["expect_watcher"]))
 
 
 @task
 def lag(status: dict, params: Any = None) -> str:
     """Check that files are matched in time."""
-    return health_checks.check_lag(status["waiting_seconds"], status["watcher"], params["max_lag_seconds"])
+    return _passed(health_checks.check_lag(status["waiting_seconds"], status["watcher"], params["max_lag_seconds"]))
 
 
 @task
 def balance(status: dict, params: Any = None) -> str:
     """Check that the loads of the workers are balanced."""
-    return health_checks.check_imbalance(status["balance"], params["max_imbalance"])
+    return _passed(health_checks.check_imbalance(status["balance"], params["max_imbalance"]))
 
 
 @task
 def rejects(status: dict, params: Any = None) -> str:
     """Check that few rows of the last hour were rejected."""
     share, rows = params["max_reject_share"], params["min_rows"]
-    return health_checks.check_reject_share(**status["last_hour"], max_share=share, min_rows=rows)
+    return _passed(health_checks.check_reject_share(**status["last_hour"], max_share=share, min_rows=rows))
 
 
 @task
 def gate(status: dict) -> str:
     """Check that no file is in quarantine."""
-    return health_checks.check_quarantine(status["quarantined"])
+    return _passed(health_checks.check_quarantine(status["quarantined"]))
 
 
 @task
 def sinks(status: dict, params: Any = None) -> str:
     """Check that the sinks accept their messages."""
-    return health_checks.check_sinks(status["deliveries"], params["max_dead_letters"])
+    return _passed(health_checks.check_sinks(status["deliveries"], params["max_dead_letters"]))
 
 
 def build(options: DagOptions) -> DAG:
     """Build the DAG."""
+    arguments = options.dag_arguments("health", EVERY_FIVE_MINUTES, priority=MAINTENANCE)
+    arguments["default_args"] |= AlertOnChange(options).callbacks
     with DAG(
-        **options.dag_arguments("health", EVERY_FIVE_MINUTES, priority=MAINTENANCE),
+        **arguments,
         description="Alert for each problem of a home",
         doc_md=DOC,
         params=_fields(options),
