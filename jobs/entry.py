@@ -113,8 +113,13 @@ class Tee(io.TextIOBase):
             self._stream.flush()
 
     def tail(self) -> str:
-        """Return the last lines."""
-        return "\n".join(self._lines).strip()
+        """Return the last lines; of a line that is a JSON object of the log, the message."""
+        return "\n".join(map(_message, self._lines)).strip()
+
+
+def _message(line: str) -> str:
+    fields = _document(line) if line.startswith("{") else None
+    return str(fields.get("message", line)) if isinstance(fields, dict) else line
 
 
 def _exit_code(arguments: list[str]) -> int:

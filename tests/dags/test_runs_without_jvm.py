@@ -1,6 +1,7 @@
 """Idle and small DAG runs start no JVM, a large step starts it in the job, a cluster is given no idle run."""
 
 import json
+import logging
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from tests.dags.landing_folder import ACCEPTED, PAIRS, REJECTED, fill_landing
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
+RESULTS = "pststream.airflow.runners.job_log"
+JOBS = tuple(f"{job}: " for job in ("micro_batch", "check_tables", "maintain", "status", "balance", "repartition"))
 IDLE = {"match": "success"} | dict.fromkeys(("publish", "deliver", "check_balance", "check_rejects"), "skipped")
 CLUSTER = "spark://127.0.0.1:1"
 
@@ -40,8 +43,13 @@ def connect(monkeypatch: pytest.MonkeyPatch, master: str) -> None:
 
 
 def test_small_and_idle_runs_of_all_dags_start_no_jvm(
-    dagbag: Any, form: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    dagbag: Any,
+    form: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO, RESULTS)
     java = JavaRecorder(tmp_path / "java", monkeypatch, works=False)
     ran = FinishedRun(dagbag.dags["pststream_micro_batch"], form)
     assert ran.states == IDLE | {"publish": "success", "check_rejects": "success"}, "there is no sink"
@@ -60,6 +68,24 @@ def test_small_and_idle_runs_of_all_dags_start_no_jvm(
     steps = dict.fromkeys(("check", "plan", "show", "approve", "apply", "publish"), "success")
     assert repartitioned.states == steps | {"replay": "skipped"}
     assert java.calls == []
+    _each_job_logs_its_result_in_one_line(caplog.records)
+
+
+def _each_job_logs_its_result_in_one_line(records: list[logging.LogRecord]) -> None:
+    messages = [(record.levelname, record.message) for record in records if record.name == RESULTS]
+    lines = [line for line in messages if line[1].startswith(JOBS)]
+    assert [message.partition(":")[0] for _, message in lines] == [
+        "micro_batch", "micro_batch", "check_tables", "maintain", "status", "balance", "balance", "repartition",
+        "repartition",
+    ]  # fmt: skip
+    level, text = lines[0]
+    assert level == "WARNING" and text.startswith(
+        "micro_batch: 2 files ingested, 8 rows accepted, 1 rejected (1 out_of_range); 1 batch: 5 objects, 4 matches in "
+    )
+    assert lines[1] == ("INFO", "micro_batch: nothing is new")
+    assert {level for level, _ in lines[1:]} == {"INFO"}
+    for _, message in messages:
+        assert "\n" not in message and not message.startswith("{") and not message.endswith(": done"), message
 
 
 @pytest.mark.spark

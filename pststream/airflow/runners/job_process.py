@@ -1,6 +1,5 @@
 """Run an entry of jobs/ as a process of the task's machine, and return its outcome."""
 
-import logging
 import os
 import subprocess
 import sys
@@ -12,16 +11,15 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowException
 
 from pststream import names
+from pststream.airflow.runners.job_log import JSON_LINES, log_line
 from pststream.airflow.runners.job_outcome import read_outcome
 
 JOBS = Path(os.environ.get("PSTSTREAM_JOBS") or Path(names.__file__).resolve().parents[1] / "jobs")
 """The folder of the package `jobs`, which is installed next to `pststream`."""
 
-log = logging.getLogger(__name__)
-
 
 class JobProcess:
-    """Runs `jobs/<job>.py` with Python. The lines of its standard error go to the log of the task.
+    """Runs `jobs/<job>.py` with Python. The lines of its standard error go to the log of the task, at their levels.
 
     variables  environment variables besides those of the task
     seconds    time after which the process is killed; None: no limit
@@ -29,7 +27,7 @@ class JobProcess:
 
     def __init__(self, job: str, variables: Mapping[str, str], seconds: float | None = None) -> None:
         self._script = JOBS / f"{job}.py"
-        self._environment = {**os.environ, **variables}
+        self._environment = {**os.environ, **variables, **JSON_LINES}
         self._seconds = seconds
         self._process: subprocess.Popen[str] | None = None
 
@@ -50,7 +48,7 @@ class JobProcess:
             if limit is not None:
                 limit.start()
             for line in self._process.stderr or ():
-                log.info("%s", line.rstrip("\n"))
+                log_line(line.rstrip("\n"))
             code = self._process.wait()
         finally:  # the timeout of the task interrupts the reading
             if limit is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pststream.airflow.runners import lineage
 from pststream.airflow.runners.aws_connection import aws_environment
+from pststream.airflow.runners.job_log import log_result
 from pststream.airflow.runners.job_outcome import check_outcome
 from pststream.airflow.runners.job_process import JobProcess, environment
 
@@ -26,4 +27,6 @@ def run_job(
         outcome, cause = process.run(arguments, Path(folder) / "result.json")
     check_outcome(job, outcome, cause)
     lineage.report_tables(job, arguments, run_job)
-    return outcome["result"] if outcome else None
+    assert outcome is not None
+    log_result(job, outcome["result"])
+    return outcome["result"]

@@ -24,6 +24,7 @@ from pststream.airflow.runners.cluster_mode import (
     read_outcome_of,
 )
 from pststream.airflow.runners.engine_choice import engine_of, home_of, is_local, runs_here
+from pststream.airflow.runners.job_log import log_result
 from pststream.airflow.runners.job_outcome import RETRY_POLICY, WORK_WAITS, JobRefused, check_outcome, read_outcome
 from pststream.airflow.runners.job_process import JOBS, JobProcess, environment
 
@@ -84,6 +85,7 @@ class SparkJob(SparkSubmitOperator):
         check_outcome(self.job, outcome, cause)
         lineage.report_tables(self.job, arguments, self)
         assert outcome is not None
+        log_result(self.job, outcome["result"])
         return self.summarize(outcome) if self.summarize else outcome["result"]
 
     def on_kill(self) -> None:

@@ -1,5 +1,6 @@
 """Add the tasks of a micro-batch to a DAG or a task group: match, publish, deliver, check balance and rejects."""
 
+import logging
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,9 @@ from pststream.airflow.dag_options import DagOptions
 from pststream.airflow.tasks import forms
 from pststream.airflow.tasks.delivery import deliver
 from pststream.airflow.tasks.match_job import MatchJob
+from pststream.format_values import counted
+
+log = logging.getLogger(__name__)
 
 
 class RowsRejected(AirflowFailException):
@@ -59,7 +63,7 @@ def add_check_balance(imbalance: Asset, summary: Any) -> None:
         """Write the event that starts an adjustment, once for each plan version that is out of balance."""
         measured = summary["balance"]
         if not measured or not measured["violated"]:
-            raise AirflowSkipException(f"the workers are in balance: {measured}")
+            raise AirflowSkipException("the workers are in balance, or too few batches were measured to be sure")
         measured = measured | {"home": summary["home"]}
         last = list(inlet_events[imbalance].ascending(False).limit(1))
         if last and all(last[0].extra.get(name) == measured[name] for name in ("home", "plan_version")):
@@ -71,8 +75,11 @@ def add_check_balance(imbalance: Asset, summary: Any) -> None:
 
 @task
 def check_rejects(summary: dict, params: Any = None) -> None:
-    """Log how many rows were rejected; fail a strict run if there are any."""
-    message = f"{summary['rejected']} rows rejected: {summary['rejects_by_reason']}; see `pststream rejects`"
-    if params.get("strict") and summary["rejected"]:
+    """Log a warning if rows were rejected; fail a strict run."""
+    if not summary["rejected"]:
+        return
+    reasons = ", ".join(f"{number:,} {reason}" for reason, number in summary["rejects_by_reason"].items())
+    message = f"{counted(summary['rejected'], 'row')} rejected: {reasons}; see `pststream rejects`"
+    if params.get("strict"):
         raise RowsRejected(message)
-    print(message)  # noqa: T201
+    log.warning("%s", message)

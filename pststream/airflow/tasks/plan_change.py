@@ -1,5 +1,6 @@
 """Add the tasks of a plan change to `adjust_load` and `repartition`: check, plan, replay, show, approve, apply."""
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -15,6 +16,8 @@ from pststream.airflow.runners.local_job import run_job
 from pststream.airflow.tasks.adjustment_pages import PagedJob, run_file
 from pststream.airflow.tasks.replay_job import ReplayJob
 from pststream.airflow.tasks.summaries import moves_table, summarize_balance
+
+log = logging.getLogger(__name__)
 
 ANSWER_TIMEOUT = timedelta(hours=20)
 QUESTION = """
@@ -81,9 +84,10 @@ class Approval(ApprovalOperator):
 
 @task
 def show(summary: dict) -> str:
-    """Print the moves, and the loads before and after; the text is also the XCom."""
+    """Log the moves, and the loads before and after, line by line; the text is also the XCom."""
     table = moves_table(summary)
-    print(table)  # noqa: T201
+    for line in table.splitlines():
+        log.info("%s", line)
     return table
 
 
@@ -107,7 +111,6 @@ def change_plan(
     def check_balance(*words: str) -> dict:
         """Return the measured balance; skip the run if there is nothing to do."""
         measured = run_job("balance", ["check", *words], aws_conn_id=options.aws_conn_id)
-        print(measured)  # noqa: T201
         if reason := nothing_to_do(measured):
             raise AirflowSkipException(reason)
         return measured
