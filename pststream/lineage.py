@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 START, COMPLETE, FAIL = "START", "COMPLETE", "FAIL"
 
@@ -21,14 +21,27 @@ _failed_at: list[float] = []
 """Time (of `time.monotonic`) of the last event that could not be sent; empty if there was none."""
 
 
+class LineageDataset(NamedTuple):
+    """A table or a file that a step reads or writes.
+
+    address  absolute path, or address in a bucket
+    columns  name, SQL type and meaning of each column of a table
+    rows     name of the figure of the run that counts the rows written; None if none does
+    """
+
+    address: str
+    columns: tuple[tuple[str, str, str], ...] = ()
+    rows: str | None = None
+
+
 @contextmanager
 def record_run(
-    home: str, step: str, number: int, inputs: Sequence[str], outputs: Sequence[str]
+    home: str, step: str, number: int, inputs: Sequence[LineageDataset], outputs: Sequence[LineageDataset]
 ) -> Iterator[dict[str, Any]]:
     """Send that a step starts, and that it completes or fails; the dictionary's entries are sent when it completes.
 
     number   of the batch or ingest in the home's ledger: an interrupted try and the try that finishes it are one run
-    inputs   paths of the tables and files that the step reads, or addresses in a bucket; outputs: those it writes
+    inputs   the tables and files that the step reads; outputs: those that it writes
     """
     figures: dict[str, Any] = {}
     if not is_configured():

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from pststream.lineage_events import dataset_name
+from pststream.state.home import Home
 from tests.dags.landing_folder import PAIRS, fill_landing
+from tests.openlineage_schema import check_event
 
 ROOT = Path(__file__).parents[2]
 TASK = ("default/micro_batch.match/01900000-0000-7000-8000-000000000001", "01900000-0000-7000-8000-000000000001")
@@ -30,6 +33,8 @@ def test_a_job_sends_events_of_each_ingest_and_batch_with_its_task_as_parent(tmp
     done = subprocess.run(job, env=os.environ | variables, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr[-3000:]
     events = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    for event in events:
+        check_event(event)
     assert {event["run"]["facets"]["parent"]["run"]["runId"] for event in events} == {TASK[1]}
 
     ingests = [event for event in events if event["job"]["name"] == "pststream.ingest"]
@@ -41,8 +46,10 @@ def test_a_job_sends_events_of_each_ingest_and_batch_with_its_task_as_parent(tmp
     start, end = (event for event in events if event["job"]["name"] == "pststream.match")
     assert (start["eventType"], end["eventType"]) == ("START", "COMPLETE")
     assert ("file", f"{home}/tables/matches") in {(one["namespace"], one["name"]) for one in end["outputs"]}
-    facet = end["run"]["facets"]["pststream"]
+    facet = end["run"]["facets"]["pststream_ledger"]
     assert (facet["number"], facet["figures"]["matches"]) == (1, len(PAIRS))
+    [matches] = [one for one in end["outputs"] if one["name"] == f"{home}/tables/matches"]
+    assert matches["outputFacets"]["outputStatistics"]["rowCount"] == len(PAIRS)
 
 
 @pytest.mark.airflow
@@ -68,6 +75,16 @@ def test_a_task_reports_its_tables(
     collected = collector.collected_assets
     assert {one.asset.uri for one in collected.outputs} == {f"file:///h/tables/{name}" for name in writes}
     assert collected.inputs
+
+
+@pytest.mark.airflow
+@pytest.mark.parametrize("home", ["h", "/data/h/", "/data/other/../h", "s3://bucket/h", "s3a://bucket/h/"])
+def test_airflow_and_the_job_name_a_table_alike(airflow_home: Path, home: str) -> None:
+    from pststream.airflow.runners.lineage import home_uri
+
+    namespace, name = dataset_name(Home(home).table("matches"))
+    uri = f"file://{name}" if namespace == "file" else f"{namespace}/{name}"
+    assert f"{home_uri(home)}/tables/matches" == uri
 
 
 @pytest.mark.airflow

@@ -1,8 +1,8 @@
 """Report the tables that a job has read and written to Airflow's lineage, if a listener is configured."""
 
 import logging
+import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from airflow.providers.common.compat.lineage.hook import get_hook_lineage_collector
@@ -61,7 +61,7 @@ def home_uri(home: str) -> str:
     prefix = names.storage_prefix(home)
     if prefix:
         return prefix + home.partition("://")[2].rstrip("/")
-    return f"file://{Path(home).absolute()}"
+    return f"file://{os.path.abspath(home)}"
 
 
 def parent_run_variable(task_instance: Any) -> dict[str, str]:

@@ -33,6 +33,7 @@ from pststream.state.crash_points import crash_point
 from pststream.state.data_files import addresses_and_rows, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.index_files import index_files
+from pststream.state.lineage_tables import lineage_table
 from pststream.state.plans import current_version
 from pststream.state.slices import KeyRange, split_into_tasks
 from pststream.utc_times import to_micros, utc_now
@@ -90,11 +91,14 @@ def match(
     }
 
 
-def _lineage_tables(home: Home) -> tuple[list[str], list[str]]:
+def _lineage_tables(home: Home) -> tuple[list[lineage.LineageDataset], list[lineage.LineageDataset]]:
     """Return the tables that a batch reads, and those that it writes."""
     inputs = (names.OBJECTS, names.REQUESTS, names.PLANS, names.PLAN_UNITS, names.WORKER_INDEX)
-    outputs = (names.WORKER_INDEX, names.MATCHES, names.UNIT_LOADS)
-    return [home.table(name) for name in inputs], [home.table(name) for name in outputs]
+    outputs = {names.WORKER_INDEX: None, names.MATCHES: "matches", names.UNIT_LOADS: None}
+    return (
+        [lineage_table(home, name) for name in inputs],
+        [lineage_table(home, name, rows) for name, rows in outputs.items()],
+    )
 
 
 def _started_message(batch: dict[str, Any]) -> LogMessage:

@@ -29,6 +29,7 @@ from pststream.state import fetched_files, ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import SHARED, commit_files
 from pststream.state.home import Home
+from pststream.state.lineage_tables import lineage_table
 from pststream.utc_times import from_micros, to_micros, utc_now
 
 
@@ -111,8 +112,9 @@ def _run_with_lineage(
     home: Home, settings: Settings, files: list[File], staged: list[StagedFile], ledger: Ledger, progress: Progress
 ) -> list[dict[str, Any]]:
     """Run the transaction, and report it as a lineage run."""
-    outputs = [home.table(name) for name in (TABLE_OF[files[0]["kind"]], names.REJECTS)]
-    inputs = [file["path"] for file in files]
+    rows_of = {TABLE_OF[files[0]["kind"]]: "accepted", names.REJECTS: "rejected"}
+    outputs = [lineage_table(home, name, rows) for name, rows in rows_of.items()]
+    inputs = [lineage.LineageDataset(file["path"]) for file in files]
     with lineage.record_run(home.path, "ingest", files[0]["ingest_id"], inputs, outputs) as figures:
         done = _run(home, settings, files, staged, ledger, progress)
         figures.update({name: sum(row[name] for row in done) for name in ("rows", "accepted", "rejected")})

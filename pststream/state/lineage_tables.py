@@ -1,0 +1,28 @@
+"""Describe the tables of a home as datasets of lineage events: address, and columns with type and meaning."""
+
+from functools import cache
+
+import pyarrow as pa
+
+from pststream.lineage import LineageDataset
+from pststream.state.home import Home
+from pststream.state.tables import TABLES, TIME
+
+_SQL_TYPES = {
+    pa.int64(): "bigint", pa.int32(): "int", pa.float64(): "double", pa.string(): "string", pa.bool_(): "boolean",
+    TIME: "timestamp",
+}  # fmt: skip
+
+
+def lineage_table(home: Home, name: str, rows: str | None = None) -> LineageDataset:
+    """Return the dataset of a table; `rows` is the figure of a run that counts the rows it writes."""
+    return LineageDataset(home.table(name), _columns(name), rows)
+
+
+@cache
+def _columns(name: str) -> tuple[tuple[str, str, str], ...]:
+    return tuple((column.name, _sql_type(column.type), column.meaning) for column in TABLES[name].columns)
+
+
+def _sql_type(kind: pa.DataType) -> str:
+    return f"array<{_sql_type(kind.value_type)}>" if pa.types.is_list(kind) else _SQL_TYPES[kind]
