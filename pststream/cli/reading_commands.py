@@ -54,7 +54,8 @@ def list_quarantine_command(context: CommandContext, arguments: Any) -> CommandR
         path = escape_controls(hold["path"])
         lines.append(f"{hold['hold_id']}  {hold['status']}  {hold['kind']}  {path}  ({byte_size(hold['bytes'])})")
         lines += [f"   {escape_controls(reason)}" for reason in hold["reasons"]]
-    return CommandResult({"quarantine": entries}, "\n".join(lines) or "no file is in quarantine")
+    shown = [{"at" if name == "written_at" else name: value for name, value in hold.items()} for hold in entries]
+    return CommandResult({"quarantine": shown}, "\n".join(lines) or "no file is in quarantine")
 
 
 def status_command(context: CommandContext, arguments: Any) -> CommandResult:

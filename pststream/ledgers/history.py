@@ -12,12 +12,12 @@ from pststream import names
 from pststream.ledgers.ledger_rows import MAX_ROW, split_by_status
 
 _FILES = (
-    "file_seq", "ingest_id", "kind", "path", "status", "rows", "accepted", "rejected", "min_ts", "max_ts", "at",
+    "file_seq", "ingest_id", "kind", "path", "status", "rows", "accepted", "rejected", "min_ts", "max_ts", "started_at",
     "sha256",
 )  # fmt: skip
 _BATCHES = (
     "batch_id", "status", "plan_version", "objects_to", "requests_to", "objects", "discarded", "requests", "matches",
-    "retractions", "seconds", "started_at", "finished_at",
+    "retractions", "seconds_by_step", "started_at", "finished_at",
 )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Types of the ledgers' rows, the latest row of each key, and the keys of rows of the object and request logs."""
 
 import datetime as dt
-import json
-from typing import Any, TypedDict
+from collections.abc import Sequence
+from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ class FileRow(TypedDict):
     watermark: dt.datetime | None
     min_ts: dt.datetime | None
     max_ts: dt.datetime | None
-    at: dt.datetime
+    started_at: dt.datetime
 
 
 class BatchRow(TypedDict):
@@ -51,7 +51,7 @@ class BatchRow(TypedDict):
     requests: int
     matches: int
     retractions: int
-    seconds: str
+    seconds_by_step: list[tuple[str, float]] | None
     started_at: dt.datetime
     finished_at: dt.datetime
 
@@ -76,13 +76,6 @@ def split_by_status(rows: pa.Table, key: str) -> tuple[pa.Table, pa.Table]:
     return latest.filter(is_done), latest.filter(pc.invert(is_done))
 
 
-def step_seconds(text: str | None) -> dict[str, float]:
-    """Return the seconds of each step of a batch from its column `seconds`, without the CPU seconds in it."""
-    try:
-        parsed = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    if not isinstance(parsed, dict):
-        return {}
-    steps: dict[str, Any] = {str(step): value for step, value in parsed.items() if not str(step).endswith("_cpu")}
-    return {step: float(value) for step, value in steps.items() if isinstance(value, int | float)}
+def step_seconds(seconds: Sequence[tuple[str, float]] | None) -> dict[str, float]:
+    """Return the seconds of each step of a batch from its column `seconds_by_step`, without the CPU seconds in it."""
+    return {step: value for step, value in seconds or () if not step.endswith("_cpu")}

@@ -16,7 +16,7 @@ from pststream.quality.row_chunks import RecordChunk, RequestChunk
 from pststream.utc_times import to_micros
 
 _DEFAULT_LIMITS = RequestLimits()
-_TIME = REQUESTS.field("at").type
+_TIME = REQUESTS.field("effective_at").type
 _LAST_END_US = LAST_US // 1000 * 1000
 
 
@@ -97,7 +97,7 @@ def _parse_group(
         columns["expires_at"] = pa.array(np.minimum(ends, _LAST_END_US), mask=~has_end).cast(_TIME)
     payload, written = fields.others(INSERT_FIELDS | kind.fields if kind else DELETE_FIELDS)
     columns["op"] = pa.repeat("insert" if kind else "delete", len(parsed))
-    columns |= {"subscription_id": labels, "at": pa.array(at).cast(_TIME), "payload": payload}
+    columns |= {"subscription_id": labels, "effective_at": pa.array(at).cast(_TIME), "payload": payload}
     return columns, parsed & written
 
 

@@ -30,7 +30,7 @@ REQUESTS = pa.schema(
         pa.field("op", pa.string()),
         pa.field("subscription_id", pa.string()),
         pa.field("kind", pa.string()),
-        pa.field("at", _TIME),
+        pa.field("effective_at", _TIME),
         pa.field("expires_at", _TIME),
         *(pa.field(column.name, column.type) for column in _QUERY_COLUMNS),
         pa.field("payload", pa.string()),
@@ -48,9 +48,9 @@ def parse_requests(
     """Return the accepted requests of a chunk (REQUESTS) and the rejects (REJECTED), both in the order of rows.
 
     `ingested_at` (with its zone) is the time of requests without one; `timezone` is the zone of times without one.
-    `limits` bounds the values of queries. `at` is `created_at` of an insertion. Clauses are term ids, ascending inside
-    a clause. Rows that the reader could not decode are among the rejects, so that both together are all rows of the
-    chunk.
+    `limits` bounds the values of queries. `effective_at` is `created_at` of an insertion, `at` of a deletion. Clauses
+    are term ids, ascending inside a clause. Rows that the reader could not decode are among the rejects, so that both
+    together are all rows of the chunk.
     """
     now = to_micros(ingested_at)
     rows: list[int] = []

@@ -246,7 +246,7 @@ def commit_files(
         before = table.transaction_version(application)
         if before is None or before < transaction:
             _check_sizes(addresses, added)
-            actions = [*_removals(removed, rows_change), *additions(name, added, rows_change)]
+            actions = [*removals(removed, rows_change), *additions(name, added, rows_change)]
             operation, own = "WRITE" if rows_change else "OPTIMIZE", Transaction(application, transaction)
             commit_entry(home, name, table, operation, actions, [own], _writer_of(added, application))
             return True
@@ -277,7 +277,7 @@ def additions(name: str, files: Iterable[DataFile], rows_change: bool = True) ->
     return [{"add": _listing(f, rows_change) | {"modificationTime": now, "stats": _stats(f, schema)}} for f in files]
 
 
-def _removals(files: Iterable[DataFile], rows_change: bool) -> list[dict[str, Any]]:
+def removals(files: Iterable[DataFile], rows_change: bool) -> list[dict[str, Any]]:
     """Return the actions that remove files, as Delta's log has them."""
     more = {"deletionTimestamp": to_micros(utc_now()) // 1000, "extendedFileMetadata": True}
     return [{"remove": _listing(f, rows_change) | more} for f in files]

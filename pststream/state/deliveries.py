@@ -33,7 +33,7 @@ class SinkProgress:
     batch_id: int = 0
     position: int = 0
     complete: bool = True
-    limit: int = 0
+    message_limit: int = 0
     limit_seconds: int = 1
     state: str = OK
 
@@ -53,21 +53,21 @@ def read_progress(home: Home, sink: str) -> SinkProgress:
     Reads the end of the table, and more of it only for a sink whose last row is old.
     """
     mine, newest, span = pds.field("sink") == sink, ledger_tables.greatest(home, names.DELIVERIES, "batch_id"), RECENT
-    columns = ["batch_id", "position", "complete", "limit", "limit_seconds", "state", "at"]
+    columns = ["batch_id", "position", "complete", "message_limit", "limit_seconds", "state", "written_at"]
     while not (
         rows := ledger_tables.read(home, names.DELIVERIES, columns, mine & (pds.field("batch_id") > newest - span))
     ):
         if span > newest:
             return SinkProgress()
         span *= WIDER
-    order = [(name, "ascending") for name in ("batch_id", "position", "complete", "at")]
-    (last,) = rows.sort_by(order).drop_columns("at").slice(rows.num_rows - 1).to_pylist()
+    order = [(name, "ascending") for name in ("batch_id", "position", "complete", "written_at")]
+    (last,) = rows.sort_by(order).drop_columns("written_at").slice(rows.num_rows - 1).to_pylist()
     return SinkProgress(**last)
 
 
 def save_progress(home: Home, sink: str, progress: SinkProgress, counts: Counts, reason: str | None = None) -> None:
     """Append a sink's delivery position to the table."""
-    row = {"sink": sink, **vars(progress), **vars(counts), "reason": reason, "at": utc_now()}
+    row = {"sink": sink, **vars(progress), **vars(counts), "reason": reason, "written_at": utc_now()}
     ledger_tables.append(home, names.DELIVERIES, [row])
 
 
@@ -80,14 +80,14 @@ def compact_progress(home: Home) -> None:
 
 
 def save_dead_letters(home: Home, letters: Sequence[dict[str, Any]]) -> None:
-    """Append messages that a sink refused: rows of `dead_letters` without `status` and `at`."""
+    """Append messages that a sink refused: rows of `dead_letters` without `status` and `written_at`."""
     now = utc_now()
-    ledger_tables.append(home, names.DEAD_LETTERS, [{**row, "status": DEAD, "at": now} for row in letters])
+    ledger_tables.append(home, names.DEAD_LETTERS, [{**row, "status": DEAD, "written_at": now} for row in letters])
 
 
 def mark_delivered(home: Home, letters: Sequence[dict[str, Any]]) -> None:
     """Append rows that say that these dead letters were delivered by a replay."""
-    changes = {"status": DELIVERED, "message": None, "reason": None, "at": utc_now()}
+    changes = {"status": DELIVERED, "message": None, "reason": None, "written_at": utc_now()}
     ledger_tables.append(home, names.DEAD_LETTERS, [row | changes for row in letters])
 
 
@@ -101,7 +101,7 @@ def dead_letters(home: Home, sink: str, rows: int = 1_000) -> Iterator[list[dict
     mine = pds.field("sink") == sink
     replayed = data.to_table(columns=["message_id"], filter=mine & (pds.field("status") == DELIVERED))
     seen = set(replayed.column(0).to_pylist())
-    columns = ["sink", "message_id", "batch_id", "subscription_id", "kind", "reason", "message", "at"]
+    columns = ["sink", "message_id", "batch_id", "subscription_id", "kind", "reason", "message", "written_at"]
     for batch in data.to_batches(columns=columns, filter=mine & (pds.field("status") == DEAD), batch_size=rows):
         letters = []
         for row in batch.to_pylist():

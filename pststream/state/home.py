@@ -22,7 +22,7 @@ from pststream.storage.contract import Files, Storage
 from pststream.storage.registry import normalize, storage_of
 from pststream.text.words import TOKENIZER
 
-FORMAT = 7
+FORMAT = 8
 """Format of homes. A change of tables increments it, and adds a step to state/upgrade.py and a sample to the tests."""
 
 OLDEST = 2

@@ -26,7 +26,7 @@ QUARANTINED, RELEASED, DISCARDED = "held", "released", "discarded"
 
 def read_entries(home: Home) -> list[dict[str, Any]]:
     """Return all entries, oldest first: the columns of `quarantine`, with the status held, released or discarded."""
-    rows = ledger_tables.read(home, names.QUARANTINE).sort_by("at").to_pylist()
+    rows = ledger_tables.read(home, names.QUARANTINE).sort_by("written_at").to_pylist()
     ingested = known_hashes(home, {row["sha256"] for row in rows})
     entries: dict[int, dict[str, Any]] = {}
     for row in rows:
@@ -67,7 +67,8 @@ def add_entries(home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], f
             continue
         columns = {name: file[name] for name in ("kind", "path", "sha256", "bytes", "options")}
         rows.append(
-            columns | {"hold_id": number, "copy": copy, "reasons": reasons, "status": QUARANTINED, "at": utc_now()}
+            columns
+            | {"hold_id": number, "copy": copy, "reasons": reasons, "status": QUARANTINED, "written_at": utc_now()}
         )
     crash_point("quarantine.copied")
     if rows:
@@ -98,7 +99,8 @@ def discard(home: Home, numbers: Sequence[int]) -> list[dict[str, Any]]:
     """Discard quarantined files: remove their copies and keep their entries; return the entries."""
     home.check()
     with home.locked():
-        rows = [row | {"status": DISCARDED, "at": utc_now()} for row in find_quarantined(home, numbers, DISCARDED)]
+        changes = {"status": DISCARDED, "written_at": utc_now()}
+        rows = [row | changes for row in find_quarantined(home, numbers, DISCARDED)]
         if rows:
             ledger_tables.append(home, names.QUARANTINE, rows)
         crash_point("quarantine.discarded")

@@ -15,6 +15,8 @@ from pststream.shapes.registry import PIECE_COLUMNS
 
 TIME = pa.timestamp("us", tz="UTC")
 IDS = pa.list_(pa.int64())
+SECONDS = pa.map_(pa.string(), pa.float64())
+RESULTS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.float64()), ("success", pa.bool_())]))
 
 
 SOUGHT = ("object_id", "lon", "lat")
@@ -71,6 +73,7 @@ class Table:
 
 
 KEY = "position in the log: file_seq << 32 | row"
+OPTIONS = "JSON of the reader's options, which differ by format and version"
 
 _TABLES = (
     Table(
@@ -96,11 +99,11 @@ _TABLES = (
             Column("op", pa.string(), "insert or delete"),
             Column("subscription_id", pa.string(), "as given by the subscriber"),
             Column("subscription_key", pa.int64(), "request_key of the insertion that is inserted or deleted"),
-            Column("at", TIME, "insert: start of validity; delete: its end (exclusive)"),
+            Column("effective_at", TIME, "insert: start of validity; delete: its end (exclusive)"),
             Column("expires_at", TIME, "insert: end of validity (exclusive); null is never", True),
             *(Column(c.name, c.type, c.meaning, True, c.since) for c in request_columns()),
             Column("kind", pa.string(), "kind of query; null is range", True, since=6),
-            Column("payload", pa.string(), "JSON of the request's other fields", True),
+            Column("payload", pa.string(), "JSON of the request's other fields, which the subscriber chooses", True),
             Column("ingest_id", pa.int64(), "the ingest that wrote the row"),
         ),
         ("request_key",),
@@ -130,15 +133,15 @@ _TABLES = (
             Column("path", pa.string(), "as given"),
             Column("sha256", pa.string(), "of the content"),
             Column("bytes", pa.int64(), "size of the file"),
-            Column("options", pa.string(), "JSON of the reader's options"),
+            Column("options", pa.string(), OPTIONS),
             Column("status", pa.string(), "started or done"),
             Column("rows", pa.int64(), "number of the last row", True),
             Column("accepted", pa.int64(), "rows accepted", True),
             Column("rejected", pa.int64(), "rows rejected", True),
             Column("watermark", TIME, "objects: greatest ts in the files before; null if none", True),
-            Column("min_ts", TIME, "least ts accepted (objects), least `at` accepted (requests)", True),
+            Column("min_ts", TIME, "least ts accepted (objects), least effective_at accepted (requests)", True),
             Column("max_ts", TIME, "greatest ts that passed the row rules", True),
-            Column("at", TIME, "when the ingest started"),
+            Column("started_at", TIME, "when the ingest started"),
         ),
         ("file_seq", "status"),
         writer="control",
@@ -195,7 +198,7 @@ _TABLES = (
             Column("load_min", pa.float64(), "of the least loaded worker"),
             Column("imbalance", pa.float64(), "load_max / load_min"),
             Column("worker_loads", pa.list_(pa.float64()), "Definition 1, of each worker"),
-            Column("options", pa.string(), "JSON: options of the planner, cost constants, sample sizes"),
+            Column("options", pa.string(), "JSON: cost constants, sample sizes, options with names of the planner"),
             Column("seconds", pa.float64(), "duration of planning"),
             Column("created_at", TIME, "when it was made"),
         ),
@@ -264,7 +267,7 @@ _TABLES = (
                 pa.list_(pa.float64()),
                 "the same after it; for a global one, once the old plan is retired",
             ),
-            Column("at", TIME, "time of the decision"),
+            Column("decided_at", TIME, "time of the decision"),
         ),
         ("plan_version", "move"),
         writer="control",
@@ -332,7 +335,7 @@ _TABLES = (
             Column("requests", pa.int64(), "requests in the range", True),
             Column("matches", pa.int64(), "pairs written", True),
             Column("retractions", pa.int64(), "pairs retracted", True),
-            Column("seconds", pa.string(), "JSON: seconds of each step; *_cpu: CPU seconds within them", True),
+            Column("seconds_by_step", SECONDS, "seconds of each step; *_cpu: CPU seconds within them", True),
             Column("started_at", TIME, "when it started"),
             Column("finished_at", TIME, "when it was done", True),
         ),
@@ -349,10 +352,10 @@ _TABLES = (
             Column("copy", pa.string(), "path of the copy, below the home"),
             Column("sha256", pa.string(), "of the content"),
             Column("bytes", pa.int64(), "size of the file"),
-            Column("options", pa.string(), "JSON of the reader's options"),
+            Column("options", pa.string(), OPTIONS),
             Column("reasons", pa.list_(pa.string()), "a sentence for each failed expectation"),
             Column("status", pa.string(), "held (in quarantine) or discarded"),
-            Column("at", TIME, "time of the row"),
+            Column("written_at", TIME, "when the row was written"),
         ),
         ("hold_id", "status"),
         writer="control",
@@ -361,15 +364,15 @@ _TABLES = (
         names.QUALITY_RESULTS,
         "results of quality checks: a row for each file that the landing gate checked, and for each daily check",
         (
-            Column("at", TIME, "time of the check"),
+            Column("checked_at", TIME, "time of the check"),
             Column("suite", pa.string(), "objects or requests (landing gate), or tables (daily checks)"),
             Column("subject", pa.string(), "path of the file, or name of the check"),
             Column("success", pa.bool_(), "whether every expectation was met"),
             Column("failed", pa.list_(pa.string()), "a sentence for each failed expectation"),
-            Column("results", pa.string(), "JSON: name, value and success of each expectation"),
+            Column("results", RESULTS, "each expectation; value is null for a text, which `failed` has"),
             Column("batch_id", pa.int64(), "daily checks: the last batch that the check covered", True),
         ),
-        ("suite", "subject", "at"),
+        ("suite", "subject", "checked_at"),
         writer="control",
     ),
     Table(
@@ -380,7 +383,7 @@ _TABLES = (
             Column("batch_id", pa.int64(), "the batch; all due batches before it are delivered"),
             Column("position", pa.int64(), "messages of the batch that are delivered or refused, in their order"),
             Column("complete", pa.bool_(), "the batch has no more messages"),
-            Column("limit", pa.int64(), "limit of the batch's messages, see sinks; 0: none"),
+            Column("message_limit", pa.int64(), "limit of the batch's messages, see sinks; 0: none"),
             Column("limit_seconds", pa.int64(), "period of that limit"),
             Column("delivered", pa.int64(), "messages delivered since the sink's previous row"),
             Column("refused", pa.int64(), "messages that became dead letters since then"),
@@ -391,9 +394,9 @@ _TABLES = (
                 "ok, behind (delivery ran out of time), down, failed (an error of PSTStream), stuck (no answer)",
             ),
             Column("reason", pa.string(), "why it is down", True),
-            Column("at", TIME, "when the row was written"),
+            Column("written_at", TIME, "when the row was written"),
         ),
-        ("sink", "batch_id", "position", "at"),
+        ("sink", "batch_id", "position", "written_at"),
         writer="control",
     ),
     Table(
@@ -407,8 +410,8 @@ _TABLES = (
             Column("kind", pa.string(), "matched, retracted or digest"),
             Column("status", pa.string(), "dead, or delivered (by a replay)"),
             Column("reason", pa.string(), "why it was refused", True),
-            Column("message", pa.string(), "the message, JSON; null once it is delivered", True),
-            Column("at", TIME, "when"),
+            Column("message", pa.string(), "the message as it is sent, JSON; null once it is delivered", True),
+            Column("written_at", TIME, "when the row was written"),
         ),
         ("sink", "message_id", "status"),
         writer="control",

@@ -5,20 +5,28 @@ is one commit. tests/samples keeps a home of each older format.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
-from deltalake import Schema, write_deltalake
+from deltalake import DeltaTable, Schema
 
 from pststream import names
-from pststream.delta_tables import open_dataset
 from pststream.open_tables import open_table, translate_delta_errors
 from pststream.state.crash_points import crash_point
-from pststream.state.data_files import additions, list_data_files, with_bounds
+from pststream.state.data_files import (
+    DataFile,
+    FileWriter,
+    additions,
+    addresses_and_rows,
+    list_data_files,
+    removals,
+    with_bounds,
+)
 from pststream.state.home import APPEND_ONLY, BOUNDED_COLUMNS, FORMAT, MARK, OLDEST, Home, table_properties
 from pststream.state.log_entries import commit_entry
-from pststream.state.tables import TABLES
+from pststream.state.slices import Slice, read_slices
+from pststream.state.tables import RESULTS, SECONDS, TABLES, Table
 
 
 def upgrade(home: Home) -> dict[str, Any]:
@@ -63,38 +71,23 @@ def _to_format_5(home: Home) -> None:
 
 
 def _to_format_6(home: Home) -> None:
-    """Add the kind of a request, and rename the column `told` of `deliveries` to `position`."""
+    """Add the kind of a request."""
     _add_columns(home, 6)
-    _rename_column(home, names.DELIVERIES, "told", "position")
 
 
 def _to_format_7(home: Home) -> None:
     """Declare comments, NOT NULL, append-only tables and more bounded columns; no file changes."""
     for table in TABLES.values():
-        stored = open_table(home.table(table.name))
-        metadata = stored.metadata()
-        wanted = metadata.configuration | {
-            key: value
-            for key, value in table_properties(table, home.table(table.name)).items()
-            if key in (APPEND_ONLY, BOUNDED_COLUMNS)
-        }
-        declared = table.delta_schema  # an older home has its added columns at the end
-        schema = Schema.from_arrow(pa.schema([declared.field(field.name) for field in stored.schema().fields]))
-        if (schema, wanted) == (stored.schema(), metadata.configuration):
-            continue
-        changed = {
-            "id": metadata.id, "name": metadata.name, "description": metadata.description,
-            "format": {"provider": "parquet", "options": {}}, "schemaString": schema.to_json(),
-            "partitionColumns": metadata.partition_columns, "createdTime": metadata.created_time,
-            "configuration": wanted,
-        }  # fmt: skip
-        actions: list[dict[str, Any]] = [{"metaData": changed}]
-        if wanted.get(BOUNDED_COLUMNS) != metadata.configuration.get(BOUNDED_COLUMNS):
-            # delta-rs skips a file that has no bounds of a column which the property names.
-            files = (with_bounds(home, table.name, file) for file in list_data_files(home, table.name))
-            actions += additions(table.name, files, rows_change=False)
-        commit_entry(home, table.name, stored, "CHANGE COLUMNS", actions)
-        crash_point("upgrade.declared")
+        if table.name not in RENAMED:
+            _declare(home, table)
+
+
+def _to_format_8(home: Home) -> None:
+    """Rename columns that SQL reserves, and give columns of JSON the types of their values; declare new comments."""
+    for table in TABLES.values():
+        if table.name in RENAMED:
+            _write_again(home, table)
+        _declare(home, table)
 
 
 STEPS: dict[int, Callable[[Home], None]] = {
@@ -103,8 +96,24 @@ STEPS: dict[int, Callable[[Home], None]] = {
     4: _to_format_5,
     5: _to_format_6,
     6: _to_format_7,
+    7: _to_format_8,
 }
 """Format to the step that upgrades it to the next."""
+
+RENAMED = {
+    names.REQUESTS: {"effective_at": "at"},
+    names.FILES: {"started_at": "at"},
+    names.MIGRATIONS: {"decided_at": "at"},
+    names.BATCHES: {"seconds_by_step": "seconds"},
+    names.QUARANTINE: {"written_at": "at"},
+    names.QUALITY_RESULTS: {"checked_at": "at"},
+    names.DELIVERIES: {"written_at": "at", "message_limit": "limit"},
+    names.DEAD_LETTERS: {"written_at": "at"},
+}
+"""By table that format 8 writes again, the earlier names of columns."""
+
+RENAMED_BEFORE = {names.DELIVERIES: {"position": "told"}}
+"""The same of format 6."""
 
 
 def _add_columns(home: Home, format: int) -> None:
@@ -120,39 +129,90 @@ def _add_columns(home: Home, format: int) -> None:
             with translate_delta_errors(home.table(table.name)):
                 stored.alter.add_columns(columns, commit_properties=home.commit_properties(stored))
             crash_point("upgrade.column_added")
-        _update_properties(home, table.name)
 
 
-def _rename_column(home: Home, name: str, old: str, new: str) -> None:
-    """Rename a column of a small table: rewrite the table in one commit, which delta-rs offers instead of a rename."""
-    schema = TABLES[name].schema
-    stored = open_table(home.table(name))
-    if old in {field.name for field in stored.schema().fields}:
-        columns = [old if column == new else column for column in schema.names]
-        rows = (
-            pa.RecordBatch.from_arrays(batch.columns, names=schema.names).cast(schema)
-            for batch in open_dataset(stored).to_batches(columns=columns)
-        )
-        with translate_delta_errors(home.table(name)):
-            write_deltalake(
-                stored,
-                pa.RecordBatchReader.from_batches(schema, rows),
-                mode="overwrite",
-                schema_mode="overwrite",
-                commit_properties=home.commit_properties(stored),
-            )
-        crash_point("upgrade.column_renamed")
-    _update_properties(home, name)
+def _declare(home: Home, table: Table) -> None:
+    """Declare comments, NOT NULL and properties of a table whose columns have their names and types."""
+    stored = open_table(home.table(table.name))
+    declared = table.delta_schema  # an older home has its added columns at the end
+    schema = Schema.from_arrow(pa.schema([declared.field(field.name) for field in stored.schema().fields]))
+    before, wanted = stored.metadata().configuration, _properties(home, table, stored)
+    if (schema, wanted) == (stored.schema(), before):
+        return
+    actions: list[dict[str, Any]] = []
+    if wanted.get(BOUNDED_COLUMNS) != before.get(BOUNDED_COLUMNS):
+        # delta-rs skips a file that has no bounds of a column which the property names.
+        files = (with_bounds(home, table.name, file) for file in list_data_files(home, table.name))
+        actions = additions(table.name, files, rows_change=False)
+    _commit_columns(home, table, stored, schema, actions)
+    crash_point("upgrade.declared")
 
 
-def _update_properties(home: Home, name: str) -> None:
-    """Set the properties of a table that follow from its columns, where the table has them."""
-    address = home.table(name)
-    stored = open_table(address)
-    wanted, current = table_properties(TABLES[name], address), stored.metadata().configuration
-    changes = {
-        key: value for key, value in wanted.items() if key == BOUNDED_COLUMNS and current.get(key, value) != value
-    }
-    if changes:
-        with translate_delta_errors(address):
-            stored.alter.set_table_properties(changes, commit_properties=home.commit_properties(stored))
+def _write_again(home: Home, table: Table) -> None:
+    """Write the rows of a table into new files with the declared columns; one commit replaces files and columns.
+
+    A rename in the log alone is column mapping, which many readers do not know.
+    """
+    stored, schema = open_table(home.table(table.name)), Schema.from_arrow(table.delta_schema)
+    columns = {field.name: field.type for field in stored.schema().fields}
+    if columns == {field.name: field.type for field in schema.fields}:
+        return
+    earlier = {**RENAMED[table.name], **RENAMED_BEFORE.get(table.name, {})}
+    sources = {c.name: earlier[c.name] if earlier.get(c.name) in columns else c.name for c in table.columns}
+    files = list_data_files(home, table.name)
+    written = [_write_file_again(home, table, sources, file) for file in files]
+    added = additions(table.name, (file for file in written if file), rows_change=False)
+    _commit_columns(home, table, stored, schema, [*removals(files, rows_change=False), *added])
+    crash_point("upgrade.written_again")
+
+
+def _write_file_again(home: Home, table: Table, sources: dict[str, str], file: DataFile) -> DataFile | None:
+    """Write a file with the declared columns; sources: the column of the file for each. Reads a batch at a time."""
+    writer = FileWriter(home.table(table.name), table.schema)
+    ((address, _),) = addresses_and_rows(home, table.name, [file])
+    for rows in read_slices([Slice(address, 0, names.NEVER_US)], list(sources.values())):
+        columns = [PARSERS.get(new, _unchanged)(rows.column(old)) for new, old in sources.items()]
+        writer.write(pa.RecordBatch.from_arrays(columns, names=list(sources)))
+    return writer.close()
+
+
+def _parse_seconds(texts: pa.Array) -> pa.Array:
+    """Return the map of seconds that each JSON text has; null for null."""
+    parsed = (None if text is None else json.loads(text) for text in texts.to_pylist())
+    return pa.array([None if one is None else list(one.items()) for one in parsed], SECONDS)
+
+
+def _parse_results(texts: pa.Array) -> pa.Array:
+    """Return the results of expectations that each JSON text has, without values that are texts."""
+    parsed = [json.loads(text) for text in texts.to_pylist()]
+    numeric = [[one | {"value": None if isinstance(one["value"], str) else one["value"]} for one in p] for p in parsed]
+    return pa.array(numeric, RESULTS)
+
+
+def _unchanged(values: pa.Array) -> pa.Array:
+    return values
+
+
+PARSERS: dict[str, Callable[[pa.Array], pa.Array]] = {"seconds_by_step": _parse_seconds, "results": _parse_results}
+"""By column, what reads the JSON that format 7 has in it."""
+
+
+def _properties(home: Home, table: Table, stored: DeltaTable) -> dict[str, str]:
+    """Return the properties of a table with those that follow from its declaration."""
+    declared = table_properties(table, home.table(table.name))
+    changed = {key: value for key, value in declared.items() if key in (APPEND_ONLY, BOUNDED_COLUMNS)}
+    return {**stored.metadata().configuration, **changed}
+
+
+def _commit_columns(
+    home: Home, table: Table, stored: DeltaTable, schema: Schema, actions: Iterable[dict[str, Any]]
+) -> None:
+    """Commit the columns and the properties of a table, together with actions on its files."""
+    metadata = stored.metadata()
+    changed = {
+        "id": metadata.id, "name": metadata.name, "description": metadata.description,
+        "format": {"provider": "parquet", "options": {}}, "schemaString": schema.to_json(),
+        "partitionColumns": metadata.partition_columns, "createdTime": metadata.created_time,
+        "configuration": _properties(home, table, stored),
+    }  # fmt: skip
+    commit_entry(home, table.name, stored, "CHANGE COLUMNS", [{"metaData": changed}, *actions])

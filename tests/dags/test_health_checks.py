@@ -38,7 +38,7 @@ def ingested_now(home: Home, accepted: int, rejected: int) -> None:
     seq = add_file(home, "objects", rows, [reject(accepted + row, "missing") for row in range(1, rejected + 1)])
     rows = ledger_tables.read(home, names.FILES, filters=[("file_seq", "=", seq), ("status", "=", "done")]).to_pylist()
     delete_rows(home, names.FILES, f"file_seq = {seq}")
-    ledger_tables.append(home, names.FILES, [row | {"at": utc_now()} for row in rows])
+    ledger_tables.append(home, names.FILES, [row | {"started_at": utc_now()} for row in rows])
 
 
 def broken_watcher(home: Home) -> None:

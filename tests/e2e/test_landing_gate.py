@@ -1,6 +1,5 @@
 """Bad files of a landing folder are quarantined with their reasons, and good ones are ingested."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +74,7 @@ def test_bad_files_are_quarantined_and_good_ones_ingested(tmp_path: Path) -> Non
         "good.csv": True, "right.jsonl": True, **dict.fromkeys(BAD, False),
     }  # fmt: skip
     (judged,) = [row for row in results if row["subject"].endswith("lacking.csv")]
-    figures = {one["name"]: one for one in json.loads(judged["results"])}
+    figures = {one["name"]: one for one in judged["results"]}
     assert figures["missing_lon"] == {"name": "missing_lon", "value": 0.55, "success": False}
     again = home.run("run", folder)
     assert (again["ingest"]["objects"]["files"], again["ingest"]["objects"]["quarantined"]) == (0, [])

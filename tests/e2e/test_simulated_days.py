@@ -101,7 +101,7 @@ def test_the_tables_tell_what_moved_when_and_why(airflow: Airflow, log: list[Log
     for before, after in pairwise(plans):
         move = migrations[after["plan_version"]]
         assert move["plan_version_before"] == before["plan_version"]
-        assert before["created_at"] < move["at"] <= after["created_at"]
+        assert before["created_at"] < move["decided_at"] <= after["created_at"]
         assert move["reason"] in {"gr", "split", "merge", "hybrid", "retire"}
         assert max(move["load_after"]) < max(move["load_before"]) or move["kind"] == "retire"
         assert move["expected_gain"] == pytest.approx(1 - max(move["load_after"]) / max(move["load_before"]), abs=1e-4)

@@ -69,7 +69,7 @@ def _check_object(row: dict[str, Any]) -> None:
 
 def _check_request(row: dict[str, Any]) -> None:
     assert row["op"] in ("insert", "delete") and row["subscription_id"]
-    _check_time(row["at"])
+    _check_time(row["effective_at"])
     if row["op"] == "insert":
         assert row["clauses"] and all(clause for clause in row["clauses"])
         edges = [value for name in ("west", "south", "east", "north", "circle") for value in row[name] or ()]

@@ -80,12 +80,13 @@ def assert_all_that_comes_late(home: Home, after: int) -> None:
     before it.
     """
     border = home.run("status")["plan"]["retiring"]["subscriptions_to"]
-    asked = table_of(home, "requests").to_pyarrow_table(columns=["request_key", "subscription_key", "op", "at"])
+    columns = ["request_key", "subscription_key", "op", "effective_at"]
+    asked = table_of(home, "requests").to_pyarrow_table(columns=columns)
     new = [row for row in asked.to_pylist() if row["request_key"] > border]
     things = table_of(home, "objects").to_pyarrow_table(columns=["object_key", "ts"]).to_pylist()
     newest = max(row["ts"] for row in things if row["object_key"] >> 32 <= after)
     assert any(row["op"] == "delete" and row["subscription_key"] <= border for row in new)
-    assert any(row["op"] == "insert" and row["at"] < newest for row in new)
+    assert any(row["op"] == "insert" and row["effective_at"] < newest for row in new)
     assert any(row["object_key"] >> 32 > after and row["ts"] < newest for row in things)
 
 

@@ -6,18 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as pds
 import pyarrow.parquet as pq
 import pytest
 import shapely
 
 import pststream
+from pststream import names
 from pststream.pipeline.engine.spark_session import get_session
 from pststream.pipeline.engine.spark_views import create_temporary_views
-from pststream.reports.commands.export import export_matches
 from pststream.reports.views.definitions import view_statements
 from pststream.settings import load_settings
+from pststream.state import ledger_tables
 from pststream.state.home import Home
 from tests.commands import run_here
+from tests.disturbed_homes import disturbed_home
 from tests.unit.reports.commands.homes import add_file, deletion, insertion, log_key
 from tests.unit.reports.commands.test_export import filled
 
@@ -50,7 +53,20 @@ def demo_home(folder: Path) -> Home:
     return Home(folder / "home")
 
 
-@pytest.fixture(scope="module", params=[filled_home, demo_home])
+def chaos_home(folder: Path) -> Home:
+    """A home whose commands were killed, with retractions, and with matches of a batch that is not done."""
+    home = Home(disturbed_home(folder / "pststream-home").path)
+    assert ledger_tables.count(home, names.MATCHES, pds.field("retracted"))
+    assert ledger_tables.count(home, names.MIGRATIONS, pds.field("move") == 0)
+    last = ledger_tables.greatest(home, names.BATCHES, "batch_id")
+    assert ledger_tables.count(home, names.MATCHES, pds.field("batch_id") == last)
+    assert not ledger_tables.count(
+        home, names.BATCHES, (pds.field("batch_id") == last) & (pds.field("status") == "done")
+    )
+    return home
+
+
+@pytest.fixture(scope="module", params=[filled_home, demo_home, chaos_home])
 def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     folder = tmp_path_factory.mktemp("views")
     with pytest.MonkeyPatch.context() as patch:
@@ -65,20 +81,22 @@ def ordered(rows: pa.Table) -> list[dict[str, Any]]:
     return found
 
 
-def test_all_ways_of_the_page_give_the_same_pairs(home: Home, tmp_path: Path) -> None:
-    export_matches(home, str(tmp_path / "pairs.parquet"))
-    wanted = ordered(pq.read_table(tmp_path / "pairs.parquet"))
+def test_all_ways_of_the_page_give_the_same_pairs(home: Home) -> None:
+    page = PAGE.read_text("utf-8")
+    (export,) = re.findall(r"\.venv/bin/pststream (export matches .*)\n", page)
+    assert run_here(*export.split()).code == 0
+    wanted = ordered(pq.read_table(Path(home.path).parent / "matches.parquet"))
     spark = get_session(load_settings(home.path, spark_master="local[2]"))
-    names: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL):
-        exec(block.replace("version=12", "version=1").replace('"versionAsOf", 12', '"versionAsOf", 1'), names)
+    defined: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(block.replace("version=12", "version=1").replace('"versionAsOf", 12', '"versionAsOf", 1'), defined)
     opened = pststream.open(home.path)
     assert len(wanted) >= 3
-    assert ordered(names["pairs"].to_arrow()) == wanted
+    assert ordered(defined["pairs"].to_arrow()) == wanted
     assert ordered(spark.table("pairs").toArrow()) == wanted
     assert ordered(opened.sql("SELECT * FROM pairs")) == wanted
     assert ordered(opened.matches()) == wanted
-    assert sum(names["busiest"]["objects"].to_pylist()) <= len(wanted)
+    assert sum(defined["busiest"]["objects"].to_pylist()) <= len(wanted)
 
 
 @pytest.mark.parametrize("view", ["subscriptions", "batches_done", "rejects_by_file"])

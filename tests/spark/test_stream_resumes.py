@@ -1,5 +1,6 @@
 """A stream of Spark that was down for three days continues after `maintain`, and gets each row once."""
 
+import json
 import os
 import time
 from pathlib import Path
@@ -11,18 +12,24 @@ from pststream import names
 from pststream.pipeline.engine.spark_session import get_session
 from pststream.settings import load_settings
 from pststream.state.home import STREAMS, Home
-from tests.commands import run_here
-from tests.unit.reports.commands.homes import add_batch, add_file, insertion, match_row, thing
+from tests import worlds
+from tests.commands import Home as Commands
+from tests.commands import new_home
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 DOWN_SECONDS = 3 * 86_400
 KEYS = {names.OBJECTS: "object_id", names.REQUESTS: "subscription_id", names.MATCHES: "object_id"}
 
 
-def add_rows(home: Home, number: int) -> None:
-    add_file(home, "requests", [insertion(1, f"{number}")])
-    add_file(home, "objects", [thing(1, f"{number}", number)])
-    add_batch(home, [match_row(number << 32 | 1, f"{number}", number, [1])])
+def add_rows(home: Commands, number: int) -> None:
+    """Ingest and match a subscription and an object with this number, which matches all subscriptions so far."""
+    asked = {"op": "insert", "subscription_id": f"{number}", "created_at": worlds.moment(number), "keywords": "coffee"}
+    thing = {"object_id": f"{number}", "ts": worlds.moment(number), "lon": 1.0, "lat": 2.0, "text": "coffee"}
+    for kind, row in (("requests", asked | {"bbox": [0, 0, 9, 9]}), ("objects", thing)):
+        file = home.path.parent / f"{kind}-{number}.jsonl"
+        file.write_text(json.dumps(row) + "\n", "utf-8")
+        home.ingest(kind, [file])
+    home.match()
 
 
 def age_logs(home: Home) -> None:
@@ -41,19 +48,19 @@ def follow(spark: SparkSession, home: Home, name: str, folder: Path) -> list[str
 
 
 def test_a_stream_that_was_down_for_three_days_continues(tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
-    home.init()
+    commands = new_home(tmp_path / "home", workers=1)
+    home = Home(commands.path)
     spark = get_session(load_settings(home.path, spark_master="local[2]"))
     for number in (1, 2):
-        add_rows(home, number)
+        add_rows(commands, number)
     for name in STREAMS:
         assert follow(spark, home, name, tmp_path) == ["1", "2"]
     for number in range(3, 8):
-        add_rows(home, number)
+        add_rows(commands, number)
         if number == 5:
-            assert run_here("maintain", "--home", home.path).code == 0  # compacts files that the stream has not read
+            commands.run("maintain")  # compacts files that the stream has not read
     age_logs(home)
     for _ in range(2):  # a run removes what lies before the checkpoint of the run before
-        assert run_here("maintain", "--home", home.path).code == 0
+        commands.run("maintain")
     for name in STREAMS:
         assert follow(spark, home, name, tmp_path) == ["3", "4", "5", "6", "7"]

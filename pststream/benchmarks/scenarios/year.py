@@ -4,7 +4,6 @@ Only the ledgers hold the year: the cost of many uncompacted files of objects, r
 ids with stored ones during ingestion, is not measured.
 """
 
-import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -38,6 +37,7 @@ OBJECTS, INSERTIONS = 2_000, 400
 BATCHES = 9
 CHUNK = 20_000
 SINK = "year"
+SECONDS = [("index", 0.1), ("match", 0.5), ("retract", 0.01), ("save", 0.05)]
 MAX_SLOWDOWN = 1.2
 PAGE_SECONDS = 2.0
 """Greatest allowed ratio of a batch to one in a young home, and greatest seconds of the page's reads."""
@@ -116,7 +116,7 @@ def _files(number: np.ndarray, at: np.ndarray) -> dict[str, Any]:
         "file_seq": number, "ingest_id": number, "kind": "objects", "sha256": [f"{n:064x}" for n in number.tolist()],
         "path": [f"/landing/objects/{n:09}.parquet" for n in number.tolist()], "bytes": 100_000, "options": "{}",
         "status": "done", "rows": OBJECTS, "accepted": OBJECTS, "rejected": 0, "watermark": at - 60_000_000,
-        "min_ts": at, "max_ts": at, "at": at,
+        "min_ts": at, "max_ts": at, "started_at": at,
     }  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def _batches(number: np.ndarray, at: np.ndarray) -> dict[str, Any]:
         "objects_after": np.where(number > 1, (number - 1 << ROW_BITS) + OBJECTS, 0),
         "objects_to": (number << ROW_BITS) + OBJECTS, "requests_after": 0, "requests_to": 0, "objects_version": number,
         "requests_version": 1, "objects": OBJECTS, "discarded": 0, "requests": 0, "matches": OBJECTS, "retractions": 0,
-        "seconds": json.dumps({"index": 0.1, "match": 0.5, "retract": 0.01, "save": 0.05}), "started_at": at,
+        "seconds_by_step": [SECONDS] * len(number), "started_at": at,
         "finished_at": at + 1_000_000,
     }  # fmt: skip
 
@@ -141,8 +141,8 @@ def _unit_loads(number: np.ndarray, workers: int) -> dict[str, Any]:
 
 def _deliveries(number: np.ndarray, at: np.ndarray) -> dict[str, Any]:
     return {
-        "sink": SINK, "batch_id": number, "position": OBJECTS, "complete": True, "limit": 0, "limit_seconds": 1,
-        "state": "ok", "delivered": OBJECTS, "refused": 0, "failures": 0, "at": at,
+        "sink": SINK, "batch_id": number, "position": OBJECTS, "complete": True, "message_limit": 0, "limit_seconds": 1,
+        "state": "ok", "delivered": OBJECTS, "refused": 0, "failures": 0, "written_at": at,
     }  # fmt: skip
 
 
@@ -153,7 +153,9 @@ def _table(name: str, columns: dict[str, Any]) -> pa.Table:
 
     def column(field: pa.Field) -> pa.Array:
         value = columns.get(field.name)
-        if isinstance(value, np.ndarray | list):
+        if isinstance(value, list):
+            return pa.array(value, field.type)
+        if isinstance(value, np.ndarray):
             return pa.array(value).cast(field.type)
         return pa.repeat(pa.scalar(value, field.type), rows)
 

@@ -89,7 +89,7 @@ class BenchHome:
             "op": pa.repeat("insert", count),
             "subscription_id": pa.array(numbers).cast(pa.string()),
             "subscription_key": pa.array(numbers),
-            "at": pa.repeat(at, count),
+            "effective_at": pa.repeat(at, count),
             "keywords": pa.repeat("", count),
             "clauses": clause_lists(drawn),
             **lists,
@@ -104,7 +104,7 @@ class BenchHome:
                 "op": pa.repeat("delete", len(gone)),
                 "subscription_id": pa.array(gone).cast(pa.string()),
                 "subscription_key": pa.array(gone),
-                "at": pa.repeat(at, len(gone)),
+                "effective_at": pa.repeat(at, len(gone)),
                 "ingest_id": pa.array(np.full(len(gone), seq)),
             }
             table = pa.concat_tables([table, _complete(pa.table(deletions), names.REQUESTS)])
@@ -141,7 +141,7 @@ class BenchHome:
         row: dict[str, Any] = {
             "file_seq": seq, "ingest_id": seq, "kind": kind, "path": f"synthetic-{seq}", "sha256": str(seq), "bytes": 0,
             "options": "{}", "status": "done", "rows": rows, "accepted": rows, "rejected": 0, "watermark": first,
-            "min_ts": first, "max_ts": last, "at": first,
+            "min_ts": first, "max_ts": last, "started_at": first,
         }  # fmt: skip
         ledger_tables.append(self.home, names.FILES, [row])
 

@@ -198,7 +198,7 @@ def _save(
 def _migration_rows(version: int, kind: str, adjustment: Adjustment, document: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of `migrations`, one for each move."""
     shared = {
-        "plan_version": version + 1, "plan_version_before": version, "kind": kind, "at": utc_now(),
+        "plan_version": version + 1, "plan_version_before": version, "kind": kind, "decided_at": utc_now(),
         "subscriptions": document["moved_subscriptions"], "bytes": document["moved_bytes"],
         **{name: document[name] for name in ("expected_gain", "load_before", "load_after")},
     }  # fmt: skip

@@ -6,7 +6,6 @@ ranges in the ledger; each table ignores a second commit with the batch's transa
 and run again.
 """
 
-import json
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -119,7 +118,7 @@ def batch_summary(row: dict[str, Any]) -> dict[str, Any]:
     "requests", "matches", "retractions", "seconds": {step: seconds}}.
     """
     columns = ("batch_id", "plan_version", "objects", "discarded", "requests", "matches", "retractions")
-    return {**{name: row[name] for name in columns}, "seconds": step_seconds(row["seconds"])}
+    return {**{name: row[name] for name in columns}, "seconds": step_seconds(row["seconds_by_step"])}
 
 
 def _next_batch(home: Home, settings: Settings, max_objects: int) -> tuple[dict[str, Any], Ledger] | None:
@@ -213,7 +212,7 @@ def _done_row(
         "matches": sum(report.counts.matches for report in reports),
         "retractions": retractions,
         "status": "done",
-        "seconds": json.dumps(timer.seconds),
+        "seconds_by_step": list(timer.seconds.items()),
         "finished_at": utc_now(),
     }
 

@@ -1,6 +1,5 @@
 """Measure one planner in a scratch home: make its plan, index the earlier requests, match one batch of new objects."""
 
-import json
 import os
 import time
 from dataclasses import replace
@@ -85,7 +84,7 @@ class Trial:
             seconds = np.zeros(self.settings.workers)
             seconds[self.loads.column("worker").to_numpy()] = self.loads.column("cpu_seconds").to_numpy()
             return seconds
-        built = json.loads(self.batch["seconds"])["index_cpu"]
+        built = dict(self.batch["seconds_by_step"])["index_cpu"]
         share = self._inserted_rows / max(float(self._inserted_rows.sum()), 1.0)
         least: np.ndarray = np.min(self._again, axis=0) + built * share
         return least
@@ -116,7 +115,7 @@ class Trial:
             "copies": round(sent / kept, 3) if kept else 0.0,
             "subscriptions_stored": _sum(self.loads, "subscriptions"),
             "discarded": batch["discarded"],
-            "dispatch_seconds": json.loads(batch["seconds"])["dispatch_cpu"],
+            "dispatch_seconds": dict(batch["seconds_by_step"])["dispatch_cpu"],
             "dispatch_bytes": DispatchIndex(self.plan).nbytes,
             "model_total": round(float(predicted.sum()), 3),
             "model_max": round(float(predicted.max()), 3),

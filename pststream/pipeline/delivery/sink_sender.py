@@ -90,7 +90,7 @@ class SinkSender:
         if self.progress.batch_id != batch_id:
             limit, seconds = self._settings.limit, self._settings.limit_seconds
             self.progress = SinkProgress(batch_id, 0, False, limit, seconds, self.progress.state)
-        limits = Limit(self.progress.limit, self.progress.limit_seconds)
+        limits = Limit(self.progress.message_limit, self.progress.limit_seconds)
         messages = self._outbox.messages(batch_id, limits, self.progress.position)
         for some in split_for_sink(messages, self._sink):
             self._note_response()  # the time until here went into reading tables, not into the sink

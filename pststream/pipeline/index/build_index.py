@@ -38,7 +38,7 @@ SIDES = ("west", "south", "east", "north")
 PIECES = pa.schema([field for field in SCHEMA if field.name not in ("index_version", "worker", "batch_id")])
 """Columns of a piece: one box of a subscription, its clauses and its validity."""
 
-REQUEST_COLUMNS = ["subscription_key", "op", "at", "expires_at", *piece_columns()]
+REQUEST_COLUMNS = ["subscription_key", "op", "effective_at", "expires_at", *piece_columns()]
 SEGMENT_ROWS = 1_000_000
 """Greatest number of rows of an index file, which becomes one segment."""
 
@@ -191,7 +191,7 @@ def _pieces_of_kind(kind: QueryKind, inserted: pa.RecordBatch) -> pa.RecordBatch
     values = {
         "subscription_key": inserted.column("subscription_key").take(row),
         **dict(zip(made.columns.schema.names, made.columns.columns)),
-        "created_at": inserted.column("at").cast(pa.int64()).take(row),
+        "created_at": inserted.column("effective_at").cast(pa.int64()).take(row),
         "end_at": expires.take(row),
     }
     nulls = {field.name: pa.nulls(len(row), field.type) for field in PIECES if field.name not in values}
@@ -204,7 +204,7 @@ def select_deletions(rows: pa.RecordBatch, batch_id: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
         {
             "subscription_key": deleted.column("subscription_key"),
-            "end_at": deleted.column("at").cast(pa.int64()),
+            "end_at": deleted.column("effective_at").cast(pa.int64()),
             "batch_id": pa.array(np.full(deleted.num_rows, batch_id)),
         }
     )

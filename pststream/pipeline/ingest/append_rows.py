@@ -24,6 +24,8 @@ TABLE_OF = {"objects": names.OBJECTS, "requests": names.REQUESTS}
 FIELD_OF = {"late": "ts", "duplicate": "object_id", "before_insertion": "at"}
 """Field to blame for each reason found while appending (others: `subscription_id`)."""
 
+FIELD_OF_COLUMN = {"effective_at": "at"}
+"""Field of a deletion whose column has another name."""
 
 DICTIONARIES: dict[str, list[str] | bool] = {"objects": ["terms.list.element", "ingest_id"], "requests": True}
 """Columns whose values repeat so often that a dictionary makes a data file smaller and writing it faster."""
@@ -118,7 +120,8 @@ def _apply_verdicts(
 def _with_reasons(task: AppendTask, rows: pa.RecordBatch, reason: pa.Array) -> pa.RecordBatch:
     """Return rows that the log rejects, with the columns of rejects; `reason` string[n]."""
     # The field that each reason concerns, and its value as text.
-    as_text = {name: rows.column(name).cast(pa.string()) for name in {ID_OF[task.kind], TIME_OF[task.kind]}}
+    columns = (ID_OF[task.kind], TIME_OF[task.kind])
+    as_text = {FIELD_OF_COLUMN.get(name, name): rows.column(name).cast(pa.string()) for name in columns}
     raw, field = as_text[ID_OF[task.kind]], pa.repeat(ID_OF[task.kind], rows.num_rows)
     for code, name in FIELD_OF.items():
         if name in as_text:

@@ -51,7 +51,7 @@ SLICES_PER_TASK = 16
 
 COLUMNS = {
     "objects": ["object_id", "ts"],
-    "requests": ["subscription_id", "op", "at", "expires_at"],
+    "requests": ["subscription_id", "op", "effective_at", "expires_at"],
 }
 KEY_OF = {"objects": "object_key", "requests": "request_key"}
 OUTCOMES = (None, "already_live", "unknown_subscription", "before_insertion")
@@ -280,7 +280,7 @@ def _find_invalid_requests(rows: pa.RecordBatch) -> Verdicts:
         _group_starts(rows),
         keys,
         pc.equal(rows.column("op"), "delete").to_numpy(zero_copy_only=False),
-        micros(rows.column("at")),
+        micros(rows.column("effective_at")),
         expires,
     )
     return keys, pa.array(OUTCOMES, pa.string()).take(pa.array(outcome)), pa.array(concerned, mask=concerned < 0)

@@ -35,7 +35,7 @@ from pststream.utc_times import from_micros, to_micros, utc_now
 
 def number_files(ledger: Ledger, files: list[File]) -> list[File]:
     """Return the files as `started` ledger rows of the next ingest."""
-    row = {"ingest_id": ledger.next_ingest_id, "status": "started", "at": utc_now()}
+    row = {"ingest_id": ledger.next_ingest_id, "status": "started", "started_at": utc_now()}
     return [file | row | {"file_seq": seq} for seq, file in enumerate(files, ledger.next_file_seq)]
 
 
@@ -46,7 +46,7 @@ def stage_files(
     folder = staging_folder.staging_path(home)
     staging_folder.clear_staging(home)
     readable = [file | {"path": fetched_files.readable_path(home, file)} for file in files]
-    staged = stage_in_parts(get_engine(settings), files[0]["kind"], folder, files[0]["at"], readable, progress)
+    staged = stage_in_parts(get_engine(settings), files[0]["kind"], folder, files[0]["started_at"], readable, progress)
     for file, one in zip(files, staged, strict=True):
         if not one.exists and Path(fetched_files.readable_path(home, file)).exists():
             raise RetryableError(f"{file['path']}: is there, but a node does not see it", SHARED)

@@ -1,7 +1,6 @@
 """Check each staged input file as a whole before its rows enter the log, and quarantine the files that fail."""
 
 import datetime as dt
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -84,11 +83,14 @@ def _check(
 def _result_row(file: File, judgement: ThresholdResults) -> dict[str, Any]:
     """Return the row of `quality_results` for a file."""
     return {
-        "at": utc_now(),
+        "checked_at": utc_now(),
         "suite": file["kind"],
         "subject": file["path"],
         "success": judgement.success,
         "failed": judgement.reasons,
-        "results": json.dumps([{"name": r.name, "value": r.value, "success": r.success} for r in judgement.results]),
+        "results": [
+            {"name": r.name, "value": None if isinstance(r.value, str) else r.value, "success": r.success}
+            for r in judgement.results
+        ],
         "batch_id": None,
     }

@@ -42,7 +42,7 @@ WHOLE_FILE_ROWS = 500_000
 
 NO_TIME = -(2**63)
 UNFORESEEN = "reading it failed with an unforeseen error"
-TIME_OF = {"objects": "ts", "requests": "at"}
+TIME_OF = {"objects": "ts", "requests": "effective_at"}
 ID_OF = {"objects": "object_id", "requests": "subscription_id"}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pststream.pipeline.ingest.stage_file import StagedFile
 from pststream.pipeline.ingest.staged_rows import StagedRows
-from pststream.state.home import Home
+from pststream.state.home import FORMAT, Home
 from pststream.storage.parquet_files import file_sizes
 
 STAGING = "staging"
@@ -31,7 +31,7 @@ def clear_staging(home: Home) -> None:
 def save_staged(home: Home, files: list[dict[str, Any]], staged: list[StagedFile]) -> None:
     """Write the list of the staged files of these input files (ledger rows)."""
     rows = [{name: asdict(one)[name] for name in _FIELDS} for one in staged]
-    content = {"of": _hashes(files), "staged": rows, "bytes": _bytes(staged)}
+    content = {"format": FORMAT, "of": _hashes(files), "staged": rows, "bytes": _bytes(staged)}
     home.files.write(_LIST, json.dumps(content).encode())
 
 
@@ -41,7 +41,7 @@ def load_staged(home: Home, files: list[dict[str, Any]]) -> list[StagedFile] | N
         content = json.loads(home.files.read(_LIST))
     except (FileNotFoundError, ValueError):
         return None
-    if any("parts" not in one for one in content["staged"]):  # of an older version, in another format
+    if content.get("format") != FORMAT:  # staged before an upgrade, with other columns
         return None
     staged = [
         StagedFile(**one | {"parts": tuple(StagedRows(**part) for part in one["parts"])}) for one in content["staged"]

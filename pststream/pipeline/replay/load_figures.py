@@ -1,6 +1,5 @@
 """Add up the recorded figures of some batches: objects sent, loads of the workers, subscriptions stored."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +62,7 @@ def add_up(loads: BatchLoads, workers: int) -> dict[str, Any]:
         "load_total": round(float(seconds.sum()), 4),
         "max_seconds": round(most, 4),
         "imbalance": round(imbalance_of(seconds), 3),
-        "dispatch_seconds": round(sum(json.loads(batch["seconds"]).get("dispatch_cpu", 0.0) for batch in batches), 3),
+        "dispatch_seconds": round(sum(dict(batch["seconds_by_step"]).get("dispatch_cpu", 0.0) for batch in batches), 3),
         "worker_seconds": [round(float(value), 4) for value in seconds],
         "worker_objects": _by_worker(rows, "objects", workers).astype(np.int64).tolist(),
         "worker_candidates": _by_worker(rows, "candidates", workers).astype(np.int64).tolist(),

@@ -166,7 +166,10 @@ def _read_requests(check: IndexCheck, slices: tuple[Slice, ...]) -> Iterator[tup
         terms, _ = _sums(pieces.column("clauses"))
         yield REQUESTED, pieces.append_column("terms", pa.array(terms)).select(COLUMNS[REQUESTED].names)
         deleted = rows.filter(pc.equal(rows.column("op"), "delete"))
-        ends = {"subscription_key": deleted.column("subscription_key"), "end_at": deleted.column("at").cast(pa.int64())}
+        ends = {
+            "subscription_key": deleted.column("subscription_key"),
+            "end_at": deleted.column("effective_at").cast(pa.int64()),
+        }
         yield DELETED, pa.RecordBatch.from_pydict(ends, schema=COLUMNS[DELETED])
 
 

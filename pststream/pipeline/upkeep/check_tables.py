@@ -5,7 +5,6 @@ check_matches.py) and return counts, and Great Expectations checks one row of co
 """
 
 import datetime as dt
-import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -99,13 +98,15 @@ def _document(
 def _row(one: dict[str, Any]) -> dict[str, Any]:
     """Return the row of `quality_results`."""
     return {
-        "at": utc_now(),
+        "checked_at": utc_now(),
         "suite": SUITE,
         "subject": one["check"],
         "success": one["success"],
         "failed": one["failed"],
-        "results": json.dumps(
-            [{"name": k, "value": v, "success": v == 0} for k, v in one["figures"].items() if v is not None]
-        ),
+        "results": [
+            {"name": name, "value": value, "success": value == 0}
+            for name, value in one["figures"].items()
+            if value is not None
+        ],
         "batch_id": one["batch_id"],
     }

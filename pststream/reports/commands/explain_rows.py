@@ -24,7 +24,7 @@ MAX_PER_ID = 200
 """Number of objects, and of insertions, that are read for one id: the latest ones."""
 
 MAX_REJECTS = 5
-_COMMON_COLUMNS = ("request_key", "op", "subscription_id", "subscription_key", "kind", "at", "expires_at")
+_COMMON_COLUMNS = ("request_key", "op", "subscription_id", "subscription_key", "kind", "effective_at", "expires_at")
 
 
 def read_objects(reader: TableReader, object_id: str) -> list[StoredObject]:
@@ -47,7 +47,7 @@ def read_insertions(reader: TableReader, subscription_id: str) -> list[StoredSub
     deletions: dict[int, list[tuple[int, dt.datetime]]] = {}
     for row in rows:
         if row["op"] == "delete":
-            deletions.setdefault(row["subscription_key"], []).append((row["request_key"], row["at"]))
+            deletions.setdefault(row["subscription_key"], []).append((row["request_key"], row["effective_at"]))
     insertions = [_insertion(row, deletions.get(row["subscription_key"], [])) for row in rows if row["op"] == "insert"]
     return sorted(insertions, key=lambda insertion: -insertion.key)[:MAX_PER_ID]
 
@@ -69,7 +69,7 @@ def _insertion(row: dict[str, Any], deletions: list[tuple[int, dt.datetime]]) ->
         subscription_id=row["subscription_id"],
         kind=kind,
         query=kind.read_query(row),
-        created_at=row["at"],
+        created_at=row["effective_at"],
         expires_at=row["expires_at"],
         deletions=tuple(sorted(deletions)),
     )

@@ -15,7 +15,7 @@ from pststream.utc_times import iso
 
 _MIGRATION = (
     "plan_version", "plan_version_before", "kind", "reason", "move", "origin", "target", "cells", "terms",
-    "subscriptions", "bytes", "expected_gain", "load_before", "load_after", "at",
+    "subscriptions", "bytes", "expected_gain", "load_before", "load_after", "decided_at",
 )  # fmt: skip
 _SHARED = ("plan_version_before", "kind", "subscriptions", "bytes", "expected_gain", "load_before", "load_after")
 
@@ -67,7 +67,7 @@ def _migrated(rows: list[dict[str, Any]]) -> dict[str, Any]:
         }
         for row in rows
     ]
-    return {**{name: rows[0][name] for name in _SHARED}, "decided_at": iso(rows[0]["at"]), "moves": moves}
+    return {**{name: rows[0][name] for name in _SHARED}, "decided_at": iso(rows[0]["decided_at"]), "moves": moves}
 
 
 def _measured_balance(plan: dict[str, Any], batches: pa.Table, loads: pa.Table) -> dict[str, Any]:

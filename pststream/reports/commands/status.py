@@ -89,8 +89,8 @@ def _subscriptions(reader: TableReader, settled: pds.Expression, now: pa.Scalar)
 
 
 def _live(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> int:
-    """Count the subscriptions with `at` <= now < end. Keeps the keys of deleted ones in memory, 8 bytes each."""
-    begun, expires = settled & (pds.field("at") <= now), pds.field("expires_at")
+    """Count the subscriptions with start <= now < end. Keeps the keys of deleted ones in memory, 8 bytes each."""
+    begun, expires = settled & (pds.field("effective_at") <= now), pds.field("expires_at")
     columns = ["subscription_key"]
     deletions = reader.batches(names.REQUESTS, columns, begun & (pds.field("op") == "delete"))
     parts = [batch.column(0).to_numpy() for batch in deletions]
@@ -108,7 +108,7 @@ def _live(reader: TableReader, settled: pds.Expression, now: pa.Scalar) -> int:
 
 def _rows_since(ledgers: LedgerHistory, since: dt.datetime) -> dict[str, int]:
     """Sum the rows of the files that were ingested since then."""
-    recent = ledgers.files.filter(pc.greater_equal(ledgers.files.column("at"), pa.scalar(since, _TIME)))
+    recent = ledgers.files.filter(pc.greater_equal(ledgers.files.column("started_at"), pa.scalar(since, _TIME)))
     return {name: _sum(recent, name) for name in ("accepted", "rejected")}
 
 
@@ -184,7 +184,7 @@ def _last_batches(ledgers: LedgerHistory) -> list[dict[str, Any]]:
             **{name: row[name] for name in kept},
             "started_at": iso(row["started_at"]),
             "finished_at": iso(row["finished_at"]),
-            "seconds": step_seconds(row["seconds"]) if row["seconds"] else None,
+            "seconds": step_seconds(row["seconds_by_step"]) if row["seconds_by_step"] else None,
         }
         for row in rows
     ]
@@ -203,7 +203,7 @@ def _unfinished(home: AnyHome, ledgers: LedgerHistory) -> list[dict[str, Any]]:
         command = f"pststream ingest {first['kind']} {shlex.quote(first['path'])} {at_home}"
         unfinished.append(
             {
-                "what": "ingest", "id": first["ingest_id"], "since": iso(first["at"]),
+                "what": "ingest", "id": first["ingest_id"], "since": iso(first["started_at"]),
                 "files": [file["path"] for file in files[:10]], "remedy": command,
             }
         )  # fmt: skip
@@ -240,7 +240,7 @@ def _leftovers(reader: TableReader, plan: dict[str, Any], files: pa.Table) -> bo
     """Whether rows have moved since a data file was written. `maintain` rewrites all files."""
     version = pds.field("plan_version")
     since = (version > plan["index_version"]) & (version <= plan["version"]) & (pds.field("subscriptions") > 0)
-    moved = pc.max(reader.read(names.MIGRATIONS, ["at"], since).column(0)).as_py()
+    moved = pc.max(reader.read(names.MIGRATIONS, ["decided_at"], since).column(0)).as_py()
     written = pc.min(files.column("modification_time").cast(pa.timestamp("ms", tz="UTC"))).as_py()
     return moved is not None and written is not None and written < moved
 

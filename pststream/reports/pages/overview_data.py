@@ -32,7 +32,7 @@ _MIGRATIONS = 8
 _MATCHES = 12
 _MIGRATION = (
     "plan_version", "plan_version_before", "kind", "reason", "origin", "target", "subscriptions", "bytes",
-    "expected_gain", "load_before", "load_after", "at",
+    "expected_gain", "load_before", "load_after", "decided_at",
 )  # fmt: skip
 
 

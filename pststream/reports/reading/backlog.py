@@ -13,7 +13,7 @@ from pststream.ledgers.ledger_rows import log_key
 from pststream.reports.reading.table_reader import TableReader
 from pststream.utc_times import iso
 
-_QUARANTINE = ("hold_id", "kind", "path", "sha256", "bytes", "reasons", "status", "at")
+_QUARANTINE = ("hold_id", "kind", "path", "sha256", "bytes", "reasons", "status", "written_at")
 
 
 def measure_object_lag(reader: TableReader, ledgers: LedgerHistory) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def measure_request_lag(ledgers: LedgerHistory) -> dict[str, Any]:
 
 def lag_seconds_of(ledgers: LedgerHistory, now: dt.datetime) -> float:
     """Return the seconds since the ingest of the oldest file with unprocessed rows; 0 if there is none."""
-    waiting = [file["at"] for kind in ("objects", "requests") for file in ledgers.pending_files(kind)]
+    waiting = [file["started_at"] for kind in ("objects", "requests") for file in ledgers.pending_files(kind)]
     return max((now - min(waiting)).total_seconds(), 0.0) if waiting else 0.0
 
 

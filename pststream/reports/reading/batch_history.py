@@ -105,7 +105,7 @@ def _view(row: dict[str, Any]) -> BatchView:
     return BatchView(
         batch_id=row["batch_id"],
         plan_version=row["plan_version"],
-        seconds=step_seconds(row["seconds"]),
+        seconds=step_seconds(row["seconds_by_step"]),
         finished_at=row["finished_at"],
         **{name: row[name] or 0 for name in counts},
     )

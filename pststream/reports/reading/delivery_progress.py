@@ -14,7 +14,7 @@ from pststream.settings import load_settings
 from pststream.utc_times import iso
 
 REMOVED = "removed"
-_ROW = ("sink", "batch_id", "position", "complete", "state", "reason", "at", "delivered", "refused", "failures")
+_ROW = ("sink", "batch_id", "position", "complete", "state", "reason", "written_at", "delivered", "refused", "failures")
 _COUNTS = ("delivered", "refused", "failures")
 
 
@@ -25,7 +25,7 @@ def read_deliveries(reader: TableReader, ledgers: LedgerHistory) -> list[dict[st
     """
     rows = reader.read(names.DELIVERIES, _ROW)
     sums = rows.group_by("sink").aggregate([(name, "sum") for name in _COUNTS]).to_pylist()
-    order = [(name, "ascending") for name in ("batch_id", "position", "complete", "at")]
+    order = [(name, "ascending") for name in ("batch_id", "position", "complete", "written_at")]
     ordered = rows.select(_ROW[:7]).sort_by(order)
     furthest = {row["sink"]: row for sink in sums for row in _last(ordered, sink["sink"])}
     dead, configured = _dead(reader), _configured(reader)
@@ -34,7 +34,7 @@ def read_deliveries(reader: TableReader, ledgers: LedgerHistory) -> list[dict[st
         {
             "sink": sink["sink"],
             **{name: row[name] for name in ("state", "reason", "batch_id")},
-            "at": iso(row["at"]),
+            "at": iso(row["written_at"]),
             "batches_left": int(pc.sum(pc.greater_equal(done, row["batch_id"] + row["complete"])).as_py() or 0),
             **{name: sink[f"{name}_sum"] for name in _COUNTS},
             "dead": dead[sink["sink"]],

@@ -44,7 +44,7 @@ WHERE retractions.object_key IS NULL"""
 
 def _subscriptions(d: Dialect, table: TableName) -> str:
     """Each subscription, live or ended, with its region as WKT and its end by deletion or expiry."""
-    at, ingested = d.quoted("at"), _of_finished_ingests(table)
+    ingested = _of_finished_ingests(table)
     return f"""\
 SELECT
   subscription_key, subscription_id, kind, keywords, region, radius_m, created_at, end_at,
@@ -55,7 +55,7 @@ FROM (
     inserted.subscription_key, inserted.subscription_id, coalesce(inserted.kind, 'range') AS kind, inserted.keywords,
     {region_as_text(d)} AS region,
     {radius_of_circle(d)} AS radius_m,
-    inserted.{at} AS created_at,
+    inserted.effective_at AS created_at,
     CASE
       WHEN inserted.expires_at IS NULL OR deleted.deleted_at <= inserted.expires_at THEN deleted.deleted_at
       ELSE inserted.expires_at
@@ -63,7 +63,7 @@ FROM (
     inserted.payload
   FROM {table(names.REQUESTS)} AS inserted
   LEFT JOIN (
-    SELECT subscription_key, min({at}) AS deleted_at
+    SELECT subscription_key, min(effective_at) AS deleted_at
     FROM {table(names.REQUESTS)}
     WHERE op = 'delete' AND {ingested}
     GROUP BY subscription_key
@@ -79,8 +79,7 @@ def _batches_done(d: Dialect, table: TableName) -> str:
 SELECT
   batch_id, plan_version, objects_after, objects_to, requests_after, requests_to, objects_version, requests_version,
   objects, discarded, requests, matches, retractions,
-  {d.seconds_by_step.format(text="seconds")} AS seconds_by_step,
-  started_at, finished_at
+  seconds_by_step, started_at, finished_at
 FROM {table(names.BATCHES)}
 WHERE status = 'done'"""
 

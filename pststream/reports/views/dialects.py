@@ -1,4 +1,4 @@
-"""Write the expressions in which the SQL of Spark, DuckDB and Trino differ: tables by address, lists, JSON."""
+"""Write the expressions in which the SQL of Spark, DuckDB and Trino differ: tables by address, lists."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -33,7 +33,6 @@ class Dialect:
     joined: str
     summed: str
     numbers: str
-    seconds_by_step: str
 
     def quoted(self, name: str) -> str:
         """Return a name as this SQL quotes it."""
@@ -121,7 +120,6 @@ SPARK = Dialect(
     joined="array_join({values}, '{separator}')",
     summed="aggregate({values}, 0D, (total, value) -> total + value)",
     numbers="sequence(1, {last})",
-    seconds_by_step="from_json({text}, 'map<string, double>')",
 )
 
 DUCKDB = Dialect(
@@ -138,7 +136,6 @@ DUCKDB = Dialect(
     joined="array_to_string({values}, '{separator}')",
     summed="coalesce(list_sum({values}), 0)",
     numbers="generate_series(1, {last})",
-    seconds_by_step="CAST(CAST({text} AS JSON) AS MAP(VARCHAR, DOUBLE))",
 )
 
 TRINO = Dialect(
@@ -155,7 +152,6 @@ TRINO = Dialect(
     joined="array_join({values}, '{separator}')",
     summed="reduce({values}, DOUBLE '0', (total, value) -> total + value, total -> total)",
     numbers="sequence(1, {last})",
-    seconds_by_step="CAST(json_parse({text}) AS MAP(VARCHAR, DOUBLE))",
 )
 
 DIALECTS = {dialect.name: dialect for dialect in (SPARK, DUCKDB, TRINO)}

@@ -29,7 +29,7 @@ def file(seq, kind, rows, hours, before=None, status="done"):
         "file_seq": seq, "ingest_id": seq, "kind": kind, "path": f"f{seq}", "sha256": str(seq), "bytes": 1,
         "options": "{}", "status": status, "rows": rows, "accepted": rows, "rejected": 0,
         "min_ts": T0, "max_ts": T0 + hours * HOUR,
-        "watermark": None if before is None else T0 + before * HOUR, "at": T0,
+        "watermark": None if before is None else T0 + before * HOUR, "started_at": T0,
     }  # fmt: skip
 
 

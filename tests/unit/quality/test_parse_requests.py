@@ -47,7 +47,7 @@ def test_an_insertion() -> None:
         "op": "insert",
         "subscription_id": "s1",
         "kind": "range",
-        "at": datetime(2026, 1, 1, tzinfo=UTC),
+        "effective_at": datetime(2026, 1, 1, tzinfo=UTC),
         "expires_at": None,
         "keywords": "coffee AND (free OR cheap)",
         "clauses": [[term_id("coffee")], sorted([term_id("free"), term_id("cheap")])],
@@ -64,7 +64,7 @@ def test_an_insertion() -> None:
 def test_a_deletion() -> None:
     deletion = {"op": "delete", "subscription_id": 7, "at": 1_767_225_600_000, "why": "done"}
     ((request,), _) = parse([deletion])
-    assert (request["subscription_id"], request["at"]) == ("7", datetime(2026, 1, 1, tzinfo=UTC))
+    assert (request["subscription_id"], request["effective_at"]) == ("7", datetime(2026, 1, 1, tzinfo=UTC))
     assert json.loads(request["payload"]) == {"why": "done"}
     rest = ["kind", *REQUESTS.names[5:-1]]
     assert [request[name] for name in rest] == [None] * len(rest)
@@ -73,7 +73,7 @@ def test_a_deletion() -> None:
 def test_missing_times_are_the_time_of_the_ingest() -> None:
     records = [INSERT | {"created_at": None}, {"op": "delete", "subscription_id": "s1"}, INSERT | {"created_at": ""}]
     requests, _ = parse(records)
-    assert [row["at"] for row in requests] == [NOW] * 3
+    assert [row["effective_at"] for row in requests] == [NOW] * 3
 
 
 def test_a_polygon() -> None:
@@ -238,5 +238,5 @@ def test_times_of_a_parquet_column(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist([record]), tmp_path / "x.parquet")
     (chunk,) = read_records(f"{tmp_path}/x.parquet", None)
     ((request,), _) = (batch.to_pylist() for batch in parse_requests(chunk, NOW))
-    assert request["at"] == moment
+    assert request["effective_at"] == moment
     assert json.loads(request["payload"]) == {"seen": "2026-01-01T08:00:00+00:00"}

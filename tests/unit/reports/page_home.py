@@ -67,7 +67,7 @@ def _request(number: int, row: dict) -> dict:
         "op": "insert",
         "subscription_id": row["subscription_id"],
         "subscription_key": _key(2, number),
-        "at": AT,
+        "effective_at": AT,
         "keywords": row["keywords"],
         "clauses": [[term_id(word) for word in clause] for clause in parse_keywords(row["keywords"])],
         **to_columns(read_region(row)),
@@ -163,7 +163,7 @@ def _write_loads(path: Path, plan: PartitionPlan, batches: int, rng: np.random.G
 def _write_ledgers(
     path: Path, objects: int, requests: int, matches: list, batches: int, rng: np.random.Generator
 ) -> None:
-    file = {"sha256": "0", "bytes": 1, "options": "{}", "status": "done", "at": AT}
+    file = {"sha256": "0", "bytes": 1, "options": "{}", "status": "done", "started_at": AT}
     one = {**file, "file_seq": 1, "ingest_id": 1, "kind": "objects", "path": "a.csv", "max_ts": AT}
     two = {**file, "file_seq": 2, "ingest_id": 2, "kind": "requests", "path": "r.jsonl"}
     _write(
@@ -188,7 +188,7 @@ def _write_ledgers(
             "matches": found,
             "retractions": 0,
         }
-        finished = {"seconds": json.dumps(seconds), "finished_at": AT + dt.timedelta(minutes=batch)}
+        finished = {"seconds_by_step": list(seconds.items()), "finished_at": AT + dt.timedelta(minutes=batch)}
         rows.append({**begun, "status": "done", "started_at": AT, **counts, **finished})
     _write(path, names.BATCHES, rows)
 

@@ -23,7 +23,7 @@ def a_copy(home: Home, sha256: str) -> Path:
 
 
 def ledger_row(path: str, sha256: str, status: str) -> dict[str, object]:
-    place = {"file_seq": 1, "ingest_id": 1, "kind": "objects", "bytes": 4, "options": "{}", "at": utc_now()}
+    place = {"file_seq": 1, "ingest_id": 1, "kind": "objects", "bytes": 4, "options": "{}", "started_at": utc_now()}
     return place | {"path": path, "sha256": sha256, "status": status}
 
 

@@ -34,7 +34,7 @@ def copies(home: Home) -> list[str]:
 
 def begin(home: Home, hold: dict[str, Any], status: str) -> None:
     """What an ingest of the copy leaves in the ledger."""
-    row = {name: hold[name] for name in ("kind", "sha256", "bytes", "options", "at")}
+    row = {name: hold[name] for name in ("kind", "sha256", "bytes", "options")} | {"started_at": hold["written_at"]}
     ledger_tables.append(
         home, names.FILES, [row | {"file_seq": 1, "ingest_id": 1, "path": hold["copy"], "status": status}]
     )

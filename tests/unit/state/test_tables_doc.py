@@ -39,6 +39,10 @@ def type_name(kind: pa.DataType) -> str:
     """A type as SQL and Delta call it."""
     if pa.types.is_list(kind):
         return f"array&lt;{type_name(kind.value_type)}&gt;"
+    if pa.types.is_map(kind):
+        return f"map&lt;{type_name(kind.key_type)}, {type_name(kind.item_type)}&gt;"
+    if pa.types.is_struct(kind):
+        return f"struct&lt;{', '.join(f'{field.name}: {type_name(field.type)}' for field in kind)}&gt;"
     known = {
         pa.int64(): "bigint",
         pa.float64(): "double",

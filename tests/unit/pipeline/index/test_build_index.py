@@ -37,7 +37,7 @@ SCHEMA = pa.schema([(name, TYPES[name]) for name in COLUMNS])
 
 def insertion(key: int, kind: str | None, fields: dict[str, Any], **columns: Any) -> dict[str, Any]:
     query = KINDS[kind or "range"].parse_request({"keywords": "tea"} | fields, RequestLimits())
-    return {"op": "insert", "subscription_key": key, "kind": kind, "at": START} | query | columns
+    return {"op": "insert", "subscription_key": key, "kind": kind, "effective_at": START} | query | columns
 
 
 def requests(*rows: dict[str, Any]) -> pa.RecordBatch:
@@ -49,7 +49,7 @@ def test_each_kind_makes_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     pieces = make_pieces(
         requests(
             insertion(1, None, {"bbox": [170, 0, -170, 1]}, expires_at=END),
-            {"op": "delete", "subscription_key": 1, "at": END},
+            {"op": "delete", "subscription_key": 1, "effective_at": END},
             insertion(3, "square", {"centre": [5, 5], "width": 2}),
             insertion(4, "range", {"bbox": [0, 0, 1, 1]}),
         )
@@ -75,7 +75,7 @@ def test_parts_of_requests_make_the_pieces_of_the_whole(monkeypatch: pytest.Monk
 
 
 def test_no_insertions_make_no_pieces() -> None:
-    pieces = make_pieces(requests({"op": "delete", "subscription_key": 1, "at": END}))
+    pieces = make_pieces(requests({"op": "delete", "subscription_key": 1, "effective_at": END}))
     assert (pieces.schema, pieces.num_rows) == (PIECES, 0)
 
 
@@ -85,7 +85,7 @@ def test_a_deletion_ends_a_piece_that_would_end_later() -> None:
         insertion(1, None, box, expires_at=END),
         insertion(2, None, box),
         insertion(3, None, box),
-        {"op": "delete", "subscription_key": 2, "at": END},
+        {"op": "delete", "subscription_key": 2, "effective_at": END},
     )
     (deleted,) = select_deletions(rows, 7).to_pylist()
     assert deleted == {"subscription_key": 2, "end_at": END_US, "batch_id": 7}

@@ -25,7 +25,7 @@ def stage_on_a_node(path: Path, there: bool, monkeypatch: pytest.MonkeyPatch, ho
 
     monkeypatch.setattr(ingest_transaction, "get_engine", lambda _: OneNode())
     options = '{"format": "csv", "columns": [], "constants": [], "timezone": "UTC", "max_text_bytes": 1}'
-    file = {"kind": "objects", "path": str(path), "at": dt.datetime.now(dt.UTC), "file_seq": 1, "bytes": 1}
+    file = {"kind": "objects", "path": str(path), "started_at": dt.datetime.now(dt.UTC), "file_seq": 1, "bytes": 1}
     file["options"] = options
     return ingest_transaction.stage_files(Home(path.parent / "home"), Settings(), [file], no_progress, hold)
 

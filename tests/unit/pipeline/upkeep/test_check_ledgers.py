@@ -20,7 +20,7 @@ def filled(home: Home) -> Home:
     add_file(home, "requests", [insertion(row, f"s{row}") for row in (1, 2)])
     add_batch(home, objects_to=log_key(1, 3), done=False)
     done = {**ledger_tables.read(home, names.BATCHES).to_pylist()[0], "status": "done", "objects": 2, "requests": 2}
-    ledger_tables.append(home, names.BATCHES, [done | {"matches": 0, "retractions": 0, "seconds": "{}"}])
+    ledger_tables.append(home, names.BATCHES, [done | {"matches": 0, "retractions": 0, "seconds_by_step": []}])
     return home
 
 

@@ -50,7 +50,7 @@ def thing(row: int, object_id: str, minutes: float = 0, **changes: Any) -> dict[
 def insertion(row: int, subscription_id: str, minutes: float = -60, **changes: Any) -> dict[str, Any]:
     """An accepted insertion at row `row` of its file."""
     fields = {
-        "row": row, "op": "insert", "subscription_id": subscription_id, "at": at(minutes), "expires_at": None,
+        "row": row, "op": "insert", "subscription_id": subscription_id, "effective_at": at(minutes), "expires_at": None,
         "keywords": "coffee AND (free OR cheap)", "bbox": [-1.0, -1.0, 1.0, 1.0], "circle": None, "payload": None,
     }  # fmt: skip
     return fields | changes
@@ -59,7 +59,7 @@ def insertion(row: int, subscription_id: str, minutes: float = -60, **changes: A
 def deletion(row: int, subscription_id: str, minutes: float, subscription_key: int) -> dict[str, Any]:
     """An accepted deletion at row `row` of its file."""
     return {
-        "row": row, "op": "delete", "subscription_id": subscription_id, "at": at(minutes),
+        "row": row, "op": "delete", "subscription_id": subscription_id, "effective_at": at(minutes),
         "subscription_key": subscription_key,
     }  # fmt: skip
 
@@ -78,7 +78,7 @@ def add_file(
     path = f"/landing/{kind}-{seq}.jsonl"
     started = {
         "file_seq": seq, "ingest_id": ingest_id, "kind": kind, "path": path, "sha256": f"{seq:064}", "bytes": 1,
-        "options": "{}", "status": "started", "at": at(0),
+        "options": "{}", "status": "started", "started_at": at(0),
     }  # fmt: skip
     ledger_tables.append(home, names.FILES, [started])
     write = _write_objects if kind == "objects" else _write_requests
@@ -87,7 +87,7 @@ def add_file(
         home, names.REJECTS, [{**row, "kind": kind, "file": path, "ingest_id": ingest_id} for row in rejects]
     )
     if done:
-        moments = [row["ts"] if kind == "objects" else row["at"] for row in rows]
+        moments = [row["ts"] if kind == "objects" else row["effective_at"] for row in rows]
         finished = {
             "status": "done", "rows": max((row["row"] for row in [*rows, *rejects]), default=0), "accepted": len(rows),
             "rejected": len(rejects), "watermark": None, "min_ts": min(moments, default=None),
@@ -174,7 +174,7 @@ def add_batch(
         }
         finished = {
             "status": "done", "objects": 3, "discarded": 1, "requests": 2, "matches": count[False],
-            "retractions": count[True], "seconds": '{"match": 1.5, "index": 0.5}', "finished_at": at(101),
+            "retractions": count[True], "seconds_by_step": [("match", 1.5), ("index", 0.5)], "finished_at": at(101),
         }  # fmt: skip
         ledger_tables.append(home, names.BATCHES, [started | finished])
     return batch_id

@@ -74,7 +74,8 @@ def test_every_figure(hand_home: Home) -> None:
     letter = {"sink": "hook", "message_id": "m", "batch_id": 1, "subscription_id": "s", "kind": "match"}
     deliveries.save_dead_letters(hand_home, [letter | {"reason": "410", "message": "{}"}])
     hold = {"hold_id": 1, "kind": "objects", "path": "/p", "sha256": "x", "bytes": 1, "options": "{}", "copy": "c"}
-    ledger_tables.append(hand_home, names.QUARANTINE, [hold | {"reasons": ["r"], "status": "held", "at": at(0)}])
+    hold |= {"reasons": ["r"], "status": "held", "written_at": at(0)}
+    ledger_tables.append(hand_home, names.QUARANTINE, [hold])
     with Heartbeat(hand_home):
         found = parsed(render_metrics(hand_home))
     expected = {

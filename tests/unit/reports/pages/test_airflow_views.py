@@ -58,7 +58,7 @@ def migration(version: int, reason: str, before: list[float], after: list[float]
     return {
         "plan_version": version, "plan_version_before": version - 1, "kind": "local", "reason": reason, "move": 0,
         "origin": 0, "target": 1, "cells": [1, 2], "terms": None, "subscriptions": 7, "bytes": 700,
-        "expected_gain": 0.25, "load_before": before, "load_after": after, "at": at(50),
+        "expected_gain": 0.25, "load_before": before, "load_after": after, "decided_at": at(50),
     }  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def home(empty_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:
     add_file(home, "objects", [thing(1, "waits", 9)], rejects)
     quarantined = {
         "hold_id": 1, "kind": "objects", "path": f"/in/{HOSTILE}.csv", "copy": "c", "sha256": "f", "bytes": 1,
-        "options": "{}", "reasons": [f"null share of {HOSTILE}"], "status": "held", "at": at(1),
+        "options": "{}", "reasons": [f"null share of {HOSTILE}"], "status": "held", "written_at": at(1),
     }  # fmt: skip
     ledger_tables.append(home, names.QUARANTINE, [quarantined])
     add_sinks(home, "alerts")

@@ -1,7 +1,5 @@
 """The history of a home has all totals and only the latest batches."""
 
-import json
-
 from pststream import names
 from pststream.reports.reading.batch_history import read_batch_history
 from pststream.reports.reading.tolerant_reader import TolerantReader
@@ -14,7 +12,7 @@ def test_many_batches_are_cut_and_the_totals_are_not(hand_home: Home) -> None:
     for _ in range(3):
         add_batch(hand_home)
     done = next(row for row in ledger_tables.read(hand_home, names.BATCHES).to_pylist() if row["status"] == "done")
-    more = [{**done, "batch_id": number, "seconds": json.dumps({"match": 1.0})} for number in range(4, 104)]
+    more = [{**done, "batch_id": number, "seconds_by_step": [("match", 1.0)]} for number in range(4, 104)]
     ledger_tables.append(hand_home, names.BATCHES, more)
     history = read_batch_history(TolerantReader(hand_home.path))
     assert [batch.batch_id for batch in history.batches] == list(range(44, 104))
