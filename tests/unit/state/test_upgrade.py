@@ -158,6 +158,18 @@ def test_all_rows_are_kept(format: int, tmp_path: Path) -> None:
         assert open_table(home.table(name)).version() <= versions[name] + 4
 
 
+def test_rows_written_again_are_searched_by_each_column(tmp_path: Path) -> None:
+    home = Home(unpacked(7, tmp_path).path)
+    steps.upgrade(home)
+    for name in steps.RENAMED:
+        dataset = open_dataset(open_table(home.table(name)))
+        rows = dataset.to_table()
+        for column in (field.name for field in rows.schema if not pa.types.is_nested(field.type)):
+            values = rows.column(column).to_pylist()
+            for value in set(values) - {None}:
+                assert dataset.count_rows(filter=pds.field(column) == value) == values.count(value), (name, column)
+
+
 def test_readers_of_a_stream_get_no_row_twice(tmp_path: Path) -> None:
     home = Home(unpacked(7, tmp_path).path)
     steps.upgrade(home)
