@@ -61,14 +61,13 @@ def log_retention(table: Table) -> str:
 def table_properties(table: Table, address: str) -> dict[str, str]:
     """Return the Delta properties of a new table.
 
-    `FileWriter` keeps bounds of some columns only, so the property BOUNDED_COLUMNS of the tables that it writes lists
-    them for readers. In a storage with leases it also writes the compacted files of control tables.
+    `FileWriter` keeps bounds of some columns only, so the property BOUNDED_COLUMNS lists them for readers. It writes
+    files of control tables too: in upgrades, and when it compacts them in a storage with leases.
     """
     storage = storage_of(address)
     properties: dict[str, str] = {LOG_RETENTION: log_retention(table), **storage.table_properties}
-    if table.writer != "control" or storage.has_leases:
-        columns = [c.name for c in table.schema if c.name not in table.partitions and has_bounds(c)]
-        properties[BOUNDED_COLUMNS] = ",".join(columns)
+    columns = [c.name for c in table.schema if c.name not in table.partitions and has_bounds(c)]
+    properties[BOUNDED_COLUMNS] = ",".join(columns)
     if table.append_only:
         properties[APPEND_ONLY] = "true"
     return properties
