@@ -51,7 +51,7 @@ class BatchRow(TypedDict):
     requests: int
     matches: int
     retractions: int
-    seconds_by_step: list[tuple[str, float]] | None
+    seconds_by_step: list[tuple[str, float]]
     started_at: dt.datetime
     finished_at: dt.datetime
 

@@ -120,8 +120,8 @@ def _apply_verdicts(
 def _with_reasons(task: AppendTask, rows: pa.RecordBatch, reason: pa.Array) -> pa.RecordBatch:
     """Return rows that the log rejects, with the columns of rejects; `reason` string[n]."""
     # The field that each reason concerns, and its value as text.
-    columns = (ID_OF[task.kind], TIME_OF[task.kind])
-    as_text = {FIELD_OF_COLUMN.get(name, name): rows.column(name).cast(pa.string()) for name in columns}
+    blamed = (ID_OF[task.kind], TIME_OF[task.kind])
+    as_text = {FIELD_OF_COLUMN.get(name, name): rows.column(name).cast(pa.string()) for name in blamed}
     raw, field = as_text[ID_OF[task.kind]], pa.repeat(ID_OF[task.kind], rows.num_rows)
     for code, name in FIELD_OF.items():
         if name in as_text:

@@ -10,9 +10,9 @@ import pytest
 
 from pststream import names
 from pststream.ledgers.ledger_rows import BatchRow, FileRow, latest_rows, split_by_status
-from pststream.state.tables import TABLES, TIME
+from pststream.state.tables import SECONDS, TABLES, TIME
 
-PYTHON_TYPES = {pa.int64(): int, pa.string(): str, TIME: dt.datetime}
+PYTHON_TYPES = {pa.int64(): int, pa.string(): str, TIME: dt.datetime, SECONDS: list[tuple[str, float]]}
 
 
 def plain_type(hint: Any) -> Any:
