@@ -25,4 +25,10 @@ def _columns(name: str) -> tuple[tuple[str, str, str], ...]:
 
 
 def _sql_type(kind: pa.DataType) -> str:
-    return f"array<{_sql_type(kind.value_type)}>" if pa.types.is_list(kind) else _SQL_TYPES[kind]
+    if pa.types.is_list(kind):
+        return f"array<{_sql_type(kind.value_type)}>"
+    if pa.types.is_map(kind):
+        return f"map<{_sql_type(kind.key_type)}, {_sql_type(kind.item_type)}>"
+    if pa.types.is_struct(kind):
+        return f"struct<{', '.join(f'{field.name}: {_sql_type(field.type)}' for field in kind)}>"
+    return _SQL_TYPES[kind]
