@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Context
 
 from pststream.airflow.runners.aws_connection import aws_environment
-from pststream.airflow.runners.engine_choice import home_of
+from pststream.airflow.runners.engine_choice import home_of, read_file
 from pststream.airflow.runners.file_names import file_name
 from pststream.utc_times import iso, utc_now
 
@@ -62,8 +62,8 @@ class AlertOnChange:
     def _read_state(self, context: Context) -> dict[str, Any]:
         """Return the stored state; empty if there is none, or none that can be read."""
         try:
-            with self._files(context) as files:
-                state = json.loads(files.read(_state_file(context)))
+            with self._home(context) as home:
+                state = json.loads(read_file(home, _state_file(context)))
         except FileNotFoundError:
             return {}
         except Exception as error:
@@ -72,22 +72,22 @@ class AlertOnChange:
         return state if isinstance(state, dict) else {}
 
     def _write_state(self, context: Context, state: str, why: str | None) -> None:
+        from pststream.storage.registry import files_at, normalize  # slow to import, and few runs come here
+
         content = {"state": state, "since": iso(utc_now(), "seconds"), "why": why}
         try:
-            with self._files(context) as files:
+            with self._home(context) as home:
+                files = files_at(normalize(home))
                 if files.exists(MARK):
                     files.write(_state_file(context), (json.dumps(content, indent=1) + "\n").encode())
         except Exception as error:
             log.warning("the state cannot be stored: %s: %s", type(error).__name__, error)
 
     @contextmanager
-    def _files(self, context: Context) -> Iterator[Any]:
-        """Return the small files of the home of a run."""
-        from pststream.storage.registry import files_at, normalize  # clients of object stores are slow to import
-
+    def _home(self, context: Context) -> Iterator[str]:
+        """Return the home of a run, whose files can be read and written during this block."""
         with aws_environment(self._options.aws_conn_id):
-            home = home_of([context["task"].render_template(self._options.home_argument, context)])
-            yield files_at(normalize(home))
+            yield home_of([context["task"].render_template(self._options.home_argument, context)])
 
 
 def _send(context: Context, callbacks: Sequence[Callable[[Any], Any]]) -> bool:

@@ -85,6 +85,7 @@ class DagOptions:
             "on_failure_callback": [self.alerts.report_failure, *self.callbacks_on_failure],
             "priority_weight": priority,
             "weight_rule": "absolute",
+            "show_return_value_in_logs": False,
         }
 
     def asset(self, name: str) -> Asset:

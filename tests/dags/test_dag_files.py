@@ -125,6 +125,13 @@ def test_each_task_reports_its_failure(dagbag: Any) -> None:
             assert [callback.__name__ for callback in task.on_failure_callback] == ["report_failure"]
 
 
+def test_no_task_logs_its_xcom(dagbag: Any) -> None:
+    """By default Airflow logs what a Python function returns, such as all figures of a home."""
+    for dag in dagbag.dags.values():
+        for task in dag.tasks:
+            assert not getattr(task, "show_return_value_in_logs", False), f"{dag.dag_id}.{task.task_id}"
+
+
 def test_assets_have_the_stable_addresses(dagbag: Any) -> None:
     publishers = {
         "micro_batch": names.MATCHES_ASSET,

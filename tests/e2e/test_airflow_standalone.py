@@ -86,6 +86,7 @@ def test_the_page_is_in_the_menu_and_closed_to_strangers(airflow: Airflow) -> No
         "/pststream/object?id=o1": "matched against all subscriptions",
         "/pststream/object?id=o1&subscription=s1": "Why it matched or not",
         "/pststream/subscription?id=s1": "Definition",
+        "/pststream/metrics": "pststream_batches_total 2.0",
         "/pststream/pages/none.html": "",
     }
     for route, expected in routes.items():
