@@ -67,13 +67,16 @@ def test_bounds_of_long_ids_are_cut(home: Home, end: str) -> None:
     assert [dataset.count_rows(filter=pds.field("object_id") == one) for one in [*ids, "c"]] == [1, 1, 0]
 
 
-def test_readers_skip_files_by_place_and_id(home: Home) -> None:
+def test_readers_skip_files_by_place_id_and_time(home: Home) -> None:
+    day = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
     for number in range(3):
-        batch = rows(10 * number + 1, 5)
+        days = pa.array([day + dt.timedelta(days=number, seconds=row) for row in range(5)], SCHEMA.field("ts").type)
+        batch = rows(10 * number + 1, 5).set_column(2, "ts", days)
         moved = batch.set_column(3, "lon", pa.array([10.0 * number] * 5))
         commit_files(home, names.OBJECTS, [written(home, moved)], application="t", transaction=number)
     dataset = open_dataset(DeltaTable(home.table(names.OBJECTS)))
-    for wanted in (pds.field("lon") > 15, pds.field("object_id") > "3", pds.field("lon") == 20.0):
+    last_day = pds.field("ts") >= pa.scalar(day + dt.timedelta(days=2), SCHEMA.field("ts").type)
+    for wanted in (pds.field("lon") > 15, pds.field("object_id") > "3", pds.field("lon") == 20.0, last_day):
         assert len(list(dataset.get_fragments(filter=wanted))) == 1
         assert dataset.count_rows(filter=wanted) > 0
 
