@@ -40,6 +40,9 @@ DEAD_LETTERS = "dead_letters"
 HEARTBEAT = "watch.json"
 """File of a home that a watcher writes its state to."""
 
+OUTCOMES = "outcomes"
+"""Folder of a home for the outcomes of jobs whose drivers run on a cluster."""
+
 ALL_TERMS = -1
 """The term of a unit whose leaf is not partitioned by text."""
 
@@ -77,6 +80,9 @@ MAX_JSON_LEVELS = 32
 SPARK_POOL = "pststream_spark"
 SPARK_CONNECTION = "pststream_spark"
 SINKS_CONNECTION = "pststream_sinks"
+SINK_CONNECTIONS = "pststream_sink_"
+"""How the id of the Airflow connection of one sink begins; the name of the sink follows."""
+
 MATCHES_ASSET = "pststream://matches"
 PLANS_ASSET = "pststream://plans"
 IMBALANCE_ASSET = "pststream://imbalance"

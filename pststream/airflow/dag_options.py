@@ -35,7 +35,8 @@ class DagOptions:
     conn_id        a connection of type `pststream`, which names home and landing folder
     spark_conn_id  the connection to Spark
     aws_conn_id    a connection of type `aws`, whose keys the jobs use for homes and files in a bucket
-    sinks_conn_id  the connection with the secrets of sinks; None: `<prefix>sinks`
+    sinks_conn_id  the connection with the secrets of all sinks; None: `<prefix>sinks`. The connection of one sink is
+                   `<prefix>sink_<name>`
     alerts_conn_id a connection with the URL that alerts are posted to; None: `<prefix>alerts`
     pool           pool with one slot for the jobs that write to the home; None: `<prefix>spark`
     on_failure     callbacks or notifiers, called after the alert is logged when a task has failed its last try; of

@@ -1,4 +1,4 @@
-"""Define the hook of connections of type `pststream`, whose extra has the home and the landing folder."""
+"""Define the hooks of our connection types: `pststream` names a home, `pststream_sink` the address of one sink."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from airflow.sdk import BaseHook
 
 
 class PSTStreamHook(BaseHook):
-    """Reads a connection of type `pststream`."""
+    """Reads a connection of type `pststream`: its extra has the home and the landing folder."""
 
     conn_name_attr = "conn_id"
     default_conn_name = "pststream_default"
@@ -30,3 +30,23 @@ class PSTStreamHook(BaseHook):
     def _extra(self) -> dict[str, Any]:
         extra: dict[str, Any] = self.get_connection(self.conn_id).extra_dejson
         return extra
+
+
+class PSTStreamSinkHook(BaseHook):
+    """Reads a connection of type `pststream_sink`; what it does not name is empty.
+
+    target  extra `secret_target`: URL, queue or topic. The target may contain a token, and Airflow masks what an extra
+            calls secret.
+    secret  password: the key of a webhook's signatures
+    """
+
+    conn_name_attr = "conn_id"
+    default_conn_name = "pststream_sink_default"
+    conn_type = "pststream_sink"
+    hook_name = "PSTStream sink"
+
+    def __init__(self, conn_id: str = default_conn_name) -> None:
+        super().__init__()
+        connection = self.get_connection(conn_id)
+        self.target = str(connection.extra_dejson.get("secret_target") or "")
+        self.secret = str(connection.password or "")

@@ -1,30 +1,46 @@
-"""Describe the package to Airflow as a provider, by its entry point: the connection type `pststream`."""
+"""Describe the package to Airflow as a provider, by its entry point: its connection types."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-CONN_FIELDS = {
+HOME_FIELDS = {
     "home": ("Home", "Folder or s3://bucket/prefix of the tables"),
     "landing": ("Landing folder", "Folder or s3://bucket/prefix of new files; empty: landing in the home"),
 }
-"""Fields of the connection: label, description."""
+SINK_FIELDS = {"secret_target": ("Target", "URL of a webhook with its token, URL of a queue, ARN of a topic")}
+"""Fields of a connection's extra: label, description."""
 
 
 def provider_info() -> dict[str, Any]:
     """Return the document that Airflow reads."""
-    fields = {
-        name: {"label": label, "description": text, "schema": {"type": ["string", "null"]}}
-        for name, (label, text) in CONN_FIELDS.items()
-    }
-    connection = {
-        "connection-type": "pststream",
-        "hook-class-name": "pststream.airflow.hook.PSTStreamHook",
-        "hook-name": "PSTStream",
-        "ui-field-behaviour": {"hidden-fields": ["host", "port", "schema", "login", "password"], "relabeling": {}},
-        "conn-fields": fields,
-    }
+    address = ["host", "port", "schema", "login"]
+    sink = connection_type("pststream_sink", "PSTStreamSinkHook", "PSTStream sink", SINK_FIELDS, address)
+    sink["ui-field-behaviour"]["relabeling"] = {"password": "Secret"}
     return {
         "package-name": "pststream",
         "name": "PSTStream",
         "description": "Standing spatio-textual queries over a stream",
-        "connection-types": [connection],
+        "connection-types": [
+            connection_type("pststream", "PSTStreamHook", "PSTStream", HOME_FIELDS, [*address, "password"]),
+            sink,
+        ],
     }
+
+
+def connection_type(
+    name: str, hook: str, title: str, fields: Mapping[str, tuple[str, str]], hidden: Sequence[str]
+) -> dict[str, Any]:
+    """Describe a connection type: its hook, the fields of its extra, the fields of Airflow's form that are hidden."""
+    return {
+        "connection-type": name,
+        "hook-class-name": f"pststream.airflow.hook.{hook}",
+        "hook-name": title,
+        "ui-field-behaviour": {"hidden-fields": list(hidden), "relabeling": {}},
+        "conn-fields": {field: conn_field(field, *texts) for field, texts in fields.items()},
+    }
+
+
+def conn_field(name: str, label: str, description: str) -> dict[str, Any]:
+    """Describe a field of the form; what is called secret is shown as a password."""
+    hidden = {"format": "password"} if name.startswith("secret_") else {}
+    return {"label": label, "description": description, "schema": {"type": ["string", "null"], **hidden}}

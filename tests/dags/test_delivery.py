@@ -64,6 +64,38 @@ def test_the_connection_has_the_secrets(
     assert SECRET not in shown and TOKEN not in shown
 
 
+def test_a_sink_has_a_connection_of_its_own(
+    task: Any, home: Home, monkeypatch: pytest.MonkeyPatch, capfd: Any, caplog: Any
+) -> None:
+    """It counts before the connection of all sinks. No file of the home has its secrets, and Airflow masks them."""
+    from airflow.sdk import BaseHook
+    from airflow.sdk._shared.secrets_masker import redact
+
+    caplog.set_level(logging.DEBUG)
+    with receiving() as receiver:
+        connect(monkeypatch, "http://127.0.0.1:1/wrong")
+        own = {"conn_type": "pststream_sink", "password": SECRET}
+        own["extra"] = {"secret_target": f"{receiver.url}?t={TOKEN}"}  # type: ignore[assignment]
+        monkeypatch.setenv("AIRFLOW_CONN_MALMO_SINK_HOOK", json.dumps(own))
+        sinks = task(f"--home={home.path}", names.SINKS_CONNECTION, None, sink_prefix="malmo_sink_")
+        assert receiver.taken == expected_messages(home)
+    output = capfd.readouterr()
+    shown = output.out + output.err + caplog.text + json.dumps(sinks)
+    assert "sink hook" in shown
+    files = [file.read_bytes() for file in Path(home.path).rglob("*") if file.is_file()]
+    for secret in (SECRET, TOKEN):
+        assert secret not in shown and not [content for content in files if secret.encode() in content]
+    assert TOKEN not in str(redact(BaseHook.get_connection("malmo_sink_hook").extra_dejson))
+
+
+def test_each_home_has_connections_of_its_own() -> None:
+    from pststream.airflow import make_dag
+
+    for prefix, sinks in (("", "pststream_sink_"), ("malmo_", "malmo_sink_")):
+        deliver = make_dag("micro_batch", prefix=prefix).get_task("deliver")
+        assert deliver.op_kwargs["sink_prefix"] == sinks
+
+
 def test_without_the_connection(task: Any, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     from pststream.airflow.runners.job_outcome import JobFailed
 

@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pststream import names
 from pststream.errors import PstError
@@ -20,16 +21,19 @@ def home_of(arguments: Sequence[str]) -> str:
 
 
 def engine_of(home: str, variables: Mapping[str, str]) -> str:
-    """Return the setting `engine`: of the variables, else of the home's file, else `auto`.
+    """Return the setting `engine`: of the variables, else of the home's file, else `auto`."""
+    return variables[VARIABLE] if VARIABLE in variables else str(settings_in(home).get("engine", "auto"))
 
-    A file that cannot be read counts as `auto`: the job itself says what is wrong with it.
+
+def settings_in(home: str) -> dict[str, Any]:
+    """Return the content of the settings file of a home, unchecked.
+
+    A file that cannot be read counts as empty: the job itself says what is wrong with it.
     """
-    if VARIABLE in variables:
-        return variables[VARIABLE]
     try:
-        return str(tomllib.loads(read_file(home, FILE).decode("utf-8")).get("engine", "auto"))
+        return tomllib.loads(read_file(home, FILE).decode("utf-8"))
     except (OSError, ValueError, RecursionError, PstError):
-        return "auto"
+        return {}
 
 
 def is_local(master: str) -> bool:

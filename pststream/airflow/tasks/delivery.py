@@ -1,4 +1,4 @@
-"""Define the Airflow task that runs `jobs/deliver.py` without Spark, with sink secrets from a connection."""
+"""Define the Airflow task that runs `jobs/deliver.py` without Spark, with the secrets of sinks from connections."""
 
 from typing import Any
 
@@ -6,30 +6,54 @@ from airflow.sdk import BaseHook, task
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
+from pststream import names
+from pststream.airflow.hook import PSTStreamSinkHook
+from pststream.airflow.runners.aws_connection import aws_environment
+from pststream.airflow.runners.engine_choice import home_of, settings_in
 from pststream.airflow.runners.local_job import run_job
 
 
 @task(retries=0, trigger_rule="all_done")
-def deliver(home: str, sinks_conn_id: str, aws_conn_id: str | None) -> dict[str, Any]:
+def deliver(
+    home: str, sinks_conn_id: str, aws_conn_id: str | None, sink_prefix: str = names.SINK_CONNECTIONS
+) -> dict[str, Any]:
     """Send the messages of finished batches to the sinks; fail if a sink needs attention. The next run tries again.
 
     Runs even if matching failed, for the batches before.
+
+    home         the argument `--home=…` of the job
+    sink_prefix  how the ids of the connections of single sinks begin; the name of the sink follows
     """
-    sinks: dict[str, Any] = run_job("deliver", [home], sink_environment(sinks_conn_id), aws_conn_id)["sinks"]
+    with aws_environment(aws_conn_id):
+        tables = settings_in(home_of([home])).get("sinks")
+    variables = variables_of_all(sinks_conn_id)
+    for name in tables if isinstance(tables, dict) else ():
+        variables |= variables_of(name, f"{sink_prefix}{name}")
+    for value in variables.values():
+        mask_secret(value)
+    sinks: dict[str, Any] = run_job("deliver", [home], variables, aws_conn_id)["sinks"]
     return sinks
 
 
-def sink_environment(conn_id: str) -> dict[str, str]:
-    """Return the extra of the connection, {"alerts": {"secret": …, "target": …}}, as variables of the job."""
+def variables_of_all(conn_id: str) -> dict[str, str]:
+    """Return the extra of the connection of all sinks, {"alerts": {"secret": …, "target": …}}, as variables."""
     try:
         sinks = BaseHook.get_connection(conn_id).extra_dejson
     except AirflowNotFoundException:
         return {}
-    variables = {
-        f"PSTSTREAM_SINK_{name.upper()}_{key.upper()}": str(value)
-        for name, keys in sinks.items()
-        for key, value in keys.items()
-    }
-    for value in variables.values():
-        mask_secret(value)
-    return variables
+    return {variable(name, key): str(value) for name, keys in sinks.items() for key, value in keys.items()}
+
+
+def variables_of(name: str, conn_id: str) -> dict[str, str]:
+    """Return target and secret of the connection of one sink as variables; empty without the connection."""
+    try:
+        hook = PSTStreamSinkHook(conn_id)
+        values = {"target": hook.target, "secret": hook.secret}
+    except AirflowNotFoundException:
+        return {}
+    return {variable(name, key): value for key, value in values.items() if value}
+
+
+def variable(name: str, key: str) -> str:
+    """Return the environment variable of a key of a sink."""
+    return f"PSTSTREAM_SINK_{name.upper()}_{key.upper()}"

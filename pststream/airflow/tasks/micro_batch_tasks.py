@@ -39,7 +39,8 @@ def add_micro_batch_tasks(options: DagOptions) -> None:
     add_publish(options.asset(names.MATCHES), match.output)
     add_check_balance(options.asset("imbalance"), match.output)
     check_rejects(match.output)
-    match >> deliver(options.home_argument, options.sinks_conn_id or options.named("sinks"), options.aws_conn_id)
+    sinks = options.sinks_conn_id or options.named("sinks")
+    match >> deliver(options.home_argument, sinks, options.aws_conn_id, sink_prefix=options.named("sink_"))
 
 
 def add_publish(matches: Asset, summary: Any) -> None:
