@@ -1,6 +1,5 @@
 """Give the keys of an Airflow connection of type `aws` to jobs, as AWS's own environment variables."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -8,6 +7,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
+from pststream.airflow.runners.environment_variables import with_variables
 from pststream.airflow.runners.job_outcome import JobRefused
 
 EXTRAS = {
@@ -44,14 +44,5 @@ def aws_variables(conn_id: str | None) -> dict[str, str]:
 @contextmanager
 def aws_environment(conn_id: str | None) -> Iterator[None]:
     """Add the variables of a connection to the environment of this process, from which jobs inherit them."""
-    variables = aws_variables(conn_id)
-    before = dict(os.environ)
-    os.environ.update(variables)
-    try:
+    with with_variables(aws_variables(conn_id)):
         yield
-    finally:
-        for name in variables:
-            if name in before:
-                os.environ[name] = before[name]
-            else:
-                del os.environ[name]

@@ -1,13 +1,16 @@
 """Submit a job whose driver runs on a node of the cluster, and read the outcome that it leaves in the home."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from airflow.providers.apache.spark.hooks import spark_submit
 
 from pststream import names
 from pststream.airflow.runners.engine_choice import home_of, read_file
 from pststream.airflow.runners.file_names import file_name
+from pststream.airflow.runners.job_outcome import JobRefused
 from pststream.airflow.runners.job_process import JOBS
 
 PYTHON_RUNNER = "org.apache.spark.deploy.PythonRunner"
@@ -21,7 +24,7 @@ def outcome_name(task_instance: Any) -> str:
     """Return the name of the file of the outcome in the home: by DAG, run, task and try."""
     mapped = f"-{task_instance.map_index}" if task_instance.map_index >= 0 else ""
     task = f"{task_instance.task_id}{mapped}-{task_instance.try_number}.json"
-    return "/".join(("outcomes", *map(file_name, (task_instance.dag_id, task_instance.run_id, task))))
+    return "/".join((names.OUTCOMES, *map(file_name, (task_instance.dag_id, task_instance.run_id, task))))
 
 
 def absolute_home(arguments: Sequence[str]) -> str:
@@ -42,3 +45,16 @@ def read_outcome_of(home: str, name: str) -> dict[str, Any] | None:
 def python_program(job: str, arguments: Sequence[str]) -> list[str]:
     """Return the arguments of PYTHON_RUNNER: the program, folders for its PYTHONPATH, its own arguments."""
     return [str(JOBS / f"{job}.py"), str(JOBS.parent), *arguments]
+
+
+def in_image(paths: str | None) -> str | None:
+    """Return local paths, separated by commas, as Spark finds them in the image of the driver on Kubernetes."""
+    return paths and ",".join(path if "://" in path else f"local://{path}" for path in paths.split(","))
+
+
+def check_cluster_manager(master: str, env_vars: Mapping[str, str] | None) -> None:
+    """Raise JobRefused if Airflow's operator could not submit to this master in cluster mode."""
+    if "k8s" in master and getattr(spark_submit, "kube_client", None) is None:
+        raise JobRefused("drivers on Kubernetes: install apache-airflow-providers-cncf-kubernetes where tasks run")
+    if env_vars and "k8s" not in master and "yarn" not in master:
+        raise JobRefused("a standalone master passes no env_vars to a driver: set them where its nodes start")

@@ -1,11 +1,16 @@
-"""Report the tables that a job has read and written to Airflow's lineage, if a listener is configured."""
+"""Report the tables of a job to Airflow's lineage, and pass Airflow's OpenLineage options on to jobs and to Spark."""
 
+import json
 import logging
 import os
 from collections.abc import Sequence
 from typing import Any
 
 from airflow.providers.common.compat.lineage.hook import get_hook_lineage_collector
+from airflow.providers.common.compat.openlineage.utils.spark import (
+    inject_parent_job_information_into_spark_properties,
+    inject_transport_information_into_spark_properties,
+)
 
 from pststream import names
 from pststream.airflow.runners.engine_choice import home_of
@@ -66,11 +71,8 @@ def home_uri(home: str) -> str:
 
 def parent_run_variable(task_instance: Any) -> dict[str, str]:
     """Return the variable that makes this task the parent of the job's own lineage events; empty without listener."""
-    try:
-        from airflow.providers.openlineage import conf
-    except ImportError:
-        return {}
-    if conf.is_disabled():
+    conf = _openlineage_conf()
+    if conf is None or conf.is_disabled():
         return {}
     try:
         from airflow.providers.openlineage.plugins.macros import lineage_parent_id
@@ -79,3 +81,29 @@ def parent_run_variable(task_instance: Any) -> dict[str, str]:
     except Exception as error:
         log.warning("no parent run for the lineage of the job: %s", error)
         return {}
+
+
+def spark_properties(conf: dict[str, str], operator: Any, context: Any) -> dict[str, str]:
+    """Return Spark's configuration with what `openlineage_inject_…_info` of the operator ask for."""
+    if operator._openlineage_inject_parent_job_info:
+        conf = inject_parent_job_information_into_spark_properties(conf, context)
+    if operator._openlineage_inject_transport_info:
+        conf = inject_transport_information_into_spark_properties(conf, context)
+    return conf
+
+
+def transport_variable(operator: Any) -> dict[str, str]:
+    """Return the variable by which a job's own events go where Airflow's do, if the operator asks for that."""
+    conf = _openlineage_conf() if operator._openlineage_inject_transport_info else None
+    if conf is None or conf.is_disabled() or not conf.transport():
+        return {}
+    return {"OPENLINEAGE__TRANSPORT": json.dumps(conf.transport())}
+
+
+def _openlineage_conf() -> Any:
+    """Return the configuration of Airflow's OpenLineage provider; None if it is not installed."""
+    try:
+        from airflow.providers.openlineage import conf
+    except ImportError:
+        return None
+    return conf

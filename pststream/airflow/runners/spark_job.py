@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +19,24 @@ from pststream.airflow.runners.cluster_mode import (
     OUTCOME_KEY,
     PYTHON_RUNNER,
     absolute_home,
+    check_cluster_manager,
+    in_image,
     outcome_name,
     python_program,
     read_outcome_of,
 )
 from pststream.airflow.runners.engine_choice import engine_of, home_of, is_local, runs_here
+from pststream.airflow.runners.environment_variables import with_variables
 from pststream.airflow.runners.job_log import log_result
 from pststream.airflow.runners.job_outcome import RETRY_POLICY, WORK_WAITS, JobRefused, check_outcome, read_outcome
 from pststream.airflow.runners.job_process import JOBS, JobProcess, environment
+from pststream.airflow.runners.spark_properties import properties_of
 
 JARS = Path(sys.prefix) / "share" / "pststream" / "jars"
 DRIVER_MEMORY = "2g"
+JARS_KEY, MEMORY_KEY = "spark.jars", "spark.driver.memory"
+NO_SPARK = "spark://local"
+"""The master of the engine `local`, which starts no Spark."""
 
 Outcome = tuple[dict[str, Any] | None, Exception | None]
 """The content of the result file, None if there is none, and the error of spark-submit or of the process."""
@@ -97,8 +104,8 @@ class SparkJob(SparkSubmitOperator):
 
     def _run(self, context: Context, arguments: list[str], result: Path) -> Outcome:
         """Run the job where it belongs."""
-        master = _master(self._conn_id)
         engine = engine_of(home_of(arguments), os.environ | (self.env_vars or {}))
+        master = NO_SPARK if engine == "local" else _master(self._conn_id)
         if runs_here(engine, master):
             return self._run_here(context, arguments, result, master)
         if self.asks_for_work and engine != "spark" and not self._is_submitted(context):
@@ -110,7 +117,8 @@ class SparkJob(SparkSubmitOperator):
 
     def _run_here(self, context: Context, arguments: list[str], result: Path, master: str) -> Outcome:
         """Run the job as a process of the task."""
-        submitted = {"spark.master": master.partition("://")[2], "spark.app.name": self.name} | self._spark_conf()
+        submitted = {"spark.master": master.partition("://")[2], "spark.app.name": self.name}
+        submitted |= properties_of(self) | lineage.spark_properties(self._spark_conf(), self, context)
         variables = self._variables(context, master) | {names.SPARK_CONF_VARIABLE: json.dumps(submitted)}
         self._process = JobProcess(self.job, variables)
         try:
@@ -127,27 +135,24 @@ class SparkJob(SparkSubmitOperator):
     def _submit(self, context: Context, arguments: list[str], result: Path, master: str) -> Outcome:
         """Submit the job with spark-submit."""
         self.conf = self._spark_conf()
-        self.jars = None  # spark-submit's own option would replace those of the configuration
+        self.jars, self._driver_memory = self.conf.pop(JARS_KEY, None), self.conf.pop(MEMORY_KEY)
         if self._in_cluster_mode():
             return self._submit_to_cluster(context, arguments, master)
         self.application_args = [f"--result={result}", *arguments]
-        if not any(manager in master for manager in ("yarn", "k8s")):
-            self.env_vars = self._variables(context, master)
-        error = self._spark_submit(context)
+        error = self._spark_submit(context, self._variables(context, master))
         return read_outcome(result), error
 
-    def _spark_submit(self, context: Context) -> Exception | None:
-        """Run Airflow's own operator, which finds spark-submit by PATH; return its error."""
-        path = os.environ.get("PATH", os.defpath)
-        os.environ["PATH"] = environment()["PATH"]
+    def _spark_submit(self, context: Context, variables: Mapping[str, str]) -> Exception | None:
+        """Run Airflow's own operator, which finds spark-submit by PATH, with these variables; return its error."""
         try:
-            super().execute(context)
+            with with_variables(variables):
+                super().execute(context)
         except FileNotFoundError as error:
             raise JobRefused(f"{error}: install Spark where Airflow's tasks run") from error
+        except ValueError as error:
+            raise JobRefused(f"Airflow's operator refuses the connection or an argument: {error}") from error
         except (AirflowException, RuntimeError) as error:
             return error
-        finally:
-            os.environ["PATH"] = path
         return None
 
     def _is_submitted(self, context: Context) -> bool:
@@ -160,15 +165,20 @@ class SparkJob(SparkSubmitOperator):
 
     def _submit_to_cluster(self, context: Context, arguments: list[str], master: str) -> Outcome:
         """Submit the job, or find the one that an earlier try has submitted; the outcome is in the home."""
-        home = absolute_home(arguments)
+        check_cluster_manager(master, self.env_vars)
+        home, store = absolute_home(arguments), context["task_state_store"]
         words = [f"--result={home}/{outcome_name(context['ti'])}", *arguments, f"--home={home}"]
-        if "k8s" not in master and "yarn" not in master:
+        # Airflow's operator then stores the id of the driver on each kind of cluster, so that the next try finds it.
+        self._yarn_track_via_rm_api = "yarn" in master and self.durable
+        self._track_driver_via_k8s_api = "k8s" in master and self.durable
+        if "k8s" in master:
+            self.application, self.jars = in_image(str(JOBS / f"{self.job}.py")), in_image(self.jars)
+        elif "yarn" not in master:
             words = python_program(self.job, words)
             self.application, self._java_class = _any_jar(), PYTHON_RUNNER
         self.application_args = words
-        error = self._spark_submit(context)
-        store = context["task_state_store"]
-        outcome = read_outcome_of(home, store.get(OUTCOME_KEY, ""))
+        error = self._spark_submit(context, {"PATH": environment()["PATH"]})
+        outcome = read_outcome_of(home, store.get(OUTCOME_KEY) or outcome_name(context["ti"]))
         if outcome is not None or error is None:
             store.delete(self.external_id_key)  # the driver has ended: the next try, or a cleared task, submits again
         return outcome, error
@@ -177,15 +187,16 @@ class SparkJob(SparkSubmitOperator):
         """Return Spark's configuration, with the operator's own `driver_memory`, `jars` and `conf`."""
         own = spark_conf()
         if self._driver_memory:
-            own["spark.driver.memory"] = self._driver_memory
+            own[MEMORY_KEY] = self._driver_memory
         if self.jars:
-            own["spark.jars"] = ",".join(filter(None, [own.get("spark.jars"), self.jars]))
+            jars = ",".join(filter(None, [own.get(JARS_KEY), self.jars]))
+            own[JARS_KEY] = ",".join(dict.fromkeys(jars.split(",")))
         return own | (self.conf or {})
 
     def _variables(self, context: Context, master: str) -> dict[str, str]:
         """Return the environment variables of a job on this machine."""
-        more = environment() | driver_address(master) | lineage.parent_run_variable(context["ti"])
-        return more | (self.env_vars or {})
+        own = environment() | driver_address(master) | lineage.parent_run_variable(context["ti"])
+        return own | lineage.transport_variable(self) | (self.env_vars or {})
 
 
 def spark_conf() -> dict[str, str]:
