@@ -1,6 +1,8 @@
 """Run a DAG with Airflow's own `dag.test`; give access to its states, XComs and asset events."""
 
+import json
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,3 +46,15 @@ def killed_once(dag: Any, form: dict[str, Any], monkeypatch: pytest.MonkeyPatch)
     job.retry_policy = ExceptionRetryPolicy([RetryRule(JobLost, RetryAction.RETRY, timedelta(seconds=1))])
     job.on_retry_callback = [lambda context: monkeypatch.delenv("PSTSTREAM_CRASH_AT")]
     return FinishedRun(dag, form)
+
+
+def bag_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the DAGs of a folder, which is the bundle of this Airflow for the test."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    bundle = {"name": "dags-folder", "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle"}
+    bundle |= {"kwargs": {"path": str(folder)}}
+    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps([bundle]))
+    bag = DagBag(dag_folder=str(folder))
+    assert bag.import_errors == {}
+    return bag

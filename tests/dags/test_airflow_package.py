@@ -13,7 +13,7 @@ import pytest
 
 from tests.commands import Home, new_home
 from tests.dags.conftest import ROOT
-from tests.dags.dag_runs import FinishedRun
+from tests.dags.dag_runs import FinishedRun, bag_of
 from tests.dags.landing_folder import PAIRS, fill_landing
 from tests.docs.fences import blocks
 
@@ -21,18 +21,6 @@ pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.usefixtures("ai
 
 EXAMPLES = [block.text for block in blocks(ROOT / "docs" / "airflow.md") if block.is_python]
 """The DAG files of the documentation; their homes are in /data."""
-
-
-def bag_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return the DAGs of a folder, which is the bundle of this Airflow for the test."""
-    from airflow.dag_processing.dagbag import DagBag
-
-    bundle = {"name": "dags-folder", "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle"}
-    bundle |= {"kwargs": {"path": str(folder)}}
-    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps([bundle]))
-    bag = DagBag(dag_folder=str(folder))
-    assert bag.import_errors == {}
-    return bag
 
 
 @pytest.fixture(autouse=True)
@@ -53,24 +41,40 @@ def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return dags
 
 
-def test_two_homes_run_side_by_side_and_a_consumer_starts_on_matches(tmp_path: Path, examples: dict[str, Any]) -> None:
+def test_two_homes_run_side_by_side_and_a_consumer_starts_on_matches(
+    tmp_path: Path, airflow_home: Path, examples: dict[str, Any]
+) -> None:
     assert min(len(text.splitlines()) for text in EXAMPLES if "PSTStreamDag" in text) <= 15
     for city in ("malmo", "stockholm"):
         dag = examples[f"{city}_micro_batch"]
         assert (dag.schedule, dag.owner, set(dag.tags)) == ("*/5 * * * *", "maps", {"pststream", "cities"})
         assert dag.get_task("match").pool == examples[f"{city}_maintain"].get_task("maintain").pool == f"{city}_spark"
-        fill_landing(tmp_path / city / "landing")
-        ran = FinishedRun(dag, {})
-        assert ran.state == "success"
-        [event] = ran.events()
-        assert event["home"] == str(tmp_path / city)
         [matches] = dag.get_task("publish").outlets
         assert (matches.name, matches.uri) == (f"{city}_matches", f"file://{tmp_path}/{city}/tables/matches")
-        assert [(one, other) for one, _, other in Home(tmp_path / city).exported()] == PAIRS
     consumer = examples["count_new_matches"]
     assert consumer.schedule == examples["malmo_micro_batch"].get_task("publish").outlets
-    assert FinishedRun(consumer, {}).xcom("count") == {"s1": 2, "s2": 1, "s3": 1}
-    assert FinishedRun(consumer, {}).xcom("count") == {}
+
+    # In an Airflow of its own: two homes, without Spark and without a connection to it.
+    program = [sys.executable, str(ROOT / "tests" / "dags" / "two_homes.py"), str(tmp_path / "own")]
+    (tmp_path / "own").mkdir()
+    done = subprocess.run(
+        [*program, str(airflow_home / "airflow.db")],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    ran = json.loads(done.stdout.splitlines()[-1])
+    states = dict.fromkeys(("match", "publish", "check_rejects"), "success")
+    states |= dict.fromkeys(("deliver", "check_balance"), "skipped")
+    pairs = [list(pair) for pair in PAIRS]
+    assert ran["homes"] == {
+        "malmo": {"states": states, "pairs": pairs, "homes": ["malmo"]},
+        "stockholm": {"states": states, "pairs": pairs, "homes": ["malmo", "stockholm"]},
+    }
+    assert ran["counts"] == [{"s1": 2, "s2": 1, "s3": 1}, {}]
 
 
 def test_the_dags_of_the_project_are_read_from_a_subfolder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,9 +210,10 @@ def test_entry_points_are_there_and_airflow_accepts_the_provider() -> None:
         loaded[group] = getattr(import_module(module), name)
     info = loaded["apache_airflow_provider"]()
     _create_provider_info_schema_validator().validate(info)
-    [connection] = info["connection-types"]
-    module, _, name = connection["hook-class-name"].rpartition(".")
-    assert getattr(import_module(module), name).conn_type == connection["connection-type"]
+    assert {connection["connection-type"] for connection in info["connection-types"]} == {"pststream", "pststream_sink"}
+    for connection in info["connection-types"]:
+        module, _, name = connection["hook-class-name"].rpartition(".")
+        assert getattr(import_module(module), name).conn_type == connection["connection-type"]
     assert loaded["airflow.plugins"].name == "pststream_pages"
 
 

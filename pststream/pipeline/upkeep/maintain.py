@@ -10,6 +10,7 @@ from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.home import Home
 from pststream.state.index_files import delete_older_indexes, index_files
+from pststream.state.job_outcomes import delete_old_outcomes
 from pststream.state.plans import current_version, index_version
 from pststream.state.tables import TABLES
 
@@ -18,9 +19,9 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
     """Compact the index and all tables of a home, and delete data that no command needs any more.
 
     Applies deletions to the index and drops subscriptions that ended before every object still to be matched; compacts
-    the tables; deletes old log entries, data files that their table has not listed for `retention_days`, and copies of
-    files that have left the quarantine. The index is not changed while a batch is unfinished: the late subscriptions
-    of that batch must still meet stored objects.
+    the tables; deletes old log entries, data files that their table has not listed for `retention_days`, outcomes of
+    jobs that are as old, and copies of files that have left the quarantine. The index is not changed while a batch is
+    unfinished: the late subscriptions of that batch must still meet stored objects.
 
     Returns {"plan_version", "dropped_rows" (of the index), "files_before", "files_after" (of the index), "files_joined"
     (by how many files the tables were compacted), "files_removed"}.
@@ -39,7 +40,8 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
                 ledger_tables.compact(home, table.name, ledger_tables.MAX_FILE_BYTES)
             ledger_tables.trim_log(home, table.name, settings.retention_days)
         quarantine.remove_unneeded_copies(home)
-        removed, counter = 0, StepCounter(progress, "deleting unused files", "table", len(TABLES))
+        removed = delete_old_outcomes(home, settings.retention_days)
+        counter = StepCounter(progress, "deleting unused files", "table", len(TABLES))
         for table in TABLES.values():
             removed += ledger_tables.vacuum(home, table.name, settings.retention_days)
             counter.add(1)
