@@ -15,10 +15,10 @@ MAKEFLAGS += --jobs=2
 # The types are checked while the kernels compile.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-days test-quick test-spark fuzz chaos lint style types format lock airflow image-steps audit bench peers results clean
+.PHONY: help setup demo test test-days test-quick test-spark fuzz chaos lint style types format lock airflow image-steps package-check audit bench peers results clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 setup: $(DONE)/kernels $(DONE)/jars  ## create .venv with packages, jars and compiled kernels; returns at once when nothing changed
 
@@ -68,6 +68,9 @@ airflow: setup  ## start Airflow on this machine with the DAGs, the connection a
 
 image-steps:  ## run the steps of the Dockerfile in a scratch folder without Docker, and check the result
 	$(PYTHON) infra/image/rehearse.py
+
+package-check: setup  ## install the package by a wheel into new environments, and run two homes in an Airflow there
+	$(BIN)/python infra/check_package.py
 
 audit: setup  ## check the pinned packages for known vulnerabilities (needs the network)
 	$(BIN)/uv tool run --system-certs pip-audit==2.10.1 --requirement requirements.txt --require-hashes --disable-pip --strict
