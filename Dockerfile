@@ -27,6 +27,11 @@ RUN bash infra/image/build.sh project
 RUN chmod -R g=u /var/cache/pststream
 
 FROM ${BASE}
+# Airflow's Spark hook asks a standalone master for the state of a driver by /usr/bin/curl.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends curl \
+    && rm -rf /var/lib/apt/lists/*
 COPY --from=java /opt/java/openjdk /opt/java/openjdk
 COPY --from=build /usr/bin/tini-static /usr/local/bin/tini
 COPY --from=build /opt/pststream /opt/pststream

@@ -4,6 +4,7 @@ import json
 import re
 import runpy
 import subprocess
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,14 @@ def test_base_images_are_pinned_by_tag_and_digest() -> None:
 def test_the_image_ends_unprivileged_with_a_health_check_and_without_build_tools() -> None:
     last = DOCKERFILE.rpartition("\nFROM ")[2]
     assert re.search(r"^USER [1-9]\d*:0$", last, re.M) and "HEALTHCHECK" in last
-    assert "apt-get" not in last and "USER root" not in last
+    assert re.findall(r"apt-get install [-a-z ]+ --no-install-recommends (.+) \\$", last, re.M) == ["curl"]
+    assert last.count("apt-get") == 2 and "rm -rf /var/lib/apt/lists/*" in last and "USER root" not in last
+
+
+def test_the_image_has_the_program_by_which_airflow_asks_for_the_state_of_a_driver() -> None:
+    provider = metadata.distribution("apache-airflow-providers-apache-spark")
+    hook = Path(str(provider.locate_file("airflow/providers/apache/spark/hooks/spark_submit.py")))
+    assert '"/usr/bin/curl"' in hook.read_text("utf-8"), "then the image needs no curl any more"
 
 
 def test_what_the_image_copies_exists_and_is_in_the_build_context() -> None:
