@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from typing import Any
 
 from pststream.kernels.compile import cache_folder
 from tests.docs.fences import blocks
+from tests.moto_process import free_port
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "cluster.md"
@@ -120,7 +120,7 @@ class Cluster:
         self.folder = folder
         self.nodes: dict[str, Process] = {}
         self._drivers: list[Process] = []
-        self._master = Process("master", folder / "master", PORT="0", **variables)
+        self._master = Process("master", folder / "master", **{"PORT": "0", **variables})
 
     def __enter__(self) -> "Cluster":
         return self
@@ -141,10 +141,11 @@ class Cluster:
         """Ids of the drivers that the master has started on nodes."""
         return set(re.findall(r"Launching driver (driver-\S+)", self._master.log()))
 
-    def add(self, *names: str) -> list[Process]:
-        """Start nodes of one core and wait until they have joined the master."""
+    def add(self, *names: str, **variables: str) -> list[Process]:
+        """Start nodes of one core with these variables, and wait until they have joined the master."""
         for name in names:
-            self.nodes[name] = Process("worker", self.folder / name, MASTER=self.url, CORES="1", MEMORY="1g")
+            own = {"MASTER": self.url, "CORES": "1", "MEMORY": "1g"}
+            self.nodes[name] = Process("worker", self.folder / name, **own, **variables)
         added = [self.nodes[name] for name in names]
         joined = "Successfully registered with master"
         eventually(lambda: all(node.said(joined) for node in added), f"not all of {names} joined")
@@ -167,14 +168,17 @@ LEAN_DRIVER = {
 """Settings of a job whose driver is on one of two nodes, with its one executor on the other."""
 
 
+def connection_for_drivers() -> dict[str, Any]:
+    """Return the connection of Airflow to a cluster that does not run yet, for drivers on its nodes."""
+    extra = {"deploy-mode": "cluster", "rest-port": free_port()}
+    return {"conn_type": "spark", "host": f"spark://{LOOPBACK}:{free_port()}", "extra": extra}
+
+
 @contextmanager
-def cluster_for_drivers(folder: Path) -> Iterator[tuple[Cluster, dict[str, Any]]]:
-    """Run a cluster of two nodes; yield it, and the connection of Airflow for drivers on its nodes."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port = probe.getsockname()[1]
-    rest = f"-Dspark.master.rest.enabled=true -Dspark.master.rest.host={LOOPBACK} -Dspark.master.rest.port={port}"
-    with Cluster(folder, SPARK_MASTER_OPTS=rest) as cluster:
-        cluster.add("first", "second")
-        extra = {"deploy-mode": "cluster", "rest-port": port}
-        yield cluster, {"conn_type": "spark", "host": cluster.url, "extra": extra}
+def cluster_for_drivers(folder: Path, connection: dict[str, Any], *nodes: str, **variables: str) -> Iterator[Cluster]:
+    """Run the cluster of a connection. The variables are those of its nodes, and so of the drivers."""
+    rest = f"-Dspark.master.rest.enabled=true -Dspark.master.rest.host={LOOPBACK}"
+    rest += f" -Dspark.master.rest.port={connection['extra']['rest-port']}"
+    with Cluster(folder, PORT=connection["host"].rpartition(":")[2], SPARK_MASTER_OPTS=rest) as cluster:
+        cluster.add(*nodes, **variables)
+        yield cluster

@@ -14,7 +14,7 @@ from pststream import names
 from tests.commands import Home
 from tests.dags.dag_runs import FinishedRun
 from tests.dags.landing_folder import PAIRS, fill_landing
-from tests.spark_cluster import LEAN_DRIVER, Cluster, cluster_for_drivers
+from tests.spark_cluster import LEAN_DRIVER, Cluster, cluster_for_drivers, connection_for_drivers
 
 pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_home")]
 
@@ -22,8 +22,9 @@ pytestmark = [pytest.mark.airflow, pytest.mark.usefixtures("airflow_home")]
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """A cluster; the connection asks for drivers on its nodes."""
-    with cluster_for_drivers(tmp_path / "cluster") as (running, connection):
-        monkeypatch.setenv(f"AIRFLOW_CONN_{names.SPARK_CONNECTION.upper()}", json.dumps(connection))
+    connection = connection_for_drivers()
+    monkeypatch.setenv(f"AIRFLOW_CONN_{names.SPARK_CONNECTION.upper()}", json.dumps(connection))
+    with cluster_for_drivers(tmp_path / "cluster", connection, "first", "second") as running:
         yield running
 
 
