@@ -124,9 +124,11 @@ def test_only_metrics_open_a_port() -> None:
 def test_the_arguments_of_the_watcher_are_those_of_the_command() -> None:
     from pststream.cli.arguments import build_parser
 
-    program, *words = watcher("watcher")["spec"]["template"]["spec"]["containers"][0]["args"]
-    arguments = build_parser().parse_args(words)
-    assert program == "pststream" and arguments.watch
+    for folder, address in (("watcher", None), ("watcher-metrics", ("10.0.0.7", 9464))):
+        words = watcher(folder)["spec"]["template"]["spec"]["containers"][0]["args"]
+        program, *rest = (word.replace("$(POD_IP)", "10.0.0.7") for word in words)
+        arguments = build_parser().parse_args(rest)
+        assert (program, arguments.watch, arguments.metrics) == ("pststream", True, address)
 
 
 @pytest.mark.parametrize(
