@@ -180,6 +180,7 @@ def test_a_killed_task_submits_its_job_once(airflow: Airflow, on_cluster: dict[s
     tasks = airflow.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances")["task_instances"]
     assert {task["try_number"] for task in tasks if task["task_id"] == "match"} == {2}
     assert airflow.xcom(dag, run, "match")["matches"] == len(PAIRS)
+    assert home.run("plans", "show")["workers"] == 2, "the driver has the environment of the task"
     assert [(object_id, subscription_id) for object_id, _, subscription_id in home.exported()] == PAIRS
 
 
