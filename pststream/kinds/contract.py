@@ -6,6 +6,7 @@ part of the contract.
 """
 
 import datetime as dt
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from pststream.domain.raw_fields import ParsedColumns, RawFields
 from pststream.shapes.region import DEFAULT_LIMITS, Box, Region, RegionLimits
+from pststream.text.expression import MAX_CHARACTERS, MAX_WORDS
 
 
 class FieldError(Exception):
@@ -31,11 +33,32 @@ class FieldError(Exception):
         self.detail = detail
 
 
+_MOST_BYTES_OF_CHARACTER = 12
+"""In JSON, as two escapes; in UTF-8 it has at most 4."""
+
+_OTHER_BYTES = 65_536
+"""More than the other fields of a request need: names, times, blanks."""
+
+
 @dataclass(frozen=True)
 class RequestLimits:
-    """Bounds on the values of requests, from the settings of the home."""
+    """Bounds on the values of new requests, from the settings of the home; without them a value may be of any size.
+
+    max_id_bytes          bytes of a subscription id
+    max_payload_bytes     bytes of the fields that are not known, as JSON
+    max_expression_words  words of a keyword expression as written
+    """
 
     region: RegionLimits = DEFAULT_LIMITS
+    max_id_bytes: int = sys.maxsize
+    max_payload_bytes: int = sys.maxsize
+    max_expression_words: int = MAX_WORDS
+
+    @property
+    def longest_row(self) -> int:
+        """Bytes of a line of JSON above which a request cannot be within the other bounds."""
+        known = self.max_id_bytes + self.max_payload_bytes + MAX_CHARACTERS + self.region.longest_text
+        return min(_MOST_BYTES_OF_CHARACTER * known + _OTHER_BYTES, sys.maxsize)
 
 
 class RequestColumn(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.domain.raw_fields import ParsedColumns, RawField
-from pststream.kinds.contract import FieldError, RequestColumn
+from pststream.kinds.contract import FieldError, RequestColumn, RequestLimits
 from pststream.text.expression import ExpressionError, parse_keywords
 from pststream.text.words import tokenize
 
@@ -17,12 +17,18 @@ KEYWORD_COLUMNS = (
     RequestColumn("clauses", pa.list_(pa.list_(pa.int64())), "insert: conjunctive normal form, term ids"),
 )
 
+MAX_LEVELS = 100
+"""Parentheses of a new expression that may be open at once."""
+
+MAX_PAIRS = 10_000
+"""Clauses that the conversion of a new expression may combine: some milliseconds of work. See `clauses_of_shape`."""
+
 _LONGEST_CACHED = 1_000
 _SHOWN_WORDS = 30
 _SHOWN_CLAUSES = 3
 
 
-def parse_keyword_field(record: Mapping[str, Any]) -> tuple[str, list[list[int]]]:
+def parse_keyword_field(record: Mapping[str, Any], limits: RequestLimits) -> tuple[str, list[list[int]]]:
     """Return the expression of a request and its clauses, term ids ascending inside a clause; raises FieldError."""
     keywords = record.get("keywords")
     if keywords is None or keywords == "":
@@ -30,22 +36,24 @@ def parse_keyword_field(record: Mapping[str, Any]) -> tuple[str, list[list[int]]
     # Readers give NaN as a subclass of str.
     if type(keywords) is not str:
         raise FieldError("keywords", "not_a_value", keywords)
-    clauses = (_clauses if len(keywords) <= _LONGEST_CACHED else _clauses.__wrapped__)(keywords)
+    parse = _clauses if len(keywords) <= _LONGEST_CACHED else _clauses.__wrapped__
+    clauses = parse(keywords, limits.max_expression_words)
     if isinstance(clauses, str):
         raise FieldError("keywords", "unreadable_expression", keywords, clauses)
     return keywords, clauses
 
 
-def parse_keyword_column(field: RawField) -> ParsedColumns:
+def parse_keyword_column(field: RawField, limits: RequestLimits) -> ParsedColumns:
     """Parse the expressions of many requests into KEYWORD_COLUMNS, as `parse_keyword_field` does each."""
     # Imported on first use, as in `term_of`.
     from pststream.text.expression_columns import parse_expressions
 
     keywords = field.texts()
-    clauses, parsed = parse_expressions(keywords)
+    clauses, parsed = parse_expressions(keywords, limits.max_expression_words, MAX_PAIRS)
     # Expressions beyond ASCII, or with quotes, one by one; those that are not valid stay unparsed.
+    most = limits.max_expression_words
     left = [row for row in np.flatnonzero(~parsed).tolist() if 0 < len(keywords[row].as_py() or "") <= _LONGEST_CACHED]
-    read = {row: one for row in left if not isinstance(one := _clauses(keywords[row].as_py()), str)}
+    read = {row: one for row in left if not isinstance(one := _clauses(keywords[row].as_py(), most), str)}
     if read:
         rows, order = np.array(list(read)), np.arange(len(keywords))
         order[rows] = len(keywords) + np.arange(len(rows))
@@ -55,10 +63,11 @@ def parse_keyword_column(field: RawField) -> ParsedColumns:
 
 
 @lru_cache(maxsize=1 << 14)
-def _clauses(keywords: str) -> list[list[int]] | str:
+def _clauses(keywords: str, max_words: int) -> list[list[int]] | str:
     """Return the clauses as term ids, or the error as a text. Cached, since many subscriptions have equal keywords."""
     try:
-        return [sorted({term_of(word) for word in clause}) for clause in parse_keywords(keywords)]
+        clauses = parse_keywords(keywords, max_words=max_words, max_levels=MAX_LEVELS, max_pairs=MAX_PAIRS)
+        return [sorted({term_of(word) for word in clause}) for clause in clauses]
     except ExpressionError as error:
         return str(error)
 

@@ -33,6 +33,7 @@ from pststream.quality.row_chunks import (
 from pststream.quality.utf8 import is_utf8_block, reject_invalid_utf8
 
 _MAX_UNCLOSED_QUOTES = 16
+_MAX_HEADER_BYTES = 1 << 20
 _OTHER_DELIMITERS = {";": "semicolon", "\t": "tab", "|": "pipe"}
 
 
@@ -95,6 +96,8 @@ class _Records:
                 raise InputFileError(self._path, "the header has a quote that is never closed")
             if len(self._data) > MAX_ROW_BYTES:
                 raise InputFileError(self._path, "not a CSV file: its first line does not end")
+        if scan.records[0, 1] - scan.records[0, 0] > _MAX_HEADER_BYTES:
+            raise InputFileError(self._path, f"its header is longer than {_MAX_HEADER_BYTES} bytes")
         try:
             text = self._data[scan.records[0, 0] : scan.records[0, 1]].decode("utf-8")
         except UnicodeDecodeError:
@@ -140,8 +143,9 @@ class _Records:
         return int(count)
 
     def _read_more(self) -> None:
-        # Double the buffer, so that a long record is not scanned once for each block.
-        more = self._stream.read(max(BLOCK_BYTES, self._unread_bytes()))
+        # Double the buffer up to the limit of a row, so that a long record is not scanned once for each block.
+        unread = self._unread_bytes()
+        more = self._stream.read(max(BLOCK_BYTES, min(unread, MAX_ROW_BYTES - unread)))
         self._read += len(more)
         self._last = not more
         self._data = self._data[self._start :] + more
@@ -149,6 +153,9 @@ class _Records:
 
     def _chunk(self, scan: "_Scan", count: int) -> ColumnChunk:
         numbers = np.arange(self._row + 1, self._row + count + 1, dtype=np.int64)
+        long = np.flatnonzero(scan.records[:count, 1] - scan.records[:count, 0] > MAX_ROW_BYTES)
+        if len(long):
+            raise self._too_long(int(numbers[long[0]]))
         self._row += count
         whole = scan.fields[:count] == scan.columns
         rejected = []
@@ -168,8 +175,7 @@ class _Records:
         self._row += 1
         self._unclosed_quotes += 1
         if not scan.unclosed:
-            reason = f"row {self._row} is longer than {MAX_ROW_BYTES} bytes"
-            raise InputFileError(self._path, reason, "is it a CSV file?")
+            raise self._too_long(self._row)
         if self._unclosed_quotes > _MAX_UNCLOSED_QUOTES:
             reason = f"row {self._row}: a quote opens and is never closed, as in {_MAX_UNCLOSED_QUOTES} rows before it"
             raise InputFileError(self._path, reason, 'a quote inside a quoted field is written twice: ""')
@@ -180,6 +186,9 @@ class _Records:
         self._start = min(after, len(self._data))
         empty = pa.RecordBatch.from_arrays([pa.array([], pa.string())] * len(scan.names), names=scan.names)
         return ColumnChunk(self._path, np.zeros(0, np.int64), empty, [reject])
+
+    def _too_long(self, row: int) -> InputFileError:
+        return InputFileError(self._path, f"row {row} is longer than {MAX_ROW_BYTES} bytes", "is it a CSV file?")
 
 
 class _Scan:

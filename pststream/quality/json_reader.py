@@ -58,10 +58,15 @@ def read_json(path: str, sources: ColumnSources, part: FilePart | None = None) -
             lines_before += block.count(b"\n") + 1
 
 
-def read_json_requests(path: str, names: Collection[str], part: FilePart | None = None) -> Iterator[RequestChunk]:
+def read_json_requests(
+    path: str, names: Collection[str], part: FilePart | None = None, longest: int = MAX_ROW_BYTES
+) -> Iterator[RequestChunk]:
     """Yield chunks with the fields of these names as columns, and other lines as records on demand.
 
-    part: read only these lines. Raises InputFileError if the file as a whole is not JSON Lines.
+    part     read only these lines
+    longest  bytes of a line above which it is a reject without being decoded, which takes up to 25 times its memory
+
+    Raises InputFileError if the file as a whole is not JSON Lines.
     """
     if part is not None and part.rows_before == 0:
         next(_lines(path), None)
@@ -71,11 +76,31 @@ def read_json_requests(path: str, names: Collection[str], part: FilePart | None 
             numbers, starts, stops = find_lines(np.frombuffer(block, np.uint8))
             for low in range(0, len(numbers), MAX_CHUNK_ROWS):
                 some = slice(low, low + MAX_CHUNK_ROWS)
-                rows = lines_before + numbers[some]
-                fields = scan_json(block, starts[some], stops[some], names)
-                decode = partial(_decode_places, path, names, block, rows, starts[some], stops[some])
-                yield RequestChunk(rows, fields, decode)
+                yield _request_chunk(
+                    path, names, block, lines_before + numbers[some], starts[some], stops[some], longest
+                )
             lines_before += block.count(b"\n") + 1
+
+
+def _request_chunk(
+    path: str,
+    names: Collection[str],
+    block: bytes,
+    rows: np.ndarray,
+    starts: np.ndarray,
+    stops: np.ndarray,
+    longest: int,
+) -> RequestChunk:
+    """Return the lines with these slices of `block` as a chunk; lines of more than `longest` bytes are rejects."""
+    rejected = []
+    short = stops - starts <= longest
+    if not short.all():
+        for row, start, stop in zip(rows[~short].tolist(), starts[~short].tolist(), stops[~short].tolist()):
+            raw, detail = to_display_text(block[start:stop]), f"{stop - start} bytes, more than {longest}"
+            rejected.append(Reject(row, "", "row_too_long", raw, detail))
+        rows, starts, stops = rows[short], starts[short], stops[short]
+    fields = scan_json(block, starts, stops, names)
+    return RequestChunk(rows, fields, partial(_decode_places, path, names, block, rows, starts, stops), rejected)
 
 
 def _decode_places(
@@ -123,23 +148,29 @@ def _lines(path: str) -> Iterator[Lines]:
 
 
 def _blocks(path: str, stream: ByteStream | PartStream, from_start: bool) -> Iterator[bytes]:
-    """Yield the stream in blocks of whole lines, each without its last line end; from_start: it has the whole file."""
-    buffered = stream.read(BLOCK_BYTES)
+    """Yield the stream in blocks of whole lines, each without its last line end; from_start: it has the whole file.
+
+    Raises InputFileError for a line of more than MAX_ROW_BYTES, before any more of it is read.
+    """
+    block = stream.read(BLOCK_BYTES)
     if from_start:
-        buffered = buffered.removeprefix(BOM)
-        _check_head(path, buffered)
-    while buffered:
-        more = stream.read(max(BLOCK_BYTES, len(buffered)))
-        cut = buffered.rfind(b"\n")
-        if not more:
-            yield buffered.removesuffix(b"\n")
-            return
-        if cut >= 0:
-            yield buffered[:cut]
-            buffered = buffered[cut + 1 :]
-        elif len(buffered) > MAX_ROW_BYTES:
+        block = block.removeprefix(BOM)
+        _check_head(path, block)
+    open_line: list[bytes] = []
+    size = 0
+    while block:
+        end, last = block.find(b"\n"), block.rfind(b"\n")
+        if size + (len(block) if end < 0 else end) > MAX_ROW_BYTES:
             raise InputFileError(path, f"a line is longer than {MAX_ROW_BYTES} bytes", "is it a JSON Lines file?")
-        buffered += more
+        more = stream.read(BLOCK_BYTES)
+        if not more:
+            yield b"".join([*open_line, block]).removesuffix(b"\n")
+        elif last >= 0:
+            yield b"".join([*open_line, memoryview(block)[:last]])
+            open_line, size = [], 0
+        open_line.append(block[last + 1 :])
+        size += len(open_line[-1])
+        block = more
 
 
 def _check_head(path: str, head: bytes) -> None:

@@ -27,6 +27,7 @@ from pststream.quality.row_chunks import (
     RecordChunk,
     RequestChunk,
     check_columns,
+    check_row_number,
     column_names,
 )
 from pststream.quality.utf8 import is_all_utf8, is_text, reject_invalid_utf8
@@ -71,6 +72,7 @@ def _open(path: str) -> Iterator[pq.ParquetFile]:
 
 
 def _chunks(path: str, file: pq.ParquetFile, names: list[str], part: FilePart | None) -> Iterator[ColumnChunk]:
+    check_row_number(path, file.metadata.num_rows)
     row = before = part.rows_before if part else 0
     groups = range(part.start, part.stop) if part else range(file.metadata.num_row_groups)
     for batch in file.iter_batches(batch_size=_batch_rows(file.metadata), row_groups=list(groups), columns=names):

@@ -1,5 +1,6 @@
 """Parse a chunk of raw object rows into typed objects with term ids, and rejects with the first fault of each row."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +53,7 @@ class ObjectOptions:
     constants: Mapping[str, str] = field(default_factory=dict)
     timezone: str = "UTC"
     max_text_bytes: int = 1_048_576
+    max_id_bytes: int = sys.maxsize
 
     def __post_init__(self) -> None:
         check_zone(self.timezone)
@@ -151,6 +153,7 @@ def _object_ids(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults) -
     plain = _plain_or_fault(raw, faults, "object_id")
     ids = to_texts(raw) if plain else pa.nulls(len(raw), pa.string())
     faults.mark(is_blank(ids), "object_id", "missing", raw)
+    faults.mark(_is_longer(ids, options.max_id_bytes), "object_id", "id_too_long", raw)
     return ids
 
 
@@ -177,6 +180,9 @@ def _texts(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults) -> pa.
     raw = _raw(chunk, options, faults, "text")
     plain = _plain_or_fault(raw, faults, "text")
     texts = pc.fill_null(to_texts(raw) if plain else pa.nulls(len(raw), pa.string()), "")
-    too_long = pc.greater(pc.binary_length(texts), options.max_text_bytes).to_numpy(zero_copy_only=False)
-    faults.mark(too_long, "text", "text_too_long", raw)
+    faults.mark(_is_longer(texts, options.max_text_bytes), "text", "text_too_long", raw)
     return texts
+
+
+def _is_longer(texts: pa.Array, most: int) -> np.ndarray:
+    return pc.fill_null(pc.greater(pc.binary_length(texts), most), False).to_numpy(zero_copy_only=False)

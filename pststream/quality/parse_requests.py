@@ -77,8 +77,12 @@ def _parse_request(record: Mapping[str, Any], now: int, timezone: str, limits: R
     subscription_id = _parse_identifier(record)
     if op == "delete":
         at = _parse_time(record, "at", timezone)
-        payload = _payload(record, DELETE_FIELDS)
+        payload = _payload(record, DELETE_FIELDS, limits.max_payload_bytes)
         return (op, subscription_id, None, now if at is None else at, None, *[None] * len(_QUERY_COLUMNS), payload)
+    # A deletion may have any id, so that subscriptions that were accepted with a longer one can be deleted.
+    if (size := len(subscription_id.encode())) > limits.max_id_bytes:
+        detail = f"the id has {size} bytes, more than {limits.max_id_bytes}; the setting max_id_bytes bounds it"
+        raise FieldError("subscription_id", "id_too_long", subscription_id, detail)
     kind = _parse_kind(record)
     created_at = _parse_time(record, "created_at", timezone)
     created_at = now if created_at is None else created_at
@@ -89,7 +93,7 @@ def _parse_request(record: Mapping[str, Any], now: int, timezone: str, limits: R
         # Bounds of files are in whole milliseconds: the next millisecond must be in the year 9999 too.
         expires_at = min(expires_at, LAST_US // 1000 * 1000)
     query = kind.parse_request(record, limits)
-    payload = _payload(record, INSERT_FIELDS | kind.fields)
+    payload = _payload(record, INSERT_FIELDS | kind.fields, limits.max_payload_bytes)
     return (op, subscription_id, kind.name, created_at, expires_at, *map(query.get, _QUERY_NAMES), payload)
 
 
@@ -131,15 +135,19 @@ def _parse_time(record: Mapping[str, Any], name: str, timezone: str, latest: int
     return time
 
 
-def _payload(record: Mapping[str, Any], known: Collection[str]) -> str | None:
+def _payload(record: Mapping[str, Any], known: Collection[str], max_bytes: int) -> str | None:
     """Return the fields that are not known as JSON."""
     others = {name: value for name, value in record.items() if name not in known}
     if not others:
         return None
     try:
-        return _ENCODER.encode(others)
+        payload = _ENCODER.encode(others)
     except (ValueError, TypeError) as error:
         raise FieldError("", "unreadable_payload", record, str(error)) from None
+    if (size := len(payload.encode())) > max_bytes:
+        detail = f"they have {size} bytes as JSON, more than {max_bytes}; the setting max_payload_bytes bounds them"
+        raise FieldError("", "payload_too_long", payload, detail)
+    return payload
 
 
 def _to_text(value: Any) -> str:

@@ -12,6 +12,10 @@ from pststream.text.buffers import utf8_of
 
 _PLAIN_NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+"""Every quantifier is possessive, so the time to match a text grows with its length and not with its square."""
+
+LONGEST_NUMBER = 1_000
+"""Bytes of a number that is written as a text; any float64 has a shorter form of as many digits as it needs."""
 _MAX_WHOLE = 1e15
 
 
@@ -64,6 +68,7 @@ def to_texts(values: pa.Array) -> pa.Array:
 def to_numbers(values: pa.Array) -> np.ndarray:
     """Values as numbers, float64[n]; NaN where a value is not a number."""
     if pa.types.is_string(values.type):
+        values = _without_long(values)
         try:
             return _floats(pc.cast(values, pa.float64()))
         except pa.ArrowInvalid:  # a text is not a number, or has white space around it
@@ -71,6 +76,14 @@ def to_numbers(values: pa.Array) -> np.ndarray:
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_decimal(values.type):
         return _floats(pc.cast(values, pa.float64(), safe=False))
     return np.full(len(values), np.nan)
+
+
+def _without_long(texts: pa.Array) -> pa.Array:
+    """Return the texts with null for those that are longer than any number."""
+    sizes = pc.binary_length(texts)
+    if (pc.max(sizes).as_py() or 0) <= LONGEST_NUMBER:
+        return texts
+    return pc.if_else(pc.less_equal(sizes, LONGEST_NUMBER), texts, pa.scalar(None, pa.string()))
 
 
 def _texts_to_numbers(texts: pa.Array) -> np.ndarray:

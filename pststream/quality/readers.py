@@ -10,7 +10,7 @@ from pststream.quality.csv_reader import read_csv
 from pststream.quality.input_files import find_files, format_of, sha256_of
 from pststream.quality.json_reader import read_json, read_json_requests
 from pststream.quality.parquet_reader import read_parquet, read_parquet_requests
-from pststream.quality.row_chunks import ColumnChunk, ColumnSources, FilePart, RequestChunk
+from pststream.quality.row_chunks import MAX_ROW_BYTES, ColumnChunk, ColumnSources, FilePart, RequestChunk
 
 __all__ = ["ColumnChunk", "RequestChunk", "find_files", "format_of", "read_chunks", "read_requests", "sha256_of"]
 
@@ -31,15 +31,19 @@ def read_chunks(
 
 
 def read_requests(
-    path: str, format: str | None, names: Collection[str], part: FilePart | None = None
+    path: str,
+    format: str | None,
+    names: Collection[str],
+    part: FilePart | None = None,
+    longest_row: int = MAX_ROW_BYTES,
 ) -> Iterator[RequestChunk]:
     """Yield the rows of a request file (JSON Lines or Parquet) with the fields of these names as columns.
 
-    Otherwise as `read_chunks`.
+    A line of more than `longest_row` bytes is a reject. Otherwise as `read_chunks`.
     """
     file_format = format_of(path, format)
     if file_format == "jsonl":
-        return read_json_requests(path, names, part)
+        return read_json_requests(path, names, part, longest_row)
     if file_format == "parquet":
         return read_parquet_requests(path, _REQUIRED_OF_REQUESTS, part)
     raise InputFileError(path, "requests are read from JSON Lines or Parquet, not from CSV")

@@ -13,14 +13,16 @@ REASONS: dict[str, str] = {
     "not_json": "the line is not JSON",
     "not_an_object": "the line is JSON, but not an object in braces",
     "nested_too_deeply": "lists and objects are nested more than 32 levels deep",
+    "row_too_long": "the row is longer than all fields of a request together may be",
     # A field cannot be read.
     "missing": "the field is missing or empty",
     "not_a_value": "the field is a list, an object or a boolean; a text or a number is expected",
-    "not_a_number": "the field is not a finite number",
+    "not_a_number": "the field is not a finite number, or has more than 1,000 characters",
     "out_of_range": "the number is outside its range: lon -180..180, lat -90..90",
     "unreadable_time": "the time is neither ISO 8601 nor epoch milliseconds",
     "time_out_of_range": "the time is outside the years 1900 to 2199",
     "text_too_long": "the text is longer than allowed",
+    "id_too_long": "the id is longer than allowed",
     # A request is not valid.
     "unknown_operation": "the operation is neither insert nor delete",
     "unknown_kind": "the kind of query is unknown",
@@ -28,6 +30,7 @@ REASONS: dict[str, str] = {
     "unreadable_expression": "the keyword expression cannot be read",
     "unreadable_region": "the region cannot be read",
     "unreadable_payload": "the other fields cannot be stored as JSON",
+    "payload_too_long": "the other fields are longer than allowed",
     "empty_validity": "the validity ends before it begins",
     # Rules of the logs, which compare rows.
     "late": "the time is older than the watermark of the log minus the lateness",

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pststream.domain.raw_fields import RawFields
 from pststream.errors import InputFileError
+from pststream.ledgers.ledger_rows import MAX_ROW
 from pststream.quality.reject_reasons import Reject
 
 MAX_CHUNK_ROWS = 65_536
@@ -74,6 +75,13 @@ class RequestChunk:
     fields: RawFields
     records: Callable[[np.ndarray], RecordChunk]
     rejected: list[Reject] = field(default_factory=list)
+
+
+def check_row_number(path: str, row: int) -> None:
+    """Raise InputFileError for a row whose number has no room in a key: it would be a row of another file."""
+    if row > MAX_ROW:
+        reason = f"it has more than {MAX_ROW} rows, or lines of JSON, which is the most that a file may have"
+        raise InputFileError(path, reason, "split it into several files")
 
 
 def column_names(sources: ColumnSources) -> list[str]:

@@ -15,12 +15,13 @@ from collections.abc import Iterable
 from itertools import islice
 
 from pststream.errors import UsageError
-from pststream.text.expression_parser import SYMBOLS, Shape, ShapeError, clauses_of_shape
+from pststream.text.expression_parser import NO_LIMIT, SYMBOLS, Shape, ShapeError, clauses_of_shape
 from pststream.text.words import tokenize
 
 MAX_CHARACTERS = 100_000
 MAX_CLAUSES = 64
 MAX_TERMS = 512
+MAX_WORDS = 1_000
 
 _TOKEN = re.compile(r"""[()]|"[^"]*"?|[^\s()"]+""")
 
@@ -40,20 +41,30 @@ class ExpressionError(UsageError):
 
 
 def parse_keywords(
-    expression: str, *, max_clauses: int = MAX_CLAUSES, max_terms: int = MAX_TERMS, max_words: int = 1000
+    expression: str,
+    *,
+    max_clauses: int = MAX_CLAUSES,
+    max_terms: int = MAX_TERMS,
+    max_words: int = MAX_WORDS,
+    max_levels: int = NO_LIMIT,
+    max_pairs: int = NO_LIMIT,
 ) -> list[list[str]]:
     """Parse an expression into clauses, which are lists of words: a text must have a word of each.
 
     Clauses that another clause implies are dropped. Words are sorted inside a clause, clauses by length, then by words,
     so that equivalent expressions give equal lists.
 
-    Raises ExpressionError if the expression cannot be parsed or has more than `max_words` words, if it or a part of it
-    needs more than `max_clauses` clauses, or if its clauses have more than `max_terms` words in all. Each limit is
-    checked before the work that it limits.
+    Raises ExpressionError if the expression cannot be parsed, has more than `max_words` words or parentheses in more
+    than `max_levels` levels, if it or a part of it needs more than `max_clauses` clauses, if its conversion combines
+    more than `max_pairs` clauses (`clauses_of_shape`), or if its clauses have more than `max_terms` words in all. Each
+    limit is checked before the work that it limits. The defaults are those of stored expressions, which stay valid when
+    the limits of new ones change.
     """
     try:
         shape, words = _read(expression, max_words)
-        clauses = [sorted([words[number] for number in clause]) for clause in clauses_of_shape(shape, max_clauses)]
+        _check_levels(shape, max_levels)
+        numbers = clauses_of_shape(shape, max_clauses, max_pairs)
+        clauses = [sorted([words[number] for number in clause]) for clause in numbers]
     except ShapeError as error:
         position = _position(expression, error.token)
         raise ExpressionError(error.reason, position, error.expected) from None
@@ -87,6 +98,14 @@ def _read(expression: str, max_words: int) -> tuple[Shape, list[str]]:
             raise ShapeError(f"it has more than {max_words} words", at, "a shorter expression")
         shape.append(tuple([numbers.setdefault(word, len(numbers)) for word in words]))
     return tuple(shape), list(numbers)
+
+
+def _check_levels(shape: Shape, max_levels: int) -> None:
+    level = 0
+    for at, token in enumerate(shape):
+        level += (token == "(") - (token == ")")
+        if level > max_levels:
+            raise ShapeError(f"more than {max_levels} parentheses are open", at, "a simpler expression")
 
 
 def _words(text: str, at: int) -> list[str]:

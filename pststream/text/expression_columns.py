@@ -21,23 +21,32 @@ from pststream.kernels.parsing.expressions import (
 )
 from pststream.kernels.parsing.tokens import FOLDED
 from pststream.text.buffers import utf8_of
-from pststream.text.expression import MAX_CLAUSES, MAX_TERMS
-from pststream.text.expression_parser import Shape, ShapeError, clauses_of_shape
+from pststream.text.expression import MAX_CLAUSES, MAX_TERMS, MAX_WORDS
+from pststream.text.expression_parser import NO_LIMIT, Shape, ShapeError, clauses_of_shape
+
+LONGEST = 4_096
+"""Bytes of an expression that is read here. So a distinct shape, which is cached, is short too."""
 
 _SYMBOLS = {OPEN: "(", CLOSE: ")", AND: "AND", OR: "OR"}
 
 
-def parse_expressions(texts: pa.Array) -> tuple[pa.ListArray, np.ndarray]:
+def parse_expressions(
+    texts: pa.Array, max_words: int = MAX_WORDS, max_pairs: int = NO_LIMIT
+) -> tuple[pa.ListArray, np.ndarray]:
     """Return the clauses of each text (list<list<int64>>, as `parse_keywords` orders them), and bool[n]: whether it
     was parsed. The clauses of other texts are empty: they are not ASCII, have quotes, are long or not valid.
 
-    `texts` is string; null counts as empty, which is not valid.
+    `texts` is string; null counts as empty, which is not valid. No more than MOST_TOKENS parentheses are open.
     """
-    data, offsets = utf8_of(pc.fill_null(texts, ""))
+    texts = pc.fill_null(texts, "")
+    sizes = pc.binary_length(texts)
+    if (pc.max(sizes).as_py() or 0) > LONGEST:
+        texts = pc.if_else(pc.less_equal(sizes, LONGEST), texts, "")
+    data, offsets = utf8_of(texts)
     code_offsets, codes, word_offsets, ids, ranks = read_expressions(data, offsets, FOLDED)
     buffers = [None, pa.py_buffer(code_offsets), pa.py_buffer(codes)]
     shapes = pa.Array.from_buffers(pa.binary(), len(texts), buffers).dictionary_encode()
-    parsed = [_clauses_of_codes(code) for code in shapes.dictionary.to_pylist()]
+    parsed = [_clauses_of_codes(code, max_words, max_pairs) for code in shapes.dictionary.to_pylist()]
     readable = np.array([clauses is not None for clauses in parsed], bool)
     known = [clauses or () for clauses in parsed]
     shape = shapes.indices.to_numpy().astype(np.int64)
@@ -55,10 +64,12 @@ def parse_expressions(texts: pa.Array) -> tuple[pa.ListArray, np.ndarray]:
 
 
 @lru_cache(maxsize=1 << 12)
-def _clauses_of_codes(codes: bytes) -> tuple[tuple[int, ...], ...] | None:
+def _clauses_of_codes(codes: bytes, max_words: int, max_pairs: int) -> tuple[tuple[int, ...], ...] | None:
     """Return the clauses of a shape as numbers of words; None if it has none or too many."""
+    if sum(code >= FIRST_WORD for code in codes) > max_words:
+        return None
     try:
-        clauses = clauses_of_shape(_decode(codes), MAX_CLAUSES)
+        clauses = clauses_of_shape(_decode(codes), MAX_CLAUSES, max_pairs)
     except ShapeError:
         return None
     return tuple(map(tuple, clauses)) if sum(map(len, clauses)) <= MAX_TERMS else None

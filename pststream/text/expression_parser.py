@@ -8,6 +8,7 @@ so that expressions of equal shape share a cache entry.
 The parser has stacks of its own, so that nesting is bounded by memory and not by Python's recursion limit.
 """
 
+import sys
 from functools import lru_cache
 
 from pststream.text.normal_form import Clauses, TooManyClauses, join_and, join_or
@@ -20,6 +21,8 @@ SYMBOLS = frozenset({"(", ")", "AND", "OR"})
 _STARTS_PART = "a word, a quoted text or ("
 _MAX_CACHED_TOKENS = 64
 
+NO_LIMIT = sys.maxsize
+
 
 class ShapeError(Exception):
     """An error in a shape: the reason, the token (from 0), and what is expected there."""
@@ -31,16 +34,17 @@ class ShapeError(Exception):
         self.expected = expected
 
 
-def clauses_of_shape(shape: Shape, max_clauses: int) -> list[list[int]]:
+def clauses_of_shape(shape: Shape, max_clauses: int, max_pairs: int = NO_LIMIT) -> list[list[int]]:
     """Return the clauses of a shape as lists of numbers, ascending; raises ShapeError.
 
-    No part may need more than `max_clauses` clauses; redundant clauses do not count.
+    No part may need more than `max_clauses` clauses; redundant clauses do not count. All operators together may combine
+    at most `max_pairs` clauses, or pairs of clauses, each of which takes up to `max_clauses` comparisons.
     """
-    return (_parse_cached if len(shape) <= _MAX_CACHED_TOKENS else _parse)(shape, max_clauses)
+    return (_parse_cached if len(shape) <= _MAX_CACHED_TOKENS else _parse)(shape, max_clauses, max_pairs)
 
 
-def _parse(shape: Shape, max_clauses: int) -> list[list[int]]:
-    parser = _Parser(shape, max_clauses)
+def _parse(shape: Shape, max_clauses: int, max_pairs: int) -> list[list[int]]:
+    parser = _Parser(shape, max_clauses, max_pairs)
     for at in range(len(shape)):
         parser.read_token(at)
     return [[bit for bit in range(clause.bit_length()) if clause >> bit & 1] for clause in parser.finish()]
@@ -52,9 +56,10 @@ _parse_cached = lru_cache(maxsize=1 << 12)(_parse)
 class _Parser:
     """Operands are clauses as sets of bits; each operator has the number of its token."""
 
-    def __init__(self, shape: Shape, max_clauses: int) -> None:
+    def __init__(self, shape: Shape, max_clauses: int, max_pairs: int) -> None:
         self._shape = shape
         self._max_clauses = max_clauses
+        self._pairs_left = max_pairs
         self._operands: list[Clauses] = []
         self._operators: list[tuple[str, int]] = []
 
@@ -110,6 +115,9 @@ class _Parser:
     def _apply(self) -> None:
         operator, at = self._operators.pop()
         right, left = self._operands.pop(), self._operands.pop()
+        self._pairs_left -= len(left) + len(right) if operator == "AND" else len(left) * len(right)
+        if self._pairs_left < 0:
+            raise ShapeError("it takes too many steps to convert to an AND of ORs", at, "a simpler expression")
         try:
             self._operands.append((join_and if operator == "AND" else join_or)(left, right, self._max_clauses))
         except TooManyClauses:

@@ -20,10 +20,20 @@ from pststream.text.words import tokenize
 __all__ = ["term_id", "terms_of", "tokenize"]
 
 
-@lru_cache(maxsize=1 << 16)
+_LONGEST_CACHED = 64
+"""Characters of a word whose id is cached; most words of any language are shorter."""
+
+
 def term_id(word: str) -> int:
     """Return the id of a word of `tokenize`: signed 64 bits."""
+    return (_cached_id if len(word) <= _LONGEST_CACHED else _hash)(word)
+
+
+def _hash(word: str) -> int:
     return int(hash_word(np.frombuffer(word.encode(), dtype=np.uint8)))
+
+
+_cached_id = lru_cache(maxsize=1 << 16)(_hash)
 
 
 def terms_of(texts: pa.Array) -> pa.ListArray:

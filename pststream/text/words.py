@@ -14,7 +14,8 @@ TOKENIZER: dict[str, str | int] = {
 """The properties that term ids depend on. A home stores them, since ids of another tokenizer would not match."""
 
 _MAX_MARKS = 1_000
-_FOREIGN_RUN = re.compile(rf"[^\x00-\x7f]{{{_MAX_MARKS + 1},}}")
+_FOREIGN_RUN = re.compile(rf"(?<![^\x00-\x7f])[^\x00-\x7f]{{{_MAX_MARKS + 1},}}+")
+"""The lookbehind lets a search begin at the start of a run only, so that no run is read once for each of its places."""
 _GRAPHEME_JOINER = "\u034f"
 
 

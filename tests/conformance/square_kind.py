@@ -37,7 +37,7 @@ SIDES = ("west", "south", "east", "north")
 
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
     """The columns of a request with `keywords`, `centre` [lon, lat] and `width` in degrees."""
-    keywords, clauses = parse_keyword_field(record)
+    keywords, clauses = parse_keyword_field(record, limits)
     for field in ("centre", "width"):
         if record.get(field) is None:
             raise FieldError(field, "missing", record)

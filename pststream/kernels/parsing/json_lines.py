@@ -17,6 +17,7 @@ _SKIPPED = 4
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _MINUS, _POINT, _ZERO = 34, 92, 44, 58, 45, 46, 48
 _OPEN_LIST, _CLOSE_LIST, _OPEN, _CLOSE, _LINE_FEED = 91, 93, 123, 125, 10
 _MOST_DIGITS = 18
+_MOST_DECIMALS = 900
 _HALF = np.array([0xD800, 0xDC00, 0xE000], np.int64)
 
 
@@ -99,7 +100,7 @@ def _number_end(data, i, stop, limit):
 
     limit  a number with a decimal point is odd if its whole part is not below the limit; -1: it may be any, and have an
            exponent
-    A number of many digits is odd, and with a limit the whole number -0.
+    A number of many digits is odd, and with a limit a number of very many decimals and the whole number -0.
     """
     negative = data[i] == _MINUS
     i += negative
@@ -116,7 +117,7 @@ def _number_end(data, i, stop, limit):
         first = i
         while i < stop and 48 <= data[i] <= 57:
             i += 1
-        if i == first:
+        if i == first or (limit >= 0 and i - first > _MOST_DECIMALS):
             return i, _ODD
     if i < stop and (data[i] | 32) == 101:
         i += 1

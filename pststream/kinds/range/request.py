@@ -15,13 +15,13 @@ COLUMNS = (*KEYWORD_COLUMNS, *(RequestColumn(*column) for column in REQUEST_COLU
 
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
     """Parse the fields of a request into the values of COLUMNS; raises FieldError."""
-    keywords, clauses = parse_keyword_field(record)
+    keywords, clauses = parse_keyword_field(record, limits)
     return {"keywords": keywords, "clauses": clauses, **to_columns(_parse_region(record, limits.region))}
 
 
 def parse_columns(fields: RawFields, limits: RequestLimits) -> ParsedColumns:
     """Parse the fields of many requests into COLUMNS."""
-    keywords = parse_keyword_column(fields["keywords"])
+    keywords = parse_keyword_column(fields["keywords"], limits)
     regions = read_regions(fields, limits.region)
     return ParsedColumns(keywords.columns | regions.columns, keywords.parsed & regions.parsed)
 

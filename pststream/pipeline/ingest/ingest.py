@@ -24,7 +24,7 @@ from pststream.pipeline.ingest.ingest_transaction import (
 )
 from pststream.pipeline.ingest.landing_gate import File, quarantine_failing_files
 from pststream.pipeline.ingest.local_files import Stamp, has_changed, hash_files, read_stamps, select_readable
-from pststream.pipeline.ingest.stage_file import StagedFile, object_options
+from pststream.pipeline.ingest.stage_file import REQUEST_BOUNDS, StagedFile, object_options
 from pststream.progress import Progress, no_progress
 from pststream.quality.readers import find_files
 from pststream.settings import Settings
@@ -168,7 +168,7 @@ class _Intake:
         for one in offered:
             if one.sha256 not in known:
                 known.add(one.sha256)
-                bounds = {"max_polygon_vertices": self._settings.max_polygon_vertices}
+                bounds = {name: getattr(self._settings, name) for name in ("max_polygon_vertices", *REQUEST_BOUNDS)}
                 options = json.dumps(self._options.__dict__ | bounds, sort_keys=True)
                 files.append({"kind": self._kind, **asdict(one), "options": options})
         self.skipped += len(offered) - len(files)

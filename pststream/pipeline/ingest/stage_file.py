@@ -21,7 +21,7 @@ from pststream.quality.parse_objects import ObjectOptions, parse_objects
 from pststream.quality.parse_request_columns import parse_request_chunk, request_fields
 from pststream.quality.parse_requests import REQUESTS
 from pststream.quality.readers import read_chunks, read_requests
-from pststream.quality.row_chunks import FilePart
+from pststream.quality.row_chunks import FilePart, check_row_number
 from pststream.shapes.region import DEFAULT_LIMITS, RegionLimits
 from pststream.state.tables import IDS, TIME
 
@@ -39,6 +39,10 @@ SCHEMAS = {
 
 WHOLE_FILE_ROWS = 500_000
 """Rows of a staged file if one task reads a whole input file. One task appends the rows of a staged file to the log."""
+
+OBJECT_BOUNDS = ("max_text_bytes", "max_id_bytes")
+REQUEST_BOUNDS = ("max_id_bytes", "max_payload_bytes", "max_expression_words")
+"""Settings that bound the values of new rows; the ledger stores them with the options of a file."""
 
 NO_TIME = -(2**63)
 UNFORESEEN = "reading it failed with an unforeseen error"
@@ -85,8 +89,9 @@ def stage_file(
         for parsed in _explain_failures(file["path"], _parse(kind, file, at, part)):
             if parsed.num_rows:
                 rows = _add_missing_columns(parsed, SCHEMAS[kind])
-                writer.write(rows)
                 last_row = max(last_row, int(rows.column("row").to_numpy().max()))
+                check_row_number(file["path"], last_row)
+                writer.write(rows)
                 faults.update(_faults(rows))
                 greatest = int(micros(rows.column(TIME_OF[kind]).drop_null()).max(initial=greatest))
     except InputFileError as error:
@@ -136,9 +141,8 @@ def _faults(rows: pa.RecordBatch) -> Counter[tuple[str, str]]:
 def _parse(kind: str, file: dict[str, Any], at: dt.datetime, part: FilePart | None) -> Iterator[pa.RecordBatch]:
     options = json.loads(file["options"])
     if kind == "requests":
-        vertices = options.get("max_polygon_vertices", DEFAULT_LIMITS.max_polygon_vertices)
-        limits = RequestLimits(RegionLimits(vertices))
-        for requests in read_requests(file["path"], options["format"], request_fields(), part):
+        limits = _request_limits(options)
+        for requests in read_requests(file["path"], options["format"], request_fields(), part, limits.longest_row):
             yield from parse_request_chunk(requests, at, options["timezone"], limits)
         return
     parsing = object_options(options)
@@ -146,10 +150,18 @@ def _parse(kind: str, file: dict[str, Any], at: dt.datetime, part: FilePart | No
         yield from parse_objects(chunk, parsing)
 
 
+def _request_limits(options: dict[str, Any]) -> RequestLimits:
+    """Return the bounds that the ledger stores for a file. A file that an older version began may lack some."""
+    vertices = options.get("max_polygon_vertices", DEFAULT_LIMITS.max_polygon_vertices)
+    bounds = {name: options[name] for name in REQUEST_BOUNDS if name in options}
+    return RequestLimits(RegionLimits(vertices), **bounds)
+
+
 def object_options(options: dict[str, Any]) -> ObjectOptions:
     """Return the reader options that the ledger stores for a file; raises UsageError for invalid ones."""
     columns = {name: tuple(sources) for name, sources in options["columns"]}
-    return ObjectOptions(columns, dict(options["constants"]), options["timezone"], options["max_text_bytes"])
+    bounds = {name: options[name] for name in OBJECT_BOUNDS if name in options}
+    return ObjectOptions(columns, dict(options["constants"]), options["timezone"], **bounds)
 
 
 def _add_missing_columns(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

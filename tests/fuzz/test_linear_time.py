@@ -1,0 +1,112 @@
+"""Time to match or parse a hostile text grows with its length, not with its square, wherever a pattern meets one."""
+
+import ast
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import pststream
+from pststream.quality import raw_values
+from pststream.quality.parse_times import parse_times
+from pststream.reports.commands import pair_files
+from pststream.reports.pages import matches_section
+from pststream.text import expression, unicode_tables, words
+
+ROOT = Path(pststream.__file__).parent
+FACTOR = 16
+MOST_GROWTH = 5 * FACTOR
+"""A text 16 times as long may take 80 times as long, which allows for noise; with backtracking it takes 256 times."""
+
+
+def number(text: str) -> object:
+    """Match the pattern of numbers; `to_numbers` would not try a text of this length."""
+    return raw_values._NUMBER.fullmatch(text)
+
+
+def column(text: str) -> object:
+    """Convert a column in which another text is no number either."""
+    return raw_values.to_numbers(pa.array([text, "x"]))
+
+
+def keywords(text: str) -> object:
+    """Parse an expression of any length."""
+    return expression._TOKEN.findall(text)
+
+
+def cell(text: str) -> object:
+    """Test whether a cell of an export is a number."""
+    return pc.match_substring_regex(pa.array([text]), pair_files._NUMBER)
+
+
+MEASURED: list[tuple[str, int, Callable[[str], object], Callable[[int], str]]] = [
+    ("digits", 500, number, lambda n: "1" * n + "x"),
+    ("digits and a point", 500, number, lambda n: "1" * n + "." + "1" * n + "x"),
+    ("fraction", 500, number, lambda n: "." + "1" * n + "x"),
+    ("exponent", 500, number, lambda n: "1e" + "1" * n + "x"),
+    ("signs", 500, number, lambda n: "+" * n),
+    ("column of digits", 20_000, column, lambda n: "1" * n + "x"),
+    ("column of blanks", 20_000, column, lambda n: "1" + " " * n + "x"),
+    ("time of digits", 20_000, lambda text: parse_times(pa.array([text]), "UTC"), lambda n: "1" * n + "x"),
+    ("time of a date", 20_000, lambda text: parse_times(pa.array([text]), "UTC"), lambda n: "0000-" + "1" * n),
+    ("short runs", 5_000, words.tokenize, lambda n: ("é" * 1_000 + "a") * (n // 1_000)),
+    ("marks", 5_000, words.tokenize, lambda n: "a" + "\u0301\u0316" * n),
+    ("unassigned", 20_000, unicode_tables.hide_unassigned, lambda n: "\u0378\U0001f4a9" * n),
+    ("quotes", 20_000, keywords, lambda n: '"' + "a" * n),
+    ("many quotes", 20_000, keywords, lambda n: '" ' * n),
+    ("parentheses", 20_000, keywords, lambda n: "(" * n),
+    ("blanks of a page", 20_000, matches_section._SPACES.split, lambda n: " " * n + "x"),
+    ("number of a cell", 20_000, cell, lambda n: "+" + "1" * n + "x"),
+]
+
+
+@pytest.mark.parametrize(("name", "size", "run", "make"), MEASURED, ids=[name for name, *_ in MEASURED])
+def test_time_grows_in_proportion_to_the_length(
+    name: str, size: int, run: Callable[[str], object], make: Callable[[int], str]
+) -> None:
+    short, long = (_least_seconds(run, make(times * size)) for times in (1, FACTOR))
+    assert long <= MOST_GROWTH * max(short, 2e-5), f"{name}: {short:.6f} s, then {long:.6f} s"
+
+
+def _least_seconds(run: Callable[[str], object], text: str) -> float:
+    seconds = []
+    for _ in range(5):
+        began = time.process_time()
+        run(text)
+        seconds.append(time.process_time() - began)
+    return min(seconds)
+
+
+def test_a_short_run_is_read_once() -> None:
+    """Without the lookbehind each place in a run of 1,000 foreign characters reads the rest of the run again."""
+    plain, foreign = "a" * 200_000, ("é" * 1_000 + "a") * 200
+    run = words._FOREIGN_RUN.search
+    assert _least_seconds(run, foreign) <= 20 * max(_least_seconds(run, plain), 2e-4)
+
+
+LOOKED_AT = {
+    # A stranger's text meets these; they are in MEASURED, or Arrow runs them, whose automata do not backtrack.
+    "quality/raw_values.py", "quality/parquet_fields.py", "text/words.py", "text/expression.py",
+    "text/unicode_tables.py", "reports/pages/matches_section.py", "reports/commands/pair_files.py",
+    # The texts are rejects, of at most 1,000 characters, or the frames of an error; one start each.
+    "reports/commands/explain_rows.py", "cli/main.py",
+    # Operators, Airflow or this package write the texts.
+    "demo_data/sentences.py", "sinks/read_settings.py", "airflow/runners/file_names.py", "storage/registry.py",
+    "airflow/runners/engine_choice.py", "airflow/pages_plugin.py", "airflow/dag_options.py", "cli/doctor.py",
+    "reports/views/embedded_sql.py",
+}  # fmt: skip
+
+
+def test_every_module_with_a_pattern_was_looked_at() -> None:
+    """A module that is not listed: measure its patterns above if a stranger's text can meet them."""
+    modules = {str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if _has_pattern(path)}
+    assert modules == LOOKED_AT
+
+
+def _has_pattern(path: Path) -> bool:
+    nodes = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Attribute)]
+    arrow = any(node.attr.endswith("_regex") for node in nodes)
+    return arrow or any(ast.unparse(node.value) == "re" and node.attr not in ("Pattern", "Match") for node in nodes)
