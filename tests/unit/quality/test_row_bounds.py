@@ -96,7 +96,7 @@ def test_a_reader_of_csv_has_no_more_than_a_row_and_a_block(tmp_path: Path, monk
 
 def test_a_header_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_reader, "_MAX_HEADER_BYTES", 50)
-    for more in ("", "c" * 45):
+    for more in ("", "c" * 46):
         path = tmp_path / "x.csv"
         path.write_text(f"a,b,c{more}\n1,2,3\n")
         if not more:
@@ -151,6 +151,16 @@ def test_a_file_has_no_more_rows_than_keys_can_number(
             assert (staged.problem, staged.last_row) == (None, 5)
         else:
             assert staged.problem is not None and "more than 5 rows" in staged.problem[1]
+
+
+def test_parquet_with_too_many_rows_is_refused_before_its_rows_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its metadata say how many; four billion equal rows fit a small file."""
+    monkeypatch.setattr(row_chunks, "MAX_ROW", 5)
+    file = written(tmp_path / "x.parquet", [OBJECT] * 6)
+    with pytest.raises(InputFileError, match="more than 5 rows"):
+        next(read_chunks(file["path"], None, {"text": ["text"]}))
 
 
 def test_blank_lines_of_json_have_numbers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from pststream.kinds.contract import RequestLimits
 from pststream.kinds.keywords import MAX_LEVELS
-from pststream.pipeline.ingest.stage_file import stage_file
+from pststream.pipeline.ingest.stage_file import SCHEMAS, stage_file
 from pststream.pipeline.ingest.staged_rows import read_staged
 from pststream.quality.parse_request_columns import parse_request_chunk, request_fields
 from pststream.quality.parse_requests import parse_requests
@@ -29,10 +29,21 @@ PART = "(" + " OR ".join(f"(a{n} AND b{n})" for n in range(6)) + ")"
 """Twelve words and 64 clauses."""
 
 
+OPTIONS = {"format": None, "columns": [], "constants": [], "timezone": "UTC", "max_text_bytes": 1000}
+
+
+def staged_rows(folder: Path, kind: str, file: dict[str, Any]) -> list[dict[str, Any]]:
+    """Read a file as an ingest does; return its rows in the order of the file."""
+    staged = stage_file(kind, str(folder / "staged"), NOW, file)
+    rows = [row for batch in read_staged(staged.parts, SCHEMAS[kind].names) for row in batch.to_pylist()]
+    return sorted(rows, key=lambda row: row["row"])
+
+
 def written(tmp_path: Path, ending: str, rows: list[dict[str, Any]], escaped: bool = False) -> str:
     path = tmp_path / f"x.{ending}"
     if ending == "parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
+        names = dict.fromkeys(name for row in rows for name in row)
+        pq.write_table(pa.table({name: [row.get(name) for row in rows] for name in names}), path)
     else:
         lines = (json.dumps(row, ensure_ascii=False) for row in rows)
         # Where a text has an escape, the columns of requests leave a line to the row parser.
@@ -146,12 +157,10 @@ def test_bounds_are_those_that_the_ledger_stores_for_a_file(tmp_path: Path, kind
     """A file that an older version began to ingest is finished without the bounds that it did not know."""
     row = OBJECT | {"object_id": "i" * 2_000} if kind == "objects" else REQUEST | {"subscription_id": "i" * 2_000}
     path = written(tmp_path, "jsonl", [row])
-    options = {"format": None, "columns": [], "constants": [], "timezone": "UTC", "max_text_bytes": 1000}
     reasons = []
     for bounds in ({}, {"max_id_bytes": 1_024}, {"max_id_bytes": 2_000}):
-        file = {"file_seq": 1, "path": path, "options": json.dumps(options | bounds)}
-        staged = stage_file(kind, str(tmp_path / "staged"), NOW, file)
-        reasons += [one for batch in read_staged(staged.parts, ["reason"]) for one in batch.column(0).to_pylist()]
+        file = {"file_seq": 1, "path": path, "options": json.dumps(OPTIONS | bounds)}
+        reasons += [row["reason"] for row in staged_rows(tmp_path, kind, file)]
     assert reasons == [None, "id_too_long", None]
 
 
@@ -165,11 +174,8 @@ def test_a_number_has_at_most_1000_characters(tmp_path: Path, ending: str, odd: 
         path.write_text("object_id,ts,lon,lat,text\n" + "".join(f"o,2026-01-01,{lon},1,t\n" for lon in lons))
     else:
         path.write_text("".join(json.dumps(OBJECT | {"lon": lon}) + "\n" for lon in lons))
-    options = {"format": None, "columns": [], "constants": [], "timezone": "UTC", "max_text_bytes": 1000}
-    staged = stage_file(
-        "objects", str(tmp_path), NOW, {"file_seq": 1, "path": str(path), "options": json.dumps(options)}
-    )
-    reasons = [one for batch in read_staged(staged.parts, ["reason"]) for one in batch.column(0).to_pylist()]
+    file = {"file_seq": 1, "path": str(path), "options": json.dumps(OPTIONS)}
+    reasons = [row["reason"] for row in staged_rows(tmp_path, "objects", file)]
     assert reasons == [None, "not_a_number", "not_a_number" if odd else None]
 
 
@@ -178,9 +184,6 @@ def test_decimals_of_json_numbers_are_the_same_in_each_way_of_reading(tmp_path: 
     path = tmp_path / "x.jsonl"
     line = json.dumps(OBJECT).replace("1.5", "1." + "5" * 3_000)
     path.write_text(f"{line}\n{line.replace('tea', chr(92) + 'u0074ea')}\n")
-    options = {"format": None, "columns": [], "constants": [], "timezone": "UTC", "max_text_bytes": 1000}
-    staged = stage_file(
-        "objects", str(tmp_path), NOW, {"file_seq": 1, "path": str(path), "options": json.dumps(options)}
-    )
-    rows = [row for batch in read_staged(staged.parts, ["reason", "lon"]) for row in batch.to_pylist()]
+    file = {"file_seq": 1, "path": str(path), "options": json.dumps(OPTIONS)}
+    rows = [{name: row[name] for name in ("reason", "lon")} for row in staged_rows(tmp_path, "objects", file)]
     assert rows == [{"reason": None, "lon": 1 + 5 / 9}] * 2
