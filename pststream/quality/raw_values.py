@@ -11,7 +11,7 @@ from pststream.kernels.parsing.texts import begins_visibly
 from pststream.text.buffers import utf8_of
 
 _PLAIN_NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+")
 """Every quantifier is possessive, so the time to match a text grows with its length and not with its square."""
 
 LONGEST_NUMBER = 1_000

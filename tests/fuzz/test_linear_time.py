@@ -95,13 +95,14 @@ LOOKED_AT = {
     "reports/commands/explain_rows.py", "cli/main.py",
     # Operators, Airflow or this package write the texts.
     "demo_data/sentences.py", "sinks/read_settings.py", "airflow/runners/file_names.py", "storage/registry.py",
+    "airflow/runners/job_log.py",
     "airflow/runners/engine_choice.py", "airflow/pages_plugin.py", "airflow/dag_options.py", "cli/doctor.py",
     "reports/views/embedded_sql.py",
 }  # fmt: skip
 
 
 def test_every_module_with_a_pattern_was_looked_at() -> None:
-    """A module that is not listed: measure its patterns above if a stranger's text can meet them."""
+    """Measure the patterns of a module that is new here if a stranger's text can meet them, then list it."""
     modules = {str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if _has_pattern(path)}
     assert modules == LOOKED_AT
 
