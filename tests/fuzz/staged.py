@@ -12,6 +12,7 @@ from pststream.pipeline.ingest.staged_rows import read_staged
 from pststream.quality.parse_times import EARLIEST_US, LATEST_US
 from pststream.quality.reject_reasons import REASONS
 
+BOUNDS = {"max_text_bytes": 1000, "max_id_bytes": 500, "max_payload_bytes": 2000, "max_expression_words": 20}
 NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 
 
@@ -31,7 +32,7 @@ class Read:
 
 def read(kind: str, path: Path, folder: Path, **options: Any) -> Read:
     """Read a file, and check that the rows fit the tables."""
-    settings = {"format": None, "columns": [], "constants": [], "timezone": "UTC", "max_text_bytes": 1000} | options
+    settings = {"format": None, "columns": [], "constants": [], "timezone": "UTC"} | BOUNDS | options
     staged = stage_file(kind, str(folder), NOW, {"file_seq": 1, "path": str(path), "options": json.dumps(settings)})
     rows = [row for batch in read_staged(staged.parts, SCHEMAS[kind].names) for row in batch.to_pylist()]
     for part in staged.parts:
@@ -61,7 +62,8 @@ def _check_time(value: dt.datetime | None) -> None:
 
 
 def _check_object(row: dict[str, Any]) -> None:
-    assert row["object_id"].strip() and row["terms"] == sorted(set(row["terms"]))
+    assert row["object_id"].strip() and len(row["object_id"].encode()) <= 500
+    assert row["terms"] == sorted(set(row["terms"]))
     assert abs(row["lon"]) <= 180 and abs(row["lat"]) <= 90
     assert len(row["text"].encode()) <= 1000
     _check_time(row["ts"])
@@ -69,6 +71,7 @@ def _check_object(row: dict[str, Any]) -> None:
 
 def _check_request(row: dict[str, Any]) -> None:
     assert row["op"] in ("insert", "delete") and row["subscription_id"]
+    assert row["op"] == "delete" or len(row["subscription_id"].encode()) <= 500
     _check_time(row["effective_at"])
     if row["op"] == "insert":
         assert row["clauses"] and all(clause for clause in row["clauses"])
@@ -76,4 +79,4 @@ def _check_request(row: dict[str, Any]) -> None:
         edges += [value for ring in row["polygon"] or () for value in ring]
         assert (len(row["west"]) in (1, 2) or row["polygon"]) and all(math.isfinite(value) for value in edges)
     if row["payload"] is not None:
-        assert isinstance(json.loads(row["payload"]), dict)
+        assert isinstance(json.loads(row["payload"]), dict) and len(row["payload"].encode()) <= 2000

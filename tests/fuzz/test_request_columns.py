@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream.errors import InputFileError
+from pststream.kinds.contract import RequestLimits
 from pststream.kinds.registry import KINDS
 from pststream.quality import json_reader, parquet_reader
 from pststream.quality.parse_request_columns import parse_request_chunk, request_fields
@@ -112,16 +113,19 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, SQUARE.name, SQUARE)
 
 
-def check(path: Path, zone: str) -> int:
+LIMITS = (RequestLimits(), RequestLimits(), RequestLimits(max_id_bytes=4, max_payload_bytes=40, max_expression_words=3))
+
+
+def check(path: Path, zone: str, limits: RequestLimits) -> int:
     """Parse a file in both ways, compare, and return how many rows were parsed in columns."""
     try:
-        slow = [parse_requests(chunk, NOW, zone) for chunk in read_records(str(path), None)]
+        slow = [parse_requests(chunk, NOW, zone, limits) for chunk in read_records(str(path), None)]
     except InputFileError:
         slow = []
     fast, left = [], []
     try:
         for chunk in read_requests(str(path), None, request_fields()):
-            fast.append(parse_request_chunk(_counting(chunk, left), NOW, zone))
+            fast.append(parse_request_chunk(_counting(chunk, left), NOW, zone, limits))
     except InputFileError:
         fast = []
     for place, schema in enumerate((REQUESTS, REJECTED)):
@@ -149,7 +153,7 @@ def test_lines_of_near_plain_json(tmp_path: Path) -> None:
         path = tmp_path / "r.jsonl"
         path.write_bytes(b"\n".join(_lines(rnd)))
         with trying(("near plain", number)):
-            in_columns += check(path, rnd.choice(ZONES))
+            in_columns += check(path, rnd.choice(ZONES), LIMITS[number % 3])
     assert in_columns > 1_000
 
 
@@ -285,7 +289,7 @@ def test_requests_of_random_worlds(ending: str, tmp_path: Path) -> None:
     for number, rnd in cases(f"request worlds {ending}", 60):
         path = worlds.write_rows(tmp_path / f"requests.{ending}", worlds.request_log(rnd, rnd.randrange(1, 60)))
         with trying((ending, number)):
-            check(path, rnd.choice(ZONES))
+            check(path, rnd.choice(ZONES), LIMITS[number % 3])
 
 
 def test_parquet_of_near_plain_types(tmp_path: Path) -> None:
@@ -297,7 +301,7 @@ def test_parquet_of_near_plain_types(tmp_path: Path) -> None:
         path = tmp_path / "r.parquet"
         pq.write_table(pa.table(columns), path, row_group_size=6)
         with trying(("parquet", number)):
-            check(path, rnd.choice(ZONES))
+            check(path, rnd.choice(ZONES), LIMITS[number % 3])
 
 
 def _column(rnd: random.Random, name: str, rows: int) -> pa.Array:
