@@ -75,3 +75,20 @@ class InputFileError(PstError):
         super().__init__(f"{escape_controls(path)}: {reason}", hint)
         self.path = path
         self.reason = reason
+
+
+class SuiteError(PstError):
+    """A suite of expectations that cannot be used; nothing was changed.
+
+    path         address of the file
+    expectation  the expectation at fault, empty if it is the file
+    """
+
+    exit_code = 2
+
+    def __init__(self, path: str, expectation: str, reason: str, hint: str = "") -> None:
+        of = f"{expectation}: " if expectation else ""
+        super().__init__(escape_controls(f"{path}: {of}{reason}"), hint)
+        self.path = path
+        self.expectation = expectation
+        self.reason = reason

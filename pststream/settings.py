@@ -126,6 +126,12 @@ class Settings:
     gate_stale_seconds: int = declare(
         0, "a file is quarantined if its greatest ts is older than this; 0: never", **_SECONDS
     )
+    suite_rows: int = declare(
+        100_000,
+        "rows of a file, or pairs, that a suite of expectations judges; of more, that many are drawn at random",
+        least=1,
+        greatest=10_000_000,
+    )
     pending_seconds: int = declare(
         900,
         "a file of a bucket that waits longer than this for its manifest or upload is reported",

@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from airflow.sdk import Context
+
 from pststream.airflow.dag_options import PREFIX, DagOptions
 from pststream.airflow.runners.spark_job import SparkJob
+from pststream.airflow.tasks.data_docs import DataDocsLink
 
 
 class HomeOperator(SparkJob):
@@ -41,8 +44,17 @@ class IngestOperator(HomeOperator):
     strict  fail if a row is rejected; the accepted rows stay
     """
 
+    operator_extra_links = (DataDocsLink(),)
+    data_docs: Sequence[str] = ()
+
     def __init__(self, *, kind: str, paths: Sequence[str], strict: bool = False, **kwargs: Any) -> None:
         super().__init__(job="ingest", words=[kind, *paths, *(["--strict"] if strict else [])], **kwargs)
+
+    def execute(self, context: Context) -> Any:
+        """Run the command; return its document."""
+        document = super().execute(context)
+        self.data_docs = document["data_docs"]
+        return document
 
 
 class MatchOperator(HomeOperator):

@@ -1,8 +1,8 @@
 """Serve the PSTStream pages of a home in Airflow's API server, for users who are logged in.
 
 The overview of the home, the pages of one subscription and of one object, and the metrics for Prometheus are rendered
-from the tables at each request. The pages of adjustments are files. No page changes anything, loads anything from
-elsewhere, or runs a script other than the one that its policy names.
+from the tables at each request. The pages of adjustments and the Data Docs are files. No page changes anything, loads
+anything from elsewhere, or runs a script other than the one that its policy names.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,9 @@ from airflow.api_fastapi.core_api.security import get_user
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import FileResponse, Response
 
+from pststream.quality.suites.data_docs import POLICY, read_page
 from pststream.reports.pages import airflow_views
+from pststream.storage.registry import files_at, normalize
 
 LONGEST_NAME = 255
 HEADERS = {
@@ -70,6 +72,16 @@ def adjustment(request: Request, name: str) -> FileResponse:
             if file.parent == folder and file.is_file():
                 return FileResponse(file, media_type="text/html", headers=HEADERS)
     raise HTTPException(404, "no such page")
+
+
+@router.get("/data_docs/{run}/{page:path}")
+def data_docs(request: Request, run: str, page: str) -> Response:
+    """A page of the Data Docs that a run has written into the home."""
+    text = read_page(files_at(normalize(request.app.state.home)), run, page)
+    if text is None:
+        raise HTTPException(404, "no such page")
+    policy = f"{HEADERS['Content-Security-Policy']}; {POLICY}"
+    return Response(text, 200, {**HEADERS, "Content-Security-Policy": policy}, media_type="text/html")
 
 
 def _answer(page: Any) -> Response:

@@ -22,6 +22,7 @@ from pststream.cli.reading_commands import (
     sql_command,
     status_command,
 )
+from pststream.cli.suite_commands import suite_command
 from pststream.cli.writing_commands import (
     backup_command,
     balance_command,
@@ -42,6 +43,7 @@ from pststream.cli.writing_commands import (
     upgrade_command,
 )
 from pststream.errors import UsageError
+from pststream.quality.suites.judged_rows import SUBJECTS
 
 Command = Callable[[CommandContext, Any], CommandResult]
 
@@ -236,6 +238,12 @@ def _add_upkeep(commands: Any) -> None:
     quarantine.add_argument("what", choices=("list", "release", "discard"))
     quarantine.add_argument("holds", nargs="*", type=_positive, metavar="NUMBER", help="numbers, as `list` shows them")
     quarantine.add_argument("--all", action="store_true", help="for `list`: include released and discarded files")
+
+    text = "list, add, remove or validate suites of expectations, by which landed files and pairs are judged"
+    suite = _add(commands, "suite", suite_command, text, "pststream suite add landed_objects text.json")
+    suite.add_argument("what", choices=("list", "add", "remove", "validate"))
+    suite.add_argument("subject", nargs="?", choices=sorted(SUBJECTS), help="what the suites judge")
+    suite.add_argument("file", nargs="?", metavar="FILE", help="a .json file; for `remove` the name of the suite")
 
     text = "check that ledgers, worker index, plan, requests and matches are consistent; exit code 1 if a check fails"
     check = _add(commands, "check", check_command, text, "pststream check")

@@ -21,6 +21,8 @@ def describe_ingest(kind: str, document: dict[str, Any]) -> str:
         text += "\n  " + escape_controls(line)
     if document["quarantined"]:
         text += "\n  see: pststream quarantine list"
+    for page in document["data_docs"]:
+        text += "\n  " + escape_controls(f"Data Docs: {page}")
     if document["files_pending"]:
         first = document["pending"][0]
         oldest = escape_controls(f"{first['path']}: {first['reason']}")

@@ -259,7 +259,8 @@ def check_command(context: CommandContext, arguments: Any) -> CommandResult:
     lines = []
     for one in document["checks"]:
         lines.append(f"{'ok  ' if one['success'] else 'FAIL'}  {one['check']} ({duration(one['seconds'])})")
-        lines += [f"      {sentence}" for sentence in one["failed"]]
+        lines += ["      " + escape_controls(sentence) for sentence in one["failed"]]
+    lines += [f"Data Docs: {page}" for page in document["data_docs"]]
     return CommandResult(document, "\n".join(lines), DONE if document["success"] else FAILED)
 
 

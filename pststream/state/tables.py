@@ -362,10 +362,14 @@ _TABLES = (
     ),
     Table(
         names.QUALITY_RESULTS,
-        "results of quality checks: a row for each file that the landing gate checked, and for each daily check",
+        "results of quality checks: a row for each file that the landing gate or a suite checked, and each daily check",
         (
             Column("checked_at", TIME, "time of the check"),
-            Column("suite", pa.string(), "objects or requests (landing gate), or tables (daily checks)"),
+            Column(
+                "suite",
+                pa.string(),
+                "objects or requests (landing gate), tables (daily checks), or folder and name of a suite",
+            ),
             Column("subject", pa.string(), "path of the file, or name of the check"),
             Column("success", pa.bool_(), "whether every expectation was met"),
             Column("failed", pa.list_(pa.string()), "a sentence for each failed expectation"),

@@ -69,7 +69,8 @@ class FolderFiles:
             path = self._root / name
             path.unlink(missing_ok=True)
             with suppress(OSError):
-                path.parent.rmdir()
+                for folder in path.relative_to(self._root).parents[:-1]:
+                    (self._root / folder).rmdir()
 
 
 def _has_commit(log: Path) -> bool:

@@ -13,6 +13,7 @@ class FinishedRun:
 
     def __init__(self, dag: Any, form: dict[str, Any]) -> None:
         self._run = dag.test(run_conf=form)
+        self.run_id = self._run.run_id
         self.state = str(self._run.state)
         self.tries = {ti.task_id: ti.try_number for ti in self._run.get_task_instances()}
         self.states = {ti.task_id: str(ti.state) for ti in self._run.get_task_instances()}

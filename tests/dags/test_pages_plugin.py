@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.unit.reports.page_home import write_home
 
 pytestmark = pytest.mark.airflow
 
+RUN = "20260101T000000000000-pairs-failed"
 QUERY = {"id": "hostile", "subscription": "x"}
 
 
@@ -28,6 +30,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Home(home).create_tables(TABLES)
     (home / "pages").mkdir()
     (home / "pages" / "one.html").write_text("<p>one</p>")
+    (home / "data_docs" / RUN).mkdir(parents=True)
+    (home / "data_docs" / RUN / "index.html").write_text("<p>one</p>")
     (home / "secret.html").write_text("secret")
     return home
 
@@ -45,14 +49,16 @@ def names_of(metrics: str) -> set[str]:
 
 
 def paths(app: Any) -> list[str]:
-    return [route.path.replace("{name}", "one.html") for route in app.routes]
+    names = {"{name}": "one.html", "{run}": RUN, "{page:path}": "index.html"}
+    return [re.sub(r"{\w+(:path)?}", lambda name: names[name[0]], route.path) for route in app.routes]
 
 
 def test_every_route_needs_a_login_and_only_reads(app: Any) -> None:
     from fastapi.testclient import TestClient
 
     stranger = TestClient(app)
-    assert sorted(paths(app)) == ["/", "/metrics", "/object", "/pages/one.html", "/subscription"]
+    docs = f"/data_docs/{RUN}/index.html"
+    assert sorted(paths(app)) == ["/", docs, "/metrics", "/object", "/pages/one.html", "/subscription"]
     for path in paths(app):
         answer = stranger.get(path, params=QUERY)
         assert answer.status_code == 401 and "hostile" not in answer.text, path
@@ -70,16 +76,21 @@ def test_a_logged_in_user_gets_the_pages(app: Any) -> None:
     found = {path: client.get(path, params={"id": "hostile"}) for path in paths(app)}
     assert {path: answer.status_code for path, answer in found.items()} == {
         "/": 200, "/metrics": 200, "/object": 200, "/pages/one.html": 200, "/subscription": 404,
+        f"/data_docs/{RUN}/index.html": 200,
     }  # fmt: skip
     for path, answer in found.items():
         assert answer.headers["content-type"].startswith("text/plain" if path == "/metrics" else "text/html"), path
-        assert answer.headers["content-security-policy"] == "frame-ancestors 'self'", path
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("frame-ancestors 'self'"), path
+        assert ("default-src 'none'" in policy) == path.startswith("/data_docs"), path
     assert "Balance of the workers" in found["/"].text
     assert names_of(found["/metrics"].text) == names_of(render_metrics(Home(app.state.home))) > {"pststream_batches"}
     assert client.get("/object", params=QUERY).status_code == 404
     assert client.get("/object").status_code == 422
     for name in ("..%2Fsecret.html", "%2e%2e/secret.html", "none.html"):
         assert client.get(f"/pages/{name}").status_code == 404
+        assert client.get(f"/data_docs/{RUN}/{name}").status_code == 404
+        assert client.get(f"/data_docs/..%2F..%2F/{name}").status_code == 404
 
 
 def test_each_home_has_its_pages_and_an_entry_in_the_menu(

@@ -15,7 +15,7 @@ def test_counts_of_a_run_are_summed() -> None:
     ingested = {"files": 1, "files_skipped": 0, "files_pending": 3, "rows": 9, "accepted": 6, "rejected": 3}
     result = {
         "ingest": {
-            "objects": ingested | {"rejects_by_reason": {"late": 2, "duplicate": 1}},
+            "objects": ingested | {"rejects_by_reason": {"late": 2, "duplicate": 1}, "data_docs": ["/h/data_docs/1"]},
             "requests": ingested | {"rejects_by_reason": {"late": 3}},
         },
         "match": {
@@ -34,6 +34,7 @@ def test_counts_of_a_run_are_summed() -> None:
         "balance": {"violated": False}, "home": "/h",
         "objects": 10, "discarded": 2, "requests": 4, "matches": 8, "retractions": 0,
         "files": 2, "files_pending": 6, "accepted": 12, "rejected": 6, "rejects_by_reason": {"late": 5, "duplicate": 1},
+        "data_docs": ["/h/data_docs/1"],
     }  # fmt: skip
     assert len(json.dumps(summary)) < 1000
 

@@ -1,19 +1,24 @@
 """Build the DAG `check_tables`: once a day, check the ledgers, the worker index and the matches."""
 
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
-from airflow.sdk import DAG, Param, task
+from airflow.sdk import DAG, Context, Param, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from pststream.airflow.dag_options import MAINTENANCE, DagOptions
 from pststream.airflow.runners.spark_job import SparkJob
 from pststream.airflow.tasks import forms
+from pststream.airflow.tasks.data_docs import DataDocsLink
 
 DOC = """
 Checks that the ledgers are complete, that each live subscription is at exactly the workers that its plan says, and that
-matches are in the key ranges of their batch. The results are rows of the table `quality_results`.
+matches are in the key ranges of their batch. Judges the pairs by the suites of the home, if it has any. The results are
+rows of the table `quality_results`.
 
-- **check** is the job (`jobs/check_tables.py`, `pststream check`). Its XCom has the figures of each check.
+- **check** is the job (`jobs/check_tables.py`, `pststream check`). Its XCom has the figures of each check. The button
+  *Data Docs* opens the results of the suites.
 - **verdict** fails if a check failed, without a retry, and says what is wrong.
 """
 
@@ -22,9 +27,25 @@ class ChecksFailed(AirflowFailException):
     """A check of the tables failed; somebody needs to look at them."""
 
 
+class CheckJob(SparkJob):
+    """Runs the checks."""
+
+    operator_extra_links = (DataDocsLink(),)
+    data_docs: Sequence[str] = ()
+
+    def execute(self, context: Context) -> Any:
+        """Run the job; return its document."""
+        document = super().execute(context)
+        self.data_docs = document["data_docs"]
+        return document
+
+
 @task
 def verdict(document: dict) -> None:
-    """Fail with a line for each figure that is not zero; the job has logged how many checks passed."""
+    """Fail with a line for each figure that is not zero and each expectation that is not met.
+
+    The job has logged how many checks passed.
+    """
     lines = [f"{one['check']}: {sentence}" for one in document["checks"] for sentence in one["failed"]]
     if lines:
         raise ChecksFailed("\n".join([*lines, "see `pststream check` and docs/quality.md"]))
@@ -47,7 +68,7 @@ def build(options: DagOptions) -> DAG:
             ),
         },
     ) as dag:
-        check = SparkJob(
+        check = CheckJob(
             task_id="check",
             job="check_tables",
             arguments=[options.home_argument, forms.flag("all")],

@@ -17,7 +17,8 @@ asks the ledgers, skips all later tasks and ends.
 - **match** is the job (`jobs/micro_batch.py`), a process of the task or a Spark job, as the setting `engine` and the
   connection say. Its XCom has the counts, the plan version and the version of the table `matches`. Usage, setting and
   input errors are not retried; failures are retried up to three times, and the last try reports what all tries have
-  done. Each task below that would have nothing to do is skipped.
+  done. Each task below that would have nothing to do is skipped. The button *Data Docs* opens the results of the suites
+  that judged the files, if the home has any.
 - **publish** writes the asset event that triggers consumers, with the same figures as its extra, if there was a batch.
   The event is a trigger only: read the matches from the version of the table.
 - **deliver** sends the messages to the sinks (`jobs/deliver.py`), outside the pool, if a sink waits for some. It also

@@ -1,11 +1,13 @@
 """Define the first task of `micro_batch`: run its job, and skip each later task that has nothing to do."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import DownstreamTasksSkipped
 
 from pststream.airflow.runners.spark_job import SparkJob
+from pststream.airflow.tasks.data_docs import DataDocsLink
 from pststream.airflow.tasks.summaries import summarize_batches
 
 RETURN_VALUE = "return_value"
@@ -15,12 +17,16 @@ RETURN_VALUE = "return_value"
 class MatchJob(SparkJob):
     """Ingests and matches what is new. A later task without work is skipped here, so that no process starts for it."""
 
+    operator_extra_links = (DataDocsLink(),)
+    data_docs: Sequence[str] = ()
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(job="micro_batch", summarize=_summarize, asks_for_work=True, **kwargs)
 
     def execute(self, context: Context) -> Any:
         """Run the job; return its summary, after storing it if tasks are skipped."""
         summary, waiting_sinks = super().execute(context)
+        self.data_docs = summary["data_docs"]
         idle = [self._neighbour(task) for task in tasks_without_work(summary, waiting_sinks)]
         if idle:
             context["ti"].xcom_push(key=RETURN_VALUE, value=summary)

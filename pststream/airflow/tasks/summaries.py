@@ -22,6 +22,7 @@ def summarize_batches(outcome: dict[str, Any]) -> dict[str, Any]:
     summary: dict[str, Any] = {name: sum(batch.get(name) or 0 for batch in batches) for name in SUMS}
     counts = ("files", "files_pending", "accepted", "rejected")
     summary |= {name: sum(ingest.get(name) or 0 for ingest in ingests) for name in counts}
+    summary["data_docs"] = [page for ingest in ingests for page in ingest.get("data_docs") or ()]
     summary["rejects_by_reason"] = _add(ingest.get("rejects_by_reason") or {} for ingest in ingests)
     summary["batches"] = len(batches)
     summary["seconds"] = round(sum(sum((batch.get("seconds") or {}).values()) for batch in batches), 3)

@@ -1,8 +1,9 @@
 """Ingest input files (`pststream ingest`), each content once: rows into the log or `rejects`, or a file in quarantine.
 
 The files are first staged: read, and checked row by row. So a file that cannot be read changes nothing. Then the
-landing gate quarantines files that fail as a whole, and `ingest_transaction.py` appends the rows of the other files to
-the log. An interrupted ingest is finished before a new one begins. `release` ingests quarantined files after all.
+landing gate and the users' suites quarantine files that fail as a whole, and `ingest_transaction.py` appends the rows
+of the other files to the log. An interrupted ingest is finished before a new one begins. `release` ingests quarantined
+files after all.
 """
 
 import json
@@ -22,11 +23,13 @@ from pststream.pipeline.ingest.ingest_transaction import (
     number_files,
     stage_files,
 )
+from pststream.pipeline.ingest.judge_landed import load_landed_suites
 from pststream.pipeline.ingest.landing_gate import File, quarantine_failing_files
 from pststream.pipeline.ingest.local_files import Stamp, has_changed, hash_files, read_stamps, select_readable
 from pststream.pipeline.ingest.stage_file import REQUEST_BOUNDS, StagedFile, object_options
 from pststream.progress import Progress, no_progress
 from pststream.quality.readers import find_files
+from pststream.quality.suites.suite_files import Suite
 from pststream.settings import Settings
 from pststream.state import fetched_files, quarantine
 from pststream.state.home import Home
@@ -59,19 +62,21 @@ def ingest(
 
     Returns {"files", "files_skipped" (ingested before), "rows", "accepted", "rejected", "rejects_by_reason":
     {reason: n}, "quarantined": [{"hold_id", "path", "reasons"}], "files_pending", "pending": [{"path", "reason",
-    "since"}] (of buckets), "passed_over": [paths that could not be opened]}, which `pststream ingest --json` prints.
+    "since"}] (of buckets), "passed_over": [paths that could not be opened], "data_docs": [addresses of the pages on the
+    files that suites have judged]}, which `pststream ingest --json` prints.
 
     With `quarantine_unreadable`, a file that is not in the format that its name or the options say is quarantined, and
     one that cannot be opened is left for the next ingest. Otherwise each raises InputFileError, and nothing has
-    changed. From a bucket, only the groups before the failing one are ingested.
+    changed. From a bucket, only the groups before the failing one are ingested. Raises SuiteError before any work.
     """
     object_options(options.__dict__)
     home.check()
+    suites = load_landed_suites(home, [kind])[kind]
     addresses = [path for path in dict.fromkeys(paths) if is_fetched(path)]
     local = [path for path in paths if not is_fetched(path)]
     listed = find_files(local, options.format) if local else []
     opened = select_readable(listed, progress) if quarantine_unreadable else listed
-    intake = _Intake(home, settings, kind, options, quarantine_unreadable, progress)
+    intake = _Intake(home, settings, kind, options, quarantine_unreadable, suites, progress)
     with home.locked():
         finish_interrupted_ingest(home, settings, progress)
         stamps = read_stamps(opened)
@@ -93,7 +98,7 @@ def ingest(
     pending = [one for source in sources for one in source.pending(settings.pending_seconds)]
     for one in pending[:MAX_LISTED_PENDING]:
         progress(escape_controls(f"{one['path']}: pending: {one['reason']}"))
-    return _summary(intake.done, intake.quarantined, intake.skipped, pending, passed_over)
+    return _summary(intake.done, intake.quarantined, intake.skipped, pending, passed_over, intake.data_docs)
 
 
 class _Intake:
@@ -103,6 +108,7 @@ class _Intake:
     quarantined  rows of `quarantine`, of files that failed the landing gate
     postponed    paths of files that changed while they were read
     skipped      number of files whose content was ingested or quarantined before
+    data_docs    addresses of the Data Docs that the suites have written
     """
 
     def __init__(
@@ -112,13 +118,15 @@ class _Intake:
         kind: str,
         options: ReaderOptions,
         quarantine_unreadable: bool,
+        suites: Sequence[Suite],
         progress: Progress,
     ) -> None:
         self._home, self._settings, self._kind, self._options = home, settings, kind, options
-        self._quarantine_unreadable, self._progress = quarantine_unreadable, progress
+        self._quarantine_unreadable, self._suites, self._progress = quarantine_unreadable, suites, progress
         self.done: list[dict[str, Any]] = []
         self.quarantined: list[dict[str, Any]] = []
         self.postponed: list[str] = []
+        self.data_docs: list[str] = []
         self.skipped = 0
 
     def known_hashes(self, offered: Collection[str]) -> set[str]:
@@ -144,12 +152,15 @@ class _Intake:
         files, staged = _without(changed, files, staged)
         if not files:
             return
-        quarantined, changed = quarantine_failing_files(home, settings, files, staged, ledger.watermark())
-        for hold in quarantined:
+        gate = quarantine_failing_files(home, settings, files, staged, ledger.watermark(), self._suites)
+        self.data_docs += gate.data_docs
+        for page in gate.data_docs:
+            self._progress(escape_controls(f"Data Docs: {page}"))
+        for hold in gate.quarantined:
             self._progress(escape_controls(f"{hold['path']}: quarantined: {'; '.join(hold['reasons'])}"))
-        self._postpone(changed, offered)
-        self.quarantined += quarantined
-        files, staged = _without([*quarantined, *changed], files, staged)
+        self._postpone(gate.changed, offered)
+        self.quarantined += gate.quarantined
+        files, staged = _without([*gate.quarantined, *gate.changed], files, staged)
         if files:
             self.done += append_files(home, settings, files, staged, ledger, self._progress)
 
@@ -210,6 +221,7 @@ def _summary(
     skipped: int,
     pending: list[dict[str, Any]],
     passed_over: Sequence[str] = (),
+    data_docs: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the document of `ingest`."""
     reasons: dict[str, int] = {}
@@ -228,4 +240,5 @@ def _summary(
         "files_pending": len(pending),
         "pending": pending[:MAX_LISTED_PENDING],
         "passed_over": list(passed_over),
+        "data_docs": list(data_docs),
     }

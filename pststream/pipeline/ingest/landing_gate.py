@@ -1,13 +1,19 @@
-"""Check each staged input file as a whole before its rows enter the log, and quarantine the files that fail."""
+"""Check each staged input file as a whole before its rows enter the log, and quarantine the files that fail.
+
+First the figures of the landing gate are compared with their thresholds, then the users' suites judge the rows.
+"""
 
 import datetime as dt
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pststream import names
 from pststream.ledgers.log_end import recent_row_counts
+from pststream.pipeline.ingest.judge_landed import judge_files
 from pststream.pipeline.ingest.stage_file import StagedFile
-from pststream.quality.expectations import ThresholdResults, check_by_comparison
+from pststream.quality.expectations import ThresholdResults, check_thresholds
 from pststream.quality.landing_expectations import (
     RECENT_FILES,
     LandedFile,
@@ -15,6 +21,8 @@ from pststream.quality.landing_expectations import (
     compute_figures,
     landing_thresholds,
 )
+from pststream.quality.suites.run_suites import SuiteResult
+from pststream.quality.suites.suite_files import Suite
 from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.crash_points import crash_point
@@ -25,34 +33,55 @@ File = dict[str, Any]
 """A row of the ledger of files."""
 
 
+@dataclass(frozen=True)
+class GateOutcome:
+    """What the gate did with files of one kind.
+
+    quarantined  rows of `quarantine`, of the files that failed
+    changed      files that failed but have changed since they were read: neither quarantined nor to be ingested
+    data_docs    addresses of the Data Docs that the suites have written
+    """
+
+    quarantined: list[File]
+    changed: list[File]
+    data_docs: tuple[str, ...]
+
+
 def quarantine_failing_files(
     home: Home,
     settings: Settings,
     files: Sequence[File],
     staged: Sequence[StagedFile],
     watermark: dt.datetime | None,
-) -> tuple[list[File], list[File]]:
+    suites: Sequence[Suite],
+) -> GateOutcome:
     """Check files of one kind, whose rows are in `staged`; `watermark`: the greatest ts of the log.
 
-    Returns the rows of `quarantine` for the files that failed, and the files that failed but have changed since they
-    were read: these are neither quarantined nor to be ingested. The results are written first, so an ingest that is
-    interrupted here checks the files again and quarantines each once.
+    The results are written first, so an ingest that is interrupted here checks the files again and quarantines each
+    once.
     """
     checked = _check(home, settings, files, staged, watermark)
-    results = [
-        _result_row(file, judgement) for file, judgement in zip(files, checked, strict=True) if judgement.results
-    ]
+    labels = [Path(file["path"]).name if one.success else None for file, one in zip(files, checked, strict=True)]
+    judged = judge_files(home, settings, suites, staged, labels)
+    of_suites = [judged.results.get(place, []) for place in range(len(files))]
+    results = [_result_row(file, judgement) for file, judgement in zip(files, checked) if judgement.results]
+    results += [_suite_row(file, result) for file, of_file in zip(files, of_suites) for result in of_file]
     if results:
         ledger_tables.append(home, names.QUALITY_RESULTS, results)
     crash_point("gate.checked")
-    failed = [(file, judgement.reasons) for file, judgement in zip(files, checked) if not judgement.success]
+    reasons = [
+        [*judgement.reasons, *(reason for one in of_file for reason in one.reasons)]
+        for judgement, of_file in zip(checked, of_suites)
+    ]
+    failed = [(file, of_file) for file, of_file in zip(files, reasons) if of_file]
     if not failed:
-        return [], []
+        return GateOutcome([], [], judged.data_docs)
     first = max((hold["hold_id"] for hold in quarantine.read_entries(home)), default=0) + 1
     quarantined = quarantine.add_entries(home, failed, first)
     crash_point("gate.quarantined")
     hashes = {one["sha256"] for one in quarantined}
-    return quarantined, [file for file, _ in failed if file["sha256"] not in hashes]
+    changed = [file for file, _ in failed if file["sha256"] not in hashes]
+    return GateOutcome(quarantined, changed, judged.data_docs)
 
 
 def _check(
@@ -62,10 +91,7 @@ def _check(
     staged: Sequence[StagedFile],
     watermark: dt.datetime | None,
 ) -> list[ThresholdResults]:
-    """Compute the figures of each file, and check them against the thresholds.
-
-    The figures are compared here: loading Great Expectations would delay a file by seconds in the middle of a stream.
-    """
+    """Compute the figures of each file, and check them against the thresholds."""
     kind = files[0]["kind"]
     past = LandingHistory(
         recent_row_counts(home, kind, max(RECENT_FILES, settings.gate_history)),
@@ -77,11 +103,11 @@ def _check(
         for one in staged
     ]
     figures = [compute_figures(kind, one, past, settings) for one in landed]
-    return check_by_comparison(figures, landing_thresholds(kind, settings))
+    return check_thresholds(figures, landing_thresholds(kind, settings))
 
 
 def _result_row(file: File, judgement: ThresholdResults) -> dict[str, Any]:
-    """Return the row of `quality_results` for a file."""
+    """Return the row of `quality_results` for a file that the gate has checked."""
     return {
         "checked_at": utc_now(),
         "suite": file["kind"],
@@ -92,5 +118,18 @@ def _result_row(file: File, judgement: ThresholdResults) -> dict[str, Any]:
             {"name": r.name, "value": None if isinstance(r.value, str) else r.value, "success": r.success}
             for r in judgement.results
         ],
+        "batch_id": None,
+    }
+
+
+def _suite_row(file: File, result: SuiteResult) -> dict[str, Any]:
+    """Return the row of `quality_results` for a file that a suite has judged."""
+    return {
+        "checked_at": utc_now(),
+        "suite": result.suite.label,
+        "subject": file["path"],
+        "success": result.success,
+        "failed": result.reasons,
+        "results": result.rows,
         "batch_id": None,
     }

@@ -10,6 +10,7 @@ from pststream.errors import RetryableError, RunnerBusy, UsageError
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
+from pststream.pipeline.ingest.judge_landed import load_landed_suites
 from pststream.pipeline.main_job.landing_scanner import KINDS
 from pststream.progress import Progress, no_progress, with_fields
 from pststream.quality.input_files import files_below, has_format
@@ -30,10 +31,11 @@ def run(
 
     `landing`: a folder, or an address in a bucket. Returns {"ingest": {"requests": …, "objects": …}, "match": …,
     "deliver": …}; a folder of one of the kinds that is absent or empty is no error, nor is a sink that is down. Raises
-    RunnerBusy while another runner, or a watcher, uses the home; at the end, RetryableError for a kind
-    that could not be read just now.
+    RunnerBusy while another runner, or a watcher, uses the home; SuiteError for a suite that cannot be used, before any
+    work; at the end, RetryableError for a kind that could not be read just now.
     """
     check_landing(landing)
+    load_landed_suites(home, KINDS)
     fetched = local_path(landing) is None
     ingested = {}
     with home.locked(RUNNER, RunnerBusy):

@@ -17,8 +17,9 @@ from pststream.pipeline.delivery.sink_threads import SinkThreads
 from pststream.pipeline.engine.running_engine import engine_is_alive, get_engine, kill_engine
 from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.pipeline.ingest.ingest import ReaderOptions
+from pststream.pipeline.ingest.judge_landed import load_landed_suites
 from pststream.pipeline.main_job.graceful_shutdown import Abandoned, GracefulShutdown
-from pststream.pipeline.main_job.landing_scanner import LandingScanner
+from pststream.pipeline.main_job.landing_scanner import KINDS, LandingScanner
 from pststream.pipeline.main_job.metrics_server import Address, serve_metrics
 from pststream.pipeline.main_job.run import check_landing, ingest_landed
 from pststream.progress import LogMessage, Progress, no_progress
@@ -62,12 +63,13 @@ def watch(
 
     Returns {"batches": n, "objects": n, "matches": n, "failures": rounds that failed, "abandoned": whether a step
     is left for the next command to finish}. Raises RunnerBusy while another runner uses the home; errors of usage,
-    settings and home; RetryableError when Spark has died.
+    settings, suites and home; RetryableError when Spark has died.
     """
     home.check()
     if local_path(landing) is None:
         raise UsageError(f"{landing}: a bucket is not watched", "give a folder, or run without --watch, on a schedule")
     check_landing(landing)
+    load_landed_suites(home, KINDS)
     with (
         home.locked(RUNNER, RunnerBusy),
         serve_metrics(home, metrics, progress),

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pststream.errors import RetryableError, UsageError
 from pststream.open_tables import open_table
 from pststream.progress import Progress, StepCounter, no_progress
+from pststream.quality.suites.suite_files import FOLDER as SUITES
 from pststream.settings import FILE
 from pststream.state import quarantine
 from pststream.state.crash_points import crash_point
@@ -56,6 +57,8 @@ def backup(home: Home, out: str, progress: Progress = no_progress) -> dict[str, 
         _copy(home, hold["copy"], target)
     if home.files.exists(FILE):
         _copy(home, FILE, target)
+    for suite in home.files.names(SUITES):
+        _copy(home, suite, target)
     crash_point("backup.copied")
     _copy(home, MARK, target)
     files = [path for path in target.rglob("*") if path.is_file()]

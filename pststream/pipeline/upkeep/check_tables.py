@@ -1,7 +1,8 @@
 """Run all consistency checks of a home (`pststream check`) and append their results to `quality_results`.
 
 Each check returns a few counts of faults, whatever the size of the home: tasks compare the rows (check_index.py,
-check_matches.py) and return counts, and Great Expectations checks one row of counts (quality/table_expectations.py).
+check_matches.py) and return counts, each of which should be zero (quality/table_expectations.py). In a home with suites
+for pairs, Great Expectations judges the pairs too (check_pairs.py).
 """
 
 import datetime as dt
@@ -14,8 +15,10 @@ from pststream.ledgers.log_end import Ledger, read_batches
 from pststream.pipeline.upkeep.check_index import count_placement_faults
 from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
 from pststream.pipeline.upkeep.check_matches import count_match_faults
+from pststream.pipeline.upkeep.check_pairs import check_pairs, load_pair_suites
 from pststream.progress import Progress, no_progress
 from pststream.quality.expectations import ThresholdResults, check_thresholds
+from pststream.quality.suites.judged_rows import PAIRS
 from pststream.quality.table_expectations import table_thresholds
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -27,17 +30,21 @@ NOTHING = -(2**63)
 
 
 def check_tables(home: Home, settings: Settings, *, everything: bool = False, progress: Progress = no_progress) -> Any:
-    """Run the checks; return {"success", "checks": [{"check", "success", "failed", "figures", "batch_id", "seconds"}]}.
+    """Run the checks.
 
-    Checks the matches of batches after the last batch that has passed; with `everything`, the matches of all batches.
-    Locks the home, and raises HomeBusy while another command has it locked.
+    Returns {"success", "checks": [{"check", "success", "failed", "figures", "batch_id", "seconds"}], "data_docs":
+    [addresses of the pages on the pairs]}.
+
+    Checks the matches and judges the pairs of batches after the last batch that has passed; with `everything`, those of
+    all batches. Locks the home, and raises HomeBusy while another command has it locked; SuiteError before any work.
     """
     home.check()
-    checks = []
+    suites = load_pair_suites(home)
+    checks, rows = [], []
     with home.locked():
         ledger = Ledger(home)
         last = _last_done(home, ledger)
-        after = 0 if everything else _passed(home, "matches")
+        after = 0 if everything else _passed(home, SUITE, "matches")
         horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
         bound = NOTHING if horizon is None else to_micros(horizon)
         counters: dict[str, Callable[[], tuple[dict[str, Any], dict[str, list[int]]]]] = {
@@ -52,9 +59,22 @@ def check_tables(home: Home, settings: Settings, *, everything: bool = False, pr
             figures, examples = count()
             (judged,) = check_thresholds([figures], table_thresholds(name))
             checks.append(_document(name, figures, judged, examples, last["batch_id"], time.perf_counter() - began))
-            progress(f"{name}: {'passed' if judged.success else '; '.join(checks[-1]['failed'])}")
-        ledger_tables.append(home, names.QUALITY_RESULTS, [_row(one) for one in checks])
-    return {"success": all(one["success"] for one in checks), "checks": checks}
+            rows.append(_row(checks[-1]))
+            _report(progress, checks[-1])
+        data_docs = []
+        if suites:
+            since = 0 if everything else min(_passed(home, suite.label, PAIRS) for suite in suites)
+            of_pairs = check_pairs(home, settings, suites, since, last["batch_id"])
+            checks.append(of_pairs.document)
+            rows += of_pairs.rows
+            data_docs += of_pairs.data_docs
+            _report(progress, checks[-1])
+        ledger_tables.append(home, names.QUALITY_RESULTS, rows)
+    return {"success": all(one["success"] for one in checks), "checks": checks, "data_docs": data_docs}
+
+
+def _report(progress: Progress, check: dict[str, Any]) -> None:
+    progress(f"{check['check']}: {'passed' if check['success'] else '; '.join(check['failed'])}")
 
 
 def _last_done(home: Home, ledger: Ledger) -> dict[str, Any]:
@@ -65,9 +85,9 @@ def _last_done(home: Home, ledger: Ledger) -> dict[str, Any]:
     return dict(batch) if batch else {"batch_id": 0, "requests_to": 0}
 
 
-def _passed(home: Home, name: str) -> int:
+def _passed(home: Home, suite: str, name: str) -> int:
     """Return the number of the last batch that a check has passed."""
-    passed = [("suite", "=", SUITE), ("subject", "=", name), ("success", "=", True)]
+    passed = [("suite", "=", suite), ("subject", "=", name), ("success", "=", True)]
     rows = ledger_tables.read(home, names.QUALITY_RESULTS, ["batch_id"], passed)
     return max(rows.column(0).to_pylist(), default=0)
 

@@ -6,6 +6,7 @@ from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.index.compact_index import compact_index
 from pststream.pipeline.upkeep.compact_tables import compact_tables
 from pststream.progress import Progress, StepCounter, no_progress
+from pststream.quality.suites.data_docs import delete_old_docs
 from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.home import Home
@@ -20,8 +21,8 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
 
     Applies deletions to the index and drops subscriptions that ended before every object still to be matched; compacts
     the tables; deletes old log entries, data files that their table has not listed for `retention_days`, outcomes of
-    jobs that are as old, and copies of files that have left the quarantine. The index is not changed while a batch is
-    unfinished: the late subscriptions of that batch must still meet stored objects.
+    jobs that are as old, copies of files that have left the quarantine, and old Data Docs. The index is not changed
+    while a batch is unfinished: the late subscriptions of that batch must still meet stored objects.
 
     Returns {"plan_version", "dropped_rows" (of the index), "files_before", "files_after" (of the index), "files_joined"
     (by how many files the tables were compacted), "files_removed"}.
@@ -40,6 +41,7 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
                 ledger_tables.compact(home, table.name, ledger_tables.MAX_FILE_BYTES)
             ledger_tables.trim_log(home, table.name, settings.retention_days)
         quarantine.remove_unneeded_copies(home)
+        delete_old_docs(home.files)
         removed = delete_old_outcomes(home, settings.retention_days)
         counter = StepCounter(progress, "deleting unused files", "table", len(TABLES))
         for table in TABLES.values():

@@ -15,7 +15,7 @@ from pststream.cli.result_texts import (
 def ingest(**changes: Any) -> dict[str, Any]:
     document = {
         "files": 1, "files_skipped": 0, "accepted": 1, "rejected": 0, "rejects_by_reason": {}, "quarantined": [],
-        "files_pending": 0, "pending": [],
+        "files_pending": 0, "pending": [], "data_docs": [],
     }  # fmt: skip
     return document | changes
 
@@ -32,10 +32,13 @@ def test_an_ingest() -> None:
 def test_names_of_quarantined_and_pending_files_are_escaped() -> None:
     hold = {"hold_id": 3, "path": "a\nb.csv", "reasons": ["it is empty", "no header"]}
     pending = {"path": "c\x1b.csv", "reason": "no manifest"}
-    text = describe_ingest("objects", ingest(quarantined=[hold], files_pending=1, pending=[pending]))
+    text = describe_ingest(
+        "objects", ingest(quarantined=[hold], files_pending=1, pending=[pending], data_docs=["h/i.html"])
+    )
     assert text.splitlines()[1:] == [
         r"  quarantined as 3: a\nb.csv: it is empty; no header",
         "  see: pststream quarantine list",
+        "  Data Docs: h/i.html",
         r"  1 file pending, the oldest: c\x1b.csv: no manifest",
     ]
 

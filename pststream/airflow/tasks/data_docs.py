@@ -1,0 +1,44 @@
+"""Link the Data Docs that a job has written, the results of the users' suites, from its Airflow task."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import BaseOperatorLink
+
+from pststream import names
+from pststream.airflow.pages_plugin import PREFIX, homes_by_name
+
+FAILED = "-failed/"
+"""Part of the address of Data Docs with an expectation that was not met."""
+
+
+class DataDocsLink(BaseOperatorLink):
+    """The button *Data Docs* of the task."""
+
+    name = "Data Docs"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Return the URL of the Data Docs of the task's last run; empty if it has none."""
+        return data_docs_url(operator.data_docs)
+
+
+def data_docs_url(addresses: Sequence[str]) -> str:
+    """Return the URL of the most important of some Data Docs in the pages of their home.
+
+    Those with an expectation that was not met come first. Empty without any, or if no page shows their home.
+    """
+    chosen = next((address for address in addresses if FAILED in address), addresses[-1] if addresses else "")
+    base = conf.get("api", "base_url", fallback="").rstrip("/") + PREFIX
+    for name, home in homes_by_name().items():
+        start = f"{_absolute(home)}/"
+        if chosen.startswith(start):
+            return "/".join(filter(None, [base, name, chosen.removeprefix(start)]))
+    return ""
+
+
+def _absolute(home: str) -> str:
+    if prefix := names.storage_prefix(home):
+        return prefix + home.partition("://")[2].rstrip("/")
+    return str(Path(home).absolute())

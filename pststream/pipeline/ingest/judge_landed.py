@@ -1,0 +1,70 @@
+"""Judge the accepted rows of staged files by the suites of the home, before they enter the log."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream.pipeline.ingest.stage_file import StagedFile
+from pststream.pipeline.ingest.staged_rows import read_staged
+from pststream.quality.suites.judge_frames import judge_frames
+from pststream.quality.suites.judged_rows import LANDED, SUBJECTS, draw_places, make_frame
+from pststream.quality.suites.run_suites import SuiteResult, load_suites
+from pststream.quality.suites.suite_files import Suite
+from pststream.settings import Settings
+from pststream.state.home import Home
+
+
+@dataclass(frozen=True)
+class JudgedFiles:
+    """The results of the suites for each judged file, by its place, and the addresses of the Data Docs."""
+
+    results: dict[int, list[SuiteResult]] = field(default_factory=dict)
+    data_docs: tuple[str, ...] = ()
+
+
+def load_landed_suites(home: Home, kinds: Sequence[str]) -> dict[str, list[Suite]]:
+    """Return the checked suites for files of each kind; raises as `load_suites`."""
+    return {kind: load_suites(home.files, home.path, LANDED[kind]) for kind in kinds}
+
+
+def judge_files(
+    home: Home, settings: Settings, suites: Sequence[Suite], staged: Sequence[StagedFile], names: Sequence[str | None]
+) -> JudgedFiles:
+    """Judge each staged file that has a name here and accepted rows; write the Data Docs of the run into the home.
+
+    names: the last part of each file's path, by which the Data Docs name it; None: the file is not judged
+    """
+    wanted = {place for place, name in enumerate(names) if name is not None and _count_accepted(staged[place])}
+    if not suites or not wanted:
+        return JudgedFiles()
+    subject = suites[0].subject
+    columns = [name for name in SUBJECTS[subject].names if any(name in suite.columns for suite in suites)]
+    places = sorted(wanted)
+    frames = (
+        (names[place] or "", make_frame(_read_rows(staged[place], subject, columns, settings.suite_rows)))
+        for place in places
+    )
+    results, page = judge_frames(home.files, home.path, suites, frames)
+    return JudgedFiles(dict(zip(places, results, strict=True)), (page,))
+
+
+def _count_accepted(staged: StagedFile) -> int:
+    return staged.rows - sum(staged.faults.values())
+
+
+def _read_rows(staged: StagedFile, subject: str, columns: list[str], limit: int) -> pa.Table:
+    """Read columns of the accepted rows, or of `limit` of them, drawn at random."""
+    places = draw_places(_count_accepted(staged), limit)
+    read, before = [], 0
+    for batch in read_staged(staged.parts, [*columns, "reason"]):
+        rows = batch.filter(pc.is_null(batch.column("reason"))).select(columns)
+        if places is not None:
+            first, last = np.searchsorted(places, [before, before + rows.num_rows])
+            count, rows = rows.num_rows, rows.take(pa.array(places[first:last] - before))
+            before += count
+        read.append(rows)
+    schema = pa.schema([SUBJECTS[subject].field(name) for name in columns])
+    return pa.Table.from_batches([rows.cast(schema) for rows in read], schema=schema)
