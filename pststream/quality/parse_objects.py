@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pststream.errors import UsageError
 from pststream.quality.parse_times import EARLIEST_US, LATEST_US, parse_time, parse_times
-from pststream.quality.raw_values import is_blank, is_plain, to_numbers, to_texts
+from pststream.quality.raw_values import is_blank, is_longer, is_plain, to_numbers, to_texts
 from pststream.quality.reject_reasons import rejects_table
 from pststream.quality.row_chunks import ColumnChunk
 from pststream.quality.row_faults import RowFaults
@@ -153,7 +153,7 @@ def _object_ids(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults) -
     plain = _plain_or_fault(raw, faults, "object_id")
     ids = to_texts(raw) if plain else pa.nulls(len(raw), pa.string())
     faults.mark(is_blank(ids), "object_id", "missing", raw)
-    faults.mark(_is_longer(ids, options.max_id_bytes), "object_id", "id_too_long", raw)
+    faults.mark(is_longer(ids, options.max_id_bytes), "object_id", "id_too_long", raw)
     return ids
 
 
@@ -180,9 +180,5 @@ def _texts(chunk: ColumnChunk, options: ObjectOptions, faults: RowFaults) -> pa.
     raw = _raw(chunk, options, faults, "text")
     plain = _plain_or_fault(raw, faults, "text")
     texts = pc.fill_null(to_texts(raw) if plain else pa.nulls(len(raw), pa.string()), "")
-    faults.mark(_is_longer(texts, options.max_text_bytes), "text", "text_too_long", raw)
+    faults.mark(is_longer(texts, options.max_text_bytes), "text", "text_too_long", raw)
     return texts
-
-
-def _is_longer(texts: pa.Array, most: int) -> np.ndarray:
-    return pc.fill_null(pc.greater(pc.binary_length(texts), most), False).to_numpy(zero_copy_only=False)

@@ -12,6 +12,7 @@ from pststream.kinds.contract import QueryKind, RequestLimits
 from pststream.kinds.registry import DEFAULT_KIND, KINDS, fields_of_other_kinds
 from pststream.quality.parse_requests import DELETE_FIELDS, INSERT_FIELDS, REQUESTS, parse_requests
 from pststream.quality.parse_times import EARLIEST_US, LAST_US, LATEST_US
+from pststream.quality.raw_values import is_longer
 from pststream.quality.row_chunks import RecordChunk, RequestChunk
 from pststream.utc_times import to_micros
 
@@ -88,7 +89,7 @@ def _parse_group(
     at, parsed = np.where(has_at, at, now), parsed & read
     columns = {name: pa.nulls(len(parsed), REQUESTS.field(name).type) for name in REQUESTS.names[1:]}
     if kind and kind.parse_columns:
-        parsed &= _fits(labels, limits.max_id_bytes)
+        parsed &= ~is_longer(labels, limits.max_id_bytes)
         ends, has_end, read = _read_times(fields["expires_at"], timezone, LAST_US + 1)
         parsed &= read & (~has_end | (ends > at))
         query = kind.parse_columns(fields, limits)
@@ -99,18 +100,13 @@ def _parse_group(
     payload, written = fields.others(INSERT_FIELDS | kind.fields if kind else DELETE_FIELDS)
     columns["op"] = pa.repeat("insert" if kind else "delete", len(parsed))
     columns |= {"subscription_id": labels, "effective_at": pa.array(at).cast(_TIME), "payload": payload}
-    return columns, parsed & written & _fits(payload, limits.max_payload_bytes)
+    return columns, parsed & written & ~is_longer(payload, limits.max_payload_bytes)
 
 
 def _read_times(field: RawField, timezone: str, latest: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return microseconds, which rows have the field, and which rows lack it or have a valid time before `latest`."""
     times, read = field.times(timezone)
     return times, field.filled, ~field.filled | (read & (times >= EARLIEST_US) & (times < latest))
-
-
-def _fits(texts: pa.Array, most: int) -> np.ndarray:
-    """Whether each text is null or has at most so many bytes: bool[n]."""
-    return pc.fill_null(pc.less_equal(pc.binary_length(texts), most), True).to_numpy(zero_copy_only=False)
 
 
 def _equals(texts: pa.Array, text: str) -> np.ndarray:

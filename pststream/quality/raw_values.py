@@ -57,6 +57,14 @@ def is_blank(values: pa.Array) -> np.ndarray:
     return empty
 
 
+def is_longer(texts: pa.Array, most: int) -> np.ndarray:
+    """Whether each text has more than `most` bytes: bool[n]; a null has none."""
+    sizes = pc.binary_length(texts)
+    if (pc.max(sizes).as_py() or 0) <= most:
+        return np.zeros(len(texts), bool)
+    return pc.fill_null(pc.greater(sizes, most), False).to_numpy(zero_copy_only=False)
+
+
 def to_texts(values: pa.Array) -> pa.Array:
     """Values of a plain type as string; null and NaN, which often stands for a missing value, become null."""
     if pa.types.is_floating(values.type):
@@ -80,10 +88,8 @@ def to_numbers(values: pa.Array) -> np.ndarray:
 
 def _without_long(texts: pa.Array) -> pa.Array:
     """Return the texts with null for those that are longer than any number."""
-    sizes = pc.binary_length(texts)
-    if (pc.max(sizes).as_py() or 0) <= LONGEST_NUMBER:
-        return texts
-    return pc.if_else(pc.less_equal(sizes, LONGEST_NUMBER), texts, pa.scalar(None, pa.string()))
+    long = is_longer(texts, LONGEST_NUMBER)
+    return pc.if_else(pa.array(long), pa.scalar(None, pa.string()), texts) if long.any() else texts
 
 
 def _texts_to_numbers(texts: pa.Array) -> np.ndarray:
