@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from pststream.quality.suites.data_docs import read_page
+from pststream.storage.registry import files_at
 from tests import worlds
+from tests.bucket_home import new_bucket_home, store_on_loopback, use
 from tests.commands import Home, new_home, run_here
 from tests.kill_and_rerun import killed_then_run, table_of
 
@@ -208,3 +211,17 @@ def test_without_suites_great_expectations_is_not_loaded(tmp_path: Path) -> None
         [sys.executable, "-c", WITHOUT, str(home.path), str(folder)], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_a_home_in_a_bucket_has_suites_and_data_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with store_on_loopback() as store:
+        address = use(store.url, monkeypatch)
+        home = new_bucket_home(address, tmp_path, engine="local")
+        home.run("suite", "add", "landed_objects", write_suite(tmp_path, NOT_EMPTY))
+        assert home.run("suite", "list")["suites"][0]["path"] == f"{address}/expectations/landed_objects/text.json"
+        done = home.run("ingest", "objects", worlds.write_rows(tmp_path / "empty.csv", rows_of("empty", 10, empty=10)))
+        assert len(done["quarantined"]) == 1
+        (page,) = done["data_docs"]
+        run, name = page.removeprefix(f"{address}/data_docs/").split("/")
+        assert "suite text" in (read_page(files_at(address), run, name) or "")
+        assert home.run("quarantine", "release", "1")["accepted"] == 10
