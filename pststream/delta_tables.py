@@ -5,7 +5,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError
 from pyarrow.fs import FileSystem, SubTreeFileSystem
 
 from pststream import names
@@ -35,6 +36,19 @@ def read_table(address: str, columns: list[str] | None = None, filter: pds.Expre
     with latest_table(address) as table:
         data = open_dataset(table)
     return data.to_table(columns=columns, filter=filter)
+
+
+class QueryError(Exception):
+    """A query that is not SQL, or not about the columns of its table."""
+
+
+def query_table(address: str, name: str, query: str) -> pa.Table:
+    """Return the result of an SQL query on one table, which the query calls `name`. Raises QueryError."""
+    with latest_table(address) as table:
+        try:
+            return pa.table(QueryBuilder().register(name, table).execute(query).read_all())
+        except DeltaError as error:
+            raise QueryError(str(error).splitlines()[0]) from None
 
 
 def greatest_value(address: str, column: str) -> int:

@@ -36,6 +36,13 @@ QUARANTINE = "quarantine"
 QUALITY_RESULTS = "quality_results"
 DELIVERIES = "deliveries"
 DEAD_LETTERS = "dead_letters"
+ERASURES = "erasures"
+
+ERASABLE = (DELIVERIES, DEAD_LETTERS, MATCHES, WORKER_INDEX, VOCABULARY, REJECTS, REQUESTS, OBJECTS)
+"""Tables that `erase` removes rows from, in this order: what was derived before what it was derived from."""
+
+KEEPABLE = (MATCHES, DEAD_LETTERS, REJECTS, OBJECTS)
+"""Tables whose rows `maintain` removes when they are older than the setting `keep` says, in this order."""
 
 HEARTBEAT = "watch.json"
 """File of a home that a watcher writes its state to."""

@@ -5,6 +5,7 @@ Commands and jobs load them once, into a frozen Settings, and pass it down. Prec
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -38,6 +39,35 @@ def check_zone(name: str) -> ZoneInfo:
 def _check_volume_factor(factor: float) -> None:
     if factor and not 1 < factor < 1e12:
         raise SettingError("gate_volume_factor", f"{factor} is neither 0 nor above 1")
+
+
+def read_keep(text: str) -> dict[str, int]:
+    """Return the days that rows of tables are kept, by table, from a text such as `objects=400d,matches=90d`.
+
+    Raises SettingError.
+    """
+    days: dict[str, int] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        table, _, age = part.partition("=")
+        if not re.fullmatch("[1-9][0-9]{0,5}d", age, re.ASCII):
+            raise SettingError("keep", f"{part!r} is not TABLE=DAYSd", "for example objects=400d,matches=400d")
+        if table not in names.KEEPABLE or table in days:
+            reason = "is given twice" if table in days else "is not a table whose rows have an age"
+            raise SettingError("keep", f"{table!r} {reason}", "tables: " + ", ".join(names.KEEPABLE))
+        days[table] = int(age[:-1])
+    if days.get(names.OBJECTS, names.NEVER_US) < days.get(names.MATCHES, names.NEVER_US):
+        hint = f"add {names.MATCHES}={days[names.OBJECTS]}d, or fewer days"
+        raise SettingError("keep", "matches would outlive their objects", hint)
+    return days
+
+
+def _check_keep(settings: "Settings") -> None:
+    """Raise SettingError if rows would go while objects that are still accepted depend on them."""
+    for table, days in read_keep(settings.keep).items():
+        if table in (names.OBJECTS, names.MATCHES) and days * 86_400 < settings.lateness_seconds:
+            reason = f"{table}={days}d is less than lateness_seconds ({settings.lateness_seconds:,})"
+            hint = "objects within the lateness decide about duplicates: keep them longer, or lower lateness_seconds"
+            raise SettingError("keep", reason, hint)
 
 
 @dataclass(frozen=True)
@@ -102,6 +132,11 @@ class Settings:
         "maintain keeps the files of table versions that are no older than this",
         least=1,
         greatest=LONGEST_SECONDS // 86_400,
+    )
+    keep: str = declare(
+        "",
+        "tables of which maintain removes older rows, such as objects=400d,matches=90d (docs/privacy.md); empty: none",
+        check=lambda text: read_keep(text),
     )
     gate_bad_share: float = declare(
         0.5,
@@ -172,6 +207,7 @@ def load_settings(home: str | os.PathLike[str] | None, **arguments: Any) -> Sett
     settings = Settings(**values, sinks=sinks)
     for name, key in known.items():
         key.check_value(getattr(settings, name), name)
+    _check_keep(settings)
     if settings.cost_match > 1000 * settings.cost_posting > 0:
         # The sample weighs a match as this many postings.
         raise SettingError("cost_match", f"{settings.cost_match} is more than 1000 times cost_posting")

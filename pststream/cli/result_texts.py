@@ -86,7 +86,26 @@ def describe_maintenance(document: dict[str, Any]) -> str:
     """Describe what `maintain` dropped, compacted and removed."""
     dropped = f"dropped {counted(document['dropped_rows'], 'ended index row')}"
     compacted = f"index files {document['files_before']:,} -> {document['files_after']:,}"
-    return f"{dropped}; {compacted}; removed {counted(document['files_removed'], 'old file')}"
+    text = f"{dropped}; {compacted}; removed {counted(document['files_removed'], 'old file')}"
+    expired = ", ".join(f"{count:,} of {table}" for table, count in document["rows_expired"].items())
+    return text + (f"; removed old rows: {expired}" if expired else "")
+
+
+def describe_erasure(document: dict[str, Any]) -> str:
+    """Describe an erasure: rows by table, where the data still is, and until when."""
+    if not document["rows"]:
+        return "no table has these ids"
+    verb = "would remove or change" if document["dry_run"] else "removed or changed"
+    lines = [f"{verb} {count:,} rows of {table}" for table, count in document["rows"].items()]
+    if document["files"]:
+        lines.append(f"deleted {counted(document['files'], 'page or log', 'pages and logs')}")
+    if document["files_until"]:
+        day = document["files_until"].date()
+        lines.append(f"older versions of the tables hold the rows until the first maintain after {day}")
+    if not document["dry_run"]:
+        lines.append("backups made before hold the rows; so do the files that they came from:")
+        lines += [escape_controls(f"  {path}") for path in document["input_files"]]
+    return "\n".join(lines)
 
 
 def describe_demo(document: dict[str, Any]) -> str:

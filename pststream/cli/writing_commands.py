@@ -21,6 +21,7 @@ from pststream.cli.result_texts import (
     describe_batches,
     describe_delivery,
     describe_demo,
+    describe_erasure,
     describe_ingest,
     describe_maintenance,
     describe_match,
@@ -280,6 +281,39 @@ def maintain_command(context: CommandContext, arguments: Any) -> CommandResult:
 
     document = maintain(context.home, context.settings, context.progress)
     return CommandResult(document, describe_maintenance(document))
+
+
+def erase_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Remove objects and subscriptions, and everything that was derived from them."""
+    from pststream.pipeline.upkeep.erase import erase
+
+    object_ids = [*arguments.object_id, *_lines_of(arguments.object_ids)]
+    subscription_ids = [*arguments.subscription_id, *_lines_of(arguments.subscription_ids)]
+    if not (object_ids or subscription_ids or arguments.where):
+        raise UsageError("erase: nothing to erase is given", "give --object-id, --subscription-id or --where")
+    if arguments.dry_run:
+        refuse_options("erase --dry-run", {"--vacuum-now": arguments.vacuum_now})
+    document = erase(
+        context.home,
+        context.settings,
+        object_ids,
+        subscription_ids,
+        arguments.where,
+        dry_run=arguments.dry_run,
+        vacuum_now=arguments.vacuum_now,
+        progress=context.progress,
+    )
+    return CommandResult(document, describe_erasure(document))
+
+
+def _lines_of(paths: list[str]) -> list[str]:
+    """Return the lines of text files that are not empty."""
+    try:
+        return [line for path in paths for line in Path(path).read_text("utf-8").splitlines() if line]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"a file of ids cannot be read: {error}", "a text file in UTF-8 with an id on each line"
+        ) from None
 
 
 def generate_command(context: CommandContext, arguments: Any) -> CommandResult:

@@ -101,6 +101,13 @@ class SegmentCache:
         self._mapped[paths] = arrays
         return arrays
 
+    def clear(self) -> None:
+        """Delete all entries on this node, also those of other homes; they are built again when they are needed."""
+        self._mapped.clear()
+        for folder in self.folder.parent.glob("segments-*"):
+            for entry in folder.iterdir():
+                entry.unlink(missing_ok=True)
+
     def _evict(self, keep: Path) -> None:
         entries = []
         # Entries of other versions of the code count too.

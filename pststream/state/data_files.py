@@ -22,8 +22,8 @@ from deltalake.exceptions import DeltaError
 from pststream import names
 from pststream.errors import RetryableError, UsageError
 from pststream.open_tables import latest_table, open_table
-from pststream.state.home import Home
-from pststream.state.log_entries import commit_entry, describe_writer
+from pststream.state.home import APPEND_ONLY, Home
+from pststream.state.log_entries import commit_entry, describe_writer, metadata_action
 from pststream.state.tables import TABLES, has_bounds, select_columns
 from pststream.storage.parquet_files import delete_files, file_sizes, open_parquet
 from pststream.storage.registry import storage_of
@@ -66,6 +66,8 @@ class FileWriter:
     """Writes rows of one schema to a new Parquet file below `root`; without rows there is no file.
 
     dictionaries: Parquet paths of the columns to encode by dictionaries, or whether to try this for all columns
+    all_bounds: record bounds of all columns that are no lists, as tables that delta-rs writes have them; filters of
+    delta-rs skip a file that lacks bounds of a column
     """
 
     def __init__(
@@ -74,13 +76,14 @@ class FileWriter:
         schema: pa.Schema,
         partition: Mapping[str, int] | None = None,
         dictionaries: Sequence[str] | bool = True,
+        all_bounds: bool = False,
     ) -> None:
         self.partition = dict(partition or {})
         self.schema = pa.schema([f for f in schema if f.name not in self.partition])
         folder = "".join(f"{name}={value}/" for name, value in self.partition.items())
         self.path = f"{folder}part-{uuid.uuid4().hex}.parquet"
         self.address = f"{root}/{self.path}"
-        self._dictionaries = dictionaries
+        self._dictionaries, self._all_bounds = dictionaries, all_bounds
         self._writer: pq.ParquetWriter | None = None
         self._buffered: list[pa.RecordBatch] = []
         self._rows = 0
@@ -104,7 +107,8 @@ class FileWriter:
             return None
         self._writer.close()
         (metadata,), (size,) = self._written, file_sizes([self.address])
-        return DataFile(self.path, size or 0, metadata.num_rows, self.partition, *_bounds(metadata, self.schema))
+        bounds = _bounds(metadata, self.schema, self._all_bounds)
+        return DataFile(self.path, size or 0, metadata.num_rows, self.partition, *bounds)
 
     def _flush(self) -> None:
         if not self._buffered:
@@ -121,14 +125,16 @@ class FileWriter:
         return pq.ParquetWriter(path, self.schema, filesystem=system, **options)
 
 
-def _bounds(metadata: pq.FileMetaData, schema: pa.Schema) -> tuple[dict[str, Any], dict[str, Any], dict[str, int]]:
-    """Return the least value, the greatest value and the number of nulls of each column that has bounds."""
+def _bounds(
+    metadata: pq.FileMetaData, schema: pa.Schema, every: bool = False
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, int]]:
+    """Return the least value, the greatest value and the number of nulls of each column that has bounds, or of all."""
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, int] = {}
     for place in range(metadata.num_columns):
         name = metadata.schema.column(place).path
-        if name not in schema.names or not has_bounds(schema.field(name)):
+        if name not in schema.names or not (every or has_bounds(schema.field(name))):
             continue
         parts = [metadata.row_group(group).column(place).statistics for group in range(metadata.num_row_groups)]
         kept = [part for part in parts if part is not None and part.has_min_max]
@@ -236,18 +242,24 @@ def commit_files(
 ) -> bool:
     """Add and remove files in one commit, unless this transaction is committed already; return whether it commits.
 
+    A commit that removes rows of an append-only table takes that property from it, which `state.erasures` restores.
+
     rows_change: false if the added files have exactly the rows of the removed ones. If the transaction is committed
     already, the added files are deleted: the table has their rows. Raises RetryableError if the driver does not see a
     file or sees it with another size: then the node that wrote it has another disk under that path.
     """
-    added, root = list(added), home.table(name)
+    added, removed, root = list(added), list(removed), home.table(name)
     addresses = [f"{root}/{file.path}" for file in added]
     with latest_table(root) as table:
         before = table.transaction_version(application)
         if before is None or before < transaction:
             _check_sizes(addresses, added)
             actions = [*removals(removed, rows_change), *additions(name, added, rows_change)]
-            operation, own = "WRITE" if rows_change else "OPTIMIZE", Transaction(application, transaction)
+            properties = table.metadata().configuration
+            if removed and rows_change and properties.get(APPEND_ONLY) == "true":
+                actions.insert(0, metadata_action(table, {k: v for k, v in properties.items() if k != APPEND_ONLY}))
+            operation = "OPTIMIZE" if not rows_change else "DELETE" if removed else "WRITE"
+            own = Transaction(application, transaction)
             commit_entry(home, name, table, operation, actions, [own], _writer_of(added, application))
             return True
     delete_files(addresses)

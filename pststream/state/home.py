@@ -186,13 +186,14 @@ class Home:
         return self
 
     @contextmanager
-    def locked(self, scope: str = "", busy: type[HomeBusy] = HomeBusy) -> Iterator[None]:
+    def locked(self, scope: str = "", busy: type[HomeBusy] = HomeBusy, wait_seconds: float = 0.0) -> Iterator[None]:
         """Lock the home for writing; with a scope, lock only that. The lock ends with the process.
 
-        Raises `busy` if another process has the lock. Without a scope, it first waits up to RUNNER_WAIT_SECONDS if a
-        runner works on the home, because a runner frees the lock between batches. A lease belongs to its thread.
+        Raises `busy` if another process still has the lock after `wait_seconds`. Without a scope, it first waits up to
+        RUNNER_WAIT_SECONDS if a runner works on the home, because a runner frees the lock between batches. A lease
+        belongs to its thread.
         """
-        seconds = RUNNER_WAIT_SECONDS if not scope and self._has_other_runner() else 0.0
+        seconds = RUNNER_WAIT_SECONDS if not scope and self._has_other_runner() else wait_seconds
         try:
             if self.storage.has_leases:
                 with self._hold_lease(scope, seconds):

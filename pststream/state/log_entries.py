@@ -35,6 +35,19 @@ def describe_writer(bounds: Mapping[str, tuple[Any, Any]], step: str = "") -> di
     return {USER_METADATA: json.dumps(content)} if content else {}
 
 
+def metadata_action(table: DeltaTable, configuration: Mapping[str, str]) -> dict[str, Any]:
+    """Return the action that gives a table these properties, and leaves everything else as it is."""
+    metadata = table.metadata()
+    return {
+        "metaData": {
+            "id": metadata.id, "name": metadata.name, "description": metadata.description,
+            "format": {"provider": "parquet", "options": {}}, "schemaString": table.schema().to_json(),
+            "partitionColumns": metadata.partition_columns, "createdTime": metadata.created_time,
+            "configuration": dict(configuration),
+        }
+    }  # fmt: skip
+
+
 def commit_entry(
     home: Home,
     name: str,

@@ -420,6 +420,26 @@ _TABLES = (
         ("sink", "message_id", "status"),
         writer="control",
     ),
+    Table(
+        names.ERASURES,
+        "what `erase` and the setting `keep` removed: a row for each commit that removed rows of a table",
+        (
+            Column("erasure_id", pa.int64(), "from 1; the rows of one run share it"),
+            Column("cause", pa.string(), "erase (rows of given ids), or keep (rows that were too old)"),
+            Column("table_name", pa.string(), "the table that lost rows"),
+            Column("transaction_id", pa.int64(), "txnVersion of the commit; a row counts once its table has it"),
+            Column("rows_removed", pa.int64(), "rows removed, or changed where a row has more than what was erased"),
+            Column("matched_objects", pa.int64(), "objects: those that batches had matched"),
+            Column("batch_ids", IDS, "matches: batches that lost pairs, ascending"),
+            Column("pairs", IDS, "matches: pairs that each of these batches lost"),
+            Column("retractions", IDS, "matches: retractions that each of these batches lost"),
+            Column("requested_by", pa.string(), "login name"),
+            Column("erased_at", TIME, "when"),
+            Column("files_until", TIME, "the first maintain after it deletes the last files that hold the rows"),
+        ),
+        ("table_name", "transaction_id"),
+        writer="control",
+    ),
 )
 
 TABLES: dict[str, Table] = {table.name: table for table in _TABLES}

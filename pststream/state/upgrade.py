@@ -35,6 +35,7 @@ def upgrade(home: Home) -> dict[str, Any]:
     with home.locked():
         mark = _mark(home)
         before = mark["format"]
+        home.create_tables(TABLES)  # those that later formats added
         for format in range(before, FORMAT):
             STEPS[format](home)
             crash_point("upgrade.stepped")

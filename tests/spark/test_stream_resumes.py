@@ -1,4 +1,4 @@
-"""A stream of Spark that was down for three days continues after `maintain`, and gets each row once."""
+"""A stream of Spark continues after three days and `maintain`, and one that skips changes continues after `erase`."""
 
 import json
 import os
@@ -38,10 +38,10 @@ def age_logs(home: Home) -> None:
         os.utime(path, (path.stat().st_mtime - DOWN_SECONDS,) * 2)
 
 
-def follow(spark: SparkSession, home: Home, name: str, folder: Path) -> list[str]:
+def follow(spark: SparkSession, home: Home, name: str, folder: Path, **options: str) -> list[str]:
     """Read what is new in a table; return the ids of these rows."""
     out, checkpoint = folder / f"{name}-{time.time_ns()}", folder / f"{name}-checkpoint"
-    stream = spark.readStream.format("delta").load(home.table(name)).select(KEYS[name])
+    stream = spark.readStream.format("delta").options(**options).load(home.table(name)).select(KEYS[name])
     query = stream.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
     query.foreachBatch(lambda rows, _: rows.write.mode("append").parquet(str(out))).start().awaitTermination()
     return sorted(row[0] for row in spark.read.parquet(str(out)).collect())
@@ -64,3 +64,20 @@ def test_a_stream_that_was_down_for_three_days_continues(tmp_path: Path) -> None
         commands.run("maintain")
     for name in STREAMS:
         assert follow(spark, home, name, tmp_path) == ["3", "4", "5", "6", "7"]
+
+
+def test_a_stream_that_skips_changes_continues_after_an_erasure(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.init()
+    spark = get_session(load_settings(home.path, spark_master="local[2]"))
+    for number in (1, 2):
+        add_rows(home, number)
+    for name in STREAMS:
+        assert follow(spark, home, name, tmp_path, skipChangeCommits="true") == ["1", "2"]
+    ids = ("--object-id", "1", "--subscription-id", "2")
+    assert run_here("erase", *ids, "--home", home.path).code == 0
+    add_rows(home, 3)
+    for name in STREAMS:
+        assert follow(spark, home, name, tmp_path, skipChangeCommits="true") == ["3"]
+    left = [row[0] for row in spark.read.format("delta").load(home.table(names.OBJECTS)).select("object_id").collect()]
+    assert sorted(left) == ["2", "3"]

@@ -8,6 +8,7 @@ from pststream import names
 from pststream.ledgers.log_end import read_latest
 from pststream.state import ledger_tables
 from pststream.state.data_files import list_data_files
+from pststream.state.erasures import count_removed, removed_rows
 from pststream.state.home import Home
 from pststream.state.plans import read_plan_rows
 from pststream.state.slices import KeyRange, read_slices, split_into_tasks
@@ -22,8 +23,8 @@ def count_ledger_faults(home: Home) -> Figures:
     """Return the figures of the check `ledger` (quality/table_expectations.py); None for a figure that an unfinished
     ingest makes undefined.
 
-    Reads some columns of the ledgers and the lists of data files; of `objects` only the keys in files that the last
-    batch matched in part.
+    Rows that `erase` and `maintain` removed are counted as if they were there. Reads some columns of the ledgers and
+    the lists of data files; of `objects` only the keys in files that the last batch matched in part.
     """
     batches, files = (
         read_latest(home, names.BATCHES, "batch_id", _BATCH),
@@ -32,6 +33,7 @@ def count_ledger_faults(home: Home) -> Figures:
     done, ingested = _done(batches), _done(files)
     unfinished = files.num_rows - ingested.num_rows
     matched_to = done.column("objects_to")[-1].as_py() if done.num_rows else 0
+    gone = removed_rows(home)
     figures: Figures = {
         "unfinished_batches": batches.num_rows - done.num_rows,
         "unfinished_files": unfinished,
@@ -39,14 +41,18 @@ def count_ledger_faults(home: Home) -> Figures:
         "batch_gaps": _gaps(batches),
         "missing_files": _missing(home, names.FILES, "file_seq"),
         "wrong_watermarks": _wrong_watermarks(_of_kind(ingested, names.OBJECTS)),
-        "matched_off": _sum(done, "objects") - _rows_up_to(home, matched_to),
+        "matched_off": _sum(done, "objects")
+        - count_removed(gone, names.OBJECTS, "matched_objects")
+        - _rows_up_to(home, matched_to),
         "units_off": _units_off(home),
     }
     for kind in ("objects", "requests"):
-        accepted = _sum(_of_kind(ingested, kind), "accepted")
+        accepted = _sum(_of_kind(ingested, kind), "accepted") - count_removed(gone, kind)
         figures[f"{kind}_off"] = None if unfinished else sum(f.rows for f in list_data_files(home, kind)) - accepted
     rejected = sum(f.rows for f in list_data_files(home, names.REJECTS))
-    figures["rejects_off"] = None if unfinished else rejected - _sum(ingested, "rejected")
+    figures["rejects_off"] = (
+        None if unfinished else rejected + count_removed(gone, names.REJECTS) - _sum(ingested, "rejected")
+    )
     return figures
 
 

@@ -15,6 +15,7 @@ from pststream.pipeline.engine.running_engine import get_engine
 from pststream.progress import Counted, Progress, TaskCounter
 from pststream.settings import Settings
 from pststream.state.data_files import addresses_and_rows, list_data_files
+from pststream.state.erasures import count_removed_pairs, removed_rows
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, rows_of_tasks, split_into_tasks
 
@@ -50,7 +51,8 @@ def count_match_faults(home: Home, settings: Settings, after: int, to: int, prog
     none = np.zeros(rows.num_rows, np.int64)
     pairs = sum((one.pairs for one in counts), none)
     retractions = sum((one.retractions for one in counts), none)
-    off = (pairs != batches["matches"]) | (retractions != batches["retractions"])
+    removed_pairs, removed_retractions = count_removed_pairs(removed_rows(home)).of_batches(batches["batch_id"])
+    off = (pairs + removed_pairs != batches["matches"]) | (retractions + removed_retractions != batches["retractions"])
     return {
         "unknown_batches": sum(one.unknown for one in counts),
         "out_of_range": sum(one.outside for one in counts),

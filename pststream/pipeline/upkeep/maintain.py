@@ -1,10 +1,11 @@
-"""Run `pststream maintain`: compact the worker index and all tables, trim Delta logs, and delete unused files."""
+"""Run `pststream maintain`: remove old rows, compact the index and all tables, trim Delta logs, delete unused files."""
 
 from typing import Any
 
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.index.compact_index import compact_index
 from pststream.pipeline.upkeep.compact_tables import compact_tables
+from pststream.pipeline.upkeep.old_rows import remove_old_rows
 from pststream.progress import Progress, StepCounter, no_progress
 from pststream.quality.suites.data_docs import delete_old_docs
 from pststream.settings import Settings
@@ -19,16 +20,18 @@ from pststream.state.tables import TABLES
 def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -> dict[str, Any]:
     """Compact the index and all tables of a home, and delete data that no command needs any more.
 
-    Applies deletions to the index and drops subscriptions that ended before every object still to be matched; compacts
-    the tables; deletes old log entries, data files that their table has not listed for `retention_days`, outcomes of
-    jobs that are as old, copies of files that have left the quarantine, and old Data Docs. The index is not changed
-    while a batch is unfinished: the late subscriptions of that batch must still meet stored objects.
+    Finishes an erasure that was interrupted, and removes rows that are older than the setting `keep` allows. Applies
+    deletions to the index and drops subscriptions that ended before every object still to be matched; compacts the
+    tables; deletes old log entries, data files that their table has not listed for `retention_days`, outcomes of jobs
+    that are as old, copies of files that have left the quarantine, and old Data Docs. The index is not changed while a
+    batch is unfinished: the late subscriptions of that batch must still meet stored objects.
 
     Returns {"plan_version", "dropped_rows" (of the index), "files_before", "files_after" (of the index), "files_joined"
-    (by how many files the tables were compacted), "files_removed"}.
+    (by how many files the tables were compacted), "files_removed", "rows_expired": {table: rows older than `keep`}}.
     """
     home.check()
     with home.locked():
+        expired = remove_old_rows(home, settings, progress)
         version = current_version(home)
         before = len(index_files(home, version))
         idle = Ledger(home).unfinished_batch() is None
@@ -54,4 +57,5 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
             "files_after": len(index_files(home, version)),
             "files_joined": compacted,
             "files_removed": removed,
+            "rows_expired": expired,
         }

@@ -1,0 +1,265 @@
+"""Erase objects and subscriptions by their ids, with everything derived from them (`pststream erase`).
+
+The ids are first written to a file of the home. Then each table loses its rows, derived ones first, so that no reader
+meets a match without its object. A run that was killed is finished by the next `erase` or `maintain`: rows that are
+gone already are not found again. `state/erasures.py` records what went, without the ids.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow.dataset as pds
+
+from pststream import names
+from pststream.delta_tables import read_table
+from pststream.ledgers.log_end import Ledger
+from pststream.matching.segment_cache import SegmentCache
+from pststream.pipeline.batch.micro_batch import run_batch
+from pststream.pipeline.ingest.ingest_transaction import finish_interrupted_ingest
+from pststream.pipeline.upkeep.erased_files import delete_files_that_name, refuse_quarantined
+from pststream.pipeline.upkeep.erased_rows import (
+    FoundKeys,
+    find_keys,
+    select_ids,
+    terms_of_others,
+    words_of_terms,
+)
+from pststream.pipeline.upkeep.remove_rows import FoundRows, RowChange, find_rows, rewrite_files
+from pststream.pipeline.upkeep.row_changes import (
+    LettersOf,
+    MatchesOf,
+    PositionsIn,
+    RejectsOf,
+    RowsByKey,
+    TextFinder,
+    WordsOf,
+    is_among,
+)
+from pststream.progress import Progress, no_progress
+from pststream.settings import Settings
+from pststream.state import erasures
+from pststream.state.crash_points import crash_point
+from pststream.state.deliveries import read_progress
+from pststream.state.erasures import ERASE, PendingErasure, Removal
+from pststream.state.home import RUNNER_WAIT_SECONDS, Home
+
+PAGE_CHARACTERS = 16
+"""Pages may cut longer ids, at more characters than this."""
+
+
+@dataclass(frozen=True)
+class ErasedKeys:
+    """The rows of the ids of an erasure: their objects and their subscriptions."""
+
+    objects: FoundKeys
+    subscriptions: FoundKeys
+
+
+def erase(
+    home: Home,
+    settings: Settings,
+    object_ids: Sequence[str] = (),
+    subscription_ids: Sequence[str] = (),
+    where: Sequence[str] = (),
+    *,
+    dry_run: bool = False,
+    vacuum_now: bool = False,
+    progress: Progress = no_progress,
+) -> dict[str, Any]:
+    """Erase the objects and subscriptions with these ids, and the objects for which an SQL condition is true.
+
+    Returns {"dry_run", "erasure_id" (null if nothing was erased), "object_ids", "subscription_ids" (how many), "rows":
+    {table: rows removed or changed}, "files" (pages and logs deleted), "input_files": [paths], "files_until" (when
+    `maintain` deletes the last files with these rows), "vacuumed"}, which `pststream erase --json` prints.
+
+    Finishes an interrupted ingest, batch or erasure first. Raises UsageError for a condition that is not SQL, or if a
+    quarantined file has one of the ids: then nothing has changed.
+    """
+    home.check()
+    if dry_run:
+        asked = _ask(home, object_ids, subscription_ids, where)
+        return _document(home, asked, *_count(home, settings, asked), dry_run=True)
+    with home.locked(), without_deliveries(home, settings):
+        _finish_interrupted_work(home, settings, progress)
+        finish_erasure(home, settings, progress)
+        asked = _ask(home, object_ids, subscription_ids, where)
+        refuse_quarantined(home, asked)
+        affected, counted = _count(home, settings, asked)
+        asked = _with_words(home, settings, replace(asked, vacuum_now=vacuum_now), affected)
+        erasures.save_pending(home, asked)
+        crash_point("erase.started")
+        deleted = _run(home, settings, asked, progress)
+        return _document(home, asked, affected, counted, dry_run=False, deleted=deleted)
+
+
+def finish_erasure(home: Home, settings: Settings, progress: Progress) -> None:
+    """Finish an erasure that was interrupted, if there is one; the home is locked, and nothing is delivered."""
+    pending = erasures.load_pending(home)
+    if pending is not None:
+        progress(f"finishing erasure {pending.erasure_id}, which was interrupted")
+        _run(home, settings, pending, progress)
+
+
+def _ask(
+    home: Home, object_ids: Sequence[str], subscription_ids: Sequence[str], where: Sequence[str]
+) -> PendingErasure:
+    selected = [one for condition in where for one in select_ids(home, condition)]
+    ids = (tuple(sorted({*object_ids, *selected})), tuple(sorted(set(subscription_ids))))
+    return PendingErasure(erasures.next_erasure_id(home), Ledger(home).next_ingest_id - 1, *ids)
+
+
+def _finish_interrupted_work(home: Home, settings: Settings, progress: Progress) -> None:
+    """Finish an ingest and a batch, so that nothing writes the rows after they are erased."""
+    finish_interrupted_ingest(home, settings, progress)
+    ledger = Ledger(home)
+    batch = ledger.unfinished_batch()
+    if batch is not None:
+        progress(f"finishing batch {batch['batch_id']}, which was interrupted")
+        run_batch(home, settings, dict(batch), ledger, progress)
+
+
+@contextmanager
+def without_deliveries(home: Home, settings: Settings) -> Iterator[None]:
+    """Keep deliveries, and the compaction of their tables, from beginning, after waiting for those that run."""
+    scopes = [f"deliver-{sink.name}" for sink in settings.sinks]
+    scopes += [f"compact-{name}" for name in (names.DELIVERIES, names.DEAD_LETTERS)]
+    with ExitStack() as locks:
+        for scope in scopes:
+            locks.enter_context(home.locked(scope, wait_seconds=RUNNER_WAIT_SECONDS))
+        yield
+
+
+def _find(home: Home, settings: Settings, asked: PendingErasure) -> ErasedKeys:
+    return ErasedKeys(
+        find_keys(home, settings, "objects", asked.object_ids, asked.ingests_to),
+        find_keys(home, settings, "requests", asked.subscription_ids, asked.ingests_to),
+    )
+
+
+def _with_words(home: Home, settings: Settings, asked: PendingErasure, affected: ErasedKeys) -> PendingErasure:
+    """Add the texts of the rows, and the words that `vocabulary` shows and no other row has."""
+    words = words_of_terms(home, np.union1d(affected.objects.terms, affected.subscriptions.terms))
+    terms = np.array(sorted(words), np.int64)
+    keys = {"objects": affected.objects.keys, "requests": affected.subscriptions.keys}
+    only = terms[~is_among(terms, terms_of_others(home, settings, terms, keys))].tolist()
+    texts = tuple(sorted(affected.objects.texts | affected.subscriptions.texts))
+    return replace(asked, texts=texts, terms=tuple(only), words=tuple(words[term] for term in only))
+
+
+def _changes(asked: PendingErasure, affected: ErasedKeys) -> list[RowChange]:
+    """Return the changes of the tables but `deliveries`, in the order of names.ERASABLE."""
+    objects, subscriptions = affected.objects.keys, affected.subscriptions.keys
+    return [
+        LettersOf(frozenset(asked.object_ids), frozenset(asked.subscription_ids)),
+        MatchesOf(objects, subscriptions, affected.subscriptions.since),
+        RowsByKey(names.WORKER_INDEX, "subscription_key", subscriptions),
+        WordsOf(np.array(asked.terms, np.int64)),
+        RejectsOf("objects", asked.object_ids, asked.texts, asked.ingests_to),
+        RejectsOf("requests", asked.subscription_ids, asked.texts, asked.ingests_to),
+        RowsByKey(names.REQUESTS, "subscription_key", subscriptions),
+        RowsByKey(names.OBJECTS, "object_key", objects),
+    ]
+
+
+def _count(home: Home, settings: Settings, asked: PendingErasure) -> tuple[ErasedKeys, dict[str, int]]:
+    affected = _find(home, settings, asked)
+    rows: dict[str, int] = {}
+    for change in _changes(asked, affected):
+        rows[change.table] = rows.get(change.table, 0) + find_rows(home, settings, change).rows
+    return affected, {name: count for name, count in rows.items() if count}
+
+
+def _run(home: Home, settings: Settings, asked: PendingErasure, progress: Progress) -> int:
+    """Do every step of an erasure; each may have been done by an earlier try. Returns the number of deleted files."""
+    affected = _find(home, settings, asked)
+    for change in _changes(asked, affected):
+        rows = find_rows(home, settings, change)
+        if change.table == names.MATCHES:
+            restart_deliveries(home, settings, asked.erasure_id, ERASE, rows)
+        remove_rows(home, settings, change, rows, asked.erasure_id, ERASE)
+        if rows.rows:
+            progress(f"{change.table}: {rows.rows:,} rows removed")
+    erasures.restore_tables(home)
+    erasures.write_checkpoints(home)
+    deleted = delete_files_that_name(home, _page_finder(asked))
+    SegmentCache(settings.cache_dir, settings.cache_bytes).clear()
+    crash_point("erase.files_deleted")
+    if asked.vacuum_now:
+        for name in names.ERASABLE:
+            erasures.drop_older_versions(home, name)
+            crash_point("erase.vacuumed")
+    erasures.forget_pending(home)
+    return deleted
+
+
+def _page_finder(asked: PendingErasure) -> TextFinder:
+    """Return a finder of what pages may show: ids and words, perhaps cut, and texts."""
+    shown = (*asked.object_ids, *asked.subscription_ids, *asked.words)
+    cut = (one[:PAGE_CHARACTERS] for one in shown if len(one) > PAGE_CHARACTERS)
+    return TextFinder([one for one in shown if len(one) <= PAGE_CHARACTERS], (*cut, *asked.texts))
+
+
+def remove_rows(
+    home: Home, settings: Settings, change: RowChange, affected: FoundRows, erasure_id: int, cause: str
+) -> None:
+    """Remove the rows that `find_rows` counted, if there are any, and record it; the home is locked."""
+    if not affected.rows:
+        return
+    added = rewrite_files(home, settings, change, affected)
+    matched = _matched(Ledger(home).objects_matched, change, affected) if change.table == names.OBJECTS else 0
+    erasures.commit_removal(
+        home,
+        change.table,
+        added,
+        affected.files,
+        Removal(affected.rows, matched, affected.pairs),
+        erasure_id=erasure_id,
+        cause=cause,
+        retention_days=settings.retention_days,
+    )
+
+
+def _matched(last: int, change: RowChange, affected: FoundRows) -> int:
+    """Return how many of the objects batches had matched: those of a bound in time are all older."""
+    return int(np.searchsorted(change.keys, last, "right")) if isinstance(change, RowsByKey) else affected.rows
+
+
+def restart_deliveries(home: Home, settings: Settings, erasure_id: int, cause: str, affected: FoundRows) -> None:
+    """Let each sink begin its current batch again if the batch loses pairs: its position counts the messages before.
+
+    With a limit, the pairs of earlier batches decide which messages a batch has.
+    """
+    if not affected.rows:
+        return
+    saved = [(sink.name, read_progress(home, sink.name)) for sink in settings.sinks]
+    batches = tuple(
+        (name, one.batch_id)
+        for name, one in saved
+        if not one.complete and (one.limit or one.batch_id in affected.pairs.batch_ids)
+    )
+    change = PositionsIn(batches)
+    remove_rows(home, settings, change, find_rows(home, settings, change), erasure_id, cause)
+
+
+def _document(
+    home: Home, asked: PendingErasure, affected: ErasedKeys, rows: dict[str, int], *, dry_run: bool, deleted: int = 0
+) -> dict[str, Any]:
+    number = np.union1d(affected.objects.files, affected.subscriptions.files)
+    wanted = pds.field("file_seq").isin(number.tolist()) & (pds.field("status") == "done")
+    paths = read_table(home.table(names.FILES), ["path"], wanted).column(0).to_pylist()
+    recorded = erasures.removed_rows(home).to_pylist() if not dry_run else []
+    until = [row["files_until"] for row in recorded if row["erasure_id"] == asked.erasure_id]
+    return {
+        "dry_run": dry_run,
+        "erasure_id": asked.erasure_id if until else None,
+        "object_ids": len(asked.object_ids),
+        "subscription_ids": len(asked.subscription_ids),
+        "rows": rows,
+        "files": deleted,
+        "input_files": sorted(paths),
+        "files_until": None if asked.vacuum_now else max(until, default=None),
+        "vacuumed": asked.vacuum_now,
+    }

@@ -1,0 +1,68 @@
+"""Remove the rows that are older than the setting `keep` allows (`pststream maintain`).
+
+The age of an object and of its matches is that of its `ts`, that of a reject the start of its ingest. Rows that an
+object still to be matched may need stay, however old: the bound is never later than the horizon of the ledger.
+"""
+
+import datetime as dt
+
+import pyarrow.compute as pc
+import pyarrow.dataset as pds
+
+from pststream import names
+from pststream.ledgers.log_end import Ledger
+from pststream.pipeline.upkeep.erase import finish_erasure, remove_rows, restart_deliveries, without_deliveries
+from pststream.pipeline.upkeep.remove_rows import find_rows
+from pststream.pipeline.upkeep.row_changes import RowsBelow
+from pststream.progress import Progress
+from pststream.settings import Settings, read_keep
+from pststream.state import erasures, ledger_tables
+from pststream.state.erasures import KEEP
+from pststream.state.home import Home
+from pststream.utc_times import to_micros, utc_now
+
+AGE_OF = {names.MATCHES: "ts", names.OBJECTS: "ts", names.DEAD_LETTERS: "at", names.REJECTS: "ingest_id"}
+"""The column that gives the age of a row. Ingests are numbered in the order of their times."""
+
+ALSO_READ = {names.MATCHES: ("subscription_keys", "retracted", "batch_id")}
+
+
+def remove_old_rows(home: Home, settings: Settings, progress: Progress) -> dict[str, int]:
+    """Remove rows that are too old, and finish an interrupted erasure; return the rows removed, by table.
+
+    The home is locked. Nothing is removed while an ingest or a batch is unfinished: the next `maintain` does it.
+    """
+    erasures.restore_tables(home)
+    days, ledger = read_keep(settings.keep), Ledger(home)
+    is_idle = ledger.unfinished_batch() is None and not ledger.unfinished_ingest()
+    if not is_idle or not (days or erasures.load_pending(home)):
+        return {}
+    removed: dict[str, int] = {}
+    with without_deliveries(home, settings):
+        finish_erasure(home, settings, progress)
+        erasure_id, now = erasures.next_erasure_id(home), utc_now()
+        for name in (name for name in names.KEEPABLE if name in days):
+            bound = _bound(home, settings, ledger, name, now - dt.timedelta(days=days[name]))
+            if bound is None:
+                continue
+            change = RowsBelow(name, AGE_OF[name], bound, ALSO_READ.get(name, ()))
+            affected = find_rows(home, settings, change)
+            if name == names.MATCHES:
+                restart_deliveries(home, settings, erasure_id, KEEP, affected)
+            remove_rows(home, settings, change, affected, erasure_id, KEEP)
+            if affected.rows:
+                removed[name] = affected.rows
+        erasures.restore_tables(home)
+    return removed
+
+
+def _bound(home: Home, settings: Settings, ledger: Ledger, name: str, oldest: dt.datetime) -> int | None:
+    """Return the value of the column AGE_OF below which rows are too old; None if none is."""
+    if name == names.REJECTS:
+        recent = ledger_tables.read(home, names.FILES, ["ingest_id"], pds.field("at") >= oldest).column(0)
+        first = pc.min(recent).as_py()
+        return ledger.next_ingest_id if first is None else int(first)
+    if name == names.DEAD_LETTERS:
+        return to_micros(oldest)
+    horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
+    return None if horizon is None else min(to_micros(oldest), to_micros(horizon))

@@ -1,0 +1,281 @@
+"""Changes that remove rows of a table: by key, by age, by what a text names, and parts of rows of `matches`."""
+
+import html
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream import names
+from pststream.pipeline.engine.arrow_columns import csr, lists, micros
+from pststream.quality.reject_reasons import MAX_RAW_CHARACTERS
+from pststream.state.data_files import DataFile
+
+TEXTS_OF_PATTERN = 200
+"""Texts that one regular expression seeks."""
+
+MAX_SOUGHT = 200
+"""Of a longer text only so many characters are sought."""
+
+_JSON_IN_HTML = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "<>&'"})
+
+_WORD_BEGIN, _WORD_END = "(?:^|[^0-9A-Za-z_])", "(?:$|[^0-9A-Za-z_])"
+
+
+@dataclass(frozen=True)
+class RowsByKey:
+    """Removes the rows whose `column` is one of `keys` (int64, ascending)."""
+
+    table: str
+    column: str
+    keys: np.ndarray
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        return (self.column,)
+
+    def may_change(self, file: DataFile) -> bool:
+        """Whether a file may have one of the keys."""
+        return _any_within(self.keys, file, self.column)
+
+    def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """Remove the rows with these keys."""
+        return _without(rows, is_among(rows.column(self.column).to_numpy(), self.keys))
+
+
+@dataclass(frozen=True)
+class RowsBelow:
+    """Removes the rows whose `column`, a number or a time in microseconds, is below `bound`."""
+
+    table: str
+    column: str
+    bound: int
+    also_read: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        return (self.column, *self.also_read)
+
+    def may_change(self, file: DataFile) -> bool:
+        """Whether a file may have a value below the bound."""
+        return bool(file.low.get(self.column, self.bound - 1) < self.bound)
+
+    def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """Remove the rows below the bound."""
+        return _without(rows, micros(rows.column(self.column)) < self.bound)
+
+
+@dataclass(frozen=True)
+class MatchesOf:
+    """Removes the rows of `matches` of these objects, and these subscriptions from the lists of the others.
+
+    since: no object of these subscriptions has a ts (microseconds) before it
+    """
+
+    object_keys: np.ndarray
+    subscription_keys: np.ndarray
+    since: int
+    table: str = names.MATCHES
+    columns: tuple[str, ...] = ("object_key", "subscription_keys", "retracted", "batch_id")
+
+    def may_change(self, file: DataFile) -> bool:
+        """Whether a file may have one of the objects, or an object of the subscriptions."""
+        return _any_within(self.object_keys, file, "object_key") or (
+            len(self.subscription_keys) > 0 and file.may_contain("ts", self.since, names.NEVER_US)
+        )
+
+    def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """Remove rows, and list entries; a row without an entry goes too."""
+        gone = is_among(rows.column("object_key").to_numpy(), self.object_keys)
+        offsets, keys = csr(rows.column("subscription_keys"))
+        erased = is_among(keys, self.subscription_keys)
+        if not erased.any():
+            return _without(rows, gone)
+        lost = np.add.reduceat(np.append(erased, False).astype(np.int64), offsets[:-1])
+        lost[offsets[:-1] == offsets[1:]] = 0
+        lengths = np.diff(offsets) - lost
+        shorter = lists(np.append(0, np.cumsum(lengths)), keys[~erased])
+        place = rows.schema.get_field_index("subscription_keys")
+        rows = rows.set_column(place, rows.schema.field(place), shorter.cast(rows.schema.field(place).type))
+        gone |= (lost > 0) & (lengths == 0)
+        return _without(rows, gone)[0], int((gone | (lost > 0)).sum())
+
+
+@dataclass(frozen=True)
+class RejectsOf:
+    """Removes the rejects of rows with these ids: those whose raw value is an id, or names an id or a text."""
+
+    kind: str
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    ingests_to: int
+    table: str = names.REJECTS
+    columns: tuple[str, ...] = ("kind", "field", "detail", "raw", "ingest_id")
+
+    def may_change(self, file: DataFile) -> bool:
+        """Whether a file may have rejects of the ingests."""
+        return file.may_contain("ingest_id", 0, self.ingests_to)
+
+    def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """Remove the rejects."""
+        considered = pc.and_(
+            pc.equal(rows.column("kind"), self.kind), pc.less_equal(rows.column("ingest_id"), self.ingests_to)
+        )
+        raw, detail = (rows.column(name).fill_null("") for name in ("raw", "detail"))
+        # A raw value of one field is mostly short, and an id only as a whole; that of a row names the id somewhere.
+        is_id = pc.is_in(raw, value_set=pa.array([one[:MAX_RAW_CHARACTERS] for one in self.ids], pa.string()))
+        either = pc.binary_join_element_wise(raw, detail, "\n")
+        named = self._finder.search(either.filter(considered))
+        gone = np.zeros(rows.num_rows, bool)
+        gone[np.flatnonzero(considered.to_numpy(zero_copy_only=False))] = named
+        return _without(rows, (gone | is_id.to_numpy(zero_copy_only=False)) & considered.to_numpy(zero_copy_only=False))
+
+    @cached_property
+    def _finder(self) -> "TextFinder":
+        return TextFinder(self.ids, self.texts)
+
+
+@dataclass(frozen=True)
+class LettersOf:
+    """Removes the dead letters of these subscriptions and objects; a digest of other objects too loses them."""
+
+    object_ids: frozenset[str]
+    subscription_ids: frozenset[str]
+    table: str = names.DEAD_LETTERS
+    columns: tuple[str, ...] = ("subscription_id", "message", "message_id")
+
+    def may_change(self, file: DataFile) -> bool:
+        """Whether a file may have such letters: any file."""
+        return True
+
+    def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """Remove letters, and objects of digests."""
+        messages, changed = rows.column("message").to_pylist(), 0
+        gone = np.zeros(rows.num_rows, bool)
+        for place, subscription in enumerate(rows.column("subscription_id").to_pylist()):
+            body = json.loads(messages[place] or "{}")
+            listed = body.get("objects", [])
+            stay = [one for one in listed if one["object_id"] not in self.object_ids]
+            is_named = body.get("object", {}).get("object_id") in self.object_ids
+            if subscription in self.subscription_ids or is_named or (listed and not stay):
+                gone[place] = True
+            elif len(stay) < len(listed):
+                changed += 1
+                smaller = body | {"objects": stay, "count": body["count"] - len(listed) + len(stay)}
+                messages[place] = json.dumps(smaller, separators=(",", ":"))
+        if changed:
+            place = rows.schema.get_field_index("message")
+            rows = rows.set_column(place, rows.schema.field(place), pa.array(messages, pa.string()))
+        return _without(rows, gone)[0], int(gone.sum()) + changed
+
+
+@dataclass(frozen=True)
+class WordsOf:
+    """Sets the words of these terms (int64, ascending) in `vocabulary` to null; the counts of the terms stay."""
+
+    terms: np.ndarray
+    table: str = names.VOCABULARY
+    columns: tuple[str, ...] = ("term_id", "term")
+
+    def may_change(self, file: DataFile) -> bool:
+        """Whether a file may have one of the terms."""
+        return _any_within(self.terms, file, "term_id")
+
+    def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """Set the words to null."""
+        shown = pc.is_valid(rows.column("term")).to_numpy(zero_copy_only=False)
+        erased = is_among(rows.column("term_id").to_numpy(), self.terms) & shown
+        place = rows.schema.get_field_index("term")
+        words = pc.if_else(pa.array(erased), pa.scalar(None, pa.string()), rows.column("term"))
+        return rows.set_column(place, rows.schema.field(place), words), int(erased.sum())
+
+
+@dataclass(frozen=True)
+class PositionsIn:
+    """Sets the delivery positions in these batches of each sink to the beginning of the batch."""
+
+    batches: tuple[tuple[str, int], ...]
+    table: str = names.DELIVERIES
+    columns: tuple[str, ...] = ("sink", "batch_id", "position", "complete")
+
+    def may_change(self, file: DataFile) -> bool:
+        """Whether a file may have a row of these batches."""
+        return any(file.may_contain("batch_id", batch, batch) for _, batch in self.batches)
+
+    def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """Set the positions to 0."""
+        position = rows.column("position").to_numpy().copy()
+        keys = zip(rows.column("sink").to_pylist(), rows.column("batch_id").to_pylist())
+        mine = np.array([key in self.batches for key in keys], bool) & (position > 0)
+        position[mine] = 0
+        place = rows.schema.get_field_index("position")
+        return rows.set_column(place, rows.schema.field(place), pa.array(position)), int(mine.sum())
+
+
+class TextFinder:
+    """Finds texts in other texts, as words: not inside a longer word or number; also as JSON and HTML write them.
+
+    whole       texts to find
+    beginnings  beginnings of texts, which may go on
+    """
+
+    def __init__(self, whole: Iterable[str], beginnings: Iterable[str] = ()) -> None:
+        short = {text for text in whole if 0 < len(text) <= MAX_SOUGHT}
+        cut = {text[:MAX_SOUGHT] for text in (*whole, *beginnings) if text} - short
+        self._patterns = [*_patterns(short, _WORD_END), *_patterns(cut, "")]
+
+    def search(self, texts: pa.Array) -> np.ndarray:
+        """Return which texts have one of those sought: bool[n]."""
+        has = np.zeros(len(texts), bool)
+        for pattern in self._patterns:
+            has |= pc.match_substring_regex(texts, pattern).fill_null(False).to_numpy(zero_copy_only=False)
+        return has
+
+
+def _patterns(texts: Iterable[str], end: str) -> list[str]:
+    spelled = sorted({one for text in texts for one in _spellings(text)})
+    groups = [spelled[at : at + TEXTS_OF_PATTERN] for at in range(0, len(spelled), TEXTS_OF_PATTERN)]
+    return [f"{_WORD_BEGIN}(?:{'|'.join(map(re.escape, group))}){end}" for group in groups]
+
+
+def _spellings(text: str) -> set[str]:
+    """Return a text as it is, as JSON writes it, alone and in HTML, and as HTML does."""
+    json_texts = {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
+    in_html = {one.translate(_JSON_IN_HTML) for one in json_texts}
+    escaped = html.escape(text)
+    return {text, escaped, escaped.replace("&quot;", "&#34;").replace("&#x27;", "&#39;"), *json_texts, *in_html}
+
+
+def is_among(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Return which values are among `known` (ascending): bool[n]."""
+    if not len(known):
+        return np.zeros(len(values), bool)
+    place = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    return known[place] == values
+
+
+def any_between(ordered: Sequence[Any] | np.ndarray, low: Any, high: Any) -> bool:
+    """Whether one of the ordered values is in [low, high]."""
+    place = bisect_left(ordered, low)
+    return bool(place < len(ordered) and ordered[place] <= high)
+
+
+def _any_within(keys: np.ndarray, file: DataFile, column: str) -> bool:
+    if not len(keys):
+        return False
+    low, high = file.low.get(column, int(keys[0])), file.high.get(column, int(keys[-1]))
+    return any_between(keys, low, high)
+
+
+def _without(rows: pa.RecordBatch, gone: np.ndarray) -> tuple[pa.RecordBatch, int]:
+    count = int(gone.sum())
+    return (rows.filter(pa.array(~gone)), count) if count else (rows, 0)

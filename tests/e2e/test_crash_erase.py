@@ -1,0 +1,75 @@
+"""A SIGKILL at any step of `erase`, followed by a second run or by `maintain`, removes what one run removes."""
+
+from pathlib import Path
+
+import pytest
+
+from pststream.state.erasures import load_pending
+from pststream.state.home import APPEND_ONLY
+from pststream.state.home import Home as State
+from tests.commands import KILLED, Home
+from tests.erased_homes import (
+    OBJECT,
+    SUBSCRIPTION,
+    finish_world,
+    marked_home,
+    marked_world,
+    places_with,
+    raw_files_with,
+    refuse_messages,
+    without,
+)
+from tests.kill_and_rerun import table_of
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+STEPS = ("started", "recorded", "removed", "restored", "files_deleted", "vacuumed")
+ERASE = ("erase", "--object-id", OBJECT, "--subscription-id", SUBSCRIPTION)
+
+
+def assert_erased(home: Home, twin: Home) -> None:
+    """Assert that nothing is left, that all is consistent, and that the other pairs are those of the twin."""
+    assert load_pending(State(home.path)) is None and places_with(home.path) == []
+    assert home.run("check", "--all")["success"]
+    assert home.exported() == without(twin.exported(), {OBJECT}, {SUBSCRIPTION})
+    for name in ("objects", "requests", "matches", "rejects", "dead_letters"):
+        assert table_of(home, name).metadata().configuration[APPEND_ONLY] == "true"
+
+
+def test_erase_killed_at_each_step(tmp_path: Path) -> None:
+    """Each home is killed at one step again and again until the step is not reached any more, which it may survive."""
+    world = marked_world(tmp_path / "files", 5)
+    twin = marked_home(tmp_path / "twin", world)
+    homes = {step: marked_home(tmp_path / step, world) for step in STEPS}
+    for number, (step, home) in enumerate(homes.items()):
+        refuse_messages(home)
+        options = ("--vacuum-now",) if step == "vacuumed" else ()
+        for tries in range(12):
+            ended = home.crash(f"erase.{step}", *ERASE, *options)
+            assert ended.code in ((KILLED,) if tries == 0 else (0, KILLED)), ended.err[-3000:]
+            if ended.code == 0 or step not in ("removed", "restored"):
+                break
+        home.run(*(("maintain",) if number % 2 else (*ERASE, *options)))
+        assert_erased(home, twin)
+        assert (raw_files_with(home.path) == []) == (step == "vacuumed")
+    finish_world(twin, world)
+    for home in (homes["removed"], homes["vacuumed"]):
+        finish_world(home, world)
+        wanted = without(twin.exported(), {OBJECT}, {SUBSCRIPTION})
+        assert without(home.exported(), {OBJECT}, {SUBSCRIPTION}) == wanted
+        assert home.run("check", "--all")["success"]
+
+
+def test_work_goes_on_between_the_kill_and_the_second_run(tmp_path: Path) -> None:
+    """Batches between the two add matches of rows that are still there; they go too."""
+    world = marked_world(tmp_path / "files", 6)
+    home, twin = (marked_home(tmp_path / name, world) for name in ("home", "twin"))
+    for step in ("started", "removed", "removed", "removed"):
+        assert home.crash(f"erase.{step}", *ERASE).code == KILLED
+    finish_world(home, world)
+    finish_world(twin, world)
+    home.run("maintain")
+    assert load_pending(State(home.path)) is None
+    assert home.run("check", "--all")["success"]
+    wanted = without(twin.exported(), {OBJECT}, {SUBSCRIPTION})
+    assert without(home.exported(), {OBJECT}, {SUBSCRIPTION}) == wanted

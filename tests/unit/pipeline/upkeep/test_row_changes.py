@@ -1,0 +1,111 @@
+"""Changes of rows, compared with what a loop over the rows does."""
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pststream.pipeline.upkeep.remove_rows import _lost_pairs
+from pststream.pipeline.upkeep.row_changes import MatchesOf, RejectsOf, RowsBelow, TextFinder, any_between, is_among
+from pststream.state.data_files import DataFile
+
+
+def match_rows(rnd: random.Random, count: int) -> pa.RecordBatch:
+    """Draw rows of matches, some with no subscriptions."""
+    lists = [rnd.sample(range(12), rnd.randrange(5)) for _ in range(count)]
+    columns = {
+        "object_key": pa.array([rnd.randrange(20) for _ in range(count)], pa.int64()),
+        "subscription_keys": pa.array(lists, pa.list_(pa.int64())),
+        "retracted": pa.array([rnd.randrange(4) == 0 for _ in range(count)], pa.bool_()),
+        "batch_id": pa.array([rnd.randrange(4) for _ in range(count)], pa.int64()),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_matches_of_objects_and_subscriptions(seed: int) -> None:
+    rnd = random.Random(seed)
+    rows = match_rows(rnd, rnd.randrange(40))
+    rows = rows.slice(rnd.randrange(3))
+    objects, subscriptions = (sorted(rnd.sample(range(20), rnd.choice((0, 1, 5)))) for _ in range(2))
+    change = MatchesOf(np.array(objects, np.int64), np.array(subscriptions, np.int64), 0)
+    stay, count = change.apply(rows)
+    wanted, changed, lost = [], 0, {}
+    for row in rows.to_pylist():
+        left = [one for one in row["subscription_keys"] if one not in subscriptions]
+        is_gone = row["object_key"] in objects or (not left and bool(row["subscription_keys"]))
+        changed += is_gone or left != row["subscription_keys"]
+        wanted += [] if is_gone else [row | {"subscription_keys": left}]
+        fewer = len(row["subscription_keys"]) - (0 if is_gone else len(left))
+        pairs = lost.setdefault(row["batch_id"], [0, 0])
+        pairs[row["retracted"]] += fewer
+    assert stay.to_pylist() == wanted and count == changed
+    counts = _lost_pairs(rows, stay)
+    found = dict(zip(counts.batch_ids.tolist(), zip(counts.pairs.tolist(), counts.retractions.tolist())))
+    assert found == {batch: tuple(pairs) for batch, pairs in lost.items() if any(pairs)}
+
+
+def test_files_without_the_keys_are_skipped() -> None:
+    file = DataFile("f", 1, 1, low={"object_key": 10, "ts": 5}, high={"object_key": 20, "ts": 9})
+    none = np.empty(0, np.int64)
+    for keys, wanted in (([9, 21], False), ([9, 10], True), ([15], True), ([20], True), ([], False)):
+        assert MatchesOf(np.array(keys, np.int64), none, 0).may_change(file) is wanted
+    assert [MatchesOf(none, np.array([3]), since).may_change(file) for since in (9, 10)] == [True, False]
+    assert [RowsBelow("matches", "ts", bound).may_change(file) for bound in (5, 6)] == [False, True]
+
+
+def test_keys_are_found_by_bisection() -> None:
+    rnd = random.Random(1)
+    for _ in range(200):
+        known = sorted(rnd.sample(range(30), rnd.randrange(6)))
+        values = np.array([rnd.randrange(30) for _ in range(8)], np.int64)
+        assert is_among(values, np.array(known, np.int64)).tolist() == [value in known for value in values.tolist()]
+        low = rnd.randrange(30)
+        high = low + rnd.randrange(5)
+        assert any_between(known, low, high) == any(low <= one <= high for one in known)
+
+
+@pytest.mark.parametrize(
+    ("text", "sought", "wanted"),
+    [
+        ('{"object_id": "a/7", "lon"', "a/7", True),
+        ('{"object_id": "xa/7"', "a/7", False),
+        ("17,2026-01-01,3", "17", True),
+        ("117,2026", "17", False),
+        ('{"id": "caf\\u00e9"', "café", True),
+        ("<td>a&amp;b&#39;s</td>", "a&b's", True),
+        ("<td>a&lt;b</td>", "a<b", True),
+        ('{"id": "a\\"b"}', 'a"b', True),
+        ("several\nlines a\nb c", "a\nb", True),
+        ("nothing", "", False),
+        ("a.b", "a+b", False),
+        ("x" * 400, "x" * 300, True),
+    ],
+)
+def test_texts_are_found_as_words(text: str, sought: str, wanted: bool) -> None:
+    assert TextFinder([sought]).search(pa.array([text, None])).tolist() == [wanted, False]
+
+
+def test_beginnings_may_go_on() -> None:
+    assert TextFinder([], ["a beginn"]).search(pa.array(["a beginning", "no a begin"])).tolist() == [True, False]
+    assert TextFinder([f"id{n}" for n in range(1000)]).search(pa.array(["is id999", "id1000"])).tolist() == [
+        True,
+        False,
+    ]
+
+
+def test_rejects_that_name_an_id() -> None:
+    rows = [
+        ("objects", "object_id", "duplicate", "a", 1),
+        ("requests", "subscription_id", "already live", "a", 1),
+        ("objects", "object_id", "duplicate", "b", 1),
+        ("objects", "", "not JSON", '{"object_id": "a", "te', 2),
+        ("objects", "", "not JSON at a", None, 2),
+        ("objects", "object_id", "duplicate", "a", 3),
+        ("objects", "text", "too long", "the text of the row and more", 1),
+    ]
+    names = ("kind", "field", "detail", "raw", "ingest_id")
+    batch = pa.RecordBatch.from_pylist([dict(zip(names, row)) for row in rows])
+    stay, count = RejectsOf("objects", ("a",), ("the text of the",), 2).apply(batch)
+    assert [rows.index(tuple(row.values())) for row in stay.to_pylist()] == [1, 2, 5] and count == 4
