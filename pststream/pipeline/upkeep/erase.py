@@ -5,6 +5,7 @@ meets a match without its object. A run that was killed is finished by the next 
 gone already are not found again. `state/erasures.py` records what went, without the ids.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -80,19 +81,18 @@ def erase(
     """
     home.check()
     if dry_run:
-        asked = _ask(home, object_ids, subscription_ids, where)
-        return _document(home, asked, *_count(home, settings, asked), dry_run=True)
+        asked, keys = _prepare(home, settings, _ask(home, object_ids, subscription_ids, where))
+        return _document(home, asked, keys, _count(home, settings, asked, keys), dry_run=True)
     with home.locked(), without_deliveries(home, settings):
         _finish_interrupted_work(home, settings, progress)
         finish_erasure(home, settings, progress)
         asked = _ask(home, object_ids, subscription_ids, where)
         refuse_quarantined(home, asked)
-        affected, counted = _count(home, settings, asked)
-        asked = _with_words(home, settings, replace(asked, vacuum_now=vacuum_now), affected)
+        asked, keys = _prepare(home, settings, replace(asked, vacuum_now=vacuum_now))
         erasures.save_pending(home, asked)
         crash_point("erase.started")
-        deleted = _run(home, settings, asked, progress)
-        return _document(home, asked, affected, counted, dry_run=False, deleted=deleted)
+        rows, deleted = _run(home, settings, asked, keys, progress)
+        return _document(home, asked, keys, rows, dry_run=False, deleted=deleted)
 
 
 def finish_erasure(home: Home, settings: Settings, progress: Progress) -> None:
@@ -100,7 +100,7 @@ def finish_erasure(home: Home, settings: Settings, progress: Progress) -> None:
     pending = erasures.load_pending(home)
     if pending is not None:
         progress(f"finishing erasure {pending.erasure_id}, which was interrupted")
-        _run(home, settings, pending, progress)
+        _run(home, settings, pending, _find(home, settings, pending), progress)
 
 
 def _ask(
@@ -139,22 +139,23 @@ def _find(home: Home, settings: Settings, asked: PendingErasure) -> ErasedKeys:
     )
 
 
-def _with_words(home: Home, settings: Settings, asked: PendingErasure, affected: ErasedKeys) -> PendingErasure:
-    """Add the texts of the rows, and the words that `vocabulary` shows and no other row has."""
-    words = words_of_terms(home, np.union1d(affected.objects.terms, affected.subscriptions.terms))
+def _prepare(home: Home, settings: Settings, asked: PendingErasure) -> tuple[PendingErasure, ErasedKeys]:
+    """Find the rows; add to `asked` their texts, and the words that `vocabulary` shows and no other row has."""
+    keys = _find(home, settings, asked)
+    words = words_of_terms(home, np.union1d(keys.objects.terms, keys.subscriptions.terms))
     terms = np.array(sorted(words), np.int64)
-    keys = {"objects": affected.objects.keys, "requests": affected.subscriptions.keys}
-    only = terms[~is_among(terms, terms_of_others(home, settings, terms, keys))].tolist()
-    texts = tuple(sorted(affected.objects.texts | affected.subscriptions.texts))
-    return replace(asked, texts=texts, terms=tuple(only), words=tuple(words[term] for term in only))
+    of_logs = {"objects": keys.objects.keys, "requests": keys.subscriptions.keys}
+    only = terms[~is_among(terms, terms_of_others(home, settings, terms, of_logs))].tolist()
+    texts = tuple(sorted(keys.objects.texts | keys.subscriptions.texts))
+    return replace(asked, texts=texts, terms=tuple(only), words=tuple(words[term] for term in only)), keys
 
 
-def _changes(asked: PendingErasure, affected: ErasedKeys) -> list[RowChange]:
+def _changes(asked: PendingErasure, keys: ErasedKeys) -> list[RowChange]:
     """Return the changes of the tables but `deliveries`, in the order of names.ERASABLE."""
-    objects, subscriptions = affected.objects.keys, affected.subscriptions.keys
+    objects, subscriptions = keys.objects.keys, keys.subscriptions.keys
     return [
         LettersOf(frozenset(asked.object_ids), frozenset(asked.subscription_ids)),
-        MatchesOf(objects, subscriptions, affected.subscriptions.since),
+        MatchesOf(objects, subscriptions, keys.subscriptions.since),
         RowsByKey(names.WORKER_INDEX, "subscription_key", subscriptions),
         WordsOf(np.array(asked.terms, np.int64)),
         RejectsOf("objects", asked.object_ids, asked.texts, asked.ingests_to),
@@ -164,24 +165,30 @@ def _changes(asked: PendingErasure, affected: ErasedKeys) -> list[RowChange]:
     ]
 
 
-def _count(home: Home, settings: Settings, asked: PendingErasure) -> tuple[ErasedKeys, dict[str, int]]:
-    affected = _find(home, settings, asked)
-    rows: dict[str, int] = {}
-    for change in _changes(asked, affected):
-        rows[change.table] = rows.get(change.table, 0) + find_rows(home, settings, change).rows
-    return affected, {name: count for name, count in rows.items() if count}
+def _count(home: Home, settings: Settings, asked: PendingErasure, keys: ErasedKeys) -> dict[str, int]:
+    """Return the rows to remove or change, by table."""
+    rows = Counter[str]()
+    for change in _changes(asked, keys):
+        rows[change.table] += find_rows(home, settings, change).rows
+    return dict(+rows)
 
 
-def _run(home: Home, settings: Settings, asked: PendingErasure, progress: Progress) -> int:
-    """Do every step of an erasure; each may have been done by an earlier try. Returns the number of deleted files."""
-    affected = _find(home, settings, asked)
-    for change in _changes(asked, affected):
-        rows = find_rows(home, settings, change)
+def _run(
+    home: Home, settings: Settings, asked: PendingErasure, keys: ErasedKeys, progress: Progress
+) -> tuple[dict[str, int], int]:
+    """Do every step of an erasure; each may have been done by an earlier try.
+
+    Returns the rows removed or changed, by table, and the number of deleted files.
+    """
+    rows = Counter[str]()
+    for change in _changes(asked, keys):
+        affected = find_rows(home, settings, change)
         if change.table == names.MATCHES:
-            restart_deliveries(home, settings, asked.erasure_id, ERASE, rows)
-        remove_rows(home, settings, change, rows, asked.erasure_id, ERASE)
-        if rows.rows:
-            progress(f"{change.table}: {rows.rows:,} rows removed")
+            restart_deliveries(home, settings, asked.erasure_id, ERASE, affected)
+        remove_rows(home, settings, change, affected, asked.erasure_id, ERASE)
+        if affected.rows:
+            progress(f"{change.table}: {affected.rows:,} rows removed or changed")
+        rows[change.table] += affected.rows
     erasures.restore_tables(home)
     erasures.write_checkpoints(home)
     deleted = delete_files_that_name(home, _page_finder(asked))
@@ -192,7 +199,7 @@ def _run(home: Home, settings: Settings, asked: PendingErasure, progress: Progre
             erasures.drop_older_versions(home, name)
             crash_point("erase.vacuumed")
     erasures.forget_pending(home)
-    return deleted
+    return dict(+rows), deleted
 
 
 def _page_finder(asked: PendingErasure) -> TextFinder:
@@ -245,9 +252,9 @@ def restart_deliveries(home: Home, settings: Settings, erasure_id: int, cause: s
 
 
 def _document(
-    home: Home, asked: PendingErasure, affected: ErasedKeys, rows: dict[str, int], *, dry_run: bool, deleted: int = 0
+    home: Home, asked: PendingErasure, keys: ErasedKeys, rows: dict[str, int], *, dry_run: bool, deleted: int = 0
 ) -> dict[str, Any]:
-    number = np.union1d(affected.objects.files, affected.subscriptions.files)
+    number = np.union1d(keys.objects.files, keys.subscriptions.files)
     wanted = pds.field("file_seq").isin(number.tolist()) & (pds.field("status") == "done")
     paths = read_table(home.table(names.FILES), ["path"], wanted).column(0).to_pylist()
     recorded = erasures.removed_rows(home).to_pylist() if not dry_run else []
