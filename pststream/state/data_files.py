@@ -66,8 +66,6 @@ class FileWriter:
     """Writes rows of one schema to a new Parquet file below `root`; without rows there is no file.
 
     dictionaries: Parquet paths of the columns to encode by dictionaries, or whether to try this for all columns
-    all_bounds: record bounds of all columns that are no lists, as tables that delta-rs writes have them; filters of
-    delta-rs skip a file that lacks bounds of a column
     """
 
     def __init__(
@@ -76,14 +74,13 @@ class FileWriter:
         schema: pa.Schema,
         partition: Mapping[str, int] | None = None,
         dictionaries: Sequence[str] | bool = True,
-        all_bounds: bool = False,
     ) -> None:
         self.partition = dict(partition or {})
         self.schema = pa.schema([f for f in schema if f.name not in self.partition])
         folder = "".join(f"{name}={value}/" for name, value in self.partition.items())
         self.path = f"{folder}part-{uuid.uuid4().hex}.parquet"
         self.address = f"{root}/{self.path}"
-        self._dictionaries, self._all_bounds = dictionaries, all_bounds
+        self._dictionaries = dictionaries
         self._writer: pq.ParquetWriter | None = None
         self._buffered: list[pa.RecordBatch] = []
         self._rows = 0
@@ -107,8 +104,7 @@ class FileWriter:
             return None
         self._writer.close()
         (metadata,), (size,) = self._written, file_sizes([self.address])
-        bounds = _bounds(metadata, self.schema, self._all_bounds)
-        return DataFile(self.path, size or 0, metadata.num_rows, self.partition, *bounds)
+        return DataFile(self.path, size or 0, metadata.num_rows, self.partition, *_bounds(metadata, self.schema))
 
     def _flush(self) -> None:
         if not self._buffered:
@@ -125,16 +121,14 @@ class FileWriter:
         return pq.ParquetWriter(path, self.schema, filesystem=system, **options)
 
 
-def _bounds(
-    metadata: pq.FileMetaData, schema: pa.Schema, every: bool = False
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, int]]:
-    """Return the least value, the greatest value and the number of nulls of each column that has bounds, or of all."""
+def _bounds(metadata: pq.FileMetaData, schema: pa.Schema) -> tuple[dict[str, Any], dict[str, Any], dict[str, int]]:
+    """Return the least value, the greatest value and the number of nulls of each column that has bounds."""
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, int] = {}
     for place in range(metadata.num_columns):
         name = metadata.schema.column(place).path
-        if name not in schema.names or not (every or has_bounds(schema.field(name))):
+        if name not in schema.names or not has_bounds(schema.field(name)):
             continue
         parts = [metadata.row_group(group).column(place).statistics for group in range(metadata.num_row_groups)]
         kept = [part for part in parts if part is not None and part.has_min_max]

@@ -67,17 +67,16 @@ def test_a_stream_that_was_down_for_three_days_continues(tmp_path: Path) -> None
 
 
 def test_a_stream_that_skips_changes_continues_after_an_erasure(tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
-    home.init()
+    commands = new_home(tmp_path / "home", workers=1, cache_dir=str(tmp_path / "cache"))
+    home = Home(commands.path)
     spark = get_session(load_settings(home.path, spark_master="local[2]"))
     for number in (1, 2):
-        add_rows(home, number)
-    for name in STREAMS:
-        assert follow(spark, home, name, tmp_path, skipChangeCommits="true") == ["1", "2"]
-    ids = ("--object-id", "1", "--subscription-id", "2")
-    assert run_here("erase", *ids, "--home", home.path).code == 0
-    add_rows(home, 3)
-    for name in STREAMS:
-        assert follow(spark, home, name, tmp_path, skipChangeCommits="true") == ["3"]
-    left = [row[0] for row in spark.read.format("delta").load(home.table(names.OBJECTS)).select("object_id").collect()]
-    assert sorted(left) == ["2", "3"]
+        add_rows(commands, number)
+    before = {name: follow(spark, home, name, tmp_path, skipChangeCommits="true") for name in STREAMS}
+    assert before == dict.fromkeys(STREAMS, ["1", "2"])
+    commands.run("erase", "--object-id", "1", "--subscription-id", "2")
+    add_rows(commands, 3)
+    after = {name: follow(spark, home, name, tmp_path, skipChangeCommits="true") for name in STREAMS}
+    assert after == dict.fromkeys(STREAMS, ["3"])
+    left = spark.read.format("delta").load(home.table(names.OBJECTS)).select("object_id").collect()
+    assert sorted(row[0] for row in left) == ["2", "3"]

@@ -245,7 +245,7 @@ def restart_deliveries(home: Home, settings: Settings, erasure_id: int, cause: s
     batches = tuple(
         (name, one.batch_id)
         for name, one in saved
-        if not one.complete and (one.limit or one.batch_id in affected.pairs.batch_ids)
+        if not one.complete and (one.message_limit or one.batch_id in affected.pairs.batch_ids)
     )
     change = PositionsIn(batches)
     remove_rows(home, settings, change, find_rows(home, settings, change), erasure_id, cause)

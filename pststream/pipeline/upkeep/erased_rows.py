@@ -44,7 +44,13 @@ class _Log:
 LOGS = {
     "objects": _Log(names.OBJECTS, "object_id", "object_key", "object_key", "ts", ("text",), "terms"),
     "requests": _Log(
-        names.REQUESTS, "subscription_id", "request_key", "subscription_key", "at", ("keywords", "payload"), "clauses"
+        names.REQUESTS,
+        "subscription_id",
+        "request_key",
+        "subscription_key",
+        "effective_at",
+        ("keywords", "payload"),
+        "clauses",
     ),
 }
 

@@ -21,7 +21,7 @@ from pststream.state.erasures import KEEP
 from pststream.state.home import Home
 from pststream.utc_times import to_micros, utc_now
 
-AGE_OF = {names.MATCHES: "ts", names.OBJECTS: "ts", names.DEAD_LETTERS: "at", names.REJECTS: "ingest_id"}
+AGE_OF = {names.MATCHES: "ts", names.OBJECTS: "ts", names.DEAD_LETTERS: "written_at", names.REJECTS: "ingest_id"}
 """The column that gives the age of a row. Ingests are numbered in the order of their times."""
 
 ALSO_READ = {names.MATCHES: ("subscription_keys", "retracted", "batch_id")}
@@ -59,7 +59,7 @@ def remove_old_rows(home: Home, settings: Settings, progress: Progress) -> dict[
 def _bound(home: Home, settings: Settings, ledger: Ledger, name: str, oldest: dt.datetime) -> int | None:
     """Return the value of the column AGE_OF below which rows are too old; None if none is."""
     if name == names.REJECTS:
-        recent = ledger_tables.read(home, names.FILES, ["ingest_id"], pds.field("at") >= oldest).column(0)
+        recent = ledger_tables.read(home, names.FILES, ["ingest_id"], pds.field("started_at") >= oldest).column(0)
         first = pc.min(recent).as_py()
         return ledger.next_ingest_id if first is None else int(first)
     if name == names.DEAD_LETTERS:

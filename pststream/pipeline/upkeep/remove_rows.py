@@ -115,8 +115,7 @@ def _lost_pairs(before: pa.RecordBatch, after: pa.RecordBatch) -> PairCounts:
 
 
 def _rewrite(change: RowChange, root: str, file: DataFile) -> DataFile | None:
-    table = TABLES[change.table]
-    writer = FileWriter(root, table.schema, file.partition, all_bounds=table.writer == "control")
+    writer = FileWriter(root, TABLES[change.table].schema, file.partition)
     for rows in read_slices([Slice(f"{root}/{file.path}", 0, names.NEVER_US)], writer.schema.names):
         writer.write(change.apply(rows)[0])
     return writer.close()
