@@ -67,3 +67,20 @@ def test_work_goes_on_between_the_kill_and_the_second_run(tmp_path: Path) -> Non
     assert home.run("check", "--all")["success"]
     wanted = without(twin.exported(), {OBJECT}, {SUBSCRIPTION})
     assert without(home.exported(), {OBJECT}, {SUBSCRIPTION}) == wanted
+
+
+def test_maintain_killed_while_it_removes_old_rows(tmp_path: Path) -> None:
+    world = marked_world(tmp_path / "files", 8)
+    home, undisturbed = (marked_home(tmp_path / name, world) for name in ("home", "undisturbed"))
+    keep = ("maintain", "--keep", "objects=1d,matches=1d")
+    for step in ("recorded", "removed", "removed"):
+        assert home.crash(f"keep.{step}", *keep).code == KILLED
+    home.run(*keep)
+    assert undisturbed.run(*keep)["rows_expired"]["objects"] > 20
+    assert home.run("check", "--all")["success"]
+    for name in ("objects", "matches"):
+        assert table_of(home, name).metadata().configuration[APPEND_ONLY] == "true"
+        assert (
+            table_of(home, name).to_pyarrow_table().num_rows == table_of(undisturbed, name).to_pyarrow_table().num_rows
+        )
+    assert home.exported() == undisturbed.exported()
