@@ -22,6 +22,7 @@ from pststream.cli.reading_commands import (
     sql_command,
     status_command,
 )
+from pststream.cli.removal_options import add_erase_options, add_keep_option
 from pststream.cli.suite_commands import suite_command
 from pststream.cli.writing_commands import (
     backup_command,
@@ -255,54 +256,11 @@ def _add_upkeep(commands: Any) -> None:
     backup.add_argument("--out", required=True, metavar="DIR", help="new folder; to restore, copy it back")
 
     text = "compact small files, drop ended subscriptions from the index, remove old table versions"
-    maintain = _add(
-        commands,
-        "maintain",
-        maintain_command,
-        text,
-        "pststream maintain --home h --keep objects=400d --keep matches=90d",
-    )
-    maintain.add_argument(
-        "--keep",
-        action=_Joined,
-        metavar="TABLE=DAYSd",
-        help="remove older rows of a table: " + ", ".join(names.KEEPABLE) + " (setting keep; repeatable)",
-    )
-    _add_erase(commands)
-
-
-class _Joined(argparse.Action):
-    """Joins the values of a repeated option with commas, as the setting of its name has them."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
-        before = getattr(namespace, self.dest)
-        setattr(namespace, self.dest, f"{before},{values}" if before else values)
-
-
-def _add_erase(commands: Any) -> None:
+    example = "pststream maintain --home h --keep objects=400d --keep matches=90d"
+    add_keep_option(_add(commands, "maintain", maintain_command, text, example))
     text = "remove objects and subscriptions by their ids, and everything that was derived from them"
     example = "pststream erase --home h --object-id post-17 --subscription-ids ids.txt --dry-run"
-    erase = _add(commands, "erase", erase_command, text, example)
-    for what in ("object", "subscription"):
-        erase.add_argument(
-            f"--{what}-id", action="append", default=[], metavar="ID", help=f"id of the {what} (repeatable)"
-        )
-        erase.add_argument(
-            f"--{what}-ids", action="append", default=[], metavar="FILE", help="file with an id on each line"
-        )
-    erase.add_argument(
-        "--where",
-        action="append",
-        default=[],
-        metavar="SQL",
-        help="condition on the columns of `objects`: erase those for which it is true (repeatable)",
-    )
-    erase.add_argument("--dry-run", action="store_true", help="count the rows by table; change nothing")
-    erase.add_argument(
-        "--vacuum-now",
-        action="store_true",
-        help="delete all older versions of the tables at once; streams that lag and readers of older versions fail",
-    )
+    add_erase_options(_add(commands, "erase", erase_command, text, example))
 
 
 def _quarantine(context: CommandContext, arguments: Any) -> CommandResult:

@@ -1,0 +1,48 @@
+"""Add the options of the commands that remove rows: `maintain --keep`, and those of `erase`."""
+
+import argparse
+from typing import Any
+
+from pststream import names
+
+
+class _Joined(argparse.Action):
+    """Joins the values of a repeated option with commas, as the setting of its name has them."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        before = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, f"{before},{values}" if before else values)
+
+
+def add_keep_option(command: argparse.ArgumentParser) -> None:
+    """Add `--keep`, which overrides the setting `keep`."""
+    command.add_argument(
+        "--keep",
+        action=_Joined,
+        metavar="TABLE=DAYSd",
+        help="remove older rows of a table: " + ", ".join(names.KEEPABLE) + " (setting keep; repeatable)",
+    )
+
+
+def add_erase_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of `erase`."""
+    for what in ("object", "subscription"):
+        command.add_argument(
+            f"--{what}-id", action="append", default=[], metavar="ID", help=f"id of the {what} (repeatable)"
+        )
+        command.add_argument(
+            f"--{what}-ids", action="append", default=[], metavar="FILE", help="file with an id on each line"
+        )
+    command.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="SQL",
+        help="condition on the columns of `objects`: erase those for which it is true (repeatable)",
+    )
+    command.add_argument("--dry-run", action="store_true", help="count the rows by table; change nothing")
+    command.add_argument(
+        "--vacuum-now",
+        action="store_true",
+        help="delete all older versions of the tables at once; streams that lag and readers of older versions fail",
+    )
