@@ -15,7 +15,7 @@ from pststream.state import quarantine
 from pststream.state.erasures import PendingErasure
 from pststream.state.home import Home
 
-DERIVED = ("pages", "logs")
+DERIVED = ("pages", "data_docs", "logs")
 """Folders of a home with files that commands write for people; any of them may be deleted."""
 
 BLOCK_BYTES = 1 << 22
