@@ -171,11 +171,7 @@ _TABLES = (
                 "of the index and vocabulary that it uses; its own, unless made by a migration",
             ),
             Column(
-                "retiring_version",
-                pa.int64(),
-                "older plan that still serves older subscriptions; null: none",
-                True,
-                5,
+                "retiring_version", pa.int64(), "older plan that still serves older subscriptions; null: none", True, 5
             ),
             Column(
                 "retiring_to",
