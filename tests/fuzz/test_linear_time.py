@@ -12,6 +12,7 @@ import pytest
 import pststream
 from pststream.quality import raw_values
 from pststream.quality.parse_times import parse_times
+from pststream.quality.suites import data_docs
 from pststream.reports.commands import pair_files
 from pststream.reports.pages import matches_section
 from pststream.text import expression, unicode_tables, words
@@ -59,6 +60,7 @@ MEASURED: list[tuple[str, int, Callable[[str], object], Callable[[int], str]]] =
     ("many quotes", 20_000, keywords, lambda n: '" ' * n),
     ("parentheses", 20_000, keywords, lambda n: "(" * n),
     ("blanks of a page", 20_000, matches_section._SPACES.split, lambda n: " " * n + "x"),
+    ("path of a page", 2_000, data_docs.PAGE.fullmatch, lambda n: "a/" * n + "a" * n + ".htm"),
     ("number of a cell", 20_000, cell, lambda n: "+" + "1" * n + "x"),
 ]
 
@@ -93,7 +95,10 @@ LOOKED_AT = {
     "text/unicode_tables.py", "reports/pages/matches_section.py", "reports/commands/pair_files.py",
     # The texts are rejects, of at most 1,000 characters, or the frames of an error; one start each.
     "reports/commands/explain_rows.py", "cli/main.py",
+    # Great Expectations writes the pages and escapes texts in them; the path of a page is measured.
+    "quality/suites/data_docs.py",
     # Operators, Airflow or this package write the texts.
+    "quality/suites/judge_frames.py", "quality/suites/suite_files.py",
     "demo_data/sentences.py", "sinks/read_settings.py", "airflow/runners/file_names.py", "storage/registry.py",
     "airflow/runners/job_log.py",
     "airflow/runners/engine_choice.py", "airflow/pages_plugin.py", "airflow/dag_options.py", "cli/doctor.py",
@@ -108,6 +113,9 @@ def test_every_module_with_a_pattern_was_looked_at() -> None:
 
 
 def _has_pattern(path: Path) -> bool:
-    nodes = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Attribute)]
+    text = path.read_text("utf-8")
+    if "import re\n" not in text and "_regex(" not in text:
+        return False
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)]
     arrow = any(node.attr.endswith("_regex") for node in nodes)
     return arrow or any(ast.unparse(node.value) == "re" and node.attr not in ("Pattern", "Match") for node in nodes)
