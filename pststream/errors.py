@@ -1,5 +1,8 @@
 """Define the errors that users read: a message with fields, a hint on what to do next, an exit code."""
 
+import errno
+import os
+
 from pststream.escape_text import escape_controls
 
 
@@ -19,6 +22,32 @@ class PstError(Exception):
 
 class RetryableError(PstError):
     """A failure after which the same command can be run again unchanged."""
+
+
+PASSING = frozenset(
+    getattr(errno, name)
+    for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "ESTALE", "EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "ETIMEDOUT")
+)
+"""Numbers of system errors that say nothing about the content of a file, and may pass."""
+
+
+class PassingError(RetryableError):
+    """A system error of PASSING, such as a full disk: the file that was to be read or written may be sound."""
+
+    def __init__(self, path: str, number: int) -> None:
+        hint = "run this again when there is room, or when the disk answers"
+        super().__init__(f"{escape_controls(path)}: {os.strerror(number)}", hint)
+        self.path = path
+        self.number = number
+
+    def __reduce__(self) -> tuple[type["PassingError"], tuple[str, int]]:
+        return PassingError, (self.path, self.number)
+
+
+def passing_number(error: BaseException) -> int:
+    """Return the number of a system error that may pass; 0 for any other error."""
+    number = error.errno if isinstance(error, OSError) else None
+    return number if number in PASSING and number is not None else 0
 
 
 class HomeBusy(RetryableError):

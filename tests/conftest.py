@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from pststream.atomic_files import VARIABLE
 from tests.commands import Home, new_home
 
 ROOT = Path(__file__).parents[1]
+
+# Tests flush nothing to disk, unless they are about that; commands that they start inherit this.
+os.environ.setdefault(VARIABLE, "0")
 
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")

@@ -33,7 +33,7 @@ class RowWriter:
         if kind == ".csv" and any(pa.types.is_nested(field.type) for field in schema):
             raise UsageError(f"{self.path.name}: these rows do not fit CSV", "use .jsonl or .parquet")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._replacing = replacing(self.path)
+        self._replacing = replacing(self.path, durable=False)
         self._file = _open(self._replacing.__enter__(), packed)
         self._write, self._finish = _FORMATS[kind](self._file, schema)
 

@@ -2,7 +2,8 @@
 
 Layout: 16 bytes (length of the header, length of the file; little-endian int64), a JSON header
 {name: [dtype, shape, offset]}, then the arrays, each at a multiple of 64 bytes. The file is written under another name
-and renamed, so that a reader sees a whole file or none; the recorded length reveals a truncated file.
+and renamed, so that a reader sees a whole file or none. It is not flushed to disk, because it can be built again: the
+recorded length reveals a file that a power cut has truncated.
 """
 
 import json
@@ -30,7 +31,7 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     header = json.dumps(entries).encode()
     header += b" " * (-(16 + len(header)) % ALIGNMENT)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path, several_writers=True) as temporary, open(temporary, "wb") as file:
+    with replacing(path, several_writers=True, durable=False) as temporary, open(temporary, "wb") as file:
         file.write(np.array([len(header), 16 + len(header) + offset], dtype="<i8").tobytes())
         file.write(header)
         for array in arrays.values():

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from pststream.errors import InputFileError, UsageError
+from pststream.errors import InputFileError, PassingError, UsageError, passing_number
 
 FORMATS = {"csv": "csv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "jsonl", "parquet": "parquet"}
 """Format by the ending of a file name, or by the value of `--format`."""
@@ -100,7 +100,7 @@ def format_of(path: str, format: str | None = None) -> str:
 
 
 def sha256_of(path: str) -> str:
-    """Return the hexadecimal SHA-256 of a file's bytes as they are on disk. Raises InputFileError."""
+    """Return the hexadecimal SHA-256 of a file's bytes as they are on disk. Raises InputFileError or PassingError."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -109,7 +109,7 @@ def sha256_of(path: str) -> str:
 
 
 class ByteStream:
-    """The bytes of a file, decompressed if its name ends in .gz or .zst; every failure is an InputFileError."""
+    """The bytes of a file, decompressed if its name ends in .gz or .zst. Raises InputFileError or PassingError."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -130,6 +130,8 @@ class ByteStream:
             try:
                 part = self._stream.read(size)
             except OSError as error:
+                if number := passing_number(error):
+                    raise PassingError(self.path, number) from None
                 raise InputFileError(self.path, f"cannot be decompressed: {_first_line(error)}", _DAMAGED) from None
             if not part:
                 break
@@ -170,7 +172,7 @@ class _ReadAhead:
 
 
 class PartStream:
-    """The bytes of a plain file from `start` to `stop`; every failure is an InputFileError."""
+    """The bytes of a plain file from `start` to `stop`; every failure is an InputFileError or PassingError."""
 
     def __init__(self, path: str, start: int, stop: int) -> None:
         self._path = path
@@ -224,8 +226,10 @@ def check_head(path: str, head: bytes, wanted: str) -> None:
         raise InputFileError(path, f"not {wanted}: it begins like a binary file", f"known formats: {known}")
 
 
-def unreadable(path: str, error: Exception) -> InputFileError:
-    """Return the InputFileError for a failure to open or read a file."""
+def unreadable(path: str, error: Exception) -> InputFileError | PassingError:
+    """Return the error for a failure to open or read a file."""
+    if number := passing_number(error):
+        return PassingError(path, number)
     if isinstance(error, FileNotFoundError):
         return InputFileError(path, "no such file")
     if isinstance(error, PermissionError):

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pststream.errors import InputFileError
+from pststream.errors import InputFileError, PassingError, passing_number
 from pststream.names import MAX_JSON_LEVELS
 from pststream.quality.input_files import open_seekable
 from pststream.quality.parquet_fields import ParquetFields
@@ -67,6 +67,8 @@ def _open(path: str) -> Iterator[pq.ParquetFile]:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: a name in the schema
         if isinstance(error, FileNotFoundError):
             raise InputFileError(path, "no such file") from None
+        if number := passing_number(error):
+            raise PassingError(path, number) from None
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputFileError(path, f"not readable as Parquet: {first}", _DAMAGED) from None
 

@@ -6,7 +6,7 @@ A repeated batch overwrites its file, so each message is in the folder once, wha
 import os
 from pathlib import Path
 
-from pststream.atomic_files import replacing
+from pststream.atomic_files import make_folder, replacing
 from pststream.sinks.contract import MessageBatch, Refusal, SinkDown, SinkKind
 from pststream.sinks.sink_settings import SinkSettings
 
@@ -25,11 +25,9 @@ class FileSink:
         """Write a batch; no message is ever refused."""
         file = self._folder / f"{batch.id}.jsonl"
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder)
             with replacing(file) as temporary, open(temporary, "wb") as out:
                 out.writelines(message.body + b"\n" for message in batch.messages)
-                out.flush()
-                os.fsync(out.fileno())
         except OSError as error:
             raise SinkDown(f"cannot write to the folder: {error.strerror}", permanent=True) from None
         return []

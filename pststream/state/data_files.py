@@ -23,9 +23,9 @@ from pststream import names
 from pststream.errors import RetryableError, UsageError
 from pststream.open_tables import latest_table, open_table
 from pststream.state.home import APPEND_ONLY, Home
-from pststream.state.log_entries import commit_entry, describe_writer, metadata_action
+from pststream.state.log_entries import VersionTaken, commit_entry, describe_writer, metadata_action
 from pststream.state.tables import TABLES, has_bounds, select_columns
-from pststream.storage.parquet_files import delete_files, file_sizes, open_parquet
+from pststream.storage.parquet_files import delete_files, file_sizes, flush_content, flush_names, open_parquet
 from pststream.storage.registry import storage_of
 from pststream.utc_times import from_micros, iso, to_micros, utc_now
 
@@ -34,6 +34,8 @@ ROW_GROUP = 131_072
 
 BUFFERED_BYTES = 64 * 1024 * 1024
 """A row group ends early if its rows take more memory than this."""
+
+APPEND_TRIES = 100
 
 MAX_BOUND_LENGTH = 64
 """Longer texts are cut in the bounds of a file, so that entries of the log stay short."""
@@ -66,6 +68,7 @@ class FileWriter:
     """Writes rows of one schema to a new Parquet file below `root`; without rows there is no file.
 
     dictionaries: Parquet paths of the columns to encode by dictionaries, or whether to try this for all columns
+    row_group: rows of a row group
     """
 
     def __init__(
@@ -74,13 +77,14 @@ class FileWriter:
         schema: pa.Schema,
         partition: Mapping[str, int] | None = None,
         dictionaries: Sequence[str] | bool = True,
+        row_group: int = ROW_GROUP,
     ) -> None:
         self.partition = dict(partition or {})
         self.schema = pa.schema([f for f in schema if f.name not in self.partition])
         folder = "".join(f"{name}={value}/" for name, value in self.partition.items())
         self.path = f"{folder}part-{uuid.uuid4().hex}.parquet"
         self.address = f"{root}/{self.path}"
-        self._dictionaries = dictionaries
+        self._dictionaries, self._row_group = dictionaries, row_group
         self._writer: pq.ParquetWriter | None = None
         self._buffered: list[pa.RecordBatch] = []
         self._rows = 0
@@ -98,11 +102,12 @@ class FileWriter:
             self._flush()
 
     def close(self) -> DataFile | None:
-        """Finish the file and return it; None if there were no rows."""
+        """Finish the file, flush it to disk and return it; None if there were no rows."""
         self._flush()
         if self._writer is None:
             return None
         self._writer.close()
+        flush_content(self.address)
         (metadata,), (size,) = self._written, file_sizes([self.address])
         return DataFile(self.path, size or 0, metadata.num_rows, self.partition, *_bounds(metadata, self.schema))
 
@@ -111,7 +116,7 @@ class FileWriter:
             return
         if self._writer is None:
             self._writer = self._open()
-        self._writer.write_table(pa.Table.from_batches(self._buffered), row_group_size=ROW_GROUP)
+        self._writer.write_table(pa.Table.from_batches(self._buffered), row_group_size=self._row_group)
         self._buffered, self._rows = [], 0
 
     def _open(self) -> pq.ParquetWriter:
@@ -248,6 +253,7 @@ def commit_files(
         before = table.transaction_version(application)
         if before is None or before < transaction:
             _check_sizes(addresses, added)
+            flush_names(addresses)
             actions = [*removals(removed, rows_change), *additions(name, added, rows_change)]
             properties = table.metadata().configuration
             if removed and rows_change and properties.get(APPEND_ONLY) == "true":
@@ -258,6 +264,28 @@ def commit_files(
             return True
     delete_files(addresses)
     return False
+
+
+def append_rows(home: Home, name: str, rows: pa.Table, metadata: Mapping[str, str]) -> None:
+    """Append rows, which have the declared columns, as one file in one commit.
+
+    Other processes may append at the same time; this commit then comes after theirs. Raises ValueError for a null in a
+    column without nulls.
+    """
+    root = home.table(name)
+    writer = FileWriter(root, TABLES[name].schema)
+    for batch in rows.cast(TABLES[name].delta_schema).to_batches():
+        writer.write(batch)
+    file = writer.close()
+    flush_names([writer.address] if file else [])
+    actions = additions(name, [file] if file else [])
+    for tries_left in reversed(range(APPEND_TRIES)):
+        try:
+            with latest_table(root) as table:
+                return commit_entry(home, name, table, "WRITE", actions, metadata=metadata)
+        except VersionTaken:
+            if not tries_left:
+                raise
 
 
 def add_references(home: Home, name: str, owner: Home, files: Iterable[DataFile]) -> None:

@@ -69,4 +69,4 @@ def write_hash_cache(home: Home, hashes: HashCache) -> None:
     """Replace the cached hashes."""
     path = home.work_folder / FOLDER / _HASH_CACHE
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, json.dumps(hashes).encode())
+    write_atomically(path, json.dumps(hashes).encode(), durable=False)

@@ -70,7 +70,7 @@ class Heartbeat:
             lag = round(time.monotonic() - self._matched_until, 3)
             text = json.dumps({**self._content, "lag_seconds": lag, "at": _now()}, indent=1)
             with suppress(OSError, PstError):
-                self._files.write(HEARTBEAT, (text + "\n").encode())
+                self._files.write(HEARTBEAT, (text + "\n").encode(), durable=False)
 
 
 def _now() -> str:

@@ -15,6 +15,7 @@ from pststream import names
 from pststream.errors import HomeBusy, HomeError
 from pststream.open_tables import translate_delta_errors
 from pststream.settings import FILE, default_file
+from pststream.state.checkpoints import flush_commit
 from pststream.state.locking import fencing, file_lock, lease
 from pststream.state.locking.lease import Lease
 from pststream.state.tables import TABLES, Table, has_bounds
@@ -61,8 +62,7 @@ def log_retention(table: Table) -> str:
 def table_properties(table: Table, address: str) -> dict[str, str]:
     """Return the Delta properties of a new table.
 
-    `FileWriter` keeps bounds of some columns only, so the property BOUNDED_COLUMNS lists them for readers. It writes
-    files of control tables too: in upgrades, and when it compacts them in a storage with leases.
+    `FileWriter` keeps bounds of some columns only, so the property BOUNDED_COLUMNS lists them for readers.
     """
     storage = storage_of(address)
     properties: dict[str, str] = {LOG_RETENTION: log_retention(table), **storage.table_properties}
@@ -126,7 +126,7 @@ class Home:
             address = self.table(table.name)
             with translate_delta_errors(address):
                 location = self.storage.delta_location(address)
-                DeltaTable.create(
+                created = DeltaTable.create(
                     location.uri,
                     table.delta_schema,
                     partition_by=list(table.partitions) or None,
@@ -134,6 +134,7 @@ class Home:
                     configuration=table_properties(table, address),
                     storage_options=location.options,
                 )
+            flush_commit(created)
 
     def _missing_tables(self) -> list[str]:
         """Return the names of tables that do not exist."""

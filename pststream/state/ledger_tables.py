@@ -1,20 +1,20 @@
 """Read, append, compact, trim and vacuum Delta tables of a home on the driver, mostly the small control tables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pds
-from deltalake import WriterProperties, write_deltalake
 from pyarrow.parquet import filters_to_expression
 
 from pststream import names
 from pststream.delta_tables import greatest_value, open_dataset, read_table
 from pststream.errors import RetryableError
 from pststream.open_tables import latest_table, open_table, translate_delta_errors
-from pststream.state.data_files import FileWriter, commit_files, list_data_files
+from pststream.state.checkpoints import flush_commit, write_checkpoint
+from pststream.state.data_files import DataFile, FileWriter, append_rows, commit_files, list_data_files
 from pststream.state.home import LOG_RETENTION, Home, log_retention
 from pststream.state.log_entries import WRITER_IDS, describe_writer
 from pststream.state.slices import Slice, read_slices
@@ -34,6 +34,9 @@ USUAL = {FILES_KEPT: "interval 7 days"}
 KEPT_BEFORE = {"control": (None, "interval 7 days"), "spark": (None, "interval 1 days")}
 """Log retention that older versions set, by the writer of the table; any other value was set by the user and stays."""
 
+COMPACTION = "join"
+"""Application id of the commits that compact a control table."""
+
 ROW_GROUP = 8_192
 """Rows of a row group in compacted files: a reader of the end of a ledger reads one or two."""
 
@@ -46,9 +49,8 @@ def append(home: Home, name: str, rows: Sequence[dict[str, Any]] | pa.Table) -> 
         if isinstance(rows, pa.Table)
         else pa.Table.from_pylist(list(rows), schema=schema)
     )
-    with latest_table(home.table(name)) as stored, translate_delta_errors(home.table(name)):
-        properties = home.commit_properties(stored, metadata=_writer_of(table))
-        write_deltalake(stored, table, mode="append", commit_properties=properties)
+    with translate_delta_errors(home.table(name)):
+        append_rows(home, name, table, _writer_of(table))
 
 
 def _writer_of(rows: pa.Table) -> dict[str, str]:
@@ -112,29 +114,42 @@ def compact(home: Home, name: str, max_bytes: int = COMPACTED_BYTES) -> None:
     """
     try:
         with home.locked(f"compact-{name}"):
-            if home.storage.has_leases:
-                _compact_fenced(home, name, max_bytes)
-                return
-            open_table(home.table(name)).optimize.compact(
-                target_size=max_bytes, writer_properties=WriterProperties(max_row_group_size=ROW_GROUP)
-            )
+            small = [file for file in list_data_files(home, name) if file.bytes < max_bytes]
+            small.sort(key=lambda file: [file.low.get(column, -1) for column in WRITER_IDS])
+            groups = [group for group in _group(small, max_bytes) if len(group) > 1]
+            if groups:
+                added = [file for group in groups for file in _rewrite(home, name, group)]
+                removed = [file for group in groups for file in group]
+                last = last_transaction(home, name, COMPACTION)
+                commit_files(
+                    home, name, added, removed, application=COMPACTION, transaction=last + 1, rows_change=False
+                )
     except RetryableError:
         return
 
 
-def _compact_fenced(home: Home, name: str, max_bytes: int) -> None:
-    """Compact files below `max_bytes` into one by a commit with fencing tokens; compaction by delta-rs has none."""
-    root, schema = home.table(name), TABLES[name].schema
-    small = [file for file in list_data_files(home, name) if file.bytes < max_bytes]
-    if len(small) < 2:
-        return
-    writer = FileWriter(root, schema)
-    for rows in read_slices([Slice(f"{root}/{file.path}", 0, names.NEVER_US) for file in small], schema.names):
+def _group(files: Iterable[DataFile], max_bytes: int) -> list[list[DataFile]]:
+    """Group files, in order, into groups of about `max_bytes`."""
+    groups: list[list[DataFile]] = [[]]
+    size = 0
+    for file in files:
+        if size >= max_bytes:
+            groups.append([])
+            size = 0
+        groups[-1].append(file)
+        size += file.bytes
+    return groups
+
+
+def _rewrite(home: Home, name: str, files: Iterable[DataFile]) -> list[DataFile]:
+    """Write the rows of files to a new file; none if they have no rows."""
+    schema = TABLES[name].schema
+    writer = FileWriter(home.table(name), schema, row_group=ROW_GROUP)
+    slices = [Slice(f"{home.table(name)}/{file.path}", 0, names.NEVER_US) for file in files]
+    for rows in read_slices(slices, schema.names):
         writer.write(rows)
-    compacted = writer.close()
-    last = last_transaction(home, name, "join")
-    added = [compacted] if compacted else []
-    commit_files(home, name, added, small, application="join", transaction=last + 1, rows_change=False)
+    written = writer.close()
+    return [written] if written else []
 
 
 def trim_log(home: Home, name: str, days: int) -> None:
@@ -150,9 +165,8 @@ def trim_log(home: Home, name: str, days: int) -> None:
             kept[LOG_RETENTION] = log_retention(declared)
         if any(properties.get(key, USUAL.get(key)) != value for key, value in kept.items()):
             table.alter.set_table_properties(kept, commit_properties=home.commit_properties(table))
-        # Entries before the new checkpoint are removed next time: another process may be reading them now.
-        table.cleanup_metadata()
-        table.create_checkpoint()
+            flush_commit(table)
+    write_checkpoint(home.table(name))
 
 
 def vacuum(home: Home, name: str, days: int) -> int:
@@ -176,3 +190,4 @@ def delete(home: Home, name: str, predicate: str) -> None:
     table = open_table(home.table(name))
     with translate_delta_errors(home.table(name)):
         table.delete(predicate, commit_properties=home.commit_properties(table))
+        flush_commit(table)

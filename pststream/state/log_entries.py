@@ -8,7 +8,7 @@ from deltalake import DeltaTable, Transaction
 
 from pststream import __version__
 from pststream.errors import RetryableError
-from pststream.open_tables import open_table, translate_delta_errors
+from pststream.state.checkpoints import write_checkpoint
 from pststream.state.home import Home
 from pststream.utc_times import to_micros, utc_now
 
@@ -22,6 +22,10 @@ WRITER_IDS = ("ingest_id", "batch_id", "plan_version")
 
 USER_METADATA = "userMetadata"
 """The field of an entry that DESCRIBE HISTORY shows under this name."""
+
+
+class VersionTaken(RetryableError):
+    """Another process has committed the version that was to be committed."""
 
 
 def describe_writer(bounds: Mapping[str, tuple[Any, Any]], step: str = "") -> dict[str, str]:
@@ -59,8 +63,9 @@ def commit_entry(
 ) -> None:
     """Commit actions of Delta's protocol to a table of a home as the version after that of `table`.
 
-    delta-rs lists the log several times in a commit, which takes 7 us for each entry, names every commit of given files
-    WRITE, and cannot change a column. Raises RetryableError if another process has committed that version.
+    The files that the actions add are flushed to disk already; the entry is flushed here. delta-rs flushes nothing. It
+    also lists the log several times in a commit, which takes 7 us for each entry, names every commit of given files
+    WRITE, and cannot change a column. Raises VersionTaken if another process has committed that version.
     """
     now, version = to_micros(utc_now()) // 1000, table.version() + 1
     info = {"timestamp": now, "operation": operation, "operationParameters": {}, "engineInfo": ENGINE}
@@ -75,10 +80,6 @@ def commit_entry(
     entry = f"tables/{name}/_delta_log/{version:020}.json"
     # A storage may have created the file and lost its answer; then a second try finds this content.
     if not home.files.create(entry, content) and home.files.read(entry) != content:
-        raise RetryableError(f"{home.table(name)}: another process has committed at the same time", "run this again")
+        raise VersionTaken(f"{home.table(name)}: another process has committed at the same time", "run this again")
     if version % int(table.metadata().configuration.get(CHECKPOINT_INTERVAL, 100)) == 0:
-        with translate_delta_errors(home.table(name)):
-            committed = open_table(home.table(name))
-            # Entries before the new checkpoint are removed next time: another process may be reading them now.
-            committed.cleanup_metadata()
-            committed.create_checkpoint()
+        write_checkpoint(home.table(name))

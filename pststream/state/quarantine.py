@@ -6,13 +6,14 @@ gate does not check a released file again.
 """
 
 import hashlib
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pststream import names
-from pststream.errors import UsageError
+from pststream.errors import PASSING, UsageError
 from pststream.ledgers.log_end import Ledger, known_hashes
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
@@ -36,6 +37,23 @@ def read_entries(home: Home) -> list[dict[str, Any]]:
         elif (row["kind"], row["sha256"]) in ingested:
             first["status"] = RELEASED
     return [entries[number] for number in sorted(entries)]
+
+
+def judged_files(home: Home) -> set[tuple[str, str]]:
+    """Return kind and hash of each file that was ever quarantined for its content.
+
+    An older version also quarantined files for system errors that have passed since: these are judged again.
+    """
+    return {
+        (row["kind"], row["sha256"])
+        for row in read_entries(home)
+        if row["status"] != QUARANTINED or not all(map(_is_passing, row["reasons"]))
+    }
+
+
+def _is_passing(reason: str) -> bool:
+    number = re.search(r"\[Errno (\d{1,3})\]", reason)
+    return number is not None and int(number[1]) in PASSING
 
 
 def find_quarantined(home: Home, numbers: Sequence[int], next_status: str) -> list[dict[str, Any]]:

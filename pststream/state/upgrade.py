@@ -13,6 +13,7 @@ from deltalake import DeltaTable, Schema
 
 from pststream import names
 from pststream.open_tables import open_table, translate_delta_errors
+from pststream.state.checkpoints import flush_commit
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import (
     DataFile,
@@ -27,6 +28,7 @@ from pststream.state.home import APPEND_ONLY, BOUNDED_COLUMNS, FORMAT, MARK, OLD
 from pststream.state.log_entries import commit_entry
 from pststream.state.slices import Slice, read_slices
 from pststream.state.tables import RESULTS, SECONDS, TABLES, Table
+from pststream.storage.parquet_files import flush_names
 
 
 def upgrade(home: Home) -> dict[str, Any]:
@@ -129,6 +131,7 @@ def _add_columns(home: Home, format: int) -> None:
         if columns:
             with translate_delta_errors(home.table(table.name)):
                 stored.alter.add_columns(columns, commit_properties=home.commit_properties(stored))
+                flush_commit(stored)
             crash_point("upgrade.column_added")
 
 
@@ -163,6 +166,7 @@ def _write_again(home: Home, table: Table) -> None:
     files = list_data_files(home, table.name)
     written = [_write_file_again(home, table, sources, file) for file in files]
     added = additions(table.name, (file for file in written if file), rows_change=False)
+    flush_names([f"{home.table(table.name)}/{file.path}" for file in written if file])
     _commit_columns(home, table, stored, schema, [*removals(files, rows_change=False), *added])
     crash_point("upgrade.written_again")
 

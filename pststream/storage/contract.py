@@ -49,8 +49,8 @@ class Files(Protocol):
     def read(self, name: str) -> bytes:
         """Return the content of a file. Raises FileNotFoundError."""
 
-    def write(self, name: str, content: bytes) -> None:
-        """Create or replace a file."""
+    def write(self, name: str, content: bytes, *, durable: bool = True) -> None:
+        """Create or replace a file; one that is not `durable` may be lost or damaged by a power cut."""
 
     def create(self, name: str, content: bytes) -> bool:
         """Create a file unless it exists; return whether this call created it."""

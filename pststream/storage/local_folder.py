@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyarrow.fs import FileSystem, LocalFileSystem
 
-from pststream.atomic_files import create_atomically, write_atomically
+from pststream.atomic_files import create_atomically, flush_file, flush_folders, make_folder, write_atomically
 from pststream.storage.contract import ConditionalFiles, DeltaLocation, Files, ObjectStore
 
 _SYSTEM = LocalFileSystem()
@@ -24,23 +24,25 @@ class FolderFiles:
         """Return the content of a file."""
         return (self._root / name).read_bytes()
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes, *, durable: bool = True) -> None:
         """Create or replace a file."""
         path = self._root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, content)
+        make_folder(path.parent)
+        write_atomically(path, content, durable=durable)
 
     def create(self, name: str, content: bytes) -> bool:
         """Create a file unless it exists."""
         path = self._root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         return create_atomically(path, content)
 
     def upload(self, name: str, path: Path) -> None:
         """Move a local file here."""
         target = self._root / name
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
+        flush_file(path)
         os.replace(path, target)
+        flush_folders([target.parent])
 
     def download(self, name: str, path: Path) -> None:
         """Copy a file to a local path."""
@@ -117,7 +119,7 @@ class LocalFolder:
 
     def new_file(self, address: str) -> tuple[FileSystem, str]:
         """Create the folder of a file that is about to be written."""
-        Path(address).parent.mkdir(parents=True, exist_ok=True)
+        make_folder(Path(address).parent)
         return _SYSTEM, address
 
     def delta_location(self, address: str) -> DeltaLocation:

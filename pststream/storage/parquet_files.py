@@ -1,10 +1,13 @@
 """Open, measure and delete Parquet files in any storage, and raise storage errors of Spark tasks on the driver."""
 
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileType
 
 from pststream import names
+from pststream.atomic_files import flush_file, flush_folders
 from pststream.errors import RetryableError, UsageError
 from pststream.storage.registry import storage_of
 
@@ -32,6 +35,19 @@ def file_sizes(addresses: list[str]) -> list[int | None]:
     system, _ = storage.file_system(addresses[0])
     infos = system.get_file_info([storage.file_system(address)[1] for address in addresses])
     return [one.size if one.type == FileType.File else None for one in infos]
+
+
+def flush_content(address: str) -> None:
+    """Flush the content of a file to disk, on the node that wrote it; a bucket has stored it already."""
+    path = storage_of(address).local_path(address)
+    if path is not None:
+        flush_file(path)
+
+
+def flush_names(addresses: list[str]) -> None:
+    """Flush the names of files to disk: the entries of their folders."""
+    paths = [storage_of(address).local_path(address) for address in addresses]
+    flush_folders(Path(path).parent for path in paths if path is not None)
 
 
 def delete_files(addresses: list[str]) -> None:

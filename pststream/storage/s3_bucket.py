@@ -73,8 +73,8 @@ class S3Bucket:
                         raise
         raise AssertionError("unreachable")
 
-    def write(self, name: str, content: bytes) -> None:
-        """Create or replace a file."""
+    def write(self, name: str, content: bytes, *, durable: bool = True) -> None:
+        """Create or replace a file; a bucket stores every object durably."""
         with self._translating(self._root + name):
             self._client.put_object(Bucket=self.bucket, Key=self._root + name, Body=content)
 

@@ -7,12 +7,13 @@ files after all.
 """
 
 import json
-from collections.abc import Collection, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pststream.errors import RetryableError
+from pststream.errors import PassingError, RetryableError
 from pststream.escape_text import escape_controls
 from pststream.format_values import counted
 from pststream.ledgers.log_end import Ledger, known_hashes
@@ -26,8 +27,9 @@ from pststream.pipeline.ingest.ingest_transaction import (
 from pststream.pipeline.ingest.judge_landed import load_landed_suites
 from pststream.pipeline.ingest.landing_gate import File, quarantine_failing_files
 from pststream.pipeline.ingest.local_files import Stamp, has_changed, hash_files, read_stamps, select_readable
-from pststream.pipeline.ingest.stage_file import REQUEST_BOUNDS, StagedFile, object_options
+from pststream.pipeline.ingest.stage_file import FOLDER, REQUEST_BOUNDS, StagedFile, object_options
 from pststream.progress import Progress, no_progress
+from pststream.quality.confined_files import find_folders
 from pststream.quality.readers import find_files
 from pststream.quality.suites.suite_files import Suite
 from pststream.settings import Settings
@@ -57,6 +59,7 @@ def ingest(
     options: ReaderOptions,
     progress: Progress = no_progress,
     quarantine_unreadable: bool = False,
+    folder: str | None = None,
 ) -> dict[str, Any]:
     """Ingest the files of `paths` (files, folders, globs, or addresses in a bucket, see docs/s3.md).
 
@@ -66,8 +69,11 @@ def ingest(
     files that suites have judged]}, which `pststream ingest --json` prints.
 
     With `quarantine_unreadable`, a file that is not in the format that its name or the options say is quarantined, and
-    one that cannot be opened is left for the next ingest. Otherwise each raises InputFileError, and nothing has
-    changed. From a bucket, only the groups before the failing one are ingested. Raises SuiteError before any work.
+    one that cannot be opened, or read just now, is left for the next ingest. Otherwise each raises InputFileError or
+    PassingError, and nothing has changed. PassingError is raised in any case if no new file can be read just now. From
+    a bucket, only the groups before the failing one are ingested. Raises SuiteError before any work. `folder`: all
+    local files are from there and must not lead out of it; without it, this holds for the folders and globs of `paths`
+    (quality/confined_files.py).
     """
     object_options(options.__dict__)
     home.check()
@@ -75,12 +81,14 @@ def ingest(
     addresses = [path for path in dict.fromkeys(paths) if is_fetched(path)]
     local = [path for path in paths if not is_fetched(path)]
     listed = find_files(local, options.format) if local else []
-    opened = select_readable(listed, progress) if quarantine_unreadable else listed
-    intake = _Intake(home, settings, kind, options, quarantine_unreadable, suites, progress)
+    folders = dict.fromkeys(listed, folder) if folder else find_folders(listed, local)
+    opened = select_readable(listed, progress, folders) if quarantine_unreadable else listed
+    folders = {str(Path(path).absolute()): str(Path(one).absolute()) for path, one in folders.items()}
+    intake = _Intake(home, settings, kind, options, quarantine_unreadable, suites, progress, folders)
     with home.locked():
         finish_interrupted_ingest(home, settings, progress)
         stamps = read_stamps(opened)
-        offered = hash_files(home, stamps, quarantine_unreadable) if local else []
+        offered = hash_files(home, stamps, quarantine_unreadable, folders) if local else []
         hashes = fetched_files.read_hash_cache(home) if addresses else {}
         known = intake.known_hashes([sha256 for _, _, sha256 in hashes.values()]) if addresses else set()
         sources = [ObjectSource(home, one, options.format, known, hashes, quarantine_unreadable) for one in addresses]
@@ -120,9 +128,11 @@ class _Intake:
         quarantine_unreadable: bool,
         suites: Sequence[Suite],
         progress: Progress,
+        folders: Mapping[str, str],
     ) -> None:
         self._home, self._settings, self._kind, self._options = home, settings, kind, options
         self._quarantine_unreadable, self._suites, self._progress = quarantine_unreadable, suites, progress
+        self._folders = folders
         self.done: list[dict[str, Any]] = []
         self.quarantined: list[dict[str, Any]] = []
         self.postponed: list[str] = []
@@ -131,8 +141,8 @@ class _Intake:
 
     def known_hashes(self, offered: Collection[str]) -> set[str]:
         """Return the hashes of all quarantined content, and the hashes in `offered` whose content is in the log."""
-        quarantined = {(hold["kind"], hold["sha256"]) for hold in quarantine.read_entries(self._home)}
-        return {sha256 for kind, sha256 in known_hashes(self._home, offered) | quarantined if kind == self._kind}
+        judged = quarantine.judged_files(self._home)
+        return {sha256 for kind, sha256 in known_hashes(self._home, offered) | judged if kind == self._kind}
 
     def ingest_group(self, offered: Sequence[OfferedFile], stamps: dict[str, Stamp] | None = None) -> None:
         """Ingest the offered files with new content, in their order, as one transaction.
@@ -149,7 +159,12 @@ class _Intake:
         staged = stage_files(home, settings, files, self._progress, self._quarantine_unreadable)
         changed = [file for file in files if has_changed(file["path"], stamps or {})]
         self._postpone(changed, offered)
-        files, staged = _without(changed, files, staged)
+        unavailable = [(file, one.passing) for file, one in zip(files, staged) if one.passing]
+        for file, number in unavailable:
+            self._postpone([file], offered, os.strerror(number))
+        if len(unavailable) == len(files):
+            raise PassingError(files[0]["path"], unavailable[0][1])
+        files, staged = _without([*changed, *(file for file, _ in unavailable)], files, staged)
         if not files:
             return
         gate = quarantine_failing_files(home, settings, files, staged, ledger.watermark(), self._suites)
@@ -164,10 +179,11 @@ class _Intake:
         if files:
             self.done += append_files(home, settings, files, staged, ledger, self._progress)
 
-    def _postpone(self, changed: Sequence[File], offered: Sequence[OfferedFile]) -> None:
-        """Leave the changed files, and every offered file with the same hash, for the next ingest."""
-        for file in changed:
-            reason = "it changed while it was read"
+    def _postpone(
+        self, files: Sequence[File], offered: Sequence[OfferedFile], reason: str = "it changed while it was read"
+    ) -> None:
+        """Leave files, and every offered file with the same hash, for the next ingest."""
+        for file in files:
             if not self._quarantine_unreadable:
                 raise RetryableError(f"{file['path']}: {reason}", "run this again when nobody writes to it")
             self._progress(escape_controls(f"{file['path']}: left for the next ingest: {reason}"))
@@ -179,8 +195,10 @@ class _Intake:
         for one in offered:
             if one.sha256 not in known:
                 known.add(one.sha256)
-                bounds = {name: getattr(self._settings, name) for name in ("max_polygon_vertices", *REQUEST_BOUNDS)}
-                options = json.dumps(self._options.__dict__ | bounds, sort_keys=True)
+                more = {name: getattr(self._settings, name) for name in ("max_polygon_vertices", *REQUEST_BOUNDS)}
+                if one.path in self._folders:
+                    more[FOLDER] = self._folders[one.path]
+                options = json.dumps(self._options.__dict__ | more, sort_keys=True)
                 files.append({"kind": self._kind, **asdict(one), "options": options})
         self.skipped += len(offered) - len(files)
         return number_files(ledger, files)
@@ -206,7 +224,9 @@ def release(home: Home, settings: Settings, numbers: Sequence[int], progress: Pr
         for hold in quarantine.find_quarantined(home, numbers, quarantine.RELEASED):
             file = {name: hold[name] for name in ("kind", "sha256", "bytes", "options")}
             ledger = Ledger(home)
-            files = number_files(ledger, [file | {"path": f"{home.path}/{hold['copy']}"}])
+            options = json.dumps({key: value for key, value in json.loads(file["options"]).items() if key != FOLDER})
+            copy = {"path": f"{home.path}/{hold['copy']}", "options": options}
+            files = number_files(ledger, [file | copy])
             if is_fetched(home.path):
                 fetch_again(home, files[0])
             done += append_files(home, settings, files, stage_files(home, settings, files, progress), ledger, progress)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream import lineage, names
-from pststream.errors import HomeError, InputFileError, RetryableError
+from pststream.errors import HomeError, InputFileError, PassingError, RetryableError
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.ingest import staging_folder
@@ -50,6 +50,8 @@ def stage_files(
     for file, one in zip(files, staged, strict=True):
         if not one.exists and Path(fetched_files.readable_path(home, file)).exists():
             raise RetryableError(f"{file['path']}: is there, but a node does not see it", SHARED)
+        if one.passing and not quarantine_unreadable:
+            raise PassingError(file["path"], one.passing)
         if one.problem and not quarantine_unreadable:
             raise InputFileError(file["path"], *one.problem[1:])
     crash_point("ingest.parsed")

@@ -6,13 +6,15 @@ stamp: its inode, its size, and the times of its last change.
 
 import os
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from pststream.errors import InputFileError
+from pststream.errors import InputFileError, PassingError
 from pststream.escape_text import escape_controls
 from pststream.pipeline.ingest.fetch_objects import OfferedFile, is_fetched
 from pststream.progress import Progress
+from pststream.quality.confined_files import OUTSIDE, leads_outside, readable_below
 from pststream.quality.input_files import is_utf8_name, sha256_of
 from pststream.state import fetched_files
 from pststream.state.home import Home
@@ -27,17 +29,31 @@ THREADS = 4
 
 Stamp = tuple[str, int]
 
+NO_FOLDERS: Mapping[str, str] = {}
+"""For files that may be links to any place: somebody named each of them."""
 
-def select_readable(paths: list[str], progress: Progress) -> list[str]:
+
+def select_readable(paths: list[str], progress: Progress, folders: Mapping[str, str] = NO_FOLDERS) -> list[str]:
     """Return the paths of files that can be opened now.
 
-    Skips broken links, pipes, files without permission, and names that are not UTF-8, and reports them.
+    Skips broken links, links that lead out of the folder of a file in `folders`, pipes, files without permission, and
+    names that are not UTF-8, and reports them.
     """
-    readable = [path for path in paths if is_utf8_name(path) and os.path.isfile(path) and os.access(path, os.R_OK)]
-    for path in sorted(set(paths) - set(readable)):
-        reason = "it is not a readable file" if is_utf8_name(path) else "its name is not UTF-8: rename it"
-        progress(escape_controls(f"{path}: skipped: {reason}"))
+    readable = []
+    for path in paths:
+        if reason := _obstacle(path, folders.get(path)):
+            progress(escape_controls(f"{path}: skipped: {reason}"))
+        else:
+            readable.append(path)
     return readable
+
+
+def _obstacle(path: str, folder: str | None) -> str:
+    if not is_utf8_name(path):
+        return "its name is not UTF-8: rename it"
+    if leads_outside(path, folder):
+        return OUTSIDE
+    return "" if os.path.isfile(path) and os.access(path, os.R_OK) else "it is not a readable file"
 
 
 def read_stamps(paths: list[str]) -> dict[str, Stamp]:
@@ -45,27 +61,39 @@ def read_stamps(paths: list[str]) -> dict[str, Stamp]:
     return {str(Path(path).absolute()): _stamp(path) for path in paths}
 
 
-def hash_files(home: Home, stamps: dict[str, Stamp], tolerant: bool) -> list[OfferedFile]:
+def hash_files(
+    home: Home, stamps: dict[str, Stamp], tolerant: bool, folders: Mapping[str, str] = NO_FOLDERS
+) -> list[OfferedFile]:
     """Return the files of these stamps with their hashes; the home is locked.
 
-    Skips a file that no longer exists if `tolerant`, else raises InputFileError.
+    folders: the folders that files must not leave, by absolute path
+    If `tolerant`, skips a file that no longer exists or cannot be read now, unless that is so for all files. Otherwise
+    raises InputFileError or PassingError.
     """
     began = time.time()
     many = sum(size for _, size in stamps.values()) > UNCACHED_BYTES
     hashes = fetched_files.read_hash_cache(home) if many else {}
+    passing: list[PassingError] = []
 
     def hash_file(path: str) -> OfferedFile | None:
         tag, size = stamps[path]
         known = hashes.get(path)
         try:
-            return OfferedFile(path, known[2] if known and known[:2] == (tag, size) else sha256_of(path), size)
-        except InputFileError:
+            if known and known[:2] == (tag, size) and not leads_outside(path, folders.get(path)):
+                return OfferedFile(path, known[2], size)
+            with readable_below(path, folders.get(path)) as readable:
+                return OfferedFile(path, sha256_of(readable), size)
+        except (InputFileError, PassingError) as error:
             if not tolerant:
                 raise
+            if isinstance(error, PassingError):
+                passing.append(error)
             return None
 
     with ThreadPoolExecutor(THREADS) as pool:
         files = [one for one in pool.map(hash_file, stamps) if one is not None]
+    if passing and not files:
+        raise passing[0]
     if many:
         settled = {one.path: (*stamps[one.path], one.sha256) for one in files if _is_settled(one, stamps, began)}
         gone = {path for path in hashes.keys() - stamps.keys() if not is_fetched(path) and not os.path.exists(path)}

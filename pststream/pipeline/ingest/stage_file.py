@@ -13,10 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pststream.errors import InputFileError, PstError
+from pststream.errors import InputFileError, PassingError, PstError, passing_number
 from pststream.kinds.contract import RequestLimits
 from pststream.pipeline.engine.arrow_columns import micros
 from pststream.pipeline.ingest.staged_rows import StagedRows, StagedWriter
+from pststream.quality.confined_files import readable_below
 from pststream.quality.parse_objects import ObjectOptions, parse_objects
 from pststream.quality.parse_request_columns import parse_request_chunk, request_fields
 from pststream.quality.parse_requests import REQUESTS
@@ -45,6 +46,9 @@ REQUEST_BOUNDS = ("max_id_bytes", "max_payload_bytes", "max_expression_words")
 """Settings that bound the values of new rows; the ledger stores them with the options of a file."""
 
 NO_TIME = -(2**63)
+FOLDER = "folder"
+"""Key in the options of a file: the folder that it must not lead out of."""
+
 UNFORESEEN = "reading it failed with an unforeseen error"
 TIME_OF = {"objects": "ts", "requests": "effective_at"}
 ID_OF = {"objects": "object_id", "requests": "subscription_id"}
@@ -58,6 +62,7 @@ class StagedFile:
     last_row  number of the last row that was read
     max_time  greatest time (microseconds) of the rows that passed the row rules, None if there is none
     problem   (path, reason, hint) of an input file that cannot be read
+    passing   number of the system error, which may pass, for which the input file was not read; else 0
     faults    number of rejected rows by (field, reason)
     exists    whether the node that read the input file saw it at all
     """
@@ -69,6 +74,7 @@ class StagedFile:
     problem: tuple[str, str, str] | None = None
     faults: Counter[tuple[str, str]] = field(default_factory=Counter)
     exists: bool = True
+    passing: int = 0
 
     @property
     def rows(self) -> int:
@@ -82,29 +88,47 @@ def stage_file(
     """Read an input file (a ledger row), or a part of it, into staged files in `folder`.
 
     at: the time when the ingest began
+    Raises PassingError if the rows cannot be written.
     """
     writer = StagedWriter(folder, SCHEMAS[kind], WHOLE_FILE_ROWS if part is None else sys.maxsize)
     last_row, greatest, problem, faults = 0, NO_TIME, None, Counter[tuple[str, str]]()
+    parts: tuple[StagedRows, ...] = ()
+    passing = 0
     try:
-        for parsed in _explain_failures(file["path"], _parse(kind, file, at, part)):
-            if parsed.num_rows:
-                rows = _add_missing_columns(parsed, SCHEMAS[kind])
-                last_row = max(last_row, int(rows.column("row").to_numpy().max()))
-                check_row_number(file["path"], last_row)
-                writer.write(rows)
-                faults.update(_faults(rows))
-                greatest = int(micros(rows.column(TIME_OF[kind]).drop_null()).max(initial=greatest))
+        with readable_below(file["path"], folder_of(file)) as path:
+            for parsed in _explain_failures(path, _parse(kind, file | {"path": path}, at, part)):
+                if parsed.num_rows:
+                    rows = _add_missing_columns(parsed, SCHEMAS[kind])
+                    last_row = max(last_row, int(rows.column("row").to_numpy().max()))
+                    check_row_number(path, last_row)
+                    writer.write(rows)
+                    faults.update(_faults(rows))
+                    greatest = int(micros(rows.column(TIME_OF[kind]).drop_null()).max(initial=greatest))
+        parts = writer.close()
     except InputFileError as error:
-        problem = (error.path, error.reason, error.hint)
+        problem, parts = (error.path, error.reason, error.hint), writer.close()
+    except PassingError as error:
+        passing = error.number
+    except OSError as error:  # of writing the rows
+        if number := passing_number(error):
+            raise PassingError(folder, number) from None
+        raise
     return StagedFile(
         file["file_seq"],
-        writer.close(),
+        parts,
         last_row,
         None if greatest == NO_TIME else greatest,
         problem,
         faults,
         problem is None or Path(file["path"]).exists(),
+        passing,
     )
+
+
+def folder_of(file: dict[str, Any]) -> str | None:
+    """Return the folder that an input file (a ledger row) must not lead out of; None if there is none."""
+    folder: str | None = json.loads(file["options"]).get(FOLDER)
+    return folder
 
 
 def join_parts(parts: Sequence[StagedFile]) -> StagedFile:
@@ -117,6 +141,7 @@ def join_parts(parts: Sequence[StagedFile]) -> StagedFile:
         next((one.problem for one in parts if one.problem), None),
         sum((one.faults for one in parts), Counter()),
         all(one.exists for one in parts),
+        next((one.passing for one in parts if one.passing), 0),
     )
 
 

@@ -5,16 +5,21 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import Any
 
+from pststream.errors import PstError
 from pststream.pipeline.engine.contract import Engine, TaskEnded
-from pststream.pipeline.ingest.stage_file import StagedFile, join_parts, stage_file
+from pststream.pipeline.ingest.stage_file import StagedFile, folder_of, join_parts, stage_file
 from pststream.progress import Progress, StepCounter, no_progress
+from pststream.quality.confined_files import readable_below
 from pststream.quality.file_parts import (
     MIN_PART_BYTES,
+    CountedRange,
+    FileRange,
     choose_part_bytes,
     count_range,
     cut_into_ranges,
@@ -39,6 +44,14 @@ class StageTask:
     def weight(self) -> float:
         """The work as a share of a full task; a part of a file is about a full one."""
         return float(self.file["bytes"]) / MIN_PART_BYTES if self.part is None else 1.0
+
+
+@dataclass(frozen=True)
+class CountTask:
+    """A range of a file to count; `folder`: the one that the file must not lead out of."""
+
+    range: FileRange
+    folder: str | None
 
 
 def stage_in_parts(
@@ -84,15 +97,33 @@ def _split_files(engine: Engine, files: Sequence[File]) -> list[tuple[File, File
     """Return each file with each of its parts, or with None if it is read as a whole."""
     part_bytes = choose_part_bytes([_size(file["path"]) for file in files])
     formats = {file["path"]: json.loads(file["options"])["format"] for file in files}
-    ranges = [one for path, format in formats.items() for one in cut_into_ranges(path, format, part_bytes)]
-    counted = sorted(engine.run_tasks(ranges, count_range), key=lambda one: one.range.start) if ranges else []
+    folders = {file["path"]: folder_of(file) for file in files}
+    ranges: list[CountTask] = []
+    parts_of: dict[str, list[FilePart]] = {}
+    for path, format in formats.items():
+        with suppress(PstError), readable_below(path, folders[path]) as readable:
+            cuts = cut_into_ranges(readable, format, part_bytes)
+            ranges += [CountTask(replace(one, path=path), folders[path]) for one in cuts]
+            parts_of[path] = [] if cuts else split_row_groups(readable, format, part_bytes)
+    counted = sorted(engine.run_tasks(ranges, _count_range), key=lambda one: one.range.start) if ranges else []
     split: list[tuple[File, FilePart | None]] = []
     for file in files:
         path = file["path"]
-        of_file = [one for one in counted if one.range.path == path]
-        parts = make_parts(of_file) if of_file else split_row_groups(path, formats[path], part_bytes)
+        if of_file := [one for one in counted if one.range.path == path]:
+            with suppress(PstError), readable_below(path, folders[path]) as readable:
+                parts_of[path] = make_parts([replace(one, range=replace(one.range, path=readable)) for one in of_file])
+        parts = parts_of.get(path)
         split += [(file, part) for part in parts] if parts else [(file, None)]
     return split
+
+
+def _count_range(task: CountTask) -> CountedRange:
+    """Count a range; one that cannot be read has no records, so the file is not split and its one reader decides."""
+    try:
+        with readable_below(task.range.path, task.folder) as readable:
+            return replace(count_range(replace(task.range, path=readable)), range=task.range)
+    except PstError:
+        return CountedRange(task.range, 0, -1, False, 0)
 
 
 def _size(path: str) -> int:

@@ -40,15 +40,16 @@ def has_work(home: Home, settings: Settings, landing: str) -> bool:
 
 def _has_new_files(home: Home, kind: str, folder: str) -> bool:
     """Whether a local folder has a file whose content is not in the log or in quarantine; the home is locked."""
-    paths = [path for path in files_below(folder) if has_format(path, None)]
-    if len(select_readable(paths, no_progress)) < len(paths):
+    paths = [path for path in files_below(Path(folder).absolute()) if has_format(path, None)]
+    folders = dict.fromkeys(paths, folder)
+    if len(select_readable(paths, no_progress, folders)) < len(paths):
         return True
     stamps = read_stamps(paths)
     if sum(size for _, size in stamps.values()) > UNCACHED_BYTES:
         hashes = fetched_files.read_hash_cache(home)
         if any(path not in hashes or hashes[path][:2] != stamp for path, stamp in stamps.items()):
             return True
-    offered = {file.sha256 for file in hash_files(home, stamps, tolerant=True)}
+    offered = {file.sha256 for file in hash_files(home, stamps, tolerant=True, folders=folders)}
     return not offered <= _known(home, kind, offered)
 
 
@@ -62,5 +63,5 @@ def _has_new_objects(home: Home, settings: Settings, kind: str, folder: str) -> 
 
 def _known(home: Home, kind: str, hashes: set[str]) -> set[str]:
     """Return the hashes of all quarantined content of a kind, and those in `hashes` whose content is in the log."""
-    quarantined = {(hold["kind"], hold["sha256"]) for hold in quarantine.read_entries(home)}
+    quarantined = quarantine.judged_files(home)
     return {sha256 for of_kind, sha256 in known_hashes(home, hashes) | quarantined if of_kind == kind}

@@ -66,6 +66,10 @@ class LandingScanner:
         self.scan_seconds = time.monotonic() - now
         return {kind: paths for kind, paths in ready.items() if paths}
 
+    def folder(self, kind: str) -> str:
+        """Return the folder with the files of a kind."""
+        return str(self._landing / kind)
+
     def mark_ingested(self, paths: list[str], passed_over: Collection[str] = ()) -> None:
         """Record that these files were ingested as the last scan found them.
 

@@ -62,9 +62,15 @@ def check_landing(landing: str) -> None:
 
 
 def ingest_landed(
-    home: Home, settings: Settings, kind: str, paths: list[str], options: ReaderOptions, progress: Progress
+    home: Home,
+    settings: Settings,
+    kind: str,
+    paths: list[str],
+    options: ReaderOptions,
+    progress: Progress,
+    folder: str | None = None,
 ) -> dict[str, Any]:
-    """Ingest landed files; the options of columns apply to objects only."""
+    """Ingest landed files, of `folder` if given; the options of columns apply to objects only."""
     reading = options if kind == "objects" else ReaderOptions(timezone=options.timezone)
     log = with_fields(progress, step="ingest")
-    return ingest(home, settings, kind, paths, reading, log, quarantine_unreadable=True)
+    return ingest(home, settings, kind, paths, reading, log, True, folder)

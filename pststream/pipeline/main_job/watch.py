@@ -7,10 +7,11 @@ that fails does not end the watcher: the next round comes after a pause, which d
 
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pststream import names
-from pststream.errors import HomeBusy, HomeError, RetryableError, RunnerBusy, SettingError, UsageError
+from pststream.errors import HomeBusy, HomeError, PassingError, RetryableError, RunnerBusy, SettingError, UsageError
 from pststream.format_values import duration
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.delivery.sink_threads import SinkThreads
@@ -171,8 +172,15 @@ class _Watcher:
         for kind, paths in ready.items():
             if self.shutdown.requested:
                 return
-            done = ingest_landed(self.home, self.settings, kind, paths, self.options, self.progress)
-            self.scanner.mark_ingested(paths, done["passed_over"])
+            folder = self.scanner.folder(kind)
+            try:
+                done = ingest_landed(self.home, self.settings, kind, paths, self.options, self.progress, folder)
+                passed_over = done["passed_over"]
+            except PassingError as error:  # no file could be read: later ones must not wait for them
+                passed_over = [str(Path(path).absolute()) for path in paths]
+                if error.path not in passed_over:
+                    raise
+            self.scanner.mark_ingested(paths, passed_over)
         if ready:
             self.scanner.scan()  # files that landed during the ingest may be ready when the batch is done
         if not self.shutdown.requested and (self._pending or time.monotonic() - self._ledger_at > LEDGER_SECONDS):

@@ -49,7 +49,7 @@ def render_metrics(home: AnyHome, now: dt.datetime | None = None) -> str:
 
 def write_metrics(text: str, out: str | os.PathLike[str]) -> None:
     """Write the metrics atomically, as the textfile collector of node_exporter requires."""
-    write_atomically(Path(out), text.encode())
+    write_atomically(Path(out), text.encode(), durable=False)
 
 
 def _of_logs(document: dict[str, Any]) -> Samples:

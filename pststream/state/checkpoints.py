@@ -1,0 +1,80 @@
+"""Write checkpoints of Delta's logs, and flush to disk what delta-rs itself has written."""
+
+import json
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import unquote
+
+from deltalake import DeltaTable
+
+from pststream.atomic_files import flush_file, flush_folders, write_atomically
+from pststream.open_tables import open_table, translate_delta_errors
+from pststream.storage.parquet_files import flush_content, flush_names
+from pststream.storage.registry import local_path
+
+LOG = "_delta_log"
+LAST = "_last_checkpoint"
+MARK = ".checkpoint."
+"""What follows the version in the name of a checkpoint."""
+
+
+def write_checkpoint(address: str) -> None:
+    """Write a checkpoint of a table at its latest version; remove expired entries that an earlier checkpoint has.
+
+    Entries before the new checkpoint are removed next time: another process may be reading them now.
+    """
+    with translate_delta_errors(address):
+        table, path = open_table(address), local_path(address)
+        table.cleanup_metadata()
+        if path is None:
+            table.create_checkpoint()
+        else:
+            _write_flushed(path, table.version())
+
+
+def _write_flushed(path: Path, version: int) -> None:
+    """Write the checkpoint of a local table.
+
+    delta-rs flushes nothing, and a power cut could leave a damaged checkpoint that every reader would then use. So it
+    writes the checkpoint for a copy of the log, made of hard links.
+    """
+    log = path / LOG
+    names = _names_since_checkpoint(log)
+    if any(name.startswith(f"{version:020}{MARK}") for name in names):
+        return
+    with TemporaryDirectory(prefix=".checkpoint-", dir=path.parent) as folder:
+        copy = Path(folder, LOG)
+        copy.mkdir()
+        for name in names:
+            os.link(log / name, copy / name)
+        DeltaTable(folder, version).create_checkpoint()
+        for name in sorted(name for name in os.listdir(copy) if name.startswith(f"{version:020}{MARK}")):
+            flush_file(copy / name)
+            os.replace(copy / name, log / name)
+        flush_folders([log])
+        write_atomically(log / LAST, (copy / LAST).read_bytes())
+
+
+def _names_since_checkpoint(log: Path) -> list[str]:
+    """Return the names of the last checkpoint and of all entries from there on."""
+    names = [name for name in os.listdir(log) if name[:20].isdigit()]
+    last = max((name[:20] for name in names if MARK in name), default="")
+    return [name for name in names if name[:20] >= last]
+
+
+def flush_commit(table: DeltaTable) -> None:
+    """Flush the files and the entry of a commit that delta-rs has just made, as the table has it.
+
+    A power cut before that can damage the table. So delta-rs commits only in upkeep, planning and upgrades, not in an
+    ingest, a batch or a delivery.
+    """
+    path = local_path(unquote(table.table_uri.removeprefix("file://").rstrip("/")))
+    if path is None:
+        return
+    entry = path / LOG / f"{table.version():020}.json"
+    actions = [json.loads(line) for line in entry.read_bytes().splitlines()]
+    added = [str(path / unquote(one["add"]["path"])) for one in actions if "add" in one]
+    for written in (*added, *(str(log) for log in entry.parent.glob(f"{entry.stem}*"))):
+        flush_content(written)
+    flush_names([*added, str(entry), str(entry.parent), str(path)])

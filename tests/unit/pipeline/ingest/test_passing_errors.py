@@ -1,0 +1,126 @@
+"""Errors of the machine that may pass quarantine no file: it is read again, and the others go on."""
+
+import errno
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream.errors import PASSING, PassingError, RetryableError
+from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
+from pststream.quality import input_files
+from pststream.quality.input_files import ByteStream, sha256_of
+from pststream.settings import Settings
+from pststream.state import quarantine
+from pststream.state.home import Home
+
+ROWS = "object_id,ts,lon,lat,text\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "home")
+    home.init()
+    return home
+
+
+@pytest.fixture
+def landing(tmp_path: Path) -> Path:
+    (tmp_path / "landing").mkdir()
+    for name in "ab":
+        rows = "".join(f"{name}{n},2026-03-01T00:00:{n:02}Z,1,2,tea\n" for n in range(40))
+        (tmp_path / "landing" / f"{name}.csv").write_text(ROWS + rows)
+    return tmp_path / "landing"
+
+
+def ingest_landing(home: Home, landing: Path) -> dict[str, Any]:
+    return ingest(home, Settings(), "objects", [str(landing)], ReaderOptions(), quarantine_unreadable=True)
+
+
+@contextmanager
+def failing_reads(name: str, number: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let each read of files with this ending fail with this system error."""
+
+    class FailingFile:
+        def __init__(self, path: str) -> None:
+            self._file = really_open(path)
+            self._fails = path.endswith(name)
+
+        def read(self, size: int) -> bytes:
+            if self._fails:
+                raise OSError(number, os.strerror(number))
+            return bytes(self._file.read(size))
+
+        def seek(self, place: int) -> None:
+            self._file.seek(place)
+
+        def close(self) -> None:
+            self._file.close()
+
+    really_open = input_files.pa.OSFile
+    with monkeypatch.context() as patch:
+        patch.setattr(input_files.pa, "OSFile", FailingFile)
+        yield
+
+
+@pytest.mark.parametrize("number", sorted(PASSING), ids=lambda number: errno.errorcode[number])
+def test_a_file_that_cannot_be_read_now_waits(
+    home: Home, landing: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with failing_reads("b.csv", number, monkeypatch):
+        done = ingest_landing(home, landing)
+        assert (done["files"], done["quarantined"]) == (1, []) and done["passed_over"] == [str(landing / "b.csv")]
+        with pytest.raises(RetryableError, match=os.strerror(number)):
+            ingest_landing(home, landing)  # no other file is new
+        with pytest.raises(RetryableError, match=os.strerror(number)):
+            ingest(home, Settings(), "objects", [str(landing / "b.csv")], ReaderOptions())
+    assert quarantine.read_entries(home) == []
+    assert ingest_landing(home, landing)["accepted"] == 40
+
+
+def test_a_damaged_file_is_quarantined_as_before(home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with failing_reads("b.csv", errno.EINVAL, monkeypatch):
+        assert [hold["path"] for hold in ingest_landing(home, landing)["quarantined"]] == [str(landing / "b.csv")]
+
+
+@contextmanager
+def limited(kind: int, limit: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(kind)
+    resource.setrlimit(kind, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(kind, (soft, hard))
+
+
+def test_rows_that_cannot_be_written_quarantine_nothing(home: Home, landing: Path) -> None:
+    with limited(resource.RLIMIT_FSIZE, 1_500), pytest.raises(RetryableError, match=os.strerror(errno.EFBIG)):
+        ingest_landing(home, landing)
+    assert quarantine.read_entries(home) == []
+    assert ingest_landing(home, landing)["accepted"] == 80
+
+
+def test_too_many_open_files_say_nothing_about_a_file(landing: Path) -> None:
+    path = str(landing / "a.csv")
+    taken = [os.open(path, os.O_RDONLY) for _ in range(3)]
+    with limited(resource.RLIMIT_NOFILE, max(taken) + 1):
+        with suppress(OSError):
+            while True:  # numbers below may be free
+                taken.append(os.dup(taken[0]))
+        for read in (sha256_of, ByteStream):
+            with pytest.raises(PassingError, match=os.strerror(errno.EMFILE)):
+                read(path)
+    for one in taken:
+        os.close(one)
+
+
+def test_what_was_quarantined_for_a_full_disk_is_judged_again(home: Home, landing: Path) -> None:
+    path = landing / "b.csv"
+    file = {"kind": "objects", "path": str(path), "sha256": sha256_of(str(path)), "bytes": 1}
+    quarantine.add_entries(home, [(file | {"options": "{}"}, ["cannot be read: [Errno 28] No space left"])], 1)
+    assert ingest_landing(home, landing)["files"] == 2
+    assert [entry["status"] for entry in quarantine.read_entries(home)] == [quarantine.RELEASED]

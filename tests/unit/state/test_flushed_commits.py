@@ -1,0 +1,99 @@
+"""Commits to a table: files are flushed before the entry that names them, checkpoints before they get their names."""
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from pststream import atomic_files, names
+from pststream.state import ledger_tables
+from pststream.state.checkpoints import write_checkpoint
+from pststream.state.home import Home
+from pststream.storage.local_folder import FolderFiles
+from pststream.utc_times import utc_now
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "home")
+    home.init()
+    return home
+
+
+@pytest.fixture
+def flushed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The endings of what is flushed, in order."""
+    done: list[str] = []
+    monkeypatch.setenv(atomic_files.VARIABLE, "1")
+    monkeypatch.setattr(atomic_files, "_flush", lambda path: done.append(Path(path).name))
+    return done
+
+
+def append(home: Home, batch_id: int) -> None:
+    ledger_tables.append(home, names.DELIVERIES, [row(batch_id)])
+
+
+def row(batch_id: int) -> dict[str, object]:
+    zeros = dict.fromkeys(("position", "message_limit", "limit_seconds", "delivered", "refused", "failures"), 0)
+    return {"sink": "s", "batch_id": batch_id, "complete": True, "state": "ok", "written_at": utc_now()} | zeros
+
+
+def ids(home: Home) -> list[int]:
+    return sorted(ledger_tables.read(home, names.DELIVERIES, ["batch_id"]).column(0).to_pylist())
+
+
+def test_rows_are_flushed_before_the_entry(home: Home, flushed: list[str]) -> None:
+    append(home, 1)
+    kinds = [name.rpartition(".")[2] if "." in name[1:] else name.partition("-")[0] for name in flushed]
+    assert kinds == ["parquet", "deliveries", ".writing", "_delta_log"]
+
+
+def test_an_append_comes_after_one_that_was_faster(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    really_create, faster = FolderFiles.create, [7, 8]
+
+    def create(self: FolderFiles, name: str, content: bytes) -> bool:
+        if faster:
+            schema = pa.schema(DeltaTable(home.table(names.DELIVERIES)).schema().to_arrow())
+            rows = pa.Table.from_pylist([row(faster.pop())], schema=schema)
+            write_deltalake(home.table(names.DELIVERIES), rows, mode="append")
+        return really_create(self, name, content)
+
+    monkeypatch.setattr(FolderFiles, "create", create)
+    append(home, 1)
+    assert ids(home) == [1, 7, 8]
+
+
+def test_a_checkpoint_is_flushed_before_it_gets_its_name(
+    home: Home, flushed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Path(home.table(names.DELIVERIES), "_delta_log")
+    for batch_id in range(99):
+        append(home, batch_id)
+    flushed.clear()
+    really_replace, seen = os.replace, dict[str, list[str]]()
+
+    def replace(source: os.PathLike[str], target: os.PathLike[str]) -> None:
+        seen[Path(target).name] = list(flushed)
+        really_replace(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    append(home, 99)
+    checkpoint = f"{100:020}.checkpoint.parquet"
+    assert checkpoint in seen[checkpoint] and (log / checkpoint).is_file()
+    assert seen["_last_checkpoint"][-2:] == ["_delta_log", ".writing-_last_checkpoint"]
+    for entry in log.glob("*.json"):
+        entry.unlink()  # the checkpoint alone is the table
+    assert ids(home) == list(range(100)) and '"version":100' in (log / "_last_checkpoint").read_text()
+    write_checkpoint(home.table(names.DELIVERIES))  # it is there already
+    assert {path.name for path in Path(home.path, "tables").iterdir() if path.name.startswith(".")} == set()
+
+
+def test_what_delta_rs_commits_is_flushed_afterwards(home: Home, flushed: list[str]) -> None:
+    frequencies = {"plan_version": 1, "term": "tea", "objects": 1, "subscriptions": 1}
+    ledger_tables.append(home, names.VOCABULARY, [{**frequencies, "term_id": number} for number in (1, 2)])
+    flushed.clear()
+    ledger_tables.delete(home, names.VOCABULARY, "term_id = 1")
+    assert flushed[0].endswith(".parquet") and flushed[1:] == [f"{2:020}.json", "vocabulary", "_delta_log", "tables"]
+    assert ledger_tables.read(home, names.VOCABULARY).column("term_id").to_pylist() == [2]
