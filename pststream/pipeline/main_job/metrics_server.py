@@ -5,11 +5,12 @@ https://prometheus.io/docs/instrumenting/writing_exporters. Nothing is served un
 
 import errno
 import socket
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pststream.errors import RetryableError, UsageError
 from pststream.progress import LogMessage, Progress
@@ -19,7 +20,10 @@ LOOPBACK = "127.0.0.1"
 PATH = "/metrics"
 
 REQUEST_SECONDS = 2.0
-"""A client that sends nothing for this long is disconnected: meanwhile no other client is served."""
+"""A client whose request is not complete after this time is disconnected: meanwhile no other client is served."""
+
+END_SECONDS = 3.0
+"""Limit of the time that the end of the block waits for a request that is being answered."""
 
 
 class Address(NamedTuple):
@@ -49,7 +53,9 @@ def serve_metrics(home: Home, address: Address | None, progress: Progress) -> It
         try:
             yield place
         finally:
-            server.shutdown()
+            ending = threading.Thread(target=server.shutdown, daemon=True, name="metrics-end")
+            ending.start()
+            ending.join(END_SECONDS)
 
 
 def _listen(home: Home, address: Address, progress: Progress) -> "_Server":
@@ -78,6 +84,11 @@ class _Server(HTTPServer):
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = self.socket.getsockname()[:2]
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log an error; a client that has disconnected is none."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
     def render(self) -> tuple[int, str, str]:
         """Return status, content type and text of an answer. The first of several failures is logged."""
         from pststream.reports.commands.metrics import CONTENT_TYPE, render_metrics  # loads what `status` needs
@@ -98,6 +109,22 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
     timeout = REQUEST_SECONDS
     server_version, sys_version = "PSTStream", ""
+
+    def setup(self) -> None:
+        """Limit the time of the whole request: `timeout` begins again with each byte that arrives."""
+        super().setup()
+        self._limit = threading.Timer(REQUEST_SECONDS, self._stop_reading)
+        self._limit.daemon = True
+        self._limit.start()
+
+    def finish(self) -> None:
+        """End the limit of the time."""
+        self._limit.cancel()
+        super().finish()
+
+    def _stop_reading(self) -> None:
+        with suppress(OSError):  # the client has disconnected
+            self.connection.shutdown(socket.SHUT_RD)
 
     def do_GET(self) -> None:
         """Answer a request."""

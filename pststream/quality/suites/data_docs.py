@@ -74,7 +74,8 @@ def _write_index(subject: str, pages: Sequence[JudgedPage], names: Sequence[str]
     """Return a page with a line for each frame and suite, which links the page of Great Expectations."""
     rows = []
     for page in pages:
-        start = f"validations/{page.suite}/{page.label}/"
+        folder = "/".join(filter(None, page.suite.split(".")))  # the library makes folders of a name with dots
+        start = f"validations/{folder}/{page.label}/"
         target = next((name for name in names if name.startswith(start)), None)
         title = escape(page.title) if target is None else f'<a href="{escape(target)}">{escape(page.title)}</a>'
         result = "<br>".join(map(escape, page.reasons)) or "met"
@@ -112,7 +113,7 @@ def delete_old_docs(files: Files) -> int:
 
 def read_page(files: Files, run: str, page: str) -> str | None:
     """Return a page of a run; None if there is none, or if the names are not those of a run and of a page."""
-    if not RUN.fullmatch(run) or not PAGE.fullmatch(page) or ".." in page:
+    if not RUN.fullmatch(run) or not PAGE.fullmatch(page) or ".." in page.split("/"):
         return None
     try:
         return files.read(f"{FOLDER}/{run}/{page}").decode("utf-8")

@@ -26,10 +26,13 @@ if TYPE_CHECKING:
 SHOWN_VALUES = 3
 LONGEST_VALUE = 60
 LONGEST_PROBLEM = 300
+PAGE_VALUES, PAGE_CHARACTERS = 20, 1_000
+"""Bounds of a page: values of an expectation, characters of a value."""
+
 NUMBER = "number"
 """Key of an expectation's meta: its number in the suite."""
 
-RESULT_FORMAT = {"result_format": "SUMMARY", "partial_unexpected_count": 20}
+RESULT_FORMAT = {"result_format": "SUMMARY", "partial_unexpected_count": PAGE_VALUES}
 
 
 @dataclass(frozen=True)
@@ -133,18 +136,20 @@ def _build_pages(context: Any, outcome: Any) -> None:
     """Write the pages with the results. The library puts values of the data into them as they are, so escape them."""
     for key, judged in outcome.run_results.items():
         for one in judged.results:
-            one.result = _escape(one.result)
+            one.result, one.exception_info = _escape(one.result), _escape(one.exception_info)
+            if "element_count" not in one.result:  # of distinct values; the library's page takes them for rows
+                one.result.pop("unexpected_count", None)
         context.validation_results_store.set(key, judged)
     context.build_data_docs(build_index=False)
 
 
 def _escape(value: Any) -> Any:
-    """Return a value with each text in it as HTML writes it."""
+    """Return a value with each text in it as HTML writes it; long lists and texts are cut."""
     if isinstance(value, dict):
         return {key: _escape(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_escape(one) for one in value]
-    return escape(value) if isinstance(value, str) else value
+        return [_escape(one) for one in value[:PAGE_VALUES]]
+    return escape(_show(value, PAGE_CHARACTERS)) if isinstance(value, str) else value
 
 
 def _load_library() -> Any:
@@ -179,7 +184,7 @@ def _build(library: Any, suite: Suite) -> Any:
     built = library.ExpectationSuite(suite.name)
     for number, one in enumerate(suite.expectations, start=1):
         name = "".join(word.capitalize() for word in one.type.split("_"))
-        described = {} if one.description is None else {"description": one.description}
+        described = {} if one.description is None else {"description": escape(one.description)}
         try:
             expectation = getattr(library.expectations, name)(**one.arguments, **described, meta={NUMBER: number})
         except (ValueError, TypeError) as error:  # pydantic's error is a ValueError
@@ -221,8 +226,18 @@ def _read_expectation(one: ExpectationText, judged: Any) -> ExpectationResult:
         sentence = f"{one} is not met: {value:,} of {counted(count, 'row')} do not meet it{examples}"
     else:
         value = figures.get("observed_value")
-        sentence = f"{one} is not met: the value is {_show(value)}"
+        sentence = f"{one} is not met: {_describe_sets(figures) or f'the value is {_show(value)}'}"
     return ExpectationResult(str(one), bool(judged.success), _number(value), sentence, None)
+
+
+def _describe_sets(figures: dict[str, Any]) -> str:
+    """Return which distinct values are not in the set of an expectation, and which are missing; empty without any."""
+    counts = {"not in the set": "unexpected", "missing": "missing"}
+    return "; ".join(
+        f"{counted(count, 'value')} {text}{_show_examples(figures.get(f'partial_{key}_list') or [])}"
+        for text, key in counts.items()
+        if (count := figures.get(f"{key}_count"))
+    )
 
 
 def _read_problem(info: Any) -> str | None:

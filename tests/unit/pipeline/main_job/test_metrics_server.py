@@ -2,9 +2,11 @@
 
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -53,6 +55,26 @@ def test_it_listens_where_it_was_asked_to_only(served: Address, hand_home: Home)
     with serve_metrics(hand_home, None, no_progress) as place:
         assert place is None
         assert [one.name for one in threading.enumerate()].count("metrics") == 1, "that of the other server"
+
+
+def test_a_client_that_sends_byte_by_byte_keeps_nobody_waiting(hand_home: Home) -> None:
+    ended = threading.Event()
+
+    def send_slowly(place: Address) -> None:
+        with socket.create_connection(place) as slow, suppress(OSError):
+            while not ended.wait(0.2):
+                slow.sendall(b"G")
+
+    with serve_metrics(hand_home, Address(LOOPBACK, 0), no_progress) as place:
+        assert place is not None
+        client = threading.Thread(target=send_slowly, args=(place,))
+        client.start()
+        try:
+            time.sleep(0.5)
+            assert get(place)[0] == 200
+        finally:
+            ended.set()
+            client.join()
 
 
 def test_it_ends_with_its_block(hand_home: Home) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from pststream.errors import SuiteError
 from pststream.extras import MissingExtra
-from pststream.quality.suites.data_docs import FOLDER, POLICY, make_inert
+from pststream.quality.suites.data_docs import FOLDER, POLICY, make_inert, read_page
 from pststream.quality.suites.judge_frames import judge_frames
 from pststream.quality.suites.judged_rows import SUBJECTS, make_example, make_frame
 from pststream.quality.suites.run_suites import SuiteResult, check_suite, judge_frame, load_suites
@@ -175,6 +175,29 @@ def test_data_docs_open_and_run_no_script(tmp_path: Path) -> None:
         assert not re.search(r'(href|src)="https?:', text), page
     assert "1 unexpected values found" in (index.parent / links[-1]).read_text("utf-8")
     assert {path.suffix for path in (tmp_path / FOLDER).rglob("*") if path.is_file()} == {".html"}
+
+
+def test_a_page_is_bounded_and_shows_no_markup_of_the_suite(tmp_path: Path) -> None:
+    common = {"type": "expect_column_most_common_value_to_be_in_set", "kwargs": TEXT | {"value_set": ["x"]}}
+    null = {"type": "expect_column_values_to_be_null", "kwargs": TEXT, "description": HOSTILE + "described"}
+    content = json.dumps({"expectations": [common, null]}).encode()
+    suite = parse_suite("landed_objects", "a.b", "home/a.b.json", content)
+    frame = texts(*(f"value-{number:02}-" + "y" * 5_000 for number in range(50)))
+    _, address = judge_frames(files_at(str(tmp_path)), str(tmp_path), [suite], [("two..dots.csv", frame)])
+    (link,) = re.findall(r'href="([^"]*)"', Path(address).read_text("utf-8"))
+    run = Path(address).parent
+    page = read_page(files_at(str(tmp_path)), run.name, link)
+    assert page is not None and "described" in page and "<b>" not in page
+    assert len(set(re.findall(r"value-\d\d-", page))) == 20 and "y" * 1_001 not in page
+
+
+def test_a_reason_names_distinct_values_that_are_too_many_or_missing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    suite = suite_of(("expect_column_distinct_values_to_equal_set", TEXT | VALUES))
+    ([[result]], _) = judge_frames(files_at(str(tmp_path)), str(tmp_path), [suite], [("a.csv", texts("one", "six"))])
+    assert result.reasons[0].endswith("is not met: 1 value not in the set, such as six; 1 value missing, such as two")
+    assert "Traceback" not in capfd.readouterr().err, "the library renders the page"
 
 
 def test_scripts_and_external_links_are_removed_wherever_they_are() -> None:
