@@ -2,13 +2,14 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-from pststream.atomic_files import flush_file, flush_folders, write_atomically
+from pststream.atomic_files import flush_file, flush_folders, replacing
 from pststream.open_tables import open_table, translate_delta_errors
 from pststream.storage.parquet_files import flush_content, flush_names
 from pststream.storage.registry import local_path
@@ -41,19 +42,28 @@ def _write_flushed(path: Path, version: int) -> None:
     """
     log = path / LOG
     names = _names_since_checkpoint(log)
-    if any(name.startswith(f"{version:020}{MARK}") for name in names):
-        return
+    if any(MARK in name and name[:20] >= f"{version:020}" for name in names):
+        return  # another process has written it, or a later one
     with TemporaryDirectory(prefix=".checkpoint-", dir=path.parent) as folder:
         copy = Path(folder, LOG)
         copy.mkdir()
         for name in names:
-            os.link(log / name, copy / name)
+            _link(log / name, copy / name)
         DeltaTable(folder, version).create_checkpoint()
         for name in sorted(name for name in os.listdir(copy) if name.startswith(f"{version:020}{MARK}")):
             flush_file(copy / name)
             os.replace(copy / name, log / name)
         flush_folders([log])
-        write_atomically(log / LAST, (copy / LAST).read_bytes())
+        with replacing(log / LAST, several_writers=True) as last:
+            last.write_bytes((copy / LAST).read_bytes())
+
+
+def _link(source: Path, target: Path) -> None:
+    """Make a hard link, or a copy: Linux refuses links to files of other users that this one must not write."""
+    try:
+        os.link(source, target)
+    except PermissionError:
+        shutil.copyfile(source, target)
 
 
 def _names_since_checkpoint(log: Path) -> list[str]:
@@ -63,8 +73,8 @@ def _names_since_checkpoint(log: Path) -> list[str]:
     return [name for name in names if name[:20] >= last]
 
 
-def flush_commit(table: DeltaTable) -> None:
-    """Flush the files and the entry of a commit that delta-rs has just made, as the table has it.
+def flush_commit(table: DeltaTable, commits: int = 1) -> None:
+    """Flush the files and the entries of the last commits, which delta-rs has just made, as the table has them.
 
     A power cut before that can damage the table. So delta-rs commits only in upkeep, planning and upgrades, not in an
     ingest, a batch or a delivery.
@@ -72,9 +82,12 @@ def flush_commit(table: DeltaTable) -> None:
     path = local_path(unquote(table.table_uri.removeprefix("file://").rstrip("/")))
     if path is None:
         return
-    entry = path / LOG / f"{table.version():020}.json"
-    actions = [json.loads(line) for line in entry.read_bytes().splitlines()]
-    added = [str(path / unquote(one["add"]["path"])) for one in actions if "add" in one]
-    for written in (*added, *(str(log) for log in entry.parent.glob(f"{entry.stem}*"))):
+    log = path / LOG
+    numbers = [f"{table.version() - before:020}" for before in reversed(range(commits))]
+    lines = [line for number in numbers for line in (log / f"{number}.json").read_bytes().splitlines()]
+    added = [str(path / unquote(one["add"]["path"])) for one in map(json.loads, lines) if "add" in one]
+    # At some versions delta-rs has written a checkpoint as well.
+    logged = [str(one) for number in numbers for one in (*log.glob(f"{number}*"), *log.glob(LAST))]
+    for written in dict.fromkeys((*added, *logged)):
         flush_content(written)
-    flush_names([*added, str(entry), str(entry.parent), str(path)])
+    flush_names([*added, *logged, str(log), str(path)])

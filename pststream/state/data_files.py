@@ -176,8 +176,12 @@ def list_data_files(home: Home, name: str, version: int | None = None) -> list[D
     """Return the files of a table, ordered by path. Raises UsageError for a version that the log does not have."""
     with latest_table(home.table(name)) as latest:
         table = latest if version is None else _earlier(home, name, version, latest.version())
-        actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    return sorted((_listed(action) for action in actions), key=lambda file: file.path)
+        files = _files_of(table)
+    return sorted(files, key=lambda file: file.path)
+
+
+def _files_of(table: DeltaTable) -> list[DataFile]:
+    return [_listed(action) for action in pa.table(table.get_add_actions(flatten=True)).to_pylist()]
 
 
 def _earlier(home: Home, name: str, version: int, newest: int) -> DeltaTable:
@@ -245,7 +249,8 @@ def commit_files(
 
     rows_change: false if the added files have exactly the rows of the removed ones. If the transaction is committed
     already, the added files are deleted: the table has their rows. Raises RetryableError if the driver does not see a
-    file or sees it with another size: then the node that wrote it has another disk under that path.
+    file or sees it with another size: then the node that wrote it has another disk under that path. Raises VersionTaken
+    if another process has committed meanwhile, or has removed one of the files.
     """
     added, removed, root = list(added), list(removed), home.table(name)
     addresses = [f"{root}/{file.path}" for file in added]
@@ -253,6 +258,7 @@ def commit_files(
         before = table.transaction_version(application)
         if before is None or before < transaction:
             _check_sizes(addresses, added)
+            _check_listed(root, removed, table)
             flush_names(addresses)
             actions = [*removals(removed, rows_change), *additions(name, added, rows_change)]
             properties = table.metadata().configuration
@@ -303,6 +309,12 @@ def _check_sizes(addresses: list[str], files: list[DataFile]) -> None:
     for address, file, size in zip(addresses, files, file_sizes(addresses)):
         if size != file.bytes:
             raise RetryableError(f"{address}: a task wrote this file, but the driver does not see it", SHARED)
+
+
+def _check_listed(root: str, removed: list[DataFile], table: DeltaTable) -> None:
+    """Raise VersionTaken if the table has lost a file of `removed`: a commit would bring its rows back."""
+    if removed and not {file.path for file in removed} <= {file.path for file in _files_of(table)}:
+        raise VersionTaken(f"{root}: another process has replaced files of this table", "run this again")
 
 
 def additions(name: str, files: Iterable[DataFile], rows_change: bool = True) -> list[dict[str, Any]]:

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.open_tables import open_table, translate_delta_errors
+from pststream.open_tables import open_table
 from pststream.state import ledger_tables
+from pststream.state.checkpoints import write_checkpoint
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import DataFile, commit_files
 from pststream.state.home import APPEND_ONLY, Home
@@ -163,8 +164,7 @@ def restore_tables(home: Home) -> None:
 def write_checkpoints(home: Home) -> None:
     """Write a checkpoint of each table: backups start at it, and it has no bounds of removed files."""
     for name in names.ERASABLE:
-        with translate_delta_errors(home.table(name)):
-            open_table(home.table(name)).create_checkpoint()
+        write_checkpoint(home.table(name))
 
 
 def drop_older_versions(home: Home, name: str) -> int:
@@ -172,13 +172,12 @@ def drop_older_versions(home: Home, name: str) -> int:
 
     Returns the number of deleted data files. Nobody may read an older version or write to the table now.
     """
-    table = open_table(home.table(name))
-    with translate_delta_errors(home.table(name)):
-        table.create_checkpoint()
+    version = open_table(home.table(name)).version()
+    write_checkpoint(home.table(name))
     removed = ledger_tables.vacuum(home, name, 0)
     log = home.files.names(f"tables/{name}/_delta_log")
     numbered = ((file, file.rpartition("/")[2].split(".")[0]) for file in log)
-    home.files.delete(file for file, number in numbered if number.isdigit() and int(number) < table.version())
+    home.files.delete(file for file, number in numbered if number.isdigit() and int(number) < version)
     return removed
 
 

@@ -181,7 +181,10 @@ def vacuum(home: Home, name: str, days: int) -> int:
         # The dry run also lists files that an earlier vacuum removed.
         present = sum(size is not None for size in file_sizes(unlisted))
         if present:
+            before = table.version()
             run(dry_run=False)
+            table.update_incremental()
+            flush_commit(table, table.version() - before)
     return present
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from deltalake import DeltaTable, Transaction
 
 from pststream import __version__
-from pststream.errors import RetryableError
+from pststream.errors import HomeError, RetryableError
 from pststream.state.checkpoints import write_checkpoint
 from pststream.state.home import Home
 from pststream.utc_times import to_micros, utc_now
@@ -22,6 +22,10 @@ WRITER_IDS = ("ingest_id", "batch_id", "plan_version")
 
 USER_METADATA = "userMetadata"
 """The field of an entry that DESCRIBE HISTORY shows under this name."""
+
+
+KNOWN_FEATURES = frozenset({"appendOnly", "invariants", "checkConstraints", "generatedColumns", "changeDataFeed"})
+"""Writer features of Delta that ask for nothing else in an entry. Versions 2 to 4 of the protocol have these."""
 
 
 class VersionTaken(RetryableError):
@@ -65,8 +69,10 @@ def commit_entry(
 
     The files that the actions add are flushed to disk already; the entry is flushed here. delta-rs flushes nothing. It
     also lists the log several times in a commit, which takes 7 us for each entry, names every commit of given files
-    WRITE, and cannot change a column. Raises VersionTaken if another process has committed that version.
+    WRITE, and cannot change a column. Raises VersionTaken if another process has committed that version, HomeError if
+    another program has changed the protocol of the table.
     """
+    _check_protocol(home, name, table)
     now, version = to_micros(utc_now()) // 1000, table.version() + 1
     info = {"timestamp": now, "operation": operation, "operationParameters": {}, "engineInfo": ENGINE}
     lines: list[Mapping[str, Any]] = [{"commitInfo": info | dict(metadata or {})}]
@@ -79,7 +85,26 @@ def commit_entry(
     ).encode()
     entry = f"tables/{name}/_delta_log/{version:020}.json"
     # A storage may have created the file and lost its answer; then a second try finds this content.
-    if not home.files.create(entry, content) and home.files.read(entry) != content:
+    if not home.files.create(entry, content) and _read(home, entry) != content:
         raise VersionTaken(f"{home.table(name)}: another process has committed at the same time", "run this again")
     if version % int(table.metadata().configuration.get(CHECKPOINT_INTERVAL, 100)) == 0:
         write_checkpoint(home.table(name))
+
+
+def _check_protocol(home: Home, name: str, table: DeltaTable) -> None:
+    protocol = table.protocol()
+    if protocol.min_writer_version <= 4:
+        return
+    unknown = set(protocol.writer_features or ()) - KNOWN_FEATURES
+    if protocol.min_writer_version != 7 or unknown:
+        needed = ", ".join(sorted(unknown)) or f"version {protocol.min_writer_version} of the protocol"
+        hint = "drop this feature with the program that added it, or restore the home from a backup"
+        raise HomeError(home.path, f"its table {name} asks writers for {needed}", hint)
+
+
+def _read(home: Home, entry: str) -> bytes:
+    """Return an entry; empty if a storage has refused to create it while another process was about to."""
+    try:
+        return home.files.read(entry)
+    except FileNotFoundError:
+        return b""

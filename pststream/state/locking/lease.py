@@ -7,8 +7,8 @@ the holder was a process of the same machine that has ended, the lease is free a
 A process that takes over a lapsed lease first writes its fencing token into every table that the lock protects
 (fencing.py), and every commit carries the token of its writer. So a previous holder that was only slow fails at its
 next commit. Either it reads the new token in the table; or the token was committed after it had read the table, and
-then delta-rs rejects its commit, because two concurrent commits of one application conflict. Safety depends on no clock
-and no timing.
+then its commit is rejected: one of our own because its version is taken, one of delta-rs because two concurrent commits
+of one application conflict. Safety depends on no clock and no timing.
 """
 
 import json

@@ -1,0 +1,110 @@
+"""Commits while other programs work on the same table, and what delta-rs writes to disk by itself."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from pststream import atomic_files, names
+from pststream.errors import HomeError
+from pststream.state import checkpoints, erasures, ledger_tables
+from pststream.state.checkpoints import LOG, write_checkpoint
+from pststream.state.data_files import commit_files, list_data_files
+from pststream.state.home import Home
+from pststream.state.log_entries import VersionTaken
+from pststream.storage.local_folder import FolderFiles
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A home with three files of one table."""
+    home = Home(tmp_path / "home")
+    home.create_tables([names.VOCABULARY])
+    for term_id in range(3):
+        append(home, term_id)
+    return home
+
+
+@pytest.fixture
+def flushed(home: Home, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of what is flushed, in order."""
+    done: list[str] = []
+    monkeypatch.setenv(atomic_files.VARIABLE, "1")
+    monkeypatch.setattr(atomic_files, "_flush", lambda path: done.append(Path(path).name))
+    return done
+
+
+def append(home: Home, term_id: int) -> None:
+    row = {"plan_version": 1, "term": "tea", "term_id": term_id, "objects": 1, "subscriptions": 1}
+    ledger_tables.append(home, names.VOCABULARY, [row])
+
+
+def terms(home: Home) -> list[int]:
+    return sorted(ledger_tables.read(home, names.VOCABULARY, ["term_id"]).column(0).to_pylist())
+
+
+def log_of(home: Home) -> Path:
+    return Path(home.table(names.VOCABULARY), LOG)
+
+
+def test_files_that_another_program_has_replaced_are_not_replaced_again(home: Home) -> None:
+    files = list_data_files(home, names.VOCABULARY)
+    DeltaTable(home.table(names.VOCABULARY)).optimize.compact()
+    with pytest.raises(VersionTaken, match="replaced files"):
+        commit_files(home, names.VOCABULARY, [], files, application="join", transaction=1, rows_change=False)
+    assert terms(home) == [0, 1, 2]
+
+
+def test_an_entry_that_is_refused_and_not_there_is_tried_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    really_create, refusals = FolderFiles.create, [1]
+
+    def create(self: FolderFiles, name: str, content: bytes) -> bool:
+        return False if refusals and refusals.pop() else really_create(self, name, content)
+
+    monkeypatch.setattr(FolderFiles, "create", create)
+    append(home, 3)
+    assert terms(home) == [0, 1, 2, 3] and not refusals
+
+
+def test_a_checkpoint_that_another_process_has_overtaken_is_left_out(home: Home) -> None:
+    write_checkpoint(home.table(names.VOCABULARY))
+    before = sorted(os.listdir(log_of(home)))
+    checkpoints._write_flushed(log_of(home).parent, 2)
+    assert sorted(os.listdir(log_of(home))) == before
+
+
+def test_entries_that_must_not_be_linked_are_copied(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(source: Path, target: Path) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    write_checkpoint(home.table(names.VOCABULARY))
+    for entry in log_of(home).glob("*.json"):
+        entry.unlink()
+    assert terms(home) == [0, 1, 2]
+
+
+def test_the_commits_of_a_vacuum_are_flushed(home: Home, flushed: list[str]) -> None:
+    ledger_tables.compact(home, names.VOCABULARY)
+    before = ledger_tables.version(home, names.VOCABULARY)
+    flushed.clear()
+    assert ledger_tables.vacuum(home, names.VOCABULARY, 0) == 3
+    after = ledger_tables.version(home, names.VOCABULARY)
+    assert after > before and set(flushed) >= {f"{number:020}.json" for number in range(before + 1, after + 1)}
+
+
+def test_a_checkpoint_is_flushed_before_the_log_before_it_is_deleted(home: Home, flushed: list[str]) -> None:
+    ledger_tables.compact(home, names.VOCABULARY)
+    version = ledger_tables.version(home, names.VOCABULARY)
+    erasures.drop_older_versions(home, names.VOCABULARY)
+    assert f"{version:020}.checkpoint.parquet" in flushed
+    assert min(os.listdir(log_of(home))) == f"{version:020}.checkpoint.parquet" and terms(home) == [0, 1, 2]
+
+
+def test_a_table_that_asks_writers_for_more_is_refused(home: Home) -> None:
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["appendOnly", "inCommitTimestamp"]}
+    (log_of(home) / f"{4:020}.json").write_text(json.dumps({"protocol": protocol}) + "\n")
+    with pytest.raises(HomeError, match=r"vocabulary asks writers for inCommitTimestamp"):
+        append(home, 3)
