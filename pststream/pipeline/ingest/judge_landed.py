@@ -16,6 +16,9 @@ from pststream.quality.suites.suite_files import Suite
 from pststream.settings import Settings
 from pststream.state.home import Home
 
+MAX_BYTES = 1 << 28
+"""Bytes of the rows of a file that are judged at most; in pandas they take several times as many."""
+
 
 @dataclass(frozen=True)
 class JudgedFiles:
@@ -56,9 +59,20 @@ def _count_accepted(staged: StagedFile) -> int:
 
 
 def _read_rows(staged: StagedFile, subject: str, columns: list[str], limit: int) -> pa.Table:
-    """Read columns of the accepted rows, or of `limit` of them, drawn at random."""
-    places = draw_places(_count_accepted(staged), limit)
-    read, before = [], 0
+    """Read columns of the accepted rows, or of `limit` of them, drawn at random; of fewer if these have many bytes."""
+    count = _count_accepted(staged)
+    limit = min(limit, count)
+    while (read := _draw_rows(staged, columns, draw_places(count, limit), None if limit == 1 else MAX_BYTES)) is None:
+        limit = (limit + 1) // 2
+    schema = pa.schema([SUBJECTS[subject].field(name) for name in columns])
+    return pa.Table.from_batches([rows.cast(schema) for rows in read], schema=schema)
+
+
+def _draw_rows(
+    staged: StagedFile, columns: list[str], places: np.ndarray | None, max_bytes: int | None
+) -> list[pa.RecordBatch] | None:
+    """Read the accepted rows at these places, or all; None as soon as they have more than `max_bytes`."""
+    read, before, size = [], 0, 0
     for batch in read_staged(staged.parts, [*columns, "reason"]):
         rows = batch.filter(pc.is_null(batch.column("reason"))).select(columns)
         if places is not None:
@@ -66,5 +80,7 @@ def _read_rows(staged: StagedFile, subject: str, columns: list[str], limit: int)
             count, rows = rows.num_rows, rows.take(pa.array(places[first:last] - before))
             before += count
         read.append(rows)
-    schema = pa.schema([SUBJECTS[subject].field(name) for name in columns])
-    return pa.Table.from_batches([rows.cast(schema) for rows in read], schema=schema)
+        size += rows.nbytes
+        if max_bytes is not None and size > max_bytes:
+            return None
+    return read
