@@ -38,7 +38,18 @@ DELIVERIES = "deliveries"
 DEAD_LETTERS = "dead_letters"
 ERASURES = "erasures"
 
-ERASABLE = (DELIVERIES, DEAD_LETTERS, MATCHES, WORKER_INDEX, VOCABULARY, REJECTS, REQUESTS, OBJECTS)
+ERASABLE = (
+    DELIVERIES,
+    DEAD_LETTERS,
+    MATCHES,
+    WORKER_INDEX,
+    VOCABULARY,
+    QUALITY_RESULTS,
+    QUARANTINE,
+    REJECTS,
+    REQUESTS,
+    OBJECTS,
+)
 """Tables that `erase` removes rows from, in this order: what was derived before what it was derived from."""
 
 KEEPABLE = (MATCHES, DEAD_LETTERS, REJECTS, OBJECTS)

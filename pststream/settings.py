@@ -49,7 +49,7 @@ def read_keep(text: str) -> dict[str, int]:
     days: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         table, _, age = part.partition("=")
-        if not re.fullmatch("[1-9][0-9]{0,5}d", age, re.ASCII):
+        if not re.fullmatch("[1-9][0-9]{0,4}d", age, re.ASCII):
             raise SettingError("keep", f"{part!r} is not TABLE=DAYSd", "for example objects=400d,matches=400d")
         if table not in names.KEEPABLE or table in days:
             reason = "is given twice" if table in days else "is not a table whose rows have an age"

@@ -88,10 +88,11 @@ class SegmentCache:
         except (FileNotFoundError, TornFileError):
             began = time.thread_time()
             arrays = build()
-            write_arrays(entry, arrays)
-            self._of_thread.__dict__.setdefault("built", {})[paths] = time.thread_time() - began
-            with suppress(FileNotFoundError):  # under a small bound another process may have deleted it
+            # Another process may delete the entry, or empty the folder while the entry is being written.
+            with suppress(FileNotFoundError):
+                write_arrays(entry, arrays)
                 arrays = map_arrays(entry)
+            self._of_thread.__dict__.setdefault("built", {})[paths] = time.thread_time() - began
             self._written += sum(array.nbytes for array in arrays.values())
             if self._written > self.max_bytes * CHECK_SHARE:
                 self._evict(keep=entry)

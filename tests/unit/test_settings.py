@@ -33,6 +33,7 @@ def test_argument_over_environment_over_file(tmp_path, monkeypatch):
         ("retention_days = 1000000000000", "retention_days", "more than 109,800"),
         ("keep = 'objects=4'", "keep", "not TABLE=DAYSd"),
         ("keep = 'objects=0d'", "keep", "not TABLE=DAYSd"),
+        ("keep = 'rejects=999999d'", "keep", "not TABLE=DAYSd"),  # before the year 1
         ("keep = 'batches=9d'", "keep", "not a table whose rows have an age"),
         ("keep = 'matches=9d, matches=9d'", "keep", "given twice"),
         ("keep = 'objects=9d'", "keep", "outlive"),

@@ -20,6 +20,7 @@ from pststream.ledgers.log_end import Ledger
 from pststream.matching.segment_cache import SegmentCache
 from pststream.pipeline.batch.micro_batch import run_batch
 from pststream.pipeline.ingest.ingest_transaction import finish_interrupted_ingest
+from pststream.pipeline.ingest.staging_folder import clear_staging
 from pststream.pipeline.upkeep.erased_files import delete_files_that_name, refuse_quarantined
 from pststream.pipeline.upkeep.erased_rows import (
     FoundKeys,
@@ -35,11 +36,13 @@ from pststream.pipeline.upkeep.row_changes import (
     PositionsIn,
     RejectsOf,
     RowsByKey,
+    SentencesOf,
     TextFinder,
     WordsOf,
     is_among,
 )
 from pststream.progress import Progress, no_progress
+from pststream.quality.suites.run_suites import LONGEST_VALUE
 from pststream.settings import Settings
 from pststream.state import erasures
 from pststream.state.crash_points import crash_point
@@ -152,12 +155,14 @@ def _prepare(home: Home, settings: Settings, asked: PendingErasure) -> tuple[Pen
 
 def _changes(asked: PendingErasure, keys: ErasedKeys) -> list[RowChange]:
     """Return the changes of the tables but `deliveries`, in the order of names.ERASABLE."""
-    objects, subscriptions = keys.objects.keys, keys.subscriptions.keys
+    objects, subscriptions, finder = keys.objects.keys, keys.subscriptions.keys, _finder(asked, LONGEST_VALUE)
     return [
         LettersOf(frozenset(asked.object_ids), frozenset(asked.subscription_ids)),
         MatchesOf(objects, subscriptions, keys.subscriptions.since),
         RowsByKey(names.WORKER_INDEX, "subscription_key", subscriptions),
         WordsOf(np.array(asked.terms, np.int64)),
+        SentencesOf(names.QUALITY_RESULTS, "failed", finder),
+        SentencesOf(names.QUARANTINE, "reasons", finder),
         RejectsOf("objects", asked.object_ids, asked.texts, asked.ingests_to),
         RejectsOf("requests", asked.subscription_ids, asked.texts, asked.ingests_to),
         RowsByKey(names.REQUESTS, "subscription_key", subscriptions),
@@ -191,7 +196,8 @@ def _run(
         rows[change.table] += affected.rows
     erasures.restore_tables(home)
     erasures.write_checkpoints(home)
-    deleted = delete_files_that_name(home, _page_finder(asked))
+    clear_staging(home)  # staged rows of files that were quarantined, or of an ingest that was killed
+    deleted = delete_files_that_name(home, _finder(asked, PAGE_CHARACTERS))
     SegmentCache(settings.cache_dir, settings.cache_bytes).clear()
     crash_point("erase.files_deleted")
     if asked.vacuum_now:
@@ -202,11 +208,12 @@ def _run(
     return dict(+rows), deleted
 
 
-def _page_finder(asked: PendingErasure) -> TextFinder:
-    """Return a finder of what pages may show: ids and words, perhaps cut, and texts."""
+def _finder(asked: PendingErasure, longest: int) -> TextFinder:
+    """Return a finder of what pages and sentences may show: ids and words, those over `longest` cut, and texts."""
     shown = (*asked.object_ids, *asked.subscription_ids, *asked.words)
-    cut = (one[:PAGE_CHARACTERS] for one in shown if len(one) > PAGE_CHARACTERS)
-    return TextFinder([one for one in shown if len(one) <= PAGE_CHARACTERS], (*cut, *asked.texts))
+    cut = (one[:longest] for one in shown if len(one) > longest)
+    texts = (text[:LONGEST_VALUE] for text in asked.texts)
+    return TextFinder([one for one in shown if len(one) <= longest], (*cut, *texts))
 
 
 def remove_rows(

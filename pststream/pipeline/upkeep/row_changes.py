@@ -1,4 +1,4 @@
-"""Changes that remove rows of a table: by key, by age, by what a text names, and parts of rows of `matches`."""
+"""Changes that remove rows of a table: by key, by age, by what a text names; and changes of parts of rows."""
 
 import html
 import json
@@ -23,6 +23,9 @@ TEXTS_OF_PATTERN = 200
 
 MAX_SOUGHT = 200
 """Of a longer text only so many characters are sought."""
+
+ERASED = "erased"
+"""What a sentence becomes that named an erased row."""
 
 _JSON_IN_HTML = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "<>&'"})
 
@@ -197,6 +200,36 @@ class WordsOf:
         place = rows.schema.get_field_index("term")
         words = pc.if_else(pa.array(erased), pa.scalar(None, pa.string()), rows.column("term"))
         return rows.set_column(place, rows.schema.field(place), words), int(erased.sum())
+
+
+@dataclass(frozen=True)
+class SentencesOf:
+    """Replaces the sentences in a column of lists that name what is erased; suites quote values of rows."""
+
+    table: str
+    column: str
+    finder: "TextFinder"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        return (self.column,)
+
+    def may_change(self, file: DataFile) -> bool:
+        """Whether a file may have such sentences: any file."""
+        return True
+
+    def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """Replace the sentences; the lists keep their lengths."""
+        sentences = rows.column(self.column)
+        named = self.finder.search(pc.list_flatten(sentences))
+        if not named.any():
+            return rows, 0
+        place, field = rows.schema.get_field_index(self.column), rows.schema.field(self.column)
+        owners = np.unique(pc.list_parent_indices(sentences).to_numpy()[named])
+        erased = iter(named.tolist())
+        shorter = [[ERASED if next(erased) else text for text in one] for one in sentences.to_pylist()]
+        return rows.set_column(place, field, pa.array(shorter, field.type)), len(owners)
 
 
 @dataclass(frozen=True)

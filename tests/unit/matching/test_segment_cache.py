@@ -115,3 +115,16 @@ def test_tasks_may_build_the_same_entry_at_once(tmp_path):
         thread.join()
     assert found == [np.arange(5000).sum()] * 8
     assert len(list(caches[0].folder.iterdir())) == 1
+
+
+def test_another_process_may_empty_the_folder_while_an_entry_is_written(tmp_path, monkeypatch):
+    path = deletions(tmp_path / "d.parquet", 9)
+    cache = SegmentCache(str(tmp_path / "cache"), 10**9)
+    really_replace = os.replace
+
+    def replace(source, target):
+        SegmentCache(str(tmp_path / "cache"), 10**9).clear()
+        really_replace(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    assert len(cache.deletions(path)["ends"]) == 9

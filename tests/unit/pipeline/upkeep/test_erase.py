@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 import pststream
-from pststream.state import erasures, quarantine
+from pststream.state import erasures, ledger_tables, quarantine
 from pststream.state.deliveries import Counts, SinkProgress, read_progress, save_progress
 from pststream.state.home import APPEND_ONLY
 from pststream.state.home import Home as State
@@ -220,6 +220,28 @@ def test_a_quarantined_file_is_refused_first(tmp_path: Path) -> None:
     home.run("quarantine", "discard", "1")
     home.run("erase", "--object-id", "a")
     assert home.exported() == [] and home.run("check", "--all")["success"]
+
+
+def test_sentences_and_staged_rows_of_a_discarded_file_go(tmp_path: Path) -> None:
+    shown = f"{MARKER}-" + "i" * 80
+    home = small_home(tmp_path, {"object_id": shown}, {"object_id": "b"})
+    bad = [{"object_id": name, "ts": None, **POINT} for name in (shown, "x")]
+    home.ingest("objects", [worlds.write_rows(tmp_path / "bad.jsonl", bad)])
+    home.run("quarantine", "discard", "1")
+    state, other = State(home.path), "suite s: another is not met"
+    failed = [f"suite s: it is not met: 1 of 2 rows do not meet it, such as {shown[:60]}…", other]
+    for name, column in (("quality_results", "failed"), ("quarantine", "reasons")):
+        last = ledger_tables.read(state, name).to_pylist()[-1]
+        ledger_tables.append(state, name, [last | {column: []}, last | {column: failed}])
+    assert {"table quality_results", "table quarantine"} <= set(places_with(home.path))
+    assert any((home.path / "staging").iterdir())
+    plan = home.run("erase", "--object-id", shown, "--dry-run")
+    document = home.run("erase", "--object-id", shown)
+    assert document["rows"] == plan["rows"]
+    assert document["rows"]["quality_results"] == document["rows"]["quarantine"] == 1
+    assert places_with(home.path) == [] and not state.files.names("staging")
+    assert ["erased", other] in ledger_tables.read(state, "quality_results", ["failed"]).column(0).to_pylist()
+    assert [one["status"] for one in quarantine.read_entries(state)] == ["discarded"]
 
 
 def test_words_stay_where_other_rows_have_them(tmp_path: Path) -> None:
