@@ -7,6 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pststream import names
+from pststream.open_tables import latest_table
 from pststream.pipeline.ingest.stage_file import StagedFile
 from pststream.pipeline.ingest.staged_rows import read_staged
 from pststream.quality.suites.judge_frames import judge_frames
@@ -34,35 +36,50 @@ def load_landed_suites(home: Home, kinds: Sequence[str]) -> dict[str, list[Suite
 
 
 def judge_files(
-    home: Home, settings: Settings, suites: Sequence[Suite], staged: Sequence[StagedFile], names: Sequence[str | None]
+    home: Home,
+    settings: Settings,
+    suites: Sequence[Suite],
+    staged: Sequence[StagedFile],
+    titles: Sequence[str | None],
+    hashes: Sequence[str],
 ) -> JudgedFiles:
-    """Judge each staged file that has a name here and accepted rows; write the Data Docs of the run into the home.
+    """Judge each staged file that has a title and accepted rows; write the Data Docs of the run into the home.
 
-    names: the last part of each file's path, by which the Data Docs name it; None: the file is not judged
+    titles: the last part of each file's path, by which the Data Docs name it; None: the file is not judged
+    hashes: the SHA-256 of each file
     """
-    wanted = {place for place, name in enumerate(names) if name is not None and _count_accepted(staged[place])}
+    wanted = {place for place, title in enumerate(titles) if title is not None and _count_accepted(staged[place])}
     if not suites or not wanted:
         return JudgedFiles()
     subject = suites[0].subject
     columns = [name for name in SUBJECTS[subject].names if any(name in suite.columns for suite in suites)]
     places = sorted(wanted)
+    secret, limit = _read_secret(home), settings.suite_rows
     frames = (
-        (names[place] or "", make_frame(_read_rows(staged[place], subject, columns, settings.suite_rows)))
+        (titles[place] or "", make_frame(_read_rows(staged[place], subject, columns, limit, secret + hashes[place])))
         for place in places
     )
     results, page = judge_frames(home.files, home.path, suites, frames)
     return JudgedFiles(dict(zip(places, results, strict=True)), (page,))
 
 
+def _read_secret(home: Home) -> str:
+    """Return the id of a table, a random one: who lands a file cannot know which of its rows are judged."""
+    with latest_table(home.table(names.OBJECTS)) as table:
+        return str(table.metadata().id)
+
+
 def _count_accepted(staged: StagedFile) -> int:
     return staged.rows - sum(staged.faults.values())
 
 
-def _read_rows(staged: StagedFile, subject: str, columns: list[str], limit: int) -> pa.Table:
+def _read_rows(staged: StagedFile, subject: str, columns: list[str], limit: int, seed: str) -> pa.Table:
     """Read columns of the accepted rows, or of `limit` of them, drawn at random; of fewer if these have many bytes."""
     count = _count_accepted(staged)
     limit = min(limit, count)
-    while (read := _draw_rows(staged, columns, draw_places(count, limit), None if limit == 1 else MAX_BYTES)) is None:
+    while (
+        read := _draw_rows(staged, columns, draw_places(count, limit, seed), None if limit == 1 else MAX_BYTES)
+    ) is None:
         limit = (limit + 1) // 2
     schema = pa.schema([SUBJECTS[subject].field(name) for name in columns])
     return pa.Table.from_batches([rows.cast(schema) for rows in read], schema=schema)

@@ -1,5 +1,6 @@
 """Declare which columns of landed objects, landed requests and pairs a suite judges, and make pandas frames of them."""
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,14 +40,13 @@ SUBJECTS: dict[str, pa.Schema] = {
 LANDED = {"objects": LANDED_OBJECTS, "requests": LANDED_REQUESTS}
 """The subject of a file's rows, by the kind of the file."""
 
-SEED = 20_170_419
 
-
-def draw_places(count: int, limit: int) -> np.ndarray | None:
-    """Draw `limit` of `count` places at random, ascending, the same ones each time; None if all may be taken."""
+def draw_places(count: int, limit: int, seed: str) -> np.ndarray | None:
+    """Draw `limit` of `count` places at random, ascending, the same ones for a seed; None if all may be taken."""
     if count <= limit:
         return None
-    return np.sort(np.random.default_rng(SEED).choice(count, limit, replace=False, shuffle=False))
+    generator = np.random.default_rng(int.from_bytes(sha256(seed.encode()).digest()))
+    return np.sort(generator.choice(count, limit, replace=False, shuffle=False))
 
 
 def make_frame(rows: pa.Table) -> "pd.DataFrame":

@@ -8,6 +8,7 @@ import pytest
 from pststream.pipeline.ingest import judge_landed
 from pststream.pipeline.ingest.stage_file import SCHEMAS, StagedFile
 from pststream.pipeline.ingest.staged_rows import StagedWriter
+from pststream.state.home import Home
 
 ROWS, BATCHES = 100, 4
 
@@ -30,6 +31,14 @@ def test_the_bytes_of_judged_rows_are_bounded(
     staged: StagedFile, monkeypatch: pytest.MonkeyPatch, max_bytes: int, limit: int, judged: int
 ) -> None:
     monkeypatch.setattr(judge_landed, "MAX_BYTES", max_bytes)
-    rows = [judge_landed._read_rows(staged, "landed_objects", ["row", "text"], limit) for _ in range(2)]
+    rows = [judge_landed._read_rows(staged, "landed_objects", ["row", "text"], limit, "seed") for _ in range(2)]
     assert rows[0].num_rows == judged and rows[0].equals(rows[1])
     assert rows[0].column("text").to_pylist() == [f"{row:04}" * 250 for row in rows[0].column("row").to_pylist()]
+
+
+def test_who_lands_a_file_cannot_know_which_rows_are_judged(tmp_path: Path) -> None:
+    homes = [Home(tmp_path / name) for name in ("one", "other")]
+    for home in homes:
+        home.init()
+    one, other = map(judge_landed._read_secret, homes)
+    assert one == judge_landed._read_secret(homes[0]) and len({one, other, ""}) == 3

@@ -8,13 +8,14 @@ from pststream.quality.suites.judged_rows import draw_places, make_frame
 
 
 def test_places_are_drawn_without_repeats_the_same_each_time() -> None:
-    assert draw_places(10, 10) is None and draw_places(0, 1) is None
+    assert draw_places(10, 10, "") is None and draw_places(0, 1, "") is None
     for count, limit in ((11, 10), (1_000, 1), (1_000_000, 500)):
-        places = draw_places(count, limit)
+        places = draw_places(count, limit, "seed")
         assert places is not None and len(places) == limit
         assert (np.diff(places) > 0).all() and places[0] >= 0 and places[-1] < count
-        assert np.array_equal(places, draw_places(count, limit))
-    many = draw_places(1_000_000, 10_000)
+        assert np.array_equal(places, draw_places(count, limit, "seed"))
+        assert not np.array_equal(places, draw_places(count, limit, "other"))
+    many = draw_places(1_000_000, 10_000, "seed")
     assert many is not None and 450_000 < many.mean() < 550_000
 
 
