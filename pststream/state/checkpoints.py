@@ -3,13 +3,15 @@
 import json
 import os
 import shutil
+import time
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-from pststream.atomic_files import flush_file, flush_folders, replacing
+from pststream.atomic_files import TEMPORARY_PREFIX, flush_file, flush_folders, replacing
 from pststream.open_tables import open_table, translate_delta_errors
 from pststream.storage.parquet_files import flush_content, flush_names
 from pststream.storage.registry import local_path
@@ -18,6 +20,12 @@ LOG = "_delta_log"
 LAST = "_last_checkpoint"
 MARK = ".checkpoint."
 """What follows the version in the name of a checkpoint."""
+
+COPY = ".checkpoint-"
+"""How the names of copies of logs begin, which are in the folder of the tables."""
+
+LEFT_SECONDS = 3600.0
+"""Files and copies in writing that are older were left by a process that was killed."""
 
 
 def write_checkpoint(address: str) -> None:
@@ -41,10 +49,11 @@ def _write_flushed(path: Path, version: int) -> None:
     writes the checkpoint for a copy of the log, made of hard links.
     """
     log = path / LOG
+    _remove_leftovers([*path.parent.glob(f"{COPY}*"), *log.glob(f"{TEMPORARY_PREFIX}*")])
     names = _names_since_checkpoint(log)
     if any(MARK in name and name[:20] >= f"{version:020}" for name in names):
         return  # another process has written it, or a later one
-    with TemporaryDirectory(prefix=".checkpoint-", dir=path.parent) as folder:
+    with TemporaryDirectory(prefix=COPY, dir=path.parent) as folder:
         copy = Path(folder, LOG)
         copy.mkdir()
         for name in names:
@@ -56,6 +65,14 @@ def _write_flushed(path: Path, version: int) -> None:
         flush_folders([log])
         with replacing(log / LAST, several_writers=True) as last:
             last.write_bytes((copy / LAST).read_bytes())
+
+
+def _remove_leftovers(paths: list[Path]) -> None:
+    """Remove what killed processes left: entries in it name data that may be erased since."""
+    for path in paths:
+        with suppress(OSError):  # another process has removed it
+            if time.time() - path.stat().st_mtime > LEFT_SECONDS:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _link(source: Path, target: Path) -> None:

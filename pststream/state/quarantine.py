@@ -21,6 +21,9 @@ from pststream.state.home import Home
 from pststream.utc_times import utc_now
 
 FOLDER = "quarantine"
+UNREADABLE = ("cannot be read", "cannot be decompressed", "not readable as Parquet")
+"""How reasons with a system error begin."""
+
 QUARANTINED, RELEASED, DISCARDED = "held", "released", "discarded"
 
 
@@ -51,7 +54,8 @@ def judged_files(home: Home) -> set[tuple[str, str]]:
 
 
 def _is_passing(reason: str) -> bool:
-    return any(f"[Errno {number}]" in reason for number in PASSING)
+    """Whether a reason is a system error. Reasons with values of the file may have any text after their beginning."""
+    return reason.startswith(tuple(f"{what}: [Errno {number}]" for what in UNREADABLE for number in PASSING))
 
 
 def find_quarantined(home: Home, numbers: Sequence[int], next_status: str) -> list[dict[str, Any]]:

@@ -95,18 +95,19 @@ def stage_file(
     parts: tuple[StagedRows, ...] = ()
     passing = 0
     try:
-        with readable_below(file["path"], folder_of(file)) as path:
-            for parsed in _explain_failures(path, _parse(kind, file | {"path": path}, at, part)):
-                if parsed.num_rows:
-                    rows = _add_missing_columns(parsed, SCHEMAS[kind])
-                    last_row = max(last_row, int(rows.column("row").to_numpy().max()))
-                    check_row_number(path, last_row)
-                    writer.write(rows)
-                    faults.update(_faults(rows))
-                    greatest = int(micros(rows.column(TIME_OF[kind]).drop_null()).max(initial=greatest))
+        try:
+            with readable_below(file["path"], folder_of(file)) as path:
+                for parsed in _explain_failures(path, _parse(kind, file | {"path": path}, at, part)):
+                    if parsed.num_rows:
+                        rows = _add_missing_columns(parsed, SCHEMAS[kind])
+                        last_row = max(last_row, int(rows.column("row").to_numpy().max()))
+                        check_row_number(path, last_row)
+                        writer.write(rows)
+                        faults.update(_faults(rows))
+                        greatest = int(micros(rows.column(TIME_OF[kind]).drop_null()).max(initial=greatest))
+        except InputFileError as error:
+            problem = (error.path, error.reason, error.hint)
         parts = writer.close()
-    except InputFileError as error:
-        problem, parts = (error.path, error.reason, error.hint), writer.close()
     except PassingError as error:
         passing = error.number
     except OSError as error:  # of writing the rows

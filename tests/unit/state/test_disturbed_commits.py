@@ -86,6 +86,18 @@ def test_entries_that_must_not_be_linked_are_copied(home: Home, monkeypatch: pyt
     assert terms(home) == [0, 1, 2]
 
 
+def test_what_a_killed_process_left_is_removed_after_an_hour(home: Home) -> None:
+    copy, entry = log_of(home).parents[1] / ".checkpoint-killed", log_of(home) / ".writing-killed"
+    (copy / LOG).mkdir(parents=True)
+    entry.touch()
+    write_checkpoint(home.table(names.VOCABULARY))
+    assert copy.exists() and entry.exists()
+    for path in (copy, entry):
+        os.utime(path, (1, 1))
+    write_checkpoint(home.table(names.VOCABULARY))
+    assert not copy.exists() and not entry.exists()
+
+
 def test_the_commits_of_a_vacuum_are_flushed(home: Home, flushed: list[str]) -> None:
     ledger_tables.compact(home, names.VOCABULARY)
     before = ledger_tables.version(home, names.VOCABULARY)

@@ -12,6 +12,7 @@ import pytest
 
 from pststream.errors import PASSING, PassingError, RetryableError
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
+from pststream.pipeline.ingest.staged_rows import StagedWriter
 from pststream.quality import input_files
 from pststream.quality.input_files import ByteStream, sha256_of
 from pststream.settings import Settings
@@ -104,6 +105,20 @@ def test_rows_that_cannot_be_written_quarantine_nothing(home: Home, landing: Pat
     assert ingest_landing(home, landing)["accepted"] == 80
 
 
+def test_a_full_disk_at_the_end_of_a_damaged_file_quarantines_nothing(
+    home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def close(writer: StagedWriter) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for path in landing.iterdir():
+        path.write_bytes(b"PAR1")
+    with monkeypatch.context() as patch, pytest.raises(RetryableError, match="No space"):
+        patch.setattr(StagedWriter, "close", close)
+        ingest_landing(home, landing)
+    assert quarantine.read_entries(home) == [] and len(ingest_landing(home, landing)["quarantined"]) == 1
+
+
 def test_too_many_open_files_say_nothing_about_a_file(landing: Path) -> None:
     path = str(landing / "a.csv")
     taken = [os.open(path, os.O_RDONLY) for _ in range(3)]
@@ -124,3 +139,11 @@ def test_what_was_quarantined_for_a_full_disk_is_judged_again(home: Home, landin
     quarantine.add_entries(home, [(file | {"options": "{}"}, ["cannot be read: [Errno 28] No space left"])], 1)
     assert ingest_landing(home, landing)["files"] == 2
     assert [entry["status"] for entry in quarantine.read_entries(home)] == [quarantine.RELEASED]
+
+
+def test_a_reason_that_shows_a_value_with_an_error_number_stays(home: Home, landing: Path) -> None:
+    path = landing / "b.csv"
+    file = {"kind": "objects", "path": str(path), "sha256": sha256_of(str(path)), "bytes": 1}
+    reason = "suite texts: expect_x is not met: 1 of 2 rows do not meet it, such as cannot be read: [Errno 28]"
+    quarantine.add_entries(home, [(file | {"options": "{}"}, [reason])], 1)
+    assert ingest_landing(home, landing)["files"] == 1
