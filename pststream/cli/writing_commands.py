@@ -307,9 +307,9 @@ def erase_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def _lines_of(paths: list[str]) -> list[str]:
-    """Return the lines of text files that are not empty."""
+    """Return the lines of text files that are not empty; only line breaks end lines. A byte order mark is skipped."""
     try:
-        return [line for path in paths for line in Path(path).read_text("utf-8").splitlines() if line]
+        return [line for path in paths for line in Path(path).read_text("utf-8-sig").split("\n") if line]
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"a file of ids cannot be read: {error}", "a text file in UTF-8 with an id on each line"

@@ -181,6 +181,9 @@ def test_where_selects_objects(tmp_path: Path) -> None:
     document = home.run("erase", "--where", "text LIKE '%now%'", "--where", "lon > 1.2 OR lat > 80")
     assert document["object_ids"] == 2 and document["rows"]["objects"] == 2
     assert [o for o, _, _ in home.exported()] == ["b"]
+    (ids := tmp_path / "ids.txt").write_text("\ufeffb\r\nc\u2028d\n", "utf-8")  # with a byte order mark
+    planned = home.run("erase", "--object-ids", ids, "--dry-run")
+    assert planned["object_ids"] == 2 and planned["rows"]["objects"] == 1
     home.run("erase", "--where", "no_column = 1", code=2)
     home.run("erase", "--where", "(", code=2)
     home.run("erase", code=2)
