@@ -192,6 +192,13 @@ def test_keys_of_an_aws_connection_are_variables_of_jobs(monkeypatch: pytest.Mon
         wanted = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret-of-aws", "AWS_REGION": "eu-north-1"}
         assert wanted.items() <= os.environ.items() and os.environ["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
     assert "AWS_ACCESS_KEY_ID" not in os.environ and os.environ["AWS_REGION"] == "elsewhere"
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "of other keys")
+    with aws_environment("cloud"):
+        assert "AWS_SESSION_TOKEN" not in os.environ, "a token belongs to its keys"
+    connect(aws_session_token="own")
+    with aws_environment("cloud"):
+        assert os.environ["AWS_SESSION_TOKEN"] == "own"
+    assert os.environ["AWS_SESSION_TOKEN"] == "of other keys"
     connect(role_arn="arn:aws:iam::1:role/r")
     with pytest.raises(JobRefused, match="not role_arn"), aws_environment("cloud"):
         pass

@@ -18,6 +18,9 @@ EXTRAS = {
 }
 """By key of the connection's extra: the variable of AWS's standard chain."""
 
+KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
+"""Variables of keys: those of a connection do not go with a token of the environment."""
+
 
 def aws_variables(conn_id: str | None) -> dict[str, str]:
     """Return the variables of a connection, empty without one; the values of keys are masked in logs.
@@ -43,6 +46,11 @@ def aws_variables(conn_id: str | None) -> dict[str, str]:
 
 @contextmanager
 def aws_environment(conn_id: str | None) -> Iterator[None]:
-    """Add the variables of a connection to the environment of this process, from which jobs inherit them."""
-    with with_variables(aws_variables(conn_id)):
+    """Add the variables of a connection to the environment of this process, from which jobs inherit them.
+
+    A connection with keys or a profile replaces all keys of the environment.
+    """
+    own = aws_variables(conn_id)
+    others = dict.fromkeys(KEYS) if own.keys() & {*KEYS, "AWS_PROFILE"} else {}
+    with with_variables(others | own):
         yield

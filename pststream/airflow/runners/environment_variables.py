@@ -6,15 +6,19 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def with_variables(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set these variables in the `with` block; afterwards they are as before."""
+def with_variables(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Set these variables in the `with` block, remove those that are None; afterwards they are as before."""
     before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
+    _set(variables)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        _set(before)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
