@@ -1,10 +1,15 @@
 """Delete or change rows of a home's tables as no command does, for tests of what then happens."""
 
-from deltalake import DeltaTable
+from typing import Any
 
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from pststream import names
 from pststream.open_tables import open_table
 from pststream.state import ledger_tables
 from pststream.state.home import APPEND_ONLY, Home
+from pststream.state.tables import TABLES
 
 
 def allow_changes(address: str) -> DeltaTable:
@@ -19,3 +24,9 @@ def delete_rows(home: Home, name: str, predicate: str) -> None:
     """Delete the rows for which an SQL predicate is true."""
     allow_changes(home.table(name))
     ledger_tables.delete(home, name, predicate)
+
+
+def add_pieces(home: Home, rows: list[dict[str, Any]]) -> None:
+    """Append rows to the worker index."""
+    table = pa.Table.from_pylist(rows, schema=TABLES[names.WORKER_INDEX].schema)
+    write_deltalake(home.table(names.WORKER_INDEX), table, mode="append")

@@ -276,8 +276,10 @@ def append_rows(home: Home, name: str, rows: pa.Table, metadata: Mapping[str, st
     """Append rows, which have the declared columns, as one file in one commit.
 
     Other processes may append at the same time; this commit then comes after theirs. Raises ValueError for a null in a
-    column without nulls.
+    column without nulls, or a table with partitions.
     """
+    if TABLES[name].partitions:
+        raise ValueError(f"{name} has partitions: write a file for each by `FileWriter`, and commit them together")
     root = home.table(name)
     writer = FileWriter(root, TABLES[name].schema)
     for batch in rows.cast(TABLES[name].delta_schema).to_batches():

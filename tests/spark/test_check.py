@@ -11,7 +11,7 @@ from pststream.pipeline.upkeep.check_ledgers import count_ledger_faults
 from pststream.state import ledger_tables
 from pststream.state.home import Home as Tables
 from tests.commands import KILLED, Home, run_here
-from tests.damage import delete_rows
+from tests.damage import add_pieces, delete_rows
 from tests.kill_and_rerun import home_for, table_of, written
 from tests.unbalanced_homes import write_uneven_loads
 
@@ -65,8 +65,12 @@ def rows(home: Home, table: str) -> list[dict[str, Any]]:
 
 
 def replaced(home: Home, table: str, predicate: str, old: dict[str, Any], **changes: Any) -> None:
-    delete_rows(Tables(home.path), table, predicate)
-    ledger_tables.append(Tables(home.path), table, [old | changes])
+    place = Tables(home.path)
+    delete_rows(place, table, predicate)
+    if table == names.WORKER_INDEX:
+        add_pieces(place, [old | changes])
+    else:
+        ledger_tables.append(place, table, [old | changes])
 
 
 def live_row(home: Home) -> dict[str, Any]:
@@ -182,7 +186,7 @@ def test_index_that_is_broken(home: Home) -> None:
     place = Tables(home.path)
     key = str(row["subscription_key"])
 
-    ledger_tables.append(place, "worker_index", [row])
+    add_pieces(place, [row])
     assert off(home) == {"doubled"}
     replaced(home, "worker_index", of_row(row), row)
     assert off(home) == set()
@@ -193,21 +197,21 @@ def test_index_that_is_broken(home: Home) -> None:
     other = (row["worker"] + 1) % 3
     holders = {r["worker"] for r in rows(home, "worker_index") if r["subscription_key"] == row["subscription_key"]}
     if other not in holders:
-        ledger_tables.append(place, "worker_index", [row | {"worker": other}])
+        add_pieces(place, [row | {"worker": other}])
         assert off(home) == {"missing", "stray"}
         delete_rows(place, "worker_index", of_row(row | {"worker": other}))
-    ledger_tables.append(place, "worker_index", [row])
+    add_pieces(place, [row])
 
     for change in ({"east": row["east"] - 0.25}, {"created_at": 7}, {"end_at": 2**60}, {"clauses": [[1, 2]]}):
         replaced(home, "worker_index", of_row(row), row, **change)
         assert "altered" in off(home), change
     replaced(home, "worker_index", of_row(row), row)
 
-    ledger_tables.append(place, "worker_index", [row | {"subscription_key": 1}])
+    add_pieces(place, [row | {"subscription_key": 1}])
     assert "orphans" in off(home)
     delete_rows(place, "worker_index", "subscription_key = 1")
     ended = dict.fromkeys(row) | {field: row[field] for field in ("index_version", "batch_id", "subscription_key")}
-    ledger_tables.append(place, "worker_index", [ended | {"worker": names.EVERY_WORKER, "end_at": 5}])
+    add_pieces(place, [ended | {"worker": names.EVERY_WORKER, "end_at": 5}])
     assert off(home) == {"orphans"}, "a deletion that nobody asked for"
 
 

@@ -15,7 +15,7 @@ from pststream import names
 from pststream.delta_tables import open_dataset
 from pststream.errors import RetryableError
 from pststream.state import data_files as files
-from pststream.state.data_files import FileWriter, addresses_and_rows, commit_files, list_data_files
+from pststream.state.data_files import FileWriter, addresses_and_rows, append_rows, commit_files, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
 from pststream.state.tables import TABLES
@@ -179,3 +179,11 @@ def test_a_file_that_only_its_node_sees_is_not_committed(home: Home) -> None:
         commit_files(home, names.OBJECTS, [kept, elsewhere], application="ingest", transaction=1)
     assert list_data_files(home, names.OBJECTS) == []
     assert commit_files(home, names.OBJECTS, [kept], application="ingest", transaction=1)
+
+
+def test_rows_are_not_appended_to_a_table_with_partitions(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.init()
+    empty = TABLES[names.WORKER_INDEX].schema.empty_table()
+    with pytest.raises(ValueError, match="worker_index has partitions"):
+        append_rows(home, names.WORKER_INDEX, empty, {})
