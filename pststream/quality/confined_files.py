@@ -79,7 +79,20 @@ def open_below(path: str, folder: str) -> int:
 
 @contextmanager
 def readable_below(path: str, folder: str | None) -> Iterator[str]:
-    """Yield a path of the same name under which readers open this very file, whatever is put in its place meanwhile.
+    """Yield a path of the same name under which readers open this very file; otherwise as `content_below`."""
+    with content_below(path, folder) as content:
+        if folder is None:
+            yield content
+            return
+        with TemporaryDirectory(prefix="pststream-") as private:
+            link = Path(private, Path(path).name)
+            link.symlink_to(content)
+            yield str(link)
+
+
+@contextmanager
+def content_below(path: str, folder: str | None) -> Iterator[str]:
+    """Yield a path under which this very file can be opened, whatever is put in its place meanwhile.
 
     Without a folder, this is the path itself: whoever names a file means what it leads to. InputFileError and
     PassingError of the block name the file by its own path.
@@ -89,10 +102,7 @@ def readable_below(path: str, folder: str | None) -> Iterator[str]:
         return
     opened = open_below(path, folder)
     try:
-        with TemporaryDirectory(prefix="pststream-") as private:
-            link = Path(private, Path(path).name)
-            link.symlink_to(f"/proc/self/fd/{opened}")
-            yield str(link)
+        yield f"/proc/self/fd/{opened}"
     except InputFileError as error:
         raise InputFileError(path, error.reason, error.hint) from error
     except PassingError as error:
@@ -103,5 +113,19 @@ def readable_below(path: str, folder: str | None) -> Iterator[str]:
 
 def _place(path: str, folder: str) -> tuple[str, ...] | None:
     """Return the names that lead from a folder to the file that a path below it means; None if it is elsewhere."""
+    if parts := _names_without_links(path, folder):
+        return parts
     real, root = Path(os.path.realpath(path)), os.path.realpath(folder)
     return real.relative_to(root).parts or None if real.is_relative_to(root) else None
+
+
+def _names_without_links(path: str, folder: str) -> tuple[str, ...]:
+    """Return the names that lead from a folder to a path, if none is a link; else none. Most files have no links."""
+    if not Path(path).is_relative_to(folder):
+        return ()
+    names, place = Path(path).relative_to(folder).parts, folder
+    for name in names:
+        place = os.path.join(place, name)
+        if name == ".." or os.path.islink(place):
+            return ()
+    return names

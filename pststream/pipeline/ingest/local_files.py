@@ -14,7 +14,7 @@ from pststream.errors import InputFileError, PassingError
 from pststream.escape_text import escape_controls
 from pststream.pipeline.ingest.fetch_objects import OfferedFile, is_fetched
 from pststream.progress import Progress
-from pststream.quality.confined_files import OUTSIDE, leads_outside, readable_below
+from pststream.quality.confined_files import OUTSIDE, content_below, leads_outside
 from pststream.quality.input_files import is_utf8_name, sha256_of
 from pststream.state import fetched_files
 from pststream.state.home import Home
@@ -81,8 +81,8 @@ def hash_files(
         try:
             if known and known[:2] == (tag, size) and not leads_outside(path, folders.get(path)):
                 return OfferedFile(path, known[2], size)
-            with readable_below(path, folders.get(path)) as readable:
-                return OfferedFile(path, sha256_of(readable), size)
+            with content_below(path, folders.get(path)) as content:
+                return OfferedFile(path, sha256_of(content), size)
         except (InputFileError, PassingError) as error:
             if not tolerant:
                 raise

@@ -8,8 +8,10 @@ import pytest
 
 from pststream.errors import InputFileError
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
+from pststream.pipeline.ingest.local_files import hash_files, read_stamps
 from pststream.quality import confined_files
 from pststream.quality.confined_files import OUTSIDE, find_folders, open_below, readable_below
+from pststream.quality.input_files import sha256_of
 from pststream.settings import Settings
 from pststream.state import quarantine
 from pststream.state.home import Home
@@ -148,3 +150,26 @@ def test_files_that_are_named_have_no_folder(landing: Path) -> None:
     assert find_folders([one, other], [str(landing), one]) == {other: str(landing)}
     assert find_folders([one], [f"{landing}/*/a.csv"]) == {one: str(landing)}
     assert find_folders([one], [one]) == {}
+
+
+def test_hashing_makes_no_folder_for_each_file(landing: Path, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confined_files, "TemporaryDirectory", None)
+    stamps, folders = read_stamps([str(landing / "sub" / "a.csv")]), {str(landing / "sub" / "a.csv"): str(landing)}
+    (hashed,) = hash_files(home, stamps, False, folders)
+    assert hashed.sha256 == sha256_of(str(landing / "sub" / "a.csv"))
+
+
+def test_a_path_without_links_needs_no_resolving(landing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_link(landing)
+    (landing / "near").symlink_to(landing / "sub")
+    (landing / "sub" / "up").symlink_to("..")
+    (landing / "alias").symlink_to(landing)
+    names = ["sub/a.csv", "b.csv", "near/a.csv", "sub/up/sub/a.csv", "near/../b.csv", "sub/../../secret.csv", "none"]
+    paths = [f"{folder}/{name}" for folder in (landing, landing / "alias") for name in names]
+    fast = [confined_files._place(path, path[: -len(name)]) for path, name in zip(paths, names * 2)]
+    monkeypatch.setattr(confined_files, "_names_without_links", lambda path, folder: ())
+    assert fast == [confined_files._place(path, path[: -len(name)]) for path, name in zip(paths, names * 2)]
+    assert fast[0] == ("sub", "a.csv") and fast[1] is None and fast[5] is None
+    monkeypatch.undo()
+    monkeypatch.setattr(os.path, "realpath", None)
+    assert not confined_files.leads_outside(paths[0], str(landing))
