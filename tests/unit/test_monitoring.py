@@ -171,6 +171,13 @@ def test_every_check_of_the_dag_has_its_alert() -> None:
     assert {"WatcherDown", "Quarantine", "SinkDown", "DeadLetters"} <= {name[9:] for name in expressions}
 
 
+def test_a_batch_that_always_runs_is_no_step_that_does_not_end() -> None:
+    (expression,) = (rule["expr"] for rule in ALERTS if rule["alert"] == "PSTStreamUnfinishedStep")
+    assert {name for name, _ in Expression(expression).metrics} == {
+        "pststream_unfinished_steps", "pststream_batches_total",
+    } and " unless " in expression  # fmt: skip
+
+
 def test_a_board_has_the_structure_that_grafana_imports() -> None:
     assert BOARD["id"] is None and BOARD["uid"] and BOARD["title"] and BOARD["schemaVersion"] >= 38
     assert VARIABLES["datasource"]["type"] == "datasource" and VARIABLES["datasource"]["query"] == "prometheus"
@@ -226,8 +233,11 @@ def test_prometheus_own_tool_accepts_the_rules_and_they_fire(tmp_path: Path) -> 
     series += [
         (f"pststream_watcher_up{{{home}}}", "1x30 0x60"),
         (f'pststream_build_info{{{home}, version="1"}}', "1x90"),
+        (f"pststream_unfinished_steps{{{home}}}", "1x90"),
+        (f"pststream_batches_total{{{home}}}", "0+1x90"),
     ]
-    fired = {"PSTStreamWatcherDown": ["34m"], "PSTStreamRejects": ["60m"], "PSTStreamLag": [], "PSTStreamNoMetrics": []}
+    quiet = dict.fromkeys(("PSTStreamLag", "PSTStreamNoMetrics", "PSTStreamUnfinishedStep"), list[str]())
+    fired = {"PSTStreamWatcherDown": ["34m"], "PSTStreamRejects": ["60m"], **quiet}
     tests = [
         {
             "interval": "1m",
