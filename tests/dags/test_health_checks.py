@@ -107,6 +107,7 @@ PROBLEMS = {
 }
 
 
+@pytest.mark.slow
 def test_one_alert_for_each_problem(dagbag: Any, home: Home, caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from pststream.airflow import alerts
 

@@ -28,6 +28,7 @@ from tests.erased_homes import (
     refuse_messages,
     without,
 )
+from tests.fuzz.cases import FIRST, TIMES
 
 BOTH = ("--object-id", OBJECT, "--subscription-id", SUBSCRIPTION)
 
@@ -115,7 +116,8 @@ def test_vacuum_now_leaves_no_byte(tmp_path: Path) -> None:
     assert home.run("check", "--all")["success"]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + 2 * TIMES))
 def test_random_ids(tmp_path: Path, seed: int) -> None:
     world = worlds.random_world(100 + seed, objects=200, requests=150, files=6)
     (tmp_path / "files").mkdir()

@@ -13,6 +13,7 @@ from pststream.utc_times import utc_now
 from tests import worlds
 from tests.commands import Home, new_home
 from tests.erased_homes import finish_world, marked_home, refuse_messages
+from tests.fuzz.cases import FIRST, TIMES
 
 ALL = ("--keep", "objects=1d", "--keep", "matches=1d,rejects=1d", "--keep", "dead_letters=1d")
 
@@ -26,7 +27,8 @@ def object_times(home: Home) -> dict[str, int]:
     return {name: min(table.column("ts").cast("int64").to_pylist()) for name, table in rows.items()}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + 2 * TIMES))
 def test_old_rows_go_and_the_others_match_as_before(tmp_path: Path, seed: int) -> None:
     world = worlds.random_world(200 + seed, objects=240, requests=160, files=6)
     (tmp_path / "files").mkdir()
