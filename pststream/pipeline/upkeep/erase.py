@@ -44,7 +44,7 @@ from pststream.pipeline.upkeep.row_changes import (
 from pststream.progress import Progress, no_progress
 from pststream.quality.suites.run_suites import LONGEST_VALUE
 from pststream.settings import Settings
-from pststream.state import erasures
+from pststream.state import erasures, fetched_files, quarantine
 from pststream.state.crash_points import crash_point
 from pststream.state.deliveries import read_progress
 from pststream.state.erasures import ERASE, PendingErasure, Removal
@@ -196,7 +196,7 @@ def _run(
         rows[change.table] += affected.rows
     erasures.restore_tables(home)
     erasures.write_checkpoints(home)
-    clear_staging(home)  # staged rows of files that were quarantined, or of an ingest that was killed
+    _delete_copies(home)
     deleted = delete_files_that_name(home, _finder(asked, PAGE_CHARACTERS))
     SegmentCache(settings.cache_dir, settings.cache_bytes).clear()
     crash_point("erase.files_deleted")
@@ -206,6 +206,13 @@ def _run(
             crash_point("erase.vacuumed")
     erasures.forget_pending(home)
     return dict(+rows), deleted
+
+
+def _delete_copies(home: Home) -> None:
+    """Delete copies of input files and rows that are not needed: of quarantined files, and of commands killed."""
+    clear_staging(home)
+    fetched_files.remove_unneeded_copies(home)
+    quarantine.remove_unneeded_copies(home)
 
 
 def _finder(asked: PendingErasure, longest: int) -> TextFinder:
@@ -264,7 +271,8 @@ def _document(
     number = np.union1d(keys.objects.files, keys.subscriptions.files)
     wanted = pds.field("file_seq").isin(number.tolist()) & (pds.field("status") == "done")
     paths = read_table(home.table(names.FILES), ["path"], wanted).column(0).to_pylist()
-    recorded = erasures.removed_rows(home).to_pylist() if not dry_run else []
+    columns = ["erasure_id", "files_until"]  # not the lists of batches, one number for each
+    recorded = [] if dry_run else erasures.removed_rows(home).select(columns).to_pylist()
     until = [row["files_until"] for row in recorded if row["erasure_id"] == asked.erasure_id]
     return {
         "dry_run": dry_run,
