@@ -35,7 +35,7 @@ ROW_GROUP = 131_072
 BUFFERED_BYTES = 64 * 1024 * 1024
 """A row group ends early if its rows take more memory than this."""
 
-APPEND_TRIES = 100
+COMMIT_TRIES = 100
 
 MAX_BOUND_LENGTH = 64
 """Longer texts are cut in the bounds of a file, so that entries of the log stay short."""
@@ -249,25 +249,31 @@ def commit_files(
 
     rows_change: false if the added files have exactly the rows of the removed ones. If the transaction is committed
     already, the added files are deleted: the table has their rows. Raises RetryableError if the driver does not see a
-    file or sees it with another size: then the node that wrote it has another disk under that path. Raises VersionTaken
-    if another process has committed meanwhile, or has removed one of the files.
+    file or sees it with another size: then the node that wrote it has another disk under that path; also if
+    another process has removed one of the files. This commit comes after other commits that are made meanwhile.
     """
     added, removed, root = list(added), list(removed), home.table(name)
     addresses = [f"{root}/{file.path}" for file in added]
-    with latest_table(root) as table:
-        before = table.transaction_version(application)
-        if before is None or before < transaction:
-            _check_sizes(addresses, added)
-            _check_listed(root, removed, table)
-            flush_names(addresses)
-            actions = [*removals(removed, rows_change), *additions(name, added, rows_change)]
-            properties = table.metadata().configuration
-            if removed and rows_change and properties.get(APPEND_ONLY) == "true":
-                actions.insert(0, metadata_action(table, {k: v for k, v in properties.items() if k != APPEND_ONLY}))
-            operation = "OPTIMIZE" if not rows_change else "DELETE" if removed else "WRITE"
-            own = Transaction(application, transaction)
-            commit_entry(home, name, table, operation, actions, [own], _writer_of(added, application))
-            return True
+    operation = "OPTIMIZE" if not rows_change else "DELETE" if removed else "WRITE"
+    own, writer = Transaction(application, transaction), _writer_of(added, application)
+    for tries_left in reversed(range(COMMIT_TRIES)):
+        try:
+            with latest_table(root) as table:
+                before = table.transaction_version(application)
+                if before is not None and before >= transaction:
+                    break
+                _check_sizes(addresses, added)
+                _check_listed(root, removed, table)
+                flush_names(addresses)
+                actions = [*removals(removed, rows_change), *additions(name, added, rows_change)]
+                properties = table.metadata().configuration
+                if removed and rows_change and properties.get(APPEND_ONLY) == "true":
+                    actions.insert(0, metadata_action(table, {k: v for k, v in properties.items() if k != APPEND_ONLY}))
+                commit_entry(home, name, table, operation, actions, [own], writer)
+                return True
+        except VersionTaken:
+            if not tries_left:
+                raise
     delete_files(addresses)
     return False
 
@@ -287,7 +293,7 @@ def append_rows(home: Home, name: str, rows: pa.Table, metadata: Mapping[str, st
     file = writer.close()
     flush_names([writer.address] if file else [])
     actions = additions(name, [file] if file else [])
-    for tries_left in reversed(range(APPEND_TRIES)):
+    for tries_left in reversed(range(COMMIT_TRIES)):
         try:
             with latest_table(root) as table:
                 return commit_entry(home, name, table, "WRITE", actions, metadata=metadata)
@@ -314,9 +320,9 @@ def _check_sizes(addresses: list[str], files: list[DataFile]) -> None:
 
 
 def _check_listed(root: str, removed: list[DataFile], table: DeltaTable) -> None:
-    """Raise VersionTaken if the table has lost a file of `removed`: a commit would bring its rows back."""
+    """Raise RetryableError if the table has lost a file of `removed`: a commit would bring its rows back."""
     if removed and not {file.path for file in removed} <= {file.path for file in _files_of(table)}:
-        raise VersionTaken(f"{root}: another process has replaced files of this table", "run this again")
+        raise RetryableError(f"{root}: another process has replaced files of this table", "run this again")
 
 
 def additions(name: str, files: Iterable[DataFile], rows_change: bool = True) -> list[dict[str, Any]]:

@@ -98,6 +98,8 @@ def add_entries(home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], f
 
 def _copy_unchanged(home: Home, path: str, sha256: str, copy: str) -> bool:
     """Copy a file into the home as `copy` if its content still has this hash; return whether it has it."""
+    if not Path(path).is_file():  # a pipe or a device would be read without end
+        return False
     files, folder = home.files, home.work_folder / FOLDER / "copying"
     files.delete(files.names(copy.rpartition("/")[0]))
     shutil.rmtree(folder, ignore_errors=True)

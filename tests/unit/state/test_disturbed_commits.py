@@ -8,12 +8,11 @@ import pytest
 from deltalake import DeltaTable
 
 from pststream import atomic_files, names
-from pststream.errors import HomeError
+from pststream.errors import HomeError, RetryableError
 from pststream.state import checkpoints, erasures, ledger_tables
 from pststream.state.checkpoints import LOG, write_checkpoint
 from pststream.state.data_files import commit_files, list_data_files
 from pststream.state.home import Home
-from pststream.state.log_entries import VersionTaken
 from pststream.storage.local_folder import FolderFiles
 
 
@@ -52,7 +51,7 @@ def log_of(home: Home) -> Path:
 def test_files_that_another_program_has_replaced_are_not_replaced_again(home: Home) -> None:
     files = list_data_files(home, names.VOCABULARY)
     DeltaTable(home.table(names.VOCABULARY)).optimize.compact()
-    with pytest.raises(VersionTaken, match="replaced files"):
+    with pytest.raises(RetryableError, match="replaced files"):
         commit_files(home, names.VOCABULARY, [], files, application="join", transaction=1, rows_change=False)
     assert terms(home) == [0, 1, 2]
 
@@ -66,6 +65,20 @@ def test_an_entry_that_is_refused_and_not_there_is_tried_again(home: Home, monke
     monkeypatch.setattr(FolderFiles, "create", create)
     append(home, 3)
     assert terms(home) == [0, 1, 2, 3] and not refusals
+
+
+def test_a_compaction_comes_after_an_append_that_was_faster(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    really_create, faster = FolderFiles.create, [3]
+
+    def create(self: FolderFiles, name: str, content: bytes) -> bool:
+        if faster:
+            append(home, faster.pop())
+        return really_create(self, name, content)
+
+    monkeypatch.setattr(FolderFiles, "create", create)
+    ledger_tables.compact(home, names.VOCABULARY)
+    assert [file.rows for file in list_data_files(home, names.VOCABULARY)] in ([3, 1], [1, 3])
+    assert terms(home) == [0, 1, 2, 3] and not faster
 
 
 def test_a_checkpoint_that_another_process_has_overtaken_is_left_out(home: Home) -> None:

@@ -147,3 +147,9 @@ def test_a_reason_that_shows_a_value_with_an_error_number_stays(home: Home, land
     reason = "suite texts: expect_x is not met: 1 of 2 rows do not meet it, such as cannot be read: [Errno 28]"
     quarantine.add_entries(home, [(file | {"options": "{}"}, [reason])], 1)
     assert ingest_landing(home, landing)["files"] == 1
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_copied(home: Home, landing: Path) -> None:
+    os.mkfifo(landing / "pipe")
+    file = {"kind": "objects", "path": str(landing / "pipe"), "sha256": "", "bytes": 1, "options": "{}"}
+    assert quarantine.add_entries(home, [(file, ["it has no rows"])], 1) == []
