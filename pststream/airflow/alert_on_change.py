@@ -1,8 +1,8 @@
-"""Alert when a check of a home begins to fail and when it passes again, not at every run; the home stores the state."""
+"""Alert when a check of a home, or a part of it, begins to fail and passes again, not at every run."""
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,22 @@ if TYPE_CHECKING:
 
 FAILING, PASSING = "failing", "passing"
 FOLDER = "health"
-"""Folder of a home with a file for each check: {"state", "since", "why"}, written when the state changes."""
+"""Folder of a home with a file for each check, written when its state changes: {"state", "since", "why", "failing"}.
+
+`failing` has what fails, by name; `since` and `why` are those of the oldest of it.
+"""
 
 MARK = "home.json"
 """File of each home; without it nothing is stored, and a check that fails alerts at every run."""
+
+TASK = ""
+"""Name of what fails if the error has no parts."""
+
+SHOWN = 10
+"""Parts that a message lists."""
+
+Faults = dict[str, dict[str, Any]]
+"""What fails: {"since", "why"} by name."""
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +41,10 @@ log = logging.getLogger(__name__)
 class AlertOnChange:
     """The callbacks of a task that runs in every run of its DAG, such as a check of `health`.
 
-    The state is stored after the alert is sent. If a callback raises, or the state cannot be read or stored, the next
-    run sends the alert again: an alert may come twice, and is never lost.
+    An error with `problems` fails for each of its parts, such as sinks; any other error fails for the task. A run sends
+    at most one alert, of all that begins to fail, and one message, of all that passes again. The state is stored after
+    the message is sent. If a callback raises, or the state cannot be read or stored, the next run sends the message
+    again: it may come twice, and is never lost.
     """
 
     def __init__(self, options: "DagOptions") -> None:
@@ -42,39 +56,64 @@ class AlertOnChange:
         return {"on_failure_callback": [self.report_failure], "on_success_callback": [self.report_success]}
 
     def report_failure(self, context: Context) -> None:
-        """Send an alert unless the last run failed too."""
-        before = self._read_state(context)
-        if before.get("state") == FAILING:
-            log.info("failing since %s; the alert was sent then", before.get("since"))
-        elif _send(context, [self._options.alerts.report_failure, *self._options.callbacks_on_failure]):
-            error = context.get("exception")
-            self._write_state(context, FAILING, f"{type(error).__name__}: {error}")
+        """Send an alert of what did not fail in the last run, and a message of what fails no more."""
+        error = context.get("exception")
+        parts = getattr(error, "problems", None)
+        problems = parts or {TASK: str(error)}
+        before = self._read_failing(context)
+        begun = {name: _fault(error, text) for name, text in problems.items() if name not in before}
+        passed = {name: fault for name, fault in before.items() if parts and name not in parts}
+        if not begun:
+            whys = _listed(fault["why"] for fault in before.values())
+            log.info("failed in the last run too, and the alert was sent then: %s", whys)
+        self._report(context, before, begun, passed)
 
     def report_success(self, context: Context) -> None:
         """Send a message if the last run failed."""
-        before = self._read_state(context)
-        if before.get("state") != FAILING:
-            return
-        context.update({"failed_since": before.get("since"), "failed_why": before.get("why")})
-        if _send(context, [self._options.alerts.report_recovery, *self._options.callbacks_on_recovery]):
-            self._write_state(context, PASSING, None)
+        before = self._read_failing(context)
+        self._report(context, before, {}, before)
 
-    def _read_state(self, context: Context) -> dict[str, Any]:
-        """Return the stored state; empty if there is none, or none that can be read."""
+    def _report(self, context: Context, before: Faults, begun: Faults, passed: Faults) -> None:
+        """Send what changed, and store of it what was sent."""
+        options, after = self._options, dict(before)
+        if begun:
+            context.update({"alert_subjects": _listed(begun)})
+            if _send(context, [options.alerts.report_failure, *options.callbacks_on_failure]):
+                after |= begun
+        if passed:
+            why = _listed(fault["why"] for fault in passed.values())
+            since = min(fault["since"] for fault in passed.values())
+            context.update({"alert_subjects": _listed(passed), "failed_since": since, "failed_why": why})
+            if _send(context, [options.alerts.report_recovery, *options.callbacks_on_recovery]):
+                after = {name: fault for name, fault in after.items() if name not in passed}
+        if after != before:
+            self._write_failing(context, after)
+
+    def _read_failing(self, context: Context) -> Faults:
+        """Return what failed in the last run; empty if that is not stored, or cannot be read."""
         try:
             with self._home(context) as home:
-                state = json.loads(read_file(home, _state_file(context)))
+                failing = json.loads(read_file(home, _state_file(context)))["failing"]
+                return {
+                    name: {"since": str(fault["since"]), "why": str(fault["why"])} for name, fault in failing.items()
+                }
         except FileNotFoundError:
             return {}
         except Exception as error:
             log.warning("the stored state cannot be read: %s: %s", type(error).__name__, error)
             return {}
-        return state if isinstance(state, dict) else {}
 
-    def _write_state(self, context: Context, state: str, why: str | None) -> None:
+    def _write_failing(self, context: Context, failing: Faults) -> None:
         from pststream.storage.registry import files_at, normalize  # slow to import, and few runs come here
 
-        content = {"state": state, "since": iso(utc_now(), "seconds"), "why": why}
+        content: dict[str, Any] = {
+            "state": PASSING,
+            "since": iso(utc_now(), "seconds"),
+            "why": None,
+            "failing": failing,
+        }
+        if failing:
+            content |= {"state": FAILING, **min(failing.values(), key=lambda fault: fault["since"])}
         try:
             with self._home(context) as home:
                 files = files_at(normalize(home))
@@ -100,6 +139,17 @@ def _send(context: Context, callbacks: Sequence[Callable[[Any], Any]]) -> bool:
             log.exception("the alert was not sent; the next run tries again")
             sent = False
     return sent
+
+
+def _fault(error: object, text: str) -> dict[str, Any]:
+    return {"since": iso(utc_now(), "seconds"), "why": f"{type(error).__name__}: {text}"}
+
+
+def _listed(texts: Iterable[str]) -> str:
+    """Return the first texts, without repetitions, and the number of others."""
+    distinct = list(dict.fromkeys(filter(None, texts)))
+    more = [f"{len(distinct) - SHOWN} more"] if len(distinct) > SHOWN else []
+    return "; ".join(distinct[:SHOWN] + more)
 
 
 def _state_file(context: Context) -> str:

@@ -54,7 +54,7 @@ class Alerts:
         self._report(logging.ERROR, "failed", failure_message(context), context)
 
     def report_recovery(self, context: Context) -> None:
-        """Report a check that passes again; `failed_since` and `failed_why` in the context say what was wrong."""
+        """Report what passes again; `failed_since` and `failed_why` in the context say what was wrong."""
         self._report(logging.INFO, "recovered", recovery_message(context), context)
 
     def _report(self, level: int, state: str, message: str, context: Context) -> None:
@@ -80,11 +80,12 @@ class Alerts:
 
 
 def recovery_message(context: Context) -> str:
-    """Return what passes again, since when it had failed, and why, in three lines."""
+    """Return what passes again, since when it had failed, and why, in a line each."""
     task = context["ti"]
     return "\n".join(
         [
             f"RECOVERED: {task.dag_id}.{task.task_id}, run {task.run_id}",
+            *([f"what:      {context['alert_subjects']}"] if context.get("alert_subjects") else []),
             f"failed:    since {context.get('failed_since')}",
             f"why:       {context.get('failed_why')}",
         ]
@@ -92,13 +93,14 @@ def recovery_message(context: Context) -> str:
 
 
 def failure_message(context: Context) -> str:
-    """Return what failed, why, what to do and where the log is, in four lines."""
+    """Return what failed, what of it is new if the check has parts, why, what to do and where the log is."""
     task = context["ti"]
     error = context.get("exception")
     kind = type(error).__name__ if error is not None else "unknown error"
     return "\n".join(
         [
             f"FAILED: {task.dag_id}.{task.task_id}, run {task.run_id}, try {task.try_number}",
+            *([f"new:    {context['alert_subjects']}"] if context.get("alert_subjects") else []),
             f"why:    {kind}: {error}",
             f"remedy: {REMEDIES.get(kind, DEFAULT_REMEDY)}",
             f"log:    {getattr(task, 'log_url', '')}",

@@ -115,6 +115,79 @@ def test_the_state_is_a_file_of_the_home(home: Home) -> None:
     assert json.loads(file.read_text())["why"] == "ValueError: y", "a damaged file is replaced"
 
 
+def sink(name: str, state: str = "ok", dead: int = 0) -> dict[str, Any]:
+    return {"sink": name, "state": state, "reason": "closed", "batches_left": 1, "dead": dead}
+
+
+def run_check(run: Run, check: Any, *figures: Any) -> None:
+    """Run a check, then the callbacks that Airflow would call."""
+    from pststream.airflow.tasks.health_checks import Unhealthy
+
+    try:
+        check(*figures)
+    except Unhealthy as error:
+        run.fail(error)
+    else:
+        run.succeed()
+
+
+@pytest.fixture
+def changes(home: Home, caplog: pytest.LogCaptureFixture) -> Any:
+    """Return a function that runs a check and returns the messages of its run: state and what changed."""
+    from pststream.airflow.alerts import log
+    from pststream.airflow.tasks import health_checks
+
+    caplog.set_level(logging.INFO, log.name)
+
+    def run(check: str, *figures: Any) -> list[tuple[str, str]]:
+        caplog.clear()
+        run_check(Run(home.path, 0), getattr(health_checks, check), *figures)
+        sent = [record.message.splitlines() for record in caplog.records if record.name == log.name]
+        return [(lines[0].partition(":")[0], lines[1].partition(":")[2].strip()) for lines in sent]
+
+    return run
+
+
+def test_each_sink_that_fails_has_an_alert_and_a_recovery(changes: Any) -> None:
+    steps = [
+        ((sink("a", dead=1), sink("b")), [("FAILED", "dead letters of sink a")]),
+        ((sink("a", dead=2), sink("b")), []),
+        ((sink("a", dead=2), sink("b", "down")), [("FAILED", "sink b")]),
+        ((sink("a", "down", dead=2), sink("b", "failed")), [("FAILED", "sink a")]),
+        ((sink("b", "down"), sink("c", "down")), [
+            ("FAILED", "sink c"), ("RECOVERED", "dead letters of sink a; sink a"),
+        ]),
+        ((sink("a"), sink("b", "behind"), sink("c")), [("RECOVERED", "sink b; sink c")]),
+        ((sink("a"), sink("b", "down"), sink("c")), [("FAILED", "sink b")]),
+    ]  # fmt: skip
+    for sinks, expected in steps:
+        assert changes("check_sinks", list(sinks), 0) == expected, sinks
+
+
+def test_each_quarantined_file_has_an_alert_and_a_recovery(changes: Any) -> None:
+    assert changes("check_quarantine", [1]) == [("FAILED", "quarantined file 1")]
+    assert changes("check_quarantine", [1]) == []
+    assert changes("check_quarantine", [1, 2]) == [("FAILED", "quarantined file 2")]
+    assert changes("check_quarantine", [2, 3]) == [
+        ("FAILED", "quarantined file 3"),
+        ("RECOVERED", "quarantined file 1"),
+    ], "as many as before"
+    [(_, listed)] = changes("check_quarantine", list(range(2, 44)))
+    assert listed.endswith("quarantined file 13; 30 more")
+    [(state, _)] = changes("check_quarantine", [])
+    assert state == "RECOVERED"
+
+
+def test_an_error_of_the_check_itself_says_nothing_of_its_parts(home: Home, changes: Any, alerts: Any) -> None:
+    changes("check_sinks", [sink("a", "down")], 0)
+    Run(home.path, 1).fail(KeyError("deliveries"))
+    assert alerts() == ["FAILED", "FAILED"]
+    [(state, _)] = changes("check_sinks", [sink("a", "down")], 0)
+    assert state == "RECOVERED", "the check itself"
+    state = json.loads(Path(home.path, "health", "health.lag.json").read_text())
+    assert state["failing"].keys() == {"sink a"} and "closed" in state["why"]
+
+
 def test_an_alert_that_was_not_sent_is_sent_by_the_next_run(home: Home, alerts: Any) -> None:
     calls: list[str] = []
 

@@ -16,7 +16,8 @@ EVERY_FIVE_MINUTES = "*/5 * * * *"
 DOC = """
 Reads the ledgers and the watcher's heartbeat, without Spark, in seconds. There is one task for each kind of problem. It
 fails at each run until the problem is solved. It sends one alert, which says what to do, when the problem begins, and
-one message when it is solved; the folder `health` of the home stores which checks are failing.
+one message when it is solved; the folder `health` of the home stores what is failing. Each sink and each quarantined
+file is a problem of its own.
 
 - **watcher**: the watcher (`pststream run --watch`) has died, or should run and does not.
 - **lag**: files that landed or were ingested are not matched in time.
@@ -25,7 +26,7 @@ one message when it is solved; the folder `health` of the home stores which chec
 - **gate**: files are in quarantine.
 - **sinks**: a sink is down, or has too many dead letters.
 """
-FIELDS = ("watcher", "last_hour", "quarantined", "deliveries")
+FIELDS = ("watcher", "last_hour", "quarantined_ids", "deliveries")
 
 
 log = logging.getLogger(__name__)
@@ -73,7 +74,7 @@ def rejects(status: dict, params: Any = None) -> str:
 @task
 def gate(status: dict) -> str:
     """Check that no file is in quarantine."""
-    return _passed(health_checks.check_quarantine(status["quarantined"]))
+    return _passed(health_checks.check_quarantine(status["quarantined_ids"]))
 
 
 @task

@@ -3,6 +3,8 @@
 `alerts` has the remedy for each error class.
 """
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
@@ -11,7 +13,14 @@ from pststream.format_values import duration
 
 
 class Unhealthy(AirflowFailException):
-    """A home needs attention."""
+    """A home needs attention.
+
+    problems  what is wrong, by the name of what fails, such as a sink; empty if the check has no parts
+    """
+
+    def __init__(self, message: str, problems: Mapping[str, str] = MappingProxyType({})) -> None:
+        super().__init__(message)
+        self.problems = dict(problems)
 
 
 class WatcherDown(Unhealthy):
@@ -87,23 +96,25 @@ def check_reject_share(accepted: int, rejected: int, max_share: float, min_rows:
     return text
 
 
-def check_quarantine(files: int) -> str:
-    """Raise if files are in quarantine."""
-    if files:
-        raise FilesQuarantined(f"files in quarantine that wait for a decision: {files}")
+def check_quarantine(hold_ids: Sequence[int]) -> str:
+    """Raise if files are in quarantine. `hold_ids` are their numbers."""
+    if hold_ids:
+        problems = {f"quarantined file {number}": f"file {number} is in quarantine" for number in hold_ids}
+        raise FilesQuarantined(f"files in quarantine that wait for a decision: {len(hold_ids)}", problems)
     return "no file is in quarantine"
 
 
 def check_sinks(sinks: list[dict[str, Any]], max_dead: int) -> str:
     """Raise if a sink is down or has more than `max_dead` dead letters; the message names all such sinks."""
-    problems = []
+    problems = {}
     configured = [sink for sink in sinks if sink["state"] != "removed"]
     for sink in configured:
         if sink["state"] not in ("ok", "behind"):
             waiting = f"batches waiting: {sink['batches_left']}"
-            problems.append(f"{sink['sink']}: {sink['state']} ({sink['reason']}), {waiting}")
+            problems[f"sink {sink['sink']}"] = f"{sink['sink']}: {sink['state']} ({sink['reason']}), {waiting}"
         if sink["dead"] > max_dead:
-            problems.append(f"{sink['sink']}: dead letters: {sink['dead']}, limit {max_dead}")
+            text = f"{sink['sink']}: dead letters: {sink['dead']}, limit {max_dead}"
+            problems[f"dead letters of sink {sink['sink']}"] = text
     if problems:
-        raise SinkDead("; ".join(problems))
+        raise SinkDead("; ".join(problems.values()), problems)
     return f"sinks without problems: {len(configured)}"

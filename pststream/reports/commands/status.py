@@ -49,6 +49,7 @@ def read_status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]
     settled, moment = _settled(ledgers), pa.scalar(now, _TIME)
     plan = _plan(reader, settled, moment)
     objects = ledgers.files_of("objects")
+    quarantined = read_quarantined_files(reader, ledgers)
     return {
         "home": home.path,
         "at": iso(now),
@@ -67,7 +68,8 @@ def read_status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]
         "deliveries": read_deliveries(reader, ledgers),
         "watcher": read_watcher(home, now),
         "unfinished": _unfinished(home, ledgers),
-        "quarantined": len(read_quarantined_files(reader, ledgers)),
+        "quarantined": len(quarantined),
+        "quarantined_ids": [row["hold_id"] for row in quarantined],
         "index": _index(reader, plan),
         "versions": {name: reader.table(name).version() for name in TABLES},
     }

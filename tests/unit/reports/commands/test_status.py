@@ -3,13 +3,14 @@
 import json
 from typing import Any
 
+from pststream import names
 from pststream.domain.imbalance import MAX_IMBALANCE
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.log_end import Ledger
 from pststream.reports.commands.status import TABLES, read_status, render_status
 from pststream.reports.reading.table_reader import TableReader
-from pststream.state import tables
+from pststream.state import ledger_tables, tables
 from pststream.state.home import Home
 from pststream.state.plans import Retiring
 from tests.unit.reports.commands.homes import (
@@ -108,6 +109,15 @@ def test_live_subscriptions(hand_home: Home) -> None:
         -61: 0, 0: 4, 2: 3, 4: 4, 5: 3, 5.5: 2, 6: 2, 10: 3,
     }  # fmt: skip
     assert lives[0]["inserted"] == 6
+
+
+def test_quarantined_files_that_wait_for_a_decision(hand_home: Home) -> None:
+    assert (shown(hand_home)["quarantined"], shown(hand_home)["quarantined_ids"]) == (0, [])
+    hold = {"kind": "objects", "path": "/p", "bytes": 1, "options": "{}", "copy": "c", "reasons": ["r"]}
+    for number, status in ((1, "held"), (2, "held"), (4, "held"), (2, "discarded")):
+        row = {"hold_id": number, "sha256": f"x{number}", "status": status, "written_at": at(0)}
+        ledger_tables.append(hand_home, names.QUARANTINE, [hold | row])
+    assert (shown(hand_home)["quarantined"], shown(hand_home)["quarantined_ids"]) == (2, [1, 4])
 
 
 def test_the_plan_that_is_retired(hand_home: Home) -> None:
