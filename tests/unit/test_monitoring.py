@@ -26,6 +26,9 @@ PROMTOOL = shutil.which("promtool")
 TARGET_LABELS = {"job", "instance"}
 """Labels that Prometheus itself adds to each sample."""
 
+UP = "up"
+"""Metric that Prometheus itself stores for each target: 1 if it could be read."""
+
 TOKEN = re.compile(r"(?P<matchers>\{[^}]*\})|(?P<range>\[[^]]*\])|(?P<word>[a-zA-Z_:][\w:]*)|(?P<other>[^\s\w])")
 FUNCTIONS = {"sum", "increase", "rate", "absent", "time"}
 GROUPINGS = {"by", "without"}
@@ -87,7 +90,7 @@ class Expression:
         assert self.metrics
         for name, matched in self.metrics:
             assert matched <= labels_of(name), self.text
-            if name not in RECORDS:
+            if name not in RECORDS and name != UP:
                 is_counter = METRICS[name.removeprefix(PREFIX)].type == "counter"
                 assert is_counter == bool(self.ranges), f"{self.text}: rates are of counters, and counters have rates"
         every = set().union(*(labels_of(name) for name, _ in self.metrics))
@@ -98,6 +101,8 @@ def labels_of(metric: str) -> set[str]:
     """Return the labels of a metric, or of one that a rule records. Fails for an unknown one."""
     if metric in RECORDS:
         return Expression(RECORDS[metric]).labels
+    if metric == UP:
+        return TARGET_LABELS
     assert metric.startswith(PREFIX) and metric.removeprefix(PREFIX) in METRICS, f"{metric} does not exist"
     return {*METRICS[metric.removeprefix(PREFIX)].labels, *TARGET_LABELS}
 
@@ -171,6 +176,17 @@ def test_every_check_of_the_dag_has_its_alert() -> None:
     assert {"WatcherDown", "Quarantine", "SinkDown", "DeadLetters"} <= {name[9:] for name in expressions}
 
 
+def test_each_target_that_the_docs_configure_has_an_alert_of_its_own() -> None:
+    (expression,) = (rule["expr"] for rule in ALERTS if Expression(rule["expr"]).metrics == [(UP, {"job"})])
+    match = re.fullmatch(r'up\{job=~"(.+)"\} == 0', expression)
+    jobs = [
+        name
+        for page in ("operation", "airflow")
+        for name in re.findall(r"- job_name: (\S+)", (INFRA.parent / "docs" / f"{page}.md").read_text("utf-8"))
+    ]
+    assert match and len(jobs) == 2 and all(re.fullmatch(match[1], job) for job in jobs)
+
+
 def test_a_batch_that_always_runs_is_no_step_that_does_not_end() -> None:
     (expression,) = (rule["expr"] for rule in ALERTS if rule["alert"] == "PSTStreamUnfinishedStep")
     assert {name for name, _ in Expression(expression).metrics} == {
@@ -232,12 +248,14 @@ def test_prometheus_own_tool_accepts_the_rules_and_they_fire(tmp_path: Path) -> 
     series = [(f'pststream_{what}_rows_total{{{home}, kind="{kind}"}}', values) for what, kind, values in rows]
     series += [
         (f"pststream_watcher_up{{{home}}}", "1x30 0x60"),
+        (f"up{{{home}}}", "1x90"),
+        ('up{job="pststream-malmo", instance="g"}', "1x30 0x60"),
         (f'pststream_build_info{{{home}, version="1"}}', "1x90"),
         (f"pststream_unfinished_steps{{{home}}}", "1x90"),
         (f"pststream_batches_total{{{home}}}", "0+1x90"),
     ]
     quiet: dict[str, list[str]] = {f"PSTStream{name}": [] for name in ("Lag", "NoMetrics", "UnfinishedStep")}
-    fired = {"PSTStreamWatcherDown": ["34m"], "PSTStreamRejects": ["60m"], **quiet}
+    fired = {"PSTStreamWatcherDown": ["34m"], "PSTStreamTargetDown": ["40m"], "PSTStreamRejects": ["60m"], **quiet}
     tests = [
         {
             "interval": "1m",

@@ -24,7 +24,7 @@ METRICS = {
     "build_info": Metric(GAUGE, "1", "Version of PSTStream that rendered the metrics", ("version",)),
     "accepted_rows_total": Metric(COUNTER, "rows", "Rows accepted", ("kind",)),
     "rejected_rows_total": Metric(COUNTER, "rows", "Rows rejected", ("kind",)),
-    "rejects_total": Metric(COUNTER, "rows", "Rows rejected, by reason", ("kind", "reason")),
+    "stored_rejects": Metric(GAUGE, "rows", "Rejected rows in the table of rejects, by reason", ("kind", "reason")),
     "files_total": Metric(COUNTER, "files", "Files ingested", ("kind",)),
     "quarantined_files": Metric(GAUGE, "files", "Files in quarantine"),
     "pending_rows": Metric(GAUGE, "rows", "Accepted rows that no batch has processed", ("kind",)),

@@ -1,7 +1,7 @@
 """Render the state of a home as Prometheus metrics: for `pststream metrics`, the watcher and the Airflow plugin.
 
 The text has the format 0.0.4 of https://prometheus.io/docs/instrumenting/exposition_formats. Counters are read from the
-tables of the home and not from a process, so they continue over restarts.
+ledgers of the home and not from a process, so they continue over restarts.
 """
 
 import datetime as dt
@@ -37,7 +37,7 @@ def render_metrics(home: AnyHome, now: dt.datetime | None = None) -> str:
     document = read_status(home, now)
     samples: Samples = {
         "build_info": [({"version": __version__}, 1)],
-        "rejects_total": _rejects(home),
+        "stored_rejects": _stored_rejects(home),
         **_of_logs(document),
         **_of_batches(document),
         **_of_plan(document),
@@ -68,8 +68,8 @@ def _of_logs(document: dict[str, Any]) -> Samples:
     }
 
 
-def _rejects(home: AnyHome) -> list[Sample]:
-    """Count the rejected rows by kind and reason."""
+def _stored_rejects(home: AnyHome) -> list[Sample]:
+    """Count the rows of `rejects` by kind and reason: no counter, as `maintain --keep` and `erase` delete rows."""
     counts = Counter[tuple[str, str]]()
     for rows in TableReader(home).batches(names.REJECTS, ("kind", "reason")):
         grouped = pa.table(rows).group_by(["kind", "reason"]).aggregate([([], "count_all")])

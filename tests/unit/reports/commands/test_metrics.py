@@ -17,6 +17,7 @@ from pststream.state.deliveries import Counts, SinkProgress
 from pststream.state.heartbeat import Heartbeat
 from pststream.state.home import Home
 from tests.commands import run_here
+from tests.damage import delete_rows
 from tests.unit.reports.commands.homes import (
     add_batch,
     add_file,
@@ -89,8 +90,8 @@ def test_every_figure(hand_home: Home) -> None:
     assert value(found, "pending_rows", kind="objects") == value(found, "pending_files", kind="objects") == 1
     assert value(found, "pending_files", kind="requests") == 0
     assert value(found, "lag_seconds") > 0
-    assert value(found, "rejects_total", kind="requests", reason="missing") == 1
-    assert value(found, "rejects_total", kind="objects", reason='odd "\\\n') == 1
+    assert value(found, "stored_rejects", kind="requests", reason="missing") == 1
+    assert value(found, "stored_rejects", kind="objects", reason='odd "\\\n') == 1
     assert value(found, "last_batch_duration_seconds", step="match") == 1.5
     assert [value(found, "sink_up", sink=sink) for sink in ("hook", "files")] == [0, 1]
     assert [value(found, "sink_batches_left", sink=sink) for sink in ("hook", "files")] == [1, 0]
@@ -100,6 +101,17 @@ def test_every_figure(hand_home: Home) -> None:
     assert {name for name, _ in found} == set(METRICS), "every declared metric has a value here, and no other"
     for name, labels in found:
         assert {key for key, _ in labels} == set(METRICS[name].labels), name
+
+
+def test_a_counter_does_not_fall_when_rejects_are_deleted(hand_home: Home) -> None:
+    add_file(hand_home, "objects", [thing(1, "a")], [reject(2, "late"), reject(3, "missing")])
+    before = render_metrics(hand_home)
+    delete_rows(hand_home, names.REJECTS, "reason = 'late'")  # as `maintain --keep` and `erase` do
+    after = parsed(render_metrics(hand_home))
+    counters = {name: METRICS[name].type == "counter" for name in METRICS}
+    fallen = {name for (name, labels), old in parsed(before).items() if after.get((name, labels), 0) < old}
+    assert fallen == {"stored_rejects"} and not any(counters[name] for name in fallen)
+    assert value(after, "rejected_rows_total", kind="objects") == 2
 
 
 def test_names_follow_the_conventions_of_prometheus() -> None:
