@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pststream.errors import InputFileError
 from pststream.kernels.parsing.csv_records import gather_fields, scan_records
-from pststream.quality.input_files import ByteStream, PartStream, check_head
+from pststream.quality.files.input_files import ByteStream, PartStream, check_head
 from pststream.quality.reject_reasons import Reject, to_display_text
 from pststream.quality.row_chunks import (
     BLOCK_BYTES,

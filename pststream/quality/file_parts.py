@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pststream.errors import PstError
 from pststream.kernels.parsing.count_records import QUOTED, RECORD, count_lines, count_records
 from pststream.quality.csv_reader import find_header_end
-from pststream.quality.input_files import PartStream, format_of, is_compressed
+from pststream.quality.files.input_files import PartStream, format_of, is_compressed
 from pststream.quality.row_chunks import BLOCK_BYTES, BOM, MAX_ROW_BYTES, FilePart
 
 MOST_PARTS = 8

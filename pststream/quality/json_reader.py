@@ -15,7 +15,7 @@ import pyarrow as pa
 from pststream.decode_json import NestedTooDeeply, decode_json
 from pststream.errors import InputFileError
 from pststream.kernels.parsing.json_members import find_lines
-from pststream.quality.input_files import ByteStream, PartStream, check_head
+from pststream.quality.files.input_files import ByteStream, PartStream, check_head
 from pststream.quality.json_columns import read_columns
 from pststream.quality.json_fields import scan_json
 from pststream.quality.raw_values import NotFinite, format_number

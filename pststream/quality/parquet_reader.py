@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from pststream.errors import InputFileError, PassingError, passing_number
 from pststream.names import MAX_JSON_LEVELS
-from pststream.quality.input_files import open_seekable
+from pststream.quality.files.input_files import open_seekable
 from pststream.quality.parquet_fields import ParquetFields
 from pststream.quality.reject_reasons import Reject
 from pststream.quality.row_chunks import (

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from pststream.errors import InputFileError
 from pststream.quality.csv_reader import read_csv
-from pststream.quality.input_files import find_files, format_of, sha256_of
+from pststream.quality.files.input_files import find_files, format_of, sha256_of
 from pststream.quality.json_reader import read_json, read_json_requests
 from pststream.quality.parquet_reader import read_parquet, read_parquet_requests
 from pststream.quality.row_chunks import MAX_ROW_BYTES, ColumnChunk, ColumnSources, FilePart, RequestChunk

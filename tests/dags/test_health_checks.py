@@ -78,7 +78,7 @@ def broken_sinks(home: Home) -> None:
 
 
 def sha256(path: Path) -> str:
-    from pststream.quality.input_files import sha256_of
+    from pststream.quality.files.input_files import sha256_of
 
     return sha256_of(str(path))
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pststream.errors import SettingError
-from pststream.quality.manifests import choose_ready, parse_manifest
+from pststream.quality.files.manifests import choose_ready, parse_manifest
 from pststream.settings import FILE, Settings, default_file, load_settings, setting_keys
 from pststream.sinks.read_settings import sink_keys
 from pststream.storage.contract import StoredObject

@@ -5,6 +5,7 @@ import configparser
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,9 @@ ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "pststream").rglob("*.py"))
 LONGEST_FILE = 450
 LONGEST_FUNCTION = 60
+MOST_MODULES = 20
+"""Modules of a package, without __init__.py."""
+
 EXEMPT = {
     "no-spark": {"airflow", "cli", "benchmarks", "pipeline"},
     "delta-rs": {"airflow", "state", "reports", "delta_tables", "open_tables"},
@@ -81,6 +85,11 @@ def test_a_file_is_documented_and_small(file: Path) -> None:
     assert text.count("\n") <= LONGEST_FILE
     long = {function.name: length(function) for function in functions(tree) if length(function) > LONGEST_FUNCTION}
     assert not long, f"longer than {LONGEST_FUNCTION} lines"
+
+
+def test_packages_are_small() -> None:
+    modules = Counter(named(file.parent) for file in FILES if file.name != "__init__.py")
+    assert {package: count for package, count in modules.items() if count > MOST_MODULES} == {}
 
 
 def test_the_lock_has_hashes_and_names_no_host() -> None:

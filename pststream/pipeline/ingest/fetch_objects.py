@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pststream.errors import InputFileError, PstError, RetryableError
-from pststream.quality.input_files import format_of
-from pststream.quality.manifests import (
+from pststream.quality.files.input_files import format_of
+from pststream.quality.files.manifests import (
     MAX_MANIFEST_BYTES,
     Manifest,
     PendingObject,

@@ -29,7 +29,7 @@ from pststream.pipeline.ingest.landing_gate import File, quarantine_failing_file
 from pststream.pipeline.ingest.local_files import Stamp, has_changed, hash_files, read_stamps, select_readable
 from pststream.pipeline.ingest.stage_file import FOLDER, REQUEST_BOUNDS, StagedFile, object_options
 from pststream.progress import Progress, no_progress
-from pststream.quality.confined_files import find_folders
+from pststream.quality.files.confined_files import find_folders
 from pststream.quality.readers import find_files
 from pststream.quality.suites.suite_files import Suite
 from pststream.settings import Settings
@@ -73,7 +73,7 @@ def ingest(
     PassingError, and nothing has changed. PassingError is raised in any case if no new file can be read just now. From
     a bucket, only the groups before the failing one are ingested. Raises SuiteError before any work. `folder`: all
     local files are from there and must not lead out of it; without it, this holds for the folders and globs of `paths`
-    (quality/confined_files.py).
+    (quality/files/confined_files.py).
     """
     object_options(options.__dict__)
     home.check()

@@ -17,7 +17,7 @@ from pststream.errors import InputFileError, PassingError, PstError, passing_num
 from pststream.kinds.contract import RequestLimits
 from pststream.pipeline.engine.arrow_columns import micros
 from pststream.pipeline.ingest.staged_rows import StagedRows, StagedWriter
-from pststream.quality.confined_files import readable_below
+from pststream.quality.files.confined_files import readable_below
 from pststream.quality.parse_objects import ObjectOptions, parse_objects
 from pststream.quality.parse_request_columns import parse_request_chunk, request_fields
 from pststream.quality.parse_requests import REQUESTS

@@ -15,7 +15,6 @@ from pststream.errors import PstError
 from pststream.pipeline.engine.contract import Engine, TaskEnded
 from pststream.pipeline.ingest.stage_file import StagedFile, folder_of, join_parts, stage_file
 from pststream.progress import Progress, StepCounter, no_progress
-from pststream.quality.confined_files import readable_below
 from pststream.quality.file_parts import (
     MIN_PART_BYTES,
     CountedRange,
@@ -26,6 +25,7 @@ from pststream.quality.file_parts import (
     make_parts,
     split_row_groups,
 )
+from pststream.quality.files.confined_files import readable_below
 from pststream.quality.row_chunks import FilePart
 
 File = dict[str, Any]

@@ -11,7 +11,7 @@ from pststream.pipeline.ingest.fetch_objects import ObjectSource, is_fetched
 from pststream.pipeline.ingest.local_files import UNCACHED_BYTES, hash_files, read_stamps, select_readable
 from pststream.pipeline.main_job.landing_scanner import KINDS
 from pststream.progress import no_progress
-from pststream.quality.input_files import files_below, has_format
+from pststream.quality.files.input_files import files_below, has_format
 from pststream.settings import Settings
 from pststream.state import fetched_files, quarantine
 from pststream.state.home import MARK, RUNNER, Home

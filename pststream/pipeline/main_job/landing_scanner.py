@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from pststream.quality.input_files import files_below, has_format
+from pststream.quality.files.input_files import files_below, has_format
 
 KINDS = ("requests", "objects")
 """Subfolders of a landing folder, in the order in which they are read."""

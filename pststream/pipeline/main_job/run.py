@@ -13,7 +13,7 @@ from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.pipeline.ingest.judge_landed import load_landed_suites
 from pststream.pipeline.main_job.landing_scanner import KINDS
 from pststream.progress import Progress, no_progress, with_fields
-from pststream.quality.input_files import files_below, has_format
+from pststream.quality.files.input_files import files_below, has_format
 from pststream.settings import Settings
 from pststream.state.home import RUNNER, Home
 from pststream.storage.registry import local_path

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream.errors import InputFileError
+from pststream.quality.files.manifests import parse_manifest
 from pststream.quality.json_columns import read_columns
-from pststream.quality.manifests import parse_manifest
 from pststream.quality.parse_objects import ObjectOptions, parse_objects
 from pststream.quality.parse_request_columns import parse_request_chunk, request_fields
 from pststream.quality.readers import read_chunks, read_requests

@@ -7,7 +7,7 @@ import pytest
 
 from pststream.errors import InputFileError
 from pststream.pipeline.ingest import local_files
-from pststream.quality.input_files import files_below, find_files, sha256_of
+from pststream.quality.files.input_files import files_below, find_files, sha256_of
 from pststream.state import fetched_files
 from pststream.state.home import Home
 

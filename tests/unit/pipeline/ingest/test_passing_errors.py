@@ -13,8 +13,8 @@ import pytest
 from pststream.errors import PASSING, PassingError, RetryableError
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.pipeline.ingest.staged_rows import StagedWriter
-from pststream.quality import input_files
-from pststream.quality.input_files import ByteStream, sha256_of
+from pststream.quality.files import input_files
+from pststream.quality.files.input_files import ByteStream, sha256_of
 from pststream.settings import Settings
 from pststream.state import quarantine
 from pststream.state.home import Home

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pststream.errors import InputFileError, PassingError
-from pststream.quality.input_files import unreadable
+from pststream.quality.files.input_files import unreadable
 
 OUTSIDE = "it is a link that leads out of its folder, or not a regular file"
 _HINT = "copy the file into the folder"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pststream.errors import InputFileError, UsageError
-from pststream.quality import input_files
-from pststream.quality.input_files import ByteStream, check_head, open_seekable
+from pststream.quality.files import input_files
+from pststream.quality.files.input_files import ByteStream, check_head, open_seekable
 from pststream.quality.readers import find_files, format_of, sha256_of
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pststream.quality.manifests import MAX_MANIFEST_BYTES, Manifest, choose_ready, parse_manifest
+from pststream.quality.files.manifests import MAX_MANIFEST_BYTES, Manifest, choose_ready, parse_manifest
 from pststream.storage.contract import StoredObject
 
 NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)

@@ -9,9 +9,9 @@ import pytest
 from pststream.errors import InputFileError
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.pipeline.ingest.local_files import hash_files, read_stamps
-from pststream.quality import confined_files
-from pststream.quality.confined_files import OUTSIDE, find_folders, open_below, readable_below
-from pststream.quality.input_files import sha256_of
+from pststream.quality.files import confined_files
+from pststream.quality.files.confined_files import OUTSIDE, find_folders, open_below, readable_below
+from pststream.quality.files.input_files import sha256_of
 from pststream.settings import Settings
 from pststream.state import quarantine
 from pststream.state.home import Home

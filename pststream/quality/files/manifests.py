@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pststream.decode_json import NestedTooDeeply, decode_json
-from pststream.quality.input_files import has_format, is_left_out
+from pststream.quality.files.input_files import has_format, is_left_out
 from pststream.storage.contract import StoredObject
 
 FOLDER = "_manifests/"
