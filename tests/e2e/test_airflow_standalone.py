@@ -1,11 +1,14 @@
 """Run `make airflow` on a free port and trigger the DAGs through the REST API with values of their forms."""
 
+import contextlib
+import ipaddress
 import json
 import shutil
 import urllib.error
 from collections.abc import Iterator
 from typing import Any
 
+import psutil
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect, sync_playwright
@@ -13,7 +16,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 from pststream import names
 from tests.commands import Home
 from tests.dags.landing_folder import ACCEPTED, PAIRS, REJECTED, fill_landing
-from tests.e2e.airflow_api import ROOT, RUN, Airflow, kill_task_process, standalone, wait_for
+from tests.e2e.airflow_api import ROOT, RUN, Airflow, kill_task_process, processes_of, standalone, wait_for
 from tests.spark_cluster import cluster_for_drivers, connection_for_drivers
 
 CHROMIUM = shutil.which("chromium")
@@ -184,8 +187,23 @@ def test_a_killed_task_submits_its_job_once(airflow: Airflow, on_cluster: dict[s
     assert [(object_id, subscription_id) for object_id, _, subscription_id in home.exported()] == PAIRS
 
 
+def test_no_process_listens_beyond_loopback(airflow: Airflow) -> None:
+    listening = {
+        connection.laddr.ip
+        for process in processes_of(psutil.Process())
+        for connection in connections_of(process)
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert listening and all(ipaddress.ip_address(ip).is_loopback for ip in listening)
+
+
+def connections_of(process: psutil.Process) -> list[Any]:
+    with contextlib.suppress(psutil.Error):  # it ended in the meantime
+        return process.net_connections("inet")
+    return []
+
+
 def test_no_secret_is_in_a_log(airflow: Airflow) -> None:
-    """No process of Airflow, its tasks or their jobs listens beyond loopback."""
     logs = [
         file for file in (airflow.folder / "airflow").rglob("*") if file.is_file() and file.suffix in (".log", ".out")
     ]
