@@ -7,8 +7,9 @@ import threading
 
 import numpy as np
 
+from pststream.array_cache.array_cache import Paths
 from pststream.kernels.matching.bloom_filter import LIVE_LEVEL, add_keys, live_terms
-from pststream.matching.segment_cache import Paths, SegmentCache
+from pststream.matching.segment_cache import SegmentCache
 
 BITS_PER_KEY = 16
 

@@ -1,27 +1,15 @@
-"""Cache arrays built from immutable data files (segments, deletions, id indexes) on each node, mapped by its tasks.
+"""Cache the arrays of the index on each node: segments, deletions, id indexes; the tasks of the node map them."""
 
-A file of a Delta table never changes, so the paths of the files that a segment is built from are its cache key. An
-entry is written whole or not at all (matching/mapped_arrays.py); a truncated entry is built again. The least recently
-used entries are deleted when the folder exceeds its bound, which is safe at any time: a mapped file exists until its
-last reader closes it.
-"""
-
-import hashlib
 import os
 import threading
-import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
 
-from pststream.atomic_files import TEMPORARY_PREFIX
-from pststream.kernels.compile import cache_folder, node_folder
+from pststream.array_cache.array_cache import ArrayCache, Paths
 from pststream.matching.deletions import COLUMNS as DELETION_COLUMNS
 from pststream.matching.deletions import build_deletions
-from pststream.matching.mapped_arrays import TornFileError, map_arrays, write_arrays
 from pststream.matching.segments import COLUMNS, Segment, build_segment
 from pststream.shapes.registry import PIECE_COLUMNS
 from pststream.storage.parquet_files import open_parquet
@@ -29,33 +17,14 @@ from pststream.storage.parquet_files import open_parquet
 LAYOUT = 4
 """Layout version in the name of the cache folder, so that code with other arrays reads none of the entries."""
 
-CHECK_SHARE = 0.01
-"""A process checks the size of the folder whenever it has written this share of the bound."""
-
-MAPPED_ENTRIES = 512
-"""Entries that a process keeps mapped; the disk space of a deleted entry is freed once no process maps it."""
-
 PIECE_TYPES = {column.name: column.type for column in PIECE_COLUMNS}
 
-Paths = tuple[str, ...]
-"""Paths of the data files that an entry is built from, in the order of its rows."""
 
-
-class SegmentCache:
-    """Arrays built from data files, by their paths; one instance for each process."""
+class SegmentCache(ArrayCache):
+    """Arrays of the index, built from data files; one instance for each process."""
 
     def __init__(self, folder: str, max_bytes: int) -> None:
-        base = Path(folder) if folder else node_folder()
-        self.folder = base / f"segments-{LAYOUT}-{cache_folder().name}"
-        self.max_bytes = max_bytes
-        self._mapped: dict[Paths, dict[str, np.ndarray]] = {}
-        self._of_thread = threading.local()
-        self._written = float(max_bytes)  # so that a new process checks the folder once
-
-    def take_built(self) -> dict[Paths, float]:
-        """Return the CPU seconds of each entry that this thread has built since its last call, and forget them."""
-        built: dict[Paths, float] = self._of_thread.__dict__.pop("built", {})
-        return built
+        super().__init__(folder, max_bytes, str(LAYOUT))
 
     def segments(self, wanted: Iterable[Paths]) -> dict[Paths, Segment]:
         """Return several segments.
@@ -73,60 +42,6 @@ class SegmentCache:
     def deletions(self, path: str) -> dict[str, np.ndarray]:
         """Return the keys and ends of a data file of deletions (matching/deletions.py)."""
         return self.arrays((path,), lambda: build_deletions(_read((path,), DELETION_COLUMNS)))
-
-    def arrays(self, paths: Paths, build: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        """Return the cached arrays of immutable data files; the first process that needs them calls `build`.
-
-        paths: the files, or other texts that identify the arrays
-        """
-        if paths in self._mapped:
-            return self._mapped[paths]
-        entry = self.folder / hashlib.sha256("\n".join(paths).encode()).hexdigest()[:32]
-        try:
-            arrays = map_arrays(entry)
-            os.utime(entry)
-        except (FileNotFoundError, TornFileError):
-            began = time.thread_time()
-            arrays = build()
-            # Another process may delete the entry, or empty the folder while the entry is being written.
-            with suppress(FileNotFoundError):
-                write_arrays(entry, arrays)
-                arrays = map_arrays(entry)
-            self._of_thread.__dict__.setdefault("built", {})[paths] = time.thread_time() - began
-            self._written += sum(array.nbytes for array in arrays.values())
-            if self._written > self.max_bytes * CHECK_SHARE:
-                self._evict(keep=entry)
-                self._written = 0.0
-        if len(self._mapped) >= MAPPED_ENTRIES:
-            self._mapped.clear()
-        self._mapped[paths] = arrays
-        return arrays
-
-    def clear(self) -> None:
-        """Delete all entries on this node, also those of other homes; they are built again when they are needed."""
-        self._mapped.clear()
-        for folder in self.folder.parent.glob("segments-*"):
-            for entry in folder.iterdir():
-                entry.unlink(missing_ok=True)
-
-    def _evict(self, keep: Path) -> None:
-        entries = []
-        # Entries of other versions of the code count too.
-        for entry in (entry for folder in self.folder.parent.glob("segments-*") for entry in os.scandir(folder)):
-            try:
-                status = entry.stat()
-            except FileNotFoundError:
-                continue
-            if entry.name.startswith(TEMPORARY_PREFIX) and status.st_mtime > time.time() - 3600:
-                continue
-            entries.append((status.st_mtime, status.st_size, entry.path))
-        total = sum(size for _, size, _ in entries)
-        for _, size, path in sorted(entries):
-            if total <= self.max_bytes:
-                break
-            if path != str(keep):
-                Path(path).unlink(missing_ok=True)
-                total -= size
 
 
 def _read(paths: Paths, columns: tuple[str, ...]) -> pa.Table:

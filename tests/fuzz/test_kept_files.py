@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from pststream.array_cache.mapped_arrays import TornFileError, map_arrays, write_arrays
 from pststream.balancing.local_adjustment import Adjustment
 from pststream.cost.load_model import WorkerLoads
 from pststream.domain.plan import DispatchGrid, space_plan
 from pststream.domain.plan_moves import Move
 from pststream.errors import UsageError
-from pststream.matching.mapped_arrays import TornFileError, map_arrays, write_arrays
 from pststream.pipeline.adjusting.proposal_file import Decision, Proposal, read_proposal, write_proposal
 from pststream.reports.reading.watcher_status import read_watcher, render_watcher
 from pststream.state import fetched_files

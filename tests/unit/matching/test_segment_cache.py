@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.matching.mapped_arrays import TornFileError, map_arrays, write_arrays
+from pststream.array_cache.mapped_arrays import TornFileError, map_arrays, write_arrays
 from pststream.matching.segment_cache import SegmentCache
 from pststream.matching.segments import build_segment
 from tests.unit.matching.test_matcher import rows_of
