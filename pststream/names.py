@@ -37,6 +37,7 @@ QUALITY_RESULTS = "quality_results"
 DELIVERIES = "deliveries"
 DEAD_LETTERS = "dead_letters"
 ERASURES = "erasures"
+WITHDRAWALS = "withdrawals"
 
 ERASABLE = (
     DELIVERIES,

@@ -22,6 +22,9 @@ from pststream.storage.registry import files_at, normalize
 
 FILE = "pststream.toml"
 
+FORMER_KEYS = ("gate_ahead_seconds",)
+"""Keys of older versions, which the files of their homes have; they have no effect."""
+
 LONGEST_SECONDS = 300 * 366 * 86_400
 """300 years: any time from 1900 on minus this many seconds is still a valid time."""
 
@@ -81,6 +84,11 @@ class Settings:
     lateness_seconds: int = declare(
         86_400,
         "an object is late if its ts is older than the log's greatest ts by more than this",
+        **_SECONDS,
+    )
+    max_ahead_seconds: int = declare(
+        3_600,
+        "objects with a ts further ahead of the clock when their ingest begins are rejected; 0: none is",
         **_SECONDS,
     )
     timezone: str = declare("UTC", "zone of times that carry none (IANA name)", check=check_zone)
@@ -153,11 +161,6 @@ class Settings:
         "a file is quarantined if its rows are this many times more or fewer than usual; 0: never",
         check=_check_volume_factor,
     )
-    gate_ahead_seconds: int = declare(
-        604_800,
-        "a file is quarantined if its greatest ts is further ahead of both the clock and the log; 0: never",
-        **_SECONDS,
-    )
     gate_stale_seconds: int = declare(
         0, "a file is quarantined if its greatest ts is older than this; 0: never", **_SECONDS
     )
@@ -200,6 +203,8 @@ def load_settings(home: str | os.PathLike[str] | None, **arguments: Any) -> Sett
         for name, value in given.items():
             if name == "sinks":
                 sinks = read_sinks(value, os.environ)
+                continue
+            if name in FORMER_KEYS:
                 continue
             if name not in known:
                 raise SettingError(name, f"unknown key in {source}", "known keys: " + ", ".join(known))

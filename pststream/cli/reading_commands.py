@@ -62,7 +62,7 @@ def status_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Report the state of a home."""
     from pststream.reports.commands.status import read_status, render_status
 
-    document = read_status(context.home.check())
+    document = read_status(context.home.check(), max_ahead_seconds=context.settings.max_ahead_seconds)
     return CommandResult(document, render_status(document))
 
 

@@ -1,5 +1,6 @@
 """Read both ledgers of a home (files, batches) from their beginning as tables, for commands, pages and `export`."""
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -13,7 +14,7 @@ from pststream.ledgers.ledger_rows import MAX_ROW, split_by_status
 
 _FILES = (
     "file_seq", "ingest_id", "kind", "path", "status", "rows", "accepted", "rejected", "min_ts", "max_ts", "started_at",
-    "sha256",
+    "sha256", "withdrawal_id",
 )  # fmt: skip
 _BATCHES = (
     "batch_id", "status", "plan_version", "objects_to", "requests_to", "objects", "discarded", "requests", "matches",
@@ -46,8 +47,23 @@ class LedgerHistory:
         return int(pc.max(self.batches.column("requests_to")).as_py() or 0)
 
     def files_of(self, kind: str) -> pa.Table:
-        """Return the files of a kind whose ingest is done, in the order of the log."""
-        return self.files.filter(pc.equal(self.files.column("kind"), kind))
+        """Return the files of a kind whose ingest is done, in the order of the log; withdrawals are no files."""
+        of_kind = pc.equal(self.files.column("kind"), kind)
+        return self.files.filter(pc.and_(of_kind, pc.is_null(self.files.column("withdrawal_id"))))
+
+    @property
+    def withdrawals(self) -> list[dict[str, Any]]:
+        """The rows of withdrawals, in the order of the log."""
+        rows: list[dict[str, Any]] = self.files.filter(pc.is_valid(self.files.column("withdrawal_id"))).to_pylist()
+        return rows
+
+    def watermark(self) -> dt.datetime | None:
+        """Return the watermark of the object log: the greatest ts, without withdrawn objects."""
+        last = self.withdrawals[-1]["file_seq"] if self.withdrawals else 0
+        objects = self.files.filter(pc.equal(self.files.column("kind"), names.OBJECTS))
+        since = objects.filter(pc.greater_equal(objects.column("file_seq"), last))
+        watermark: dt.datetime | None = pc.max(since.column("max_ts")).as_py()
+        return watermark
 
     def pending_files(self, kind: str) -> list[dict[str, Any]]:
         """Return the files of a kind that still have rows which no finished batch has processed."""

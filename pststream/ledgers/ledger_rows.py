@@ -1,6 +1,7 @@
 """Types of the ledgers' rows, the latest row of each key, and the keys of rows of the object and request logs."""
 
 import datetime as dt
+import math
 from collections.abc import Sequence
 from typing import TypedDict
 
@@ -32,6 +33,7 @@ class FileRow(TypedDict):
     min_ts: dt.datetime | None
     max_ts: dt.datetime | None
     started_at: dt.datetime
+    withdrawal_id: int | None
 
 
 class BatchRow(TypedDict):
@@ -59,6 +61,20 @@ class BatchRow(TypedDict):
 def log_key(file_seq: int, row: int) -> int:
     """Return the key of a row of the object log or the request log: its file, then its row in the file."""
     return file_seq << names.ROW_BITS | row
+
+
+def watermark_after(file: FileRow) -> dt.datetime | None:
+    """Return the watermark of the object log after a file of objects or a withdrawal, which alone may lower it."""
+    if file["withdrawal_id"] is not None:
+        return file["max_ts"]
+    return max((ts for ts in (file["watermark"], file["max_ts"]) if ts is not None), default=None)
+
+
+def seconds_ahead(watermark: dt.datetime | None, now: dt.datetime, max_ahead_seconds: int) -> int:
+    """Return how many seconds further ahead of the clock the watermark is than the setting allows; 0 if it is not."""
+    if watermark is None or not max_ahead_seconds:
+        return 0
+    return max(0, math.ceil((watermark - now).total_seconds()) - max_ahead_seconds)
 
 
 def latest_rows(rows: pa.Table, key: str) -> pa.Table:

@@ -14,7 +14,7 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.delta_tables import greatest_value, read_table
-from pststream.ledgers.ledger_rows import MAX_ROW, BatchRow, FileRow, latest_rows, log_key
+from pststream.ledgers.ledger_rows import MAX_ROW, BatchRow, FileRow, latest_rows, log_key, watermark_after
 
 
 class TableAddresses(Protocol):
@@ -95,8 +95,8 @@ class Ledger:
         return int(self.last_batch["requests_to"]) if self.last_batch else 0
 
     def watermark(self) -> dt.datetime | None:
-        """Return the greatest ts of the object log."""
-        return _greatest_ts(self.done("objects"))
+        """Return the watermark of the object log: the greatest ts, without withdrawn objects."""
+        return _watermark_after(self.done("objects"))
 
     def pending(self, max_objects: int) -> Pending:
         """Return what the next batch takes: all pending requests, and at most `max_objects` rows of the object log."""
@@ -134,8 +134,8 @@ class Ledger:
         return position
 
     def max_matched_ts(self, objects_after: int) -> dt.datetime | None:
-        """Return an upper bound of the ts of the objects up to key `objects_after`: the greatest ts of their files."""
-        return _greatest_ts([f for f in self.done("objects") if log_key(f["file_seq"], 0) < objects_after])
+        """Return an upper bound of the ts of the objects up to key `objects_after`, without withdrawn objects."""
+        return _watermark_after([f for f in self.done("objects") if log_key(f["file_seq"], 0) < objects_after])
 
     def min_request_time(self, after: int, to: int) -> dt.datetime | None:
         """Return the least `at` of the requests accepted in the files of this key range; None if there are none."""
@@ -156,12 +156,13 @@ class Ledger:
         """Return a lower bound of the ts of all objects that no batch has matched yet, also of later ingests; or None.
 
         An object may precede the watermark by `lateness`, or, in a pending file or a file of an unfinished ingest, by
-        the lateness that its ingest was given, if that is greater.
+        the lateness that its ingest was given, if that is greater. A pending withdrawal may have lowered the watermark.
         """
         pending = [f for f in self.done("objects") if log_key(f["file_seq"], f["rows"]) > self.objects_matched]
-        bound = pending[0]["watermark"] if pending else self.watermark()
+        bounds = [*(f["watermark"] for f in pending), self.watermark()]
         own = [json.loads(f["options"]).get("lateness_seconds", 0) for f in [*pending, *self.unfinished_ingest()]]
-        return bound - max(lateness, dt.timedelta(seconds=max(own, default=0))) if bound is not None else None
+        lateness = max(lateness, dt.timedelta(seconds=max(own, default=0)))
+        return None if None in bounds else min(bound for bound in bounds if bound is not None) - lateness
 
 
 def read_files(home: TableAddresses, filter: pds.Expression | None = None) -> list[FileRow]:
@@ -201,12 +202,12 @@ def known_hashes(home: TableAddresses, hashes: Collection[str]) -> set[tuple[str
 
 def recent_row_counts(home: TableAddresses, kind: str, count: int) -> list[int]:
     """Return the numbers of rows of the last `count` files of a kind whose ingest is done, in the order of the log."""
-    done = (pds.field("kind") == kind) & (pds.field("status") == "done")
+    done = (pds.field("kind") == kind) & (pds.field("status") == "done") & pds.field("withdrawal_id").is_null()
     rows = read_table(home.table(names.FILES), ["file_seq", "rows"], done).sort_by("file_seq")
     row_counts: list[int] = rows.column("rows").slice(max(0, rows.num_rows - count)).to_pylist()
     return row_counts
 
 
-def _greatest_ts(done: list[FileRow]) -> dt.datetime | None:
-    """Return the greatest ts of these files of objects and of all earlier files, which their column `watermark` has."""
-    return max((ts for file in done for ts in (file["watermark"], file["max_ts"]) if ts is not None), default=None)
+def _watermark_after(done: list[FileRow]) -> dt.datetime | None:
+    """Return the watermark of the object log after the last of these files; None if there are none."""
+    return watermark_after(done[-1]) if done else None

@@ -35,14 +35,10 @@ class LandedFile:
 
 @dataclass(frozen=True)
 class LandingHistory:
-    """Values that a file is compared with: rows of each of the last files of its kind, current time, log watermark.
-
-    Times are microseconds; the watermark of an empty log is None.
-    """
+    """Values that a file is compared with: rows of each of the last files of its kind, current time (microseconds)."""
 
     rows: Sequence[int]
     now: int
-    watermark: int | None
 
 
 def fields_of(kind: str) -> tuple[str, ...]:
@@ -55,7 +51,7 @@ def fields_of(kind: str) -> tuple[str, ...]:
 
 def compute_figures(kind: str, landed: LandedFile, past: LandingHistory, settings: Settings) -> Figures:
     """Compute the figures that `landing_thresholds` has thresholds for; None where there is too little data."""
-    figures: Figures = {"schema": landed.problem, "unreadable": None, "volume": None, "ahead": None, "stale": None}
+    figures: Figures = {"schema": landed.problem, "unreadable": None, "volume": None, "stale": None}
     figures |= {f"{how}_{field}": None for field in fields_of(kind) for how in ("missing", "invalid")}
     if landed.problem is not None:
         return figures
@@ -65,8 +61,6 @@ def compute_figures(kind: str, landed: LandedFile, past: LandingHistory, setting
         figures["volume"] = _volume(landed.rows, past, settings)
     if kind == "objects" and landed.greatest is not None:
         figures["stale"] = (past.now - landed.greatest) / 1e6 if settings.gate_stale_seconds else None
-        if len(past.rows) >= settings.gate_history and settings.gate_ahead_seconds:
-            figures["ahead"] = (landed.greatest - max(past.now, past.watermark or past.now)) / 1e6
     return figures
 
 
@@ -102,8 +96,6 @@ def landing_thresholds(kind: str, settings: Settings) -> list[Threshold]:
     text = f"it has {{value}} times the usual number of rows; 1/{factor:g} to {factor:g} times is expected"
     least, most = (1 / factor, factor) if factor else (None, float("inf"))
     thresholds.append(Threshold("volume", text, least, most))
-    text = f"its greatest ts is {{value}} s ahead; at most {settings.gate_ahead_seconds} s may be"
-    thresholds.append(Threshold("ahead", text, most=settings.gate_ahead_seconds))
     text = f"its greatest ts is {{value}} s old; at most {settings.gate_stale_seconds} s may be"
     thresholds.append(Threshold("stale", text, most=settings.gate_stale_seconds))
     return thresholds

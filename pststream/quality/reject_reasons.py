@@ -32,7 +32,8 @@ REASONS: dict[str, str] = {
     "unreadable_payload": "the other fields cannot be stored as JSON",
     "payload_too_long": "the other fields are longer than allowed",
     "empty_validity": "the validity ends before it begins",
-    # Rules of the logs, which compare rows.
+    # Rules of the logs, which compare rows with the clock and with each other.
+    "future": "the time is further ahead of the clock than max_ahead_seconds allows",
     "late": "the time is older than the watermark of the log minus the lateness",
     "duplicate": "an object with this object_id was accepted before, within the lateness",
     "already_live": "a subscription with this id is live",
@@ -40,6 +41,9 @@ REASONS: dict[str, str] = {
     "before_insertion": "the time of the deletion is not after that of the insertion",
 }
 """The sentence of each code. Codes are stable: users filter by them."""
+
+RETRIABLE = ("future", "late", "duplicate")
+"""Reasons for which an otherwise valid object is rejected: its fields are stored, and it can be ingested again."""
 
 REJECTED = pa.schema(
     [

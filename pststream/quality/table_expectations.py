@@ -12,7 +12,9 @@ FIGURES: dict[str, dict[str, str]] = {
         "missing_batches": "{value} batch numbers are missing or occur twice",
         "batch_gaps": "{value} batches do not begin where the previous one ended",
         "missing_files": "{value} file numbers are missing or occur twice",
-        "wrong_watermarks": "{value} files have a watermark that is not the greatest ts of the files before",
+        "wrong_watermarks": "{value} files have a watermark that is not that of the log before them",
+        "watermark_ahead": "the watermark is {value} s further ahead of the clock than max_ahead_seconds allows;"
+        " pststream withdraw withdraws the objects",
         "objects_off": "objects has {value} more rows than the ledger of files",
         "requests_off": "requests has {value} more rows than the ledger of files",
         "rejects_off": "rejects has {value} more rows than the ledger of files",

@@ -24,7 +24,8 @@ from pststream.errors import RetryableError, UsageError
 from pststream.open_tables import latest_table, open_table
 from pststream.state.home import APPEND_ONLY, Home
 from pststream.state.log_entries import VersionTaken, commit_entry, describe_writer, metadata_action
-from pststream.state.tables import TABLES, has_bounds, select_columns
+from pststream.state.table_types import has_bounds
+from pststream.state.tables import TABLES, select_columns
 from pststream.storage.parquet_files import delete_files, file_sizes, flush_content, flush_names, open_parquet
 from pststream.storage.registry import storage_of
 from pststream.utc_times import from_micros, iso, to_micros, utc_now

@@ -18,12 +18,13 @@ from pststream.settings import FILE, default_file
 from pststream.state.checkpoints import flush_commit
 from pststream.state.locking import fencing, file_lock, lease
 from pststream.state.locking.lease import Lease
-from pststream.state.tables import TABLES, Table, has_bounds
+from pststream.state.table_types import Table, has_bounds
+from pststream.state.tables import TABLES
 from pststream.storage.contract import Files, Storage
 from pststream.storage.registry import normalize, storage_of
 from pststream.text.words import TOKENIZER
 
-FORMAT = 8
+FORMAT = 9
 """Format of homes. A change of tables increments it, and adds a step to state/upgrade.py and a sample to the tests."""
 
 OLDEST = 2

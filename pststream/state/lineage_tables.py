@@ -6,7 +6,8 @@ import pyarrow as pa
 
 from pststream.lineage import LineageDataset
 from pststream.state.home import Home
-from pststream.state.tables import TABLES, TIME
+from pststream.state.table_types import TIME
+from pststream.state.tables import TABLES
 
 _SQL_TYPES = {
     pa.int64(): "bigint", pa.int32(): "int", pa.float64(): "double", pa.string(): "string", pa.bool_(): "boolean",

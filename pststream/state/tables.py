@@ -5,72 +5,12 @@ Tables that grow with the data are written by Spark's tasks (state/data_files.py
 upkeep and planning by delta-rs. Times are microseconds since 1970 in UTC where the type is timestamp.
 """
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 
 from pststream import names
 from pststream.kinds.registry import request_columns
 from pststream.shapes.registry import PIECE_COLUMNS
-
-TIME = pa.timestamp("us", tz="UTC")
-IDS = pa.list_(pa.int64())
-SECONDS = pa.map_(pa.string(), pa.float64())
-RESULTS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.float64()), ("success", pa.bool_())]))
-
-
-SOUGHT = ("object_id", "lon", "lat")
-"""Columns that are neither integers nor times and that queries filter by."""
-
-
-def has_bounds(column: pa.Field) -> bool:
-    """Whether data files record the least and the greatest value of a column: integers, times and those of SOUGHT."""
-    return bool(pa.types.is_int64(column.type) or pa.types.is_timestamp(column.type) or column.name in SOUGHT)
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column: its type and meaning.
-
-    since: format of the homes that added it to a table of older homes. Data files written before lack it; every
-    reader returns null for their rows, so it is nullable.
-    """
-
-    name: str
-    type: pa.DataType
-    meaning: str
-    nullable: bool = False
-    since: int = 0
-
-
-@dataclass(frozen=True)
-class Table:
-    """A Delta table; `key` names the columns that identify a row, `partitions` those that partition its files.
-
-    append_only: rows are never deleted or changed. Of the other tables, planning deletes what a killed planner left.
-    """
-
-    name: str
-    meaning: str
-    columns: tuple[Column, ...]
-    key: tuple[str, ...]
-    writer: str = "spark"
-    partitions: tuple[str, ...] = ()
-    append_only: bool = True
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The Arrow schema of rows and data files, in the declared order."""
-        return pa.schema([pa.field(c.name, c.type, nullable=True) for c in self.columns])
-
-    @property
-    def delta_schema(self) -> pa.Schema:
-        """The schema in the table's log: NOT NULL where a column has no nulls, and comments."""
-        fields = [pa.field(c.name, c.type, c.nullable) for c in self.columns]
-        return pa.schema(
-            [f.with_metadata({"comment": c.meaning}) if c.meaning else f for f, c in zip(fields, self.columns)]
-        )
-
+from pststream.state.table_types import IDS, RECORD, RESULTS, SECONDS, TIME, Column, Table
 
 KEY = "position in the log: file_seq << 32 | row"
 OPTIONS = "JSON of the reader's options, which differ by format and version"
@@ -120,12 +60,13 @@ _TABLES = (
             Column("detail", pa.string(), "the same in a sentence"),
             Column("raw", pa.string(), "the value, at most 1,000 characters", True),
             Column("ingest_id", pa.int64(), "the ingest that wrote the row"),
+            Column("record", RECORD, "objects that are future, late or duplicate: all fields, for a retry", True, 9),
         ),
         ("ingest_id", "file", "row"),
     ),
     Table(
         names.FILES,
-        "ledger of ingested files: a row when an ingest starts, another when it is done; the last row counts",
+        "ledger of ingested files and withdrawals: a row when an ingest starts, another when it is done, which counts",
         (
             Column("file_seq", pa.int64(), "position of the file in the log"),
             Column("ingest_id", pa.int64(), "the ingest, which may have several files"),
@@ -138,10 +79,11 @@ _TABLES = (
             Column("rows", pa.int64(), "number of the last row", True),
             Column("accepted", pa.int64(), "rows accepted", True),
             Column("rejected", pa.int64(), "rows rejected", True),
-            Column("watermark", TIME, "objects: greatest ts in the files before; null if none", True),
+            Column("watermark", TIME, "objects: watermark of the log before the file; null if none", True),
             Column("min_ts", TIME, "least ts accepted (objects), least effective_at accepted (requests)", True),
-            Column("max_ts", TIME, "greatest ts that passed the row rules", True),
+            Column("max_ts", TIME, "greatest ts that passed the row rules; withdrawal: watermark after it", True),
             Column("started_at", TIME, "when the ingest started"),
+            Column("withdrawal_id", pa.int64(), "the withdrawal that takes this position; null: a file", True, 9),
         ),
         ("file_seq", "status"),
         writer="control",
@@ -430,6 +372,16 @@ _TABLES = (
             Column("files_until", TIME, "the first maintain after it deletes the last files that hold the rows"),
         ),
         ("table_name", "transaction_id"),
+        writer="control",
+    ),
+    Table(
+        names.WITHDRAWALS,
+        "withdrawn objects; a row counts once `files` has its withdrawal",
+        (
+            Column("withdrawal_id", pa.int64(), "from 1; the objects of one run share it"),
+            Column("object_key", pa.int64(), "see objects"),
+        ),
+        ("withdrawal_id", "object_key"),
         writer="control",
     ),
 )

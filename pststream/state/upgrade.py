@@ -27,7 +27,8 @@ from pststream.state.data_files import (
 from pststream.state.home import APPEND_ONLY, BOUNDED_COLUMNS, FORMAT, MARK, OLDEST, Home, table_properties
 from pststream.state.log_entries import commit_entry
 from pststream.state.slices import Slice, read_slices
-from pststream.state.tables import RESULTS, SECONDS, TABLES, Table
+from pststream.state.table_types import RESULTS, SECONDS, Table
+from pststream.state.tables import TABLES
 from pststream.storage.parquet_files import flush_names
 
 
@@ -37,7 +38,7 @@ def upgrade(home: Home) -> dict[str, Any]:
     with home.locked():
         mark = _mark(home)
         before = mark["format"]
-        home.create_tables((names.ERASURES,))  # added in format 8; the steps to 7 and 8 look at all tables
+        home.create_tables((names.ERASURES, names.WITHDRAWALS))  # of formats 8, 9; steps from 7 on look at all tables
         for format in range(before, FORMAT):
             STEPS[format](home)
             crash_point("upgrade.stepped")
@@ -93,6 +94,13 @@ def _to_format_8(home: Home) -> None:
         _declare(home, table)
 
 
+def _to_format_9(home: Home) -> None:
+    """Add the columns for withdrawals and for rejects that can be ingested again; declare comments."""
+    _add_columns(home, 9)
+    for table in TABLES.values():
+        _declare(home, table)
+
+
 STEPS: dict[int, Callable[[Home], None]] = {
     2: _to_format_3,
     3: _to_format_4,
@@ -100,6 +108,7 @@ STEPS: dict[int, Callable[[Home], None]] = {
     5: _to_format_6,
     6: _to_format_7,
     7: _to_format_8,
+    8: _to_format_9,
 }
 """Format to the step that upgrades it to the next."""
 

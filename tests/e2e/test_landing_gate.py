@@ -128,7 +128,7 @@ def test_a_file_is_compared_with_those_before_it(tmp_path: Path) -> None:
     assert result["files"] == 0
     reasons = {name: hold["reasons"][0] for name, hold in named(result["quarantined"]).items()}
     assert reasons["large.csv"].startswith("it has 3 times the usual number of rows")
-    assert "ahead" in reasons["ahead.csv"]
+    assert "have an invalid ts" in reasons["ahead.csv"]
 
 
 def test_a_file_that_is_still_being_written_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

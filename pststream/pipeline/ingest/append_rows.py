@@ -14,10 +14,11 @@ from pststream.pipeline.engine.arrow_columns import micros, whole
 from pststream.pipeline.ingest.deduplicate import KEY_OF, NO_HORIZON, VERDICTS, is_late
 from pststream.pipeline.ingest.stage_file import ID_OF, SCHEMAS, TIME_OF
 from pststream.pipeline.ingest.staged_rows import StagedRows, read_staged
-from pststream.quality.reject_reasons import MAX_RAW_CHARACTERS, REASONS
+from pststream.quality.reject_reasons import MAX_RAW_CHARACTERS, REASONS, RETRIABLE
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
 from pststream.state.slices import SLICE_ROWS, KeyRange, Slice, read_slices
+from pststream.state.table_types import RECORD
 from pststream.state.tables import TABLES
 
 TABLE_OF = {"objects": names.OBJECTS, "requests": names.REQUESTS}
@@ -155,5 +156,13 @@ def _reject_rows(task: AppendTask, rows: pa.RecordBatch) -> pa.RecordBatch:
             "file": pa.repeat(task.path, count),
             **values,
             "ingest_id": pa.array(np.full(count, task.ingest_id)),
+            "record": _records(rows) if task.kind == "objects" else pa.nulls(count, RECORD),
         }
     )
+
+
+def _records(rows: pa.RecordBatch) -> pa.StructArray:
+    """Return all fields of the rejected objects that can be ingested again; null for the others."""
+    is_retriable = pc.is_in(rows.column("reason"), pa.array(RETRIABLE))
+    fields = [rows.column(field.name) for field in RECORD]
+    return pa.StructArray.from_arrays(fields, fields=list(RECORD), mask=pc.invert(is_retriable))

@@ -27,7 +27,7 @@ from pststream.pipeline.ingest.ingest_transaction import (
 from pststream.pipeline.ingest.judge_landed import load_landed_suites
 from pststream.pipeline.ingest.landing_gate import File, quarantine_failing_files
 from pststream.pipeline.ingest.local_files import Stamp, has_changed, hash_files, read_stamps, select_readable
-from pststream.pipeline.ingest.stage_file import FOLDER, REQUEST_BOUNDS, StagedFile, object_options
+from pststream.pipeline.ingest.stage_file import FOLDER, MAX_AHEAD, STORED_SETTINGS, StagedFile, object_options
 from pststream.progress import Progress, no_progress
 from pststream.quality.files.confined_files import find_folders
 from pststream.quality.readers import find_files
@@ -167,7 +167,7 @@ class _Intake:
         files, staged = _without([*changed, *(file for file, _ in unavailable)], files, staged)
         if not files:
             return
-        gate = quarantine_failing_files(home, settings, files, staged, ledger.watermark(), self._suites)
+        gate = quarantine_failing_files(home, settings, files, staged, self._suites)
         self.data_docs += gate.data_docs
         for page in gate.data_docs:
             self._progress(escape_controls(f"Data Docs: {page}"))
@@ -195,7 +195,7 @@ class _Intake:
         for one in offered:
             if one.sha256 not in known:
                 known.add(one.sha256)
-                more = {name: getattr(self._settings, name) for name in ("max_polygon_vertices", *REQUEST_BOUNDS)}
+                more = {name: getattr(self._settings, name) for name in STORED_SETTINGS}
                 if one.path in self._folders:
                     more[FOLDER] = self._folders[one.path]
                 options = json.dumps(self._options.__dict__ | more, sort_keys=True)
@@ -224,8 +224,9 @@ def release(home: Home, settings: Settings, numbers: Sequence[int], progress: Pr
         for hold in quarantine.find_quarantined(home, numbers, quarantine.RELEASED):
             file = {name: hold[name] for name in ("kind", "sha256", "bytes", "options")}
             ledger = Ledger(home)
-            options = json.dumps({key: value for key, value in json.loads(file["options"]).items() if key != FOLDER})
-            copy = {"path": f"{home.path}/{hold['copy']}", "options": options}
+            options = {key: value for key, value in json.loads(file["options"]).items() if key != FOLDER}
+            options |= {MAX_AHEAD: settings.max_ahead_seconds}
+            copy = {"path": f"{home.path}/{hold['copy']}", "options": json.dumps(options, sort_keys=True)}
             files = number_files(ledger, [file | copy])
             if is_fetched(home.path):
                 fetch_again(home, files[0])

@@ -3,7 +3,6 @@
 First the figures of the landing gate are compared with their thresholds, then the users' suites judge the rows.
 """
 
-import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,15 +51,14 @@ def quarantine_failing_files(
     settings: Settings,
     files: Sequence[File],
     staged: Sequence[StagedFile],
-    watermark: dt.datetime | None,
     suites: Sequence[Suite],
 ) -> GateOutcome:
-    """Check files of one kind, whose rows are in `staged`; `watermark`: the greatest ts of the log.
+    """Check files of one kind, whose rows are in `staged`.
 
     The results are written first, so an ingest that is interrupted here checks the files again and quarantines each
     once.
     """
-    checked = _check(home, settings, files, staged, watermark)
+    checked = _check(home, settings, files, staged)
     labels = [Path(file["path"]).name if one.success else None for file, one in zip(files, checked, strict=True)]
     judged = judge_files(home, settings, suites, staged, labels, [file["sha256"] for file in files])
     of_suites = [judged.results.get(place, []) for place in range(len(files))]
@@ -89,14 +87,12 @@ def _check(
     settings: Settings,
     files: Sequence[File],
     staged: Sequence[StagedFile],
-    watermark: dt.datetime | None,
 ) -> list[ThresholdResults]:
     """Compute the figures of each file, and check them against the thresholds."""
     kind = files[0]["kind"]
     past = LandingHistory(
         recent_row_counts(home, kind, max(RECENT_FILES, settings.gate_history)),
         to_micros(utc_now()),
-        None if watermark is None else to_micros(watermark),
     )
     landed = [
         LandedFile(one.rows, one.faults, one.max_time, ": ".join(one.problem[1:2]) if one.problem else None)

@@ -10,12 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pststream import names
 from pststream.errors import InputFileError, PassingError, PstError, passing_number
 from pststream.kinds.contract import RequestLimits
 from pststream.pipeline.engine.arrow_columns import micros
+from pststream.pipeline.ingest.future_objects import split_future_objects
 from pststream.pipeline.ingest.staged_rows import StagedRows, StagedWriter
 from pststream.quality.files.confined_files import readable_below
 from pststream.quality.parse_objects import ObjectOptions, parse_objects
@@ -24,7 +27,8 @@ from pststream.quality.parse_requests import REQUESTS
 from pststream.quality.readers import read_chunks, read_requests
 from pststream.quality.row_chunks import FilePart, check_row_number
 from pststream.shapes.region import DEFAULT_LIMITS, RegionLimits
-from pststream.state.tables import IDS, TIME
+from pststream.state.table_types import IDS, TIME
+from pststream.utc_times import to_micros
 
 _REJECT = [pa.field(name, pa.string()) for name in ("field", "reason", "detail", "raw")]
 SCHEMAS = {
@@ -43,6 +47,8 @@ WHOLE_FILE_ROWS = 500_000
 
 OBJECT_BOUNDS = ("max_text_bytes", "max_id_bytes")
 REQUEST_BOUNDS = ("max_id_bytes", "max_payload_bytes", "max_expression_words")
+MAX_AHEAD = "max_ahead_seconds"
+STORED_SETTINGS = ("max_polygon_vertices", *REQUEST_BOUNDS, MAX_AHEAD)
 """Settings that bound the values of new rows; the ledger stores them with the options of a file."""
 
 NO_TIME = -(2**63)
@@ -104,7 +110,7 @@ def stage_file(
                         check_row_number(path, last_row)
                         writer.write(rows)
                         faults.update(_faults(rows))
-                        greatest = int(micros(rows.column(TIME_OF[kind]).drop_null()).max(initial=greatest))
+                        greatest = int(_accepted_times(rows, kind).max(initial=greatest))
         except InputFileError as error:
             problem = (error.path, error.reason, error.hint)
         parts = writer.close()
@@ -158,6 +164,11 @@ def _explain_failures(path: str, parsed: Iterator[pa.RecordBatch]) -> Iterator[p
         raise InputFileError(path, f"{UNFORESEEN}: {what}", "please report it") from error
 
 
+def _accepted_times(rows: pa.RecordBatch, kind: str) -> np.ndarray:
+    """Return the times (microseconds) of the rows that passed the row rules."""
+    return micros(rows.column(TIME_OF[kind]).filter(pc.is_null(rows.column("reason"))))
+
+
 def _faults(rows: pa.RecordBatch) -> Counter[tuple[str, str]]:
     """Count the rejected rows by field and reason."""
     rejected = rows.filter(pc.is_valid(rows.column("reason")))
@@ -171,9 +182,17 @@ def _parse(kind: str, file: dict[str, Any], at: dt.datetime, part: FilePart | No
         for requests in read_requests(file["path"], options["format"], request_fields(), part, limits.longest_row):
             yield from parse_request_chunk(requests, at, options["timezone"], limits)
         return
-    parsing = object_options(options)
+    parsing, latest = object_options(options), _latest(options, at)
     for chunk in read_chunks(file["path"], options["format"], parsing.sources, part):
-        yield from parse_objects(chunk, parsing)
+        objects, rejects = parse_objects(chunk, parsing)
+        yield from split_future_objects(objects, latest)
+        yield rejects
+
+
+def _latest(options: dict[str, Any], at: dt.datetime) -> int:
+    """Return the time (microseconds) after which an object is too far ahead of the clock, which was at `at`."""
+    ahead = options.get(MAX_AHEAD, 0)  # a file that an older version began has no bound
+    return to_micros(at) + ahead * 1_000_000 if ahead else names.NEVER_US
 
 
 def _request_limits(options: dict[str, Any]) -> RequestLimits:

@@ -5,21 +5,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream import names
-from pststream.ledgers.log_end import read_latest
+from pststream.ledgers.ledger_rows import seconds_ahead
+from pststream.ledgers.log_end import Ledger, read_latest
 from pststream.state import ledger_tables
 from pststream.state.data_files import list_data_files
 from pststream.state.erasures import count_removed, removed_rows
 from pststream.state.home import Home
 from pststream.state.plans import read_plan_rows
 from pststream.state.slices import KeyRange, read_slices, split_into_tasks
+from pststream.utc_times import utc_now
 
 Figures = dict[str, int | None]
 
 _BATCH = ["objects_after", "objects_to", "requests_after", "requests_to", "objects"]
-_FILE = ["kind", "accepted", "rejected", "watermark", "max_ts"]
+_FILE = ["kind", "accepted", "rejected", "watermark", "max_ts", "withdrawal_id"]
 
 
-def count_ledger_faults(home: Home) -> Figures:
+def count_ledger_faults(home: Home, max_ahead_seconds: int = 0) -> Figures:
     """Return the figures of the check `ledger` (quality/table_expectations.py); None for a figure that an unfinished
     ingest makes undefined.
 
@@ -41,6 +43,7 @@ def count_ledger_faults(home: Home) -> Figures:
         "batch_gaps": _gaps(batches),
         "missing_files": _missing(home, names.FILES, "file_seq"),
         "wrong_watermarks": _wrong_watermarks(_of_kind(ingested, names.OBJECTS)),
+        "watermark_ahead": seconds_ahead(Ledger(home).watermark(), utc_now(), max_ahead_seconds),
         "matched_off": _sum(done, "objects")
         - count_removed(gone, names.OBJECTS, "matched_objects")
         - _rows_up_to(home, matched_to),
@@ -87,12 +90,17 @@ def _gaps(batches: pa.Table) -> int:
 
 
 def _wrong_watermarks(files: pa.Table) -> int:
-    """Count the files of objects whose watermark is not the greatest ts of the files before them."""
+    """Count the files of objects whose watermark is not that of the log before them: the greatest ts since the last
+    withdrawal, which states the watermark after it.
+    """
     none = np.iinfo(np.int64).min
     stored, own = (
         pc.fill_null(files.column(name).cast(pa.int64()), none).to_numpy() for name in ("watermark", "max_ts")
     )
-    return int((stored != np.maximum.accumulate(np.append(none, own))[:-1]).sum())
+    before = np.append(none, own)[:-1]
+    withdrawals = np.flatnonzero(pc.is_valid(files.column("withdrawal_id")).to_numpy())
+    parts = np.split(before, withdrawals + 1)
+    return int((stored != np.concatenate([np.maximum.accumulate(part) for part in parts])).sum())
 
 
 def _rows_up_to(home: Home, key: int) -> int:

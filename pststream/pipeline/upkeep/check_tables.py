@@ -48,7 +48,7 @@ def check_tables(home: Home, settings: Settings, *, everything: bool = False, pr
         horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))
         bound = NOTHING if horizon is None else to_micros(horizon)
         counters: dict[str, Callable[[], tuple[dict[str, Any], dict[str, list[int]]]]] = {
-            "ledger": lambda: (count_ledger_faults(home), {}),
+            "ledger": lambda: (count_ledger_faults(home, settings.max_ahead_seconds), {}),
             "placement": lambda: count_placement_faults(
                 home, settings, last["requests_to"], last["batch_id"], bound, progress
             ),

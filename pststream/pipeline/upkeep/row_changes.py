@@ -115,14 +115,16 @@ class MatchesOf:
 
 @dataclass(frozen=True)
 class RejectsOf:
-    """Removes the rejects of rows with these ids: those whose raw value is an id, or names an id or a text."""
+    """Removes the rejects of rows with these ids: those whose raw value is an id, or names an id or a text, and those
+    whose stored fields have the id.
+    """
 
     kind: str
     ids: tuple[str, ...]
     texts: tuple[str, ...]
     ingests_to: int
     table: str = names.REJECTS
-    columns: tuple[str, ...] = ("kind", "field", "detail", "raw", "ingest_id")
+    columns: tuple[str, ...] = ("kind", "field", "detail", "raw", "ingest_id", "record")
 
     def may_change(self, file: DataFile) -> bool:
         """Whether a file may have rejects of the ingests."""
@@ -140,6 +142,7 @@ class RejectsOf:
         named = self._finder.search(either.filter(considered))
         gone = np.zeros(rows.num_rows, bool)
         gone[np.flatnonzero(considered.to_numpy(zero_copy_only=False))] = named
+        is_id = pc.or_(is_id, pc.is_in(pc.struct_field(rows.column("record"), 0), pa.array(self.ids, pa.string())))
         return _without(rows, (gone | is_id.to_numpy(zero_copy_only=False)) & considered.to_numpy(zero_copy_only=False))
 
     @cached_property

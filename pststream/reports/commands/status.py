@@ -14,7 +14,7 @@ from pststream.domain.imbalance import imbalance_of, imbalance_text
 from pststream.escape_text import escape_controls
 from pststream.format_values import byte_size, counted, duration
 from pststream.ledgers.history import LedgerHistory
-from pststream.ledgers.ledger_rows import log_key, step_seconds
+from pststream.ledgers.ledger_rows import log_key, seconds_ahead, step_seconds
 from pststream.reports.commands.text_tables import table_lines
 from pststream.reports.reading.backlog import (
     lag_seconds_of,
@@ -31,15 +31,18 @@ TABLES = (
     names.OBJECTS, names.REQUESTS, names.REJECTS, names.FILES, names.VOCABULARY, names.PLANS, names.PLAN_UNITS,
     names.WORKER_INDEX, names.UNIT_LOADS, names.MIGRATIONS, names.MATCHES, names.BATCHES,
     names.QUARANTINE, names.QUALITY_RESULTS,
-    names.DELIVERIES, names.DEAD_LETTERS, names.ERASURES,
+    names.DELIVERIES, names.DEAD_LETTERS, names.ERASURES, names.WITHDRAWALS,
 )  # fmt: skip
 SHOWN_BATCHES = 5
 MEASURED_BATCHES = 10
 _TIME = pa.timestamp("us", tz="UTC")
 
 
-def read_status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]:
+def read_status(home: AnyHome, now: dt.datetime | None = None, max_ahead_seconds: int = 0) -> dict[str, Any]:
     """Read the present figures of a home. Times are ISO 8601 texts in UTC; `now` is for tests.
+
+    `watermark_ahead_seconds` is how much further ahead of the clock the watermark is than `max_ahead_seconds` allows,
+    0 if it is not or if that is 0.
 
     The lag counts the rows that no finished batch has processed, including the rows of an unfinished batch.
     """
@@ -48,12 +51,14 @@ def read_status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]
     ledgers = LedgerHistory(reader)
     settled, moment = _settled(ledgers), pa.scalar(now, _TIME)
     plan = _plan(reader, settled, moment)
-    objects = ledgers.files_of("objects")
+    watermark = ledgers.watermark()
     quarantined = read_quarantined_files(reader, ledgers)
     return {
         "home": home.path,
         "at": iso(now),
-        "watermark": iso(pc.max(objects.column("max_ts")).as_py()),
+        "watermark": iso(watermark),
+        "watermark_ahead_seconds": seconds_ahead(watermark, now, max_ahead_seconds),
+        "withdrawals": _withdrawals(ledgers),
         "lag": {
             "objects": measure_object_lag(reader, ledgers),
             "requests": measure_request_lag(ledgers),
@@ -73,6 +78,12 @@ def read_status(home: AnyHome, now: dt.datetime | None = None) -> dict[str, Any]
         "index": _index(reader, plan),
         "versions": {name: reader.table(name).version() for name in TABLES},
     }
+
+
+def _withdrawals(ledgers: LedgerHistory) -> dict[str, int]:
+    """Count the withdrawals, and those whose matches no finished batch has retracted."""
+    positions = [log_key(row["file_seq"], 1) for row in ledgers.withdrawals]
+    return {"done": len(positions), "pending": sum(key > ledgers.objects_matched for key in positions)}
 
 
 def _settled(ledgers: LedgerHistory) -> pds.Expression:
@@ -277,11 +288,25 @@ def _lines_of_logs(document: dict[str, Any]) -> list[str]:
     return [
         f"home           {document['home']}",
         f"watermark      {document['watermark'] or '- (no objects yet)'}",
+        *_lines_of_withdrawals(document),
         *(_line_of_log(kind, totals, document["lag"][kind]) for kind in ("objects", "requests")),
         f"subscriptions  {live['live']:,} live of {live['inserted']:,} inserted",
         f"matches        {counted(totals['matches'], 'pair')} in {counted(totals['batches'], 'batch', 'batches')},"
         f" {totals['retractions']:,} retracted",
     ]
+
+
+def _lines_of_withdrawals(document: dict[str, Any]) -> list[str]:
+    ahead, pending = document["watermark_ahead_seconds"], document["withdrawals"]["pending"]
+    lines = []
+    if ahead:
+        lines.append(
+            f"AHEAD          the watermark is {duration(ahead)} further ahead of the clock than"
+            " max_ahead_seconds allows; see: pststream withdraw --help"
+        )
+    if pending:
+        lines.append(f"withdrawals    {pending:,} pending; pststream match retracts their matches")
+    return lines
 
 
 def _lines_of_quarantine(files: int) -> list[str]:

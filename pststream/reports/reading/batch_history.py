@@ -87,7 +87,7 @@ def read_batch_history(tables: TolerantReader) -> BatchHistory:
         matches=_sum(batches, "matches"),
         retractions=_sum(batches, "retractions"),
         waiting=max(accepted_objects - _sum(batches, "objects"), 0),
-        newest_object=pc.max(objects.column("max_ts")).as_py(),
+        newest_object=ledgers.watermark(),
     )
     latest = batches.slice(max(0, batches.num_rows - LATEST)).to_pylist()
     return BatchHistory(totals, tuple(map(_view, latest)), unfinished[-1] if unfinished else None)

@@ -10,7 +10,8 @@ import pytest
 
 from pststream import names
 from pststream.ledgers.ledger_rows import BatchRow, FileRow, latest_rows, split_by_status
-from pststream.state.tables import SECONDS, TABLES, TIME
+from pststream.state.table_types import SECONDS, TIME
+from pststream.state.tables import TABLES
 
 PYTHON_TYPES = {pa.int64(): int, pa.string(): str, TIME: dt.datetime, SECONDS: list[tuple[str, float]]}
 
