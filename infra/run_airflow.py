@@ -37,6 +37,8 @@ DAGS = {
 }
 COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 SECONDS_TO_STOP = 30
+PRIVATE = 0o077
+"""The umask of all processes: Airflow writes passwords and keys into its folder, and others read none of it."""
 
 
 class DidNotStart(Exception):
@@ -52,6 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, _interrupt)
     environment = airflow_environment(options)
+    os.umask(PRIVATE)
     try:
         prepare(options, environment)
         with standalone(options.airflow_home, environment) as process:
@@ -147,6 +150,7 @@ def prepare(options: argparse.Namespace, environment: dict[str, str]) -> None:
     landing = [] if in_bucket(options.landing) else [options.landing / "objects", options.landing / "requests"]
     for folder in (options.airflow_home, *landing):
         folder.mkdir(parents=True, exist_ok=True)
+    options.airflow_home.chmod(0o777 & ~PRIVATE)  # one that was made before may be open
     with log_file(options.airflow_home).open("ab") as log:
         for words in (["db", "migrate"], ["pools", "import", str(DEFINITIONS / "pools.json")]):
             command = [str(BINARIES / "airflow"), *words]

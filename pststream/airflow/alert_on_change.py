@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
-from pststream.airflow.runners.aws_connection import aws_environment
-from pststream.airflow.runners.engine_choice import home_of, read_file
+from pststream.airflow.runners.allowed_places import admit
+from pststream.airflow.runners.engine_choice import read_file
 from pststream.airflow.runners.file_names import file_name
+from pststream.airflow.runners.run_environment import run_environment
 from pststream.utc_times import iso, utc_now
 
 if TYPE_CHECKING:
@@ -125,8 +126,9 @@ class AlertOnChange:
     @contextmanager
     def _home(self, context: Context) -> Iterator[str]:
         """Return the home of a run, whose files can be read and written during this block."""
-        with aws_environment(self._options.aws_conn_id):
-            yield home_of([context["task"].render_template(self._options.home_argument, context)])
+        place = admit(context["task"].render_template(self._options.home_arguments, context))
+        with run_environment(place, self._options.aws_conn_id):
+            yield place.home
 
 
 def _send(context: Context, callbacks: Sequence[Callable[[Any], Any]]) -> bool:

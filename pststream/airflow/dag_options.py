@@ -12,6 +12,7 @@ from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable
 
 from pststream import names
 from pststream.airflow.alerts import Alerts
+from pststream.airflow.runners.allowed_places import FORM
 from pststream.airflow.runners.file_names import file_name
 from pststream.airflow.runners.lineage import home_uri
 
@@ -122,14 +123,14 @@ class DagOptions:
         }
 
     @property
-    def home_argument(self) -> str:
-        """The template of the argument `--home`."""
-        return f"--home={{{{ {self._template('home')} }}}}"
+    def home_arguments(self) -> list[str]:
+        """The templates of the arguments that name the home; `runners.allowed_places.admit` makes one of them."""
+        return self._arguments("home")
 
     @property
-    def landing_argument(self) -> str:
-        """The template of the argument `--landing`."""
-        return f"--landing={{{{ {self._template('landing')} }}}}"
+    def landing_arguments(self) -> list[str]:
+        """The templates of the arguments that name the landing folder."""
+        return self._arguments("landing")
 
     @property
     def pages(self) -> Path:
@@ -153,17 +154,21 @@ class DagOptions:
             return f"pststream://{home_name}{name}"
         return f"{home_uri(self.home)}/{'tables/' if name in TABLES else ''}{name}"
 
-    def _template(self, name: str) -> str:
-        """Return the expression of `home` or `landing`: the form, else these options, else the variable."""
-        form = f"params.get({name!r})"
+    def _arguments(self, name: str) -> list[str]:
+        """Return the templates of `home` or `landing`: the address of these options, and that of the form, if any."""
+        form = f"{{{{ params.get({name!r}) or '' }}}}"
+        return [f"--{name}={{{{ {self._own(name)} }}}}", f"{FORM}{name}={form}"]
+
+    def _own(self, name: str) -> str:
+        """Return the expression of `home` or `landing`, whatever the form says: these options, else the variable."""
         landing = self.landing or (f"{self.home.rstrip('/')}/landing" if self.home else None)
         if value := {"home": self.home, "landing": landing}[name]:
-            return f"{form} or {value!r}"
+            return repr(value)
         if self.conn_id:
             extra = f"conn[{self.conn_id!r}].extra_dejson"
             default = " or (" + extra + "['home'] ~ '/landing')" if name == "landing" else ""
-            return f"{form} or {extra}.get({name!r}){default}"
-        return f"{form} or var.value.get({self.named(name)!r}, '')"
+            return f"{extra}.get({name!r}){default}"
+        return f"var.value.get({self.named(name)!r}, '')"
 
 
 def _listed(callbacks: Callback | Sequence[Callback]) -> list[Callback]:

@@ -38,6 +38,7 @@ class PSTStreamSinkHook(BaseHook):
     target  extra `secret_target`: URL, queue or topic. The target may contain a token, and Airflow masks what an extra
             calls secret.
     secret  password: the key of a webhook's signatures
+    homes   extra `homes`: the address of the home that both belong to, or a list; None: the home of the DAG
     """
 
     conn_name_attr = "conn_id"
@@ -50,3 +51,4 @@ class PSTStreamSinkHook(BaseHook):
         connection = self.get_connection(conn_id)
         self.target = str(connection.extra_dejson.get("secret_target") or "")
         self.secret = str(connection.password or "")
+        self.homes = connection.extra_dejson.get("homes")

@@ -31,9 +31,9 @@ class HomeOperator(SparkJob):
         **kwargs: Any,
     ) -> None:
         options = DagOptions(prefix=prefix, conn_id=conn_id)
-        where = options.home_argument if home is None else f"--home={home}"
+        where = options.home_arguments if home is None else [f"--home={home}"]
         spark = {"conn_id": kwargs.pop("spark_conn_id", options.spark_conn_id)}
-        super().__init__(job=job, arguments=[*words, where], **(options.job | kwargs | spark))
+        super().__init__(job=job, arguments=[*words, *where], **(options.job | kwargs | spark))
 
 
 class IngestOperator(HomeOperator):

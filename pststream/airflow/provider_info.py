@@ -7,8 +7,21 @@ HOME_FIELDS = {
     "home": ("Home", "Folder or s3://bucket/prefix of the tables"),
     "landing": ("Landing folder", "Folder or s3://bucket/prefix of new files; empty: landing in the home"),
 }
-SINK_FIELDS = {"secret_target": ("Target", "URL of a webhook with its token, URL of a queue, ARN of a topic")}
+SINK_FIELDS = {
+    "secret_target": ("Target", "URL of a webhook with its token, URL of a queue, ARN of a topic"),
+    "homes": (
+        "Home",
+        "The home that secret and target belong to, several as a list in the extra; empty: that of the DAG",
+    ),
+}
 """Fields of a connection's extra: label, description."""
+
+
+PLACES = {
+    "allowed_homes": ("Homes", '["/data/malmo", "s3://bucket/homes/*"]'),
+    "allowed_landings": ("Landing folders", '["/data/landing/*"]'),
+}
+"""Options of Airflow's configuration: what they list, an example."""
 
 
 def provider_info() -> dict[str, Any]:
@@ -24,7 +37,19 @@ def provider_info() -> dict[str, Any]:
             connection_type("pststream", "PSTStreamHook", "PSTStream", HOME_FIELDS, [*address, "password"]),
             sink,
         ],
+        "config": {
+            "pststream": {
+                "description": "What the trigger forms of PSTStream may name.",
+                "options": {name: config_option(*texts) for name, texts in PLACES.items()},
+            }
+        },
     }
+
+
+def config_option(what: str, example: str) -> dict[str, Any]:
+    """Describe an option of Airflow's configuration."""
+    text = f"{what} that a form may name besides that of the DAG: a list in JSON. /* at the end: each folder in it."
+    return {"description": text, "type": "string", "version_added": "0.1.0", "example": example, "default": "[]"}
 
 
 def connection_type(

@@ -44,6 +44,9 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(DAGS))
         patch.setenv("AIRFLOW__CORE__LOAD_EXAMPLES", "False")
         patch.setenv("AIRFLOW__CORE__UNIT_TEST_MODE", "False")
+        for option in ("HOMES", "LANDINGS"):
+            places = [f"{tmp_path_factory.getbasetemp()}/*/*"]
+            patch.setenv(f"AIRFLOW__PSTSTREAM__ALLOWED_{option}", json.dumps(places))
         connection = {"conn_type": "spark", "host": "local[2]"}
         patch.setenv(f"AIRFLOW_CONN_{names.SPARK_CONNECTION.upper()}", json.dumps(connection))
         patch.syspath_prepend(str(DAGS))

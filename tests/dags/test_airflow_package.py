@@ -164,45 +164,64 @@ def test_a_connection_names_home_and_landing_folder(monkeypatch: pytest.MonkeyPa
 
     from pststream.airflow import DagOptions
     from pststream.airflow.hook import PSTStreamHook
+    from pststream.airflow.runners.allowed_places import admit
 
     monkeypatch.setenv("AIRFLOW_CONN_CITY", json.dumps({"conn_type": "pststream", "extra": {"home": "s3://b/city"}}))
     hook, options = PSTStreamHook("city"), DagOptions(conn_id="city")
     connections = {"city": hook.get_connection("city")}
 
-    def rendered(template: str, **form: str) -> str:
-        return Environment(undefined=StrictUndefined).from_string(template).render(params=form, conn=connections)
+    def rendered(templates: list[str], **form: str) -> list[str]:
+        jinja = Environment(undefined=StrictUndefined)
+        return admit([jinja.from_string(text).render(params=form, conn=connections) for text in templates]).arguments
 
-    assert rendered(options.home_argument) == f"--home={hook.home}" == "--home=s3://b/city"
-    assert rendered(options.landing_argument) == f"--landing={hook.landing}" == "--landing=s3://b/city/landing"
-    assert rendered(options.home_argument, home="/other") == "--home=/other"
+    assert rendered(options.home_arguments) == [f"--home={hook.home}"] == ["--home=s3://b/city"]
+    both = [*options.home_arguments, *options.landing_arguments]
+    assert rendered(both) == ["--home=s3://b/city", f"--landing={hook.landing}"]
+    assert hook.landing == "s3://b/city/landing"
+    monkeypatch.setenv("AIRFLOW__PSTSTREAM__ALLOWED_HOMES", '["/other"]')
+    assert rendered(options.home_arguments, home="/other") == ["--home=/other"]
 
 
 def test_keys_of_an_aws_connection_are_variables_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pststream.airflow.runners.allowed_places import RunPlace
     from pststream.airflow.runners.aws_connection import aws_environment
     from pststream.airflow.runners.job_outcome import JobRefused
 
-    def connect(**extra: str) -> None:
+    own, other = (RunPlace([], home, is_own) for home, is_own in (("s3://b/own", True), ("s3://b/other", False)))
+
+    def connect(**extra: Any) -> None:
         keys = {"conn_type": "aws", "login": "key", "password": "secret-of-aws", "extra": extra}
         monkeypatch.setenv("AIRFLOW_CONN_CLOUD", json.dumps(keys))
 
     monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
     monkeypatch.setenv("AWS_REGION", "elsewhere")
     connect(region_name="eu-north-1", endpoint_url="http://127.0.0.1:1")
-    with aws_environment("cloud"):
+    with aws_environment("cloud", own):
         wanted = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret-of-aws", "AWS_REGION": "eu-north-1"}
         assert wanted.items() <= os.environ.items() and os.environ["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
     assert "AWS_ACCESS_KEY_ID" not in os.environ and os.environ["AWS_REGION"] == "elsewhere"
+    with aws_environment("cloud", other):
+        assert "AWS_ACCESS_KEY_ID" not in os.environ, "keys belong to the home of the DAG"
+    connect(homes=["s3://b/other"])
+    with aws_environment("cloud", other):
+        assert os.environ["AWS_ACCESS_KEY_ID"] == "key"
+    with aws_environment("cloud", own):
+        assert "AWS_ACCESS_KEY_ID" not in os.environ, "and if the connection names homes, to these alone"
+    connect(homes=[7])
+    with pytest.raises(JobRefused, match="homes: is not a list"), aws_environment("cloud", own):
+        pass
+    connect()
     monkeypatch.setenv("AWS_SESSION_TOKEN", "of other keys")
-    with aws_environment("cloud"):
+    with aws_environment("cloud", own):
         assert "AWS_SESSION_TOKEN" not in os.environ, "a token belongs to its keys"
     connect(aws_session_token="own")
-    with aws_environment("cloud"):
+    with aws_environment("cloud", own):
         assert os.environ["AWS_SESSION_TOKEN"] == "own"
     assert os.environ["AWS_SESSION_TOKEN"] == "of other keys"
     connect(role_arn="arn:aws:iam::1:role/r")
-    with pytest.raises(JobRefused, match="not role_arn"), aws_environment("cloud"):
+    with pytest.raises(JobRefused, match="not role_arn"), aws_environment("cloud", own):
         pass
-    with pytest.raises(JobRefused, match="no connection 'none'"), aws_environment("none"):
+    with pytest.raises(JobRefused, match="no connection 'none'"), aws_environment("none", own):
         pass
 
 

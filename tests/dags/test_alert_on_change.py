@@ -40,9 +40,9 @@ class Run:
     def __init__(self, home: str, minute: float, **options: Any) -> None:
         from pststream.airflow import make_dag
 
-        self.task = make_dag("health", **options).get_task("lag")
+        self.task = make_dag("health", home=home, **options).get_task("lag")
         ti = SimpleNamespace(dag_id="health", task_id="lag", run_id=f"at-{minute}", try_number=1, log_url="http://log")
-        self.context: dict[str, Any] = {"ti": ti, "task": self.task, "params": {"home": home}}
+        self.context: dict[str, Any] = {"ti": ti, "task": self.task, "params": {}}
         self.home, self.now = home, at(minute)
 
     def check(self) -> None:

@@ -42,6 +42,8 @@ def dags(tmp_path: Path, home: BucketHome, airflow_home: Path, monkeypatch: pyte
     """The DAGs with a connection of type `aws`."""
     keys = {"login": CREDENTIALS["AWS_ACCESS_KEY_ID"], "password": CREDENTIALS["AWS_SECRET_ACCESS_KEY"]}
     extra = {"region_name": "eu-north-1", "endpoint_url": os.environ["AWS_ENDPOINT_URL"]}
+    extra |= {"homes": home.path}
+    monkeypatch.setenv("AIRFLOW__PSTSTREAM__ALLOWED_HOMES", json.dumps([home.path]))
     monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps({"conn_type": "aws", **keys, "extra": extra}))
     (tmp_path / "dags").mkdir()
     text = f'from pststream.airflow import make_dags\n\nmake_dags(aws_conn_id="{CONNECTION}")\n'

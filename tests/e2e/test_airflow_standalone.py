@@ -4,6 +4,7 @@ import contextlib
 import ipaddress
 import json
 import shutil
+import stat
 import urllib.error
 from collections.abc import Iterator
 from typing import Any
@@ -55,6 +56,7 @@ def on_cluster() -> dict[str, Any]:
 def airflow(tmp_path_factory: pytest.TempPathFactory, on_cluster: dict[str, Any]) -> Iterator[Airflow]:
     folder = tmp_path_factory.mktemp("standalone")
     fill_landing(folder / "landing")
+    (folder / "airflow").mkdir(mode=0o755)  # as an earlier version made it
     (folder / "dags").mkdir()
     (folder / "dags" / "on_cluster.py").write_text(ON_CLUSTER.format(folder), "utf-8")
     kind = "airflow.dag_processing.bundles.local.LocalDagBundle"
@@ -79,6 +81,22 @@ def test_a_bad_value_of_a_form_is_refused_before_any_task_runs(airflow: Airflow)
         assert 400 <= refused.value.code < 500
         assert next(iter(form)) in refused.value.read().decode()
     assert airflow.runs("pststream_repartition") == []
+
+
+def test_only_the_own_user_reads_what_airflow_writes(airflow: Airflow) -> None:
+    assert stat.filemode((airflow.folder / "airflow").stat().st_mode) == "drwx------"
+    for name in (PASSWORDS, "airflow/airflow.cfg", "airflow/standalone.log"):
+        assert stat.filemode((airflow.folder / name).stat().st_mode) == "-rw-------", name
+
+
+def test_a_home_that_the_deployment_does_not_list_is_refused(airflow: Airflow) -> None:
+    secret = airflow.folder / "secret"
+    secret.mkdir()
+    airflow.turn_on("pststream_maintain")
+    run = airflow.trigger("pststream_maintain", {"home": str(secret)})
+    assert airflow.end_of("pststream_maintain", run) == "failed"
+    assert "AIRFLOW__PSTSTREAM__ALLOWED_HOMES" in airflow.log("pststream_maintain", run, "maintain")
+    assert list(secret.iterdir()) == []
 
 
 def test_the_scheduler_runs_a_micro_batch_with_a_form_value(airflow: Airflow) -> None:

@@ -71,7 +71,7 @@ def build(options: DagOptions) -> DAG:
         check = CheckJob(
             task_id="check",
             job="check_tables",
-            arguments=[options.home_argument, forms.flag("all")],
+            arguments=[*options.home_arguments, forms.flag("all")],
             execution_timeout=timedelta(hours=2),
             **options.job,
         )

@@ -39,11 +39,11 @@ def _passed(text: str) -> str:
 
 
 @task(retries=1)
-def read_status(home: str, aws_conn_id: str | None) -> dict:
+def read_status(home: list[str], aws_conn_id: str | None) -> dict:
     """Return the figures that the checks need."""
-    document = run_job("status", [home], aws_conn_id=aws_conn_id)
+    document = run_job("status", home, aws_conn_id=aws_conn_id)
     figures = {name: document[name] for name in FIELDS} | {"waiting_seconds": document["lag"]["seconds"]}
-    return figures | {"balance": run_job("balance", ["check", home], aws_conn_id=aws_conn_id)}
+    return figures | {"balance": run_job("balance", ["check", *home], aws_conn_id=aws_conn_id)}
 
 
 @task
@@ -93,7 +93,7 @@ def build(options: DagOptions) -> DAG:
         doc_md=DOC,
         params=_fields(options),
     ) as dag:
-        figures = read_status(options.home_argument, aws_conn_id=options.aws_conn_id)
+        figures = read_status(options.home_arguments, aws_conn_id=options.aws_conn_id)
         for check in (watcher, lag, balance, rejects, gate, sinks):
             check(figures)
     return dag

@@ -28,7 +28,7 @@ def build(options: DagOptions) -> DAG:
         SparkJob(
             task_id="maintain",
             job="maintain",
-            arguments=[options.home_argument],
+            arguments=[*options.home_arguments],
             execution_timeout=timedelta(hours=2),
             **options.job,
         )

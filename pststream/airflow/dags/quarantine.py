@@ -46,7 +46,7 @@ def build(options: DagOptions) -> DAG:
         SparkJob(
             task_id="decide",
             job="quarantine",
-            arguments=[options.home_argument, "--action={{ params.action }}", "--holds={{ params.holds }}"],
+            arguments=[*options.home_arguments, "--action={{ params.action }}", "--holds={{ params.holds }}"],
             execution_timeout=timedelta(hours=1),
             **options.job,
         )

@@ -7,6 +7,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
+from pststream.airflow.runners.allowed_places import HOMES, RunPlace, belongs_to
 from pststream.airflow.runners.environment_variables import with_variables
 from pststream.airflow.runners.job_outcome import JobRefused
 
@@ -22,8 +23,10 @@ KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_
 """Variables of keys: those of a connection do not go with a token of the environment."""
 
 
-def aws_variables(conn_id: str | None) -> dict[str, str]:
-    """Return the variables of a connection, empty without one; the values of keys are masked in logs.
+def aws_variables(conn_id: str | None, place: RunPlace) -> dict[str, str]:
+    """Return the variables of a connection; the values of keys are masked in logs.
+
+    Empty without a connection, and for one that belongs to another home.
 
     Raises JobRefused if there is no such connection, or if its extra asks for more than static keys or a profile.
     """
@@ -34,8 +37,11 @@ def aws_variables(conn_id: str | None) -> dict[str, str]:
     except AirflowNotFoundException:
         raise JobRefused(f"no connection {conn_id!r}: add it in Airflow (Admin, Connections; type aws)") from None
     extra = connection.extra_dejson
-    if unknown := sorted(extra.keys() - EXTRAS.keys()):
-        raise JobRefused(f"connection {conn_id}: jobs use {', '.join(EXTRAS)} of its extra, not {', '.join(unknown)}")
+    if unknown := sorted(extra.keys() - {*EXTRAS, HOMES}):
+        known = ", ".join([*EXTRAS, HOMES])
+        raise JobRefused(f"connection {conn_id}: jobs use {known} of its extra, not {', '.join(unknown)}")
+    if not belongs_to(conn_id, extra.pop(HOMES, None), place):
+        return {}
     keys = {"AWS_ACCESS_KEY_ID": connection.login, "AWS_SECRET_ACCESS_KEY": connection.password}
     static_keys = {name: value for name, value in keys.items() if value}
     variables = static_keys | {EXTRAS[name]: str(value) for name, value in extra.items() if value}
@@ -45,12 +51,12 @@ def aws_variables(conn_id: str | None) -> dict[str, str]:
 
 
 @contextmanager
-def aws_environment(conn_id: str | None) -> Iterator[None]:
+def aws_environment(conn_id: str | None, place: RunPlace) -> Iterator[None]:
     """Add the variables of a connection to the environment of this process, from which jobs inherit them.
 
     A connection with keys or a profile replaces all keys of the environment.
     """
-    own = aws_variables(conn_id)
+    own = aws_variables(conn_id, place)
     others = dict.fromkeys(KEYS) if own.keys() & {*KEYS, "AWS_PROFILE"} else {}
     with with_variables(others | own):
         yield

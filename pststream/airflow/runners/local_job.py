@@ -7,10 +7,11 @@ from types import MappingProxyType
 from typing import Any
 
 from pststream.airflow.runners import lineage
-from pststream.airflow.runners.aws_connection import aws_environment
+from pststream.airflow.runners.allowed_places import admit
 from pststream.airflow.runners.job_log import log_result
 from pststream.airflow.runners.job_outcome import check_outcome
 from pststream.airflow.runners.job_process import JobProcess, environment
+from pststream.airflow.runners.run_environment import run_environment
 
 SECONDS = 600
 
@@ -22,11 +23,12 @@ def run_job(
     aws_conn_id: str | None = None,
 ) -> Any:
     """Run `jobs/<job>.py` with additional environment variables; return its JSON document. Raises as SparkJob does."""
-    with aws_environment(aws_conn_id), tempfile.TemporaryDirectory(prefix="pststream-") as folder:
+    place = admit(arguments)
+    with run_environment(place, aws_conn_id), tempfile.TemporaryDirectory(prefix="pststream-") as folder:
         process = JobProcess(job, {**environment(), **variables}, SECONDS)
-        outcome, cause = process.run(arguments, Path(folder) / "result.json")
+        outcome, cause = process.run(place.arguments, Path(folder) / "result.json")
     check_outcome(job, outcome, cause)
-    lineage.report_tables(job, arguments, run_job)
+    lineage.report_tables(job, place.arguments, run_job)
     assert outcome is not None
     log_result(job, outcome["result"])
     return outcome["result"]

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from pststream import names
 from pststream.airflow.runners import lineage
-from pststream.airflow.runners.aws_connection import aws_environment
+from pststream.airflow.runners.allowed_places import admit
 from pststream.airflow.runners.cluster_mode import (
     OUTCOME_KEY,
     PYTHON_RUNNER,
@@ -30,6 +30,7 @@ from pststream.airflow.runners.environment_variables import with_variables
 from pststream.airflow.runners.job_log import log_result
 from pststream.airflow.runners.job_outcome import RETRY_POLICY, WORK_WAITS, JobRefused, check_outcome, read_outcome
 from pststream.airflow.runners.job_process import JOBS, JobProcess, environment
+from pststream.airflow.runners.run_environment import run_environment
 from pststream.airflow.runners.spark_properties import properties_of
 
 JARS = Path(sys.prefix) / "share" / "pststream" / "jars"
@@ -85,12 +86,12 @@ class SparkJob(SparkSubmitOperator):
         self._process: JobProcess | None = None
 
     def execute(self, context: Context) -> Any:
-        """Run or submit the job, wait, and return the summary; raises as `check_outcome` does."""
-        arguments = list(self.application_args or [])
-        with aws_environment(self.aws_conn_id), tempfile.TemporaryDirectory(prefix="pststream-") as folder:
-            outcome, cause = self._run(context, arguments, Path(folder) / "result.json")
+        """Run or submit the job, wait, and return the summary; raises as `admit` and `check_outcome` do."""
+        place = admit(self.application_args or [])
+        with run_environment(place, self.aws_conn_id), tempfile.TemporaryDirectory(prefix="pststream-") as folder:
+            outcome, cause = self._run(context, place.arguments, Path(folder) / "result.json")
         check_outcome(self.job, outcome, cause)
-        lineage.report_tables(self.job, arguments, self)
+        lineage.report_tables(self.job, place.arguments, self)
         assert outcome is not None
         log_result(self.job, outcome["result"])
         return self.summarize(outcome) if self.summarize else outcome["result"]

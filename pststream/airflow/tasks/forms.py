@@ -28,7 +28,7 @@ def _place(options: DagOptions, name: str, title: str, what: str, otherwise: str
         type=["null", "string"],
         minLength=1,
         title=title,
-        description=f"{what} Empty: {empty}.",
+        description=f"{what} Empty: {empty}. Others only if `[pststream] allowed_{name}s` lists them.",
         section="Where",
     )
 

@@ -26,8 +26,8 @@ def add_micro_batch_tasks(options: DagOptions) -> None:
     match = MatchJob(
         task_id="match",
         arguments=[
-            options.home_argument,
-            options.landing_argument,
+            *options.home_arguments,
+            *options.landing_arguments,
             forms.optional("max_objects"),
             forms.flag("strict"),
             "--since={{ dag_run.start_date.isoformat() if ti.try_number > 1 else '' }}",
@@ -40,7 +40,7 @@ def add_micro_batch_tasks(options: DagOptions) -> None:
     add_check_balance(options.asset("imbalance"), match.output)
     check_rejects(match.output)
     sinks = options.sinks_conn_id or options.named("sinks")
-    match >> deliver(options.home_argument, sinks, options.aws_conn_id, sink_prefix=options.named("sink_"))
+    match >> deliver(options.home_arguments, sinks, options.aws_conn_id, sink_prefix=options.named("sink_"))
 
 
 def add_publish(matches: Asset, summary: Any) -> None:

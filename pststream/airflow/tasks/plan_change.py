@@ -116,13 +116,13 @@ def change_plan(
         return measured
 
     proposal = run_file(options, ".npz")
-    arguments = [*arguments, options.home_argument, f"--proposal={proposal}"]
+    arguments = [*arguments, *options.home_arguments, f"--proposal={proposal}"]
     common: dict[str, Any] = {"job": job, "summarize": summarize_balance, "page": run_file(options, ".html")}
     common |= {"execution_timeout": timeout, **options.job}
     plan = PagedJob(task_id="plan", arguments=arguments, **common)
     approve = Approval(task_id="approve", summary=plan.output)
     apply = PagedJob(task_id="apply", arguments=[*arguments, "--apply"], **common)
-    check_balance(options.home_argument, *check) >> plan
+    check_balance(*options.home_arguments, *check) >> plan
     ReplayJob(task_id="replay", options=options, summary=plan.output, proposal=proposal, execution_timeout=timeout)
     show(plan.output) >> approve >> apply
     publish_plan(options.asset(names.PLANS), apply.output)

@@ -32,7 +32,7 @@ class ReplayJob(PagedJob):
     def __init__(self, *, options: DagOptions, summary: Any, proposal: str, **kwargs: Any) -> None:
         super().__init__(
             job="replay",
-            arguments=[options.home_argument, f"--last={BATCHES}", f"--proposal={proposal}"],
+            arguments=[*options.home_arguments, f"--last={BATCHES}", f"--proposal={proposal}"],
             summarize=summarize_replay,
             page=run_file(options, "-replay.html"),
             **options.job,
