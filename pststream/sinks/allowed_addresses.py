@@ -1,7 +1,10 @@
-"""Resolve the host name of a webhook, and refuse private addresses unless the setting `networks` allows them.
+"""Resolve the host name of a webhook, and refuse special addresses unless the setting `networks` allows them.
 
 The name is resolved once, here, and the request goes to the checked address: a name that resolves to something else a
 moment later (DNS rebinding) changes nothing.
+
+The special networks are those of IANA's two registries of special-purpose addresses (RFC 6890) and the multicast ones.
+They are listed here: what `ipaddress` calls global differs between releases of Python.
 """
 
 import ipaddress
@@ -14,6 +17,28 @@ from pststream.sinks.contract import SinkDown
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 _NAT64 = IPv6Network("64:ff9b::/96")
+
+_SPECIAL: tuple[Network, ...] = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+        "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+        "224.0.0.0/4", "240.0.0.0/4", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
+    )
+)  # fmt: skip
+"""Networks that are not globally reachable; of IPv6, those inside _UNICAST."""
+
+_REACHABLE: tuple[Network, ...] = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "192.0.0.9/32", "192.0.0.10/32", "2001:1::1/128", "2001:1::2/128", "2001:1::3/128", "2001:3::/32",
+        "2001:4:112::/48", "2001:20::/28", "2001:30::/28",
+    )
+)  # fmt: skip
+"""The parts of _SPECIAL that are globally reachable all the same."""
+
+_UNICAST = IPv6Network("2000::/3")
+"""The only addresses of IPv6 that IANA assigns to the public internet; loopback, local ones and others are outside."""
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:
@@ -51,9 +76,10 @@ def is_in_networks(address: Address, networks: Sequence[Network]) -> bool:
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address belongs to the public internet."""
-    special = address.is_multicast or address.is_reserved or address.is_unspecified
-    return address.is_global and not special and not (isinstance(address, IPv6Address) and address.is_site_local)
+    """Whether an address belongs to the public internet; the same in each release of Python."""
+    if isinstance(address, IPv6Address) and address not in _UNICAST:
+        return False
+    return is_in_networks(address, _REACHABLE) or not is_in_networks(address, _SPECIAL)
 
 
 def _inner_address(address: Address) -> IPv4Address | None:
