@@ -1,5 +1,13 @@
 """Write blocks of matched pairs to a CSV, JSON Lines or Parquet file, whole columns at a time, for `export`.
 
+Users write the ids and the payloads, and spreadsheets open CSV: a text that begins with `=` runs as a formula. Quotes
+do not prevent that. So CSV has an apostrophe wherever a spreadsheet could begin a cell with a formula: at the start of
+a text, and after each character in it that separates cells or rows in some locale, as a spreadsheet that splits lines
+at `;` takes no notice of a quote in the middle of a cell. An apostrophe that stands there already gets one more, so
+that whoever removes one at each such place gets the text back (docs/delivery.md). Other formats have texts unchanged.
+Numbers stay as they are. A text with a separator is quoted, so that no cell joins a number and a part of the next text
+to a formula: with the quote, which ends behind the separator, it is none.
+
 Times are ISO 8601 in UTC, always with six digits of a second: 2026-01-01T00:00:00.000000Z (Parquet: a timestamp).
 A payload is JSON: a text in CSV and Parquet, a value in JSON Lines; null if the subscription had no other fields.
 """
@@ -16,7 +24,16 @@ from pststream.reports.reading.pair_tables import PAIR_SCHEMA, pair_table
 from pststream.reports.reading.pairs import InsertedSubscriptions, Pairs
 
 COLUMNS = ("object_id", "subscription_id", "ts", "batch_id", "plan_version", "payload")
-_FORMULA, _NUMBER = r"^[=+\-@\t\r\n]", r"^[+-]?[0-9]+(\.[0-9]+)?$"
+_NUMBER = r"^[+-]?[0-9]+(\.[0-9]+)?$"
+_BREAKS = r"\t-\r\x{85}\x{2028}\x{2029}"
+_SKIPPED = (
+    r'["\x00-\x08\x0e-\x20\x7f-\x{84}\x{86}-\x{a0}\x{ad}\x{1680}\x{180e}\x{2000}-\x{200f}'
+    r"\x{202a}-\x{202f}\x{205f}-\x{206f}\x{3000}\x{feff}]"
+)
+"""Quotes, blanks and invisible characters: what a spreadsheet may skip at the start of a cell."""
+
+_FORMULA = f"'*{_SKIPPED}*[=+\\-@＝＋－＠﹦﹢﹣﹫⁼₌⁺₊﬩−⁻₋]"
+_AT_START, _INSIDE = f"^('*[{_BREAKS}]|{_FORMULA})", f"([;|{_BREAKS}])({_FORMULA})"
 _TIME = pa.timestamp("us", tz="UTC")
 _ROW_GROUP = 1_000_000
 _ROW_GROUP_BYTES = 128 * 1024 * 1024
@@ -35,7 +52,7 @@ class PairFile(Protocol):
 class CsvFile:
     """CSV as in RFC 4180, with a header; fields are quoted where needed, lines end with a line feed.
 
-    Users write the ids and spreadsheets open CSV, so `_csv_fields` disarms formulas. Other formats keep every text.
+    No cell is a formula: see above.
     """
 
     def __init__(self, file: BinaryIO, inserted: InsertedSubscriptions) -> None:
@@ -123,11 +140,17 @@ def _write_lines(
 
 
 def _csv_fields(texts: pa.Array) -> pa.Array:
-    """Each text as a field. A text that a spreadsheet would run as a formula, but no number, gets an apostrophe."""
-    formula = pc.and_not(pc.match_substring_regex(texts, _FORMULA), pc.match_substring_regex(texts, _NUMBER))
-    texts = pc.if_else(formula, _joined("'", texts), texts)
+    """Each text as a field, quoted where needed."""
+    texts = _without_formulas(texts)
     quoted = _joined('"', pc.replace_substring(texts, '"', '""'), '"')
-    return pc.if_else(pc.match_substring_regex(texts, '[",\r\n]'), quoted, texts)
+    return pc.if_else(pc.match_substring_regex(texts, f'[",;|{_BREAKS}]'), quoted, texts)
+
+
+def _without_formulas(texts: pa.Array) -> pa.Array:
+    """Return each text with an apostrophe where a formula could begin; a number is none."""
+    inside = pc.replace_substring_regex(texts, _INSIDE, r"\1'\2")
+    marked = pc.replace_substring_regex(inside, _AT_START, r"'\1")
+    return pc.if_else(pc.match_substring_regex(texts, _NUMBER), texts, marked)
 
 
 def _json_strings(texts: pa.Array) -> pa.Array:

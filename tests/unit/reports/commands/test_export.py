@@ -2,9 +2,14 @@
 
 import csv
 import datetime as dt
+import io
 import json
 import random
+import re
+import sys
+import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -58,7 +63,12 @@ def test_csv(hand_home: Home, tmp_path: Path) -> None:
     ("name", "shown"),
     [
         ("=1+1", "'=1+1"), ("@sum", "'@sum"), ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"), ("-x,y", "'-x,y"),
-        ("\t=1", "'\t=1"), ("\n=1", "'\n=1"), ("-12.5", "-12.5"), ("+46", "+46"), ("a=1", "a=1"), ("-", "'-"),
+        ("\t=1", "'\t'=1"), ("\n=1", "'\n'=1"), ("-12.5", "-12.5"), ("+46", "+46"), ("a=1", "a=1"), ("-", "'-"),
+        ("\ttext", "'\ttext"), ("\rtext", "'\rtext"), ("\t-12.5", "'\t'-12.5"), ("＝1", "'＝1"), ("＋1", "'＋1"),
+        ("－1", "'－1"), ("＠sum", "'＠sum"), ("−1", "'−1"), (" =1", "' =1"), ("\ufeff=1", "'\ufeff=1"), ('"=1', "'\"=1"),
+        ("a;=1;b", "a;'=1;b"), ("a|=1", "a|'=1"), ("a\t=1", "a\t'=1"), ("a\r\n=1", "a\r\n'=1"), ("a; ＝1", "a;' ＝1"),
+        ('a;"=1', "a;'\"=1"), ("a;\t|@b", "a;\t|'@b"), ("a;b|c\td", "a;b|c\td"), ("'=1", "''=1"), ("'s", "'s"),
+        ("a;'=1", "a;''=1"), ("it's", "it's"), ("{x; -1}", "{x;' -1}"),
     ],
 )  # fmt: skip
 def test_no_id_is_a_formula_to_a_spreadsheet(hand_home: Home, tmp_path: Path, name: str, shown: str) -> None:
@@ -69,6 +79,52 @@ def test_no_id_is_a_formula_to_a_spreadsheet(hand_home: Home, tmp_path: Path, na
     assert (one, other) == (shown, shown)
     export_matches(hand_home, str(tmp_path / "m.jsonl"))
     assert json.loads((tmp_path / "m.jsonl").read_text("utf-8"))["object_id"] == name
+
+
+FORMULA_STARTS = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.normalize("NFKC", c) in {*"=+-@−"}]
+
+
+def cells(text: str, separator: str) -> list[str]:
+    """What a spreadsheet that splits the lines of a file at `separator` has in its cells, with and without quotes."""
+    rows = [line.split(separator) for line in text.splitlines()]
+    return [cell for row in [*rows, *csv.reader(io.StringIO(text, newline=""), delimiter=separator)] for cell in row]
+
+
+def is_formula(cell: str) -> bool:
+    """Whether a spreadsheet may run a cell. A number that a time or an unclosed quote follows is no formula."""
+    number = re.match(r"[+-][0-9]+(\.[0-9]+)?(,.*T00:00:00|,[^\"]*(\"[^\"]*\")*[^\"]*\"[^\"]*$|$)", cell, re.DOTALL)
+    return cell.lstrip('"\ufeff\u200b\u3000\x01 ')[:1] in FORMULA_STARTS and number is None
+
+
+def restored(field: str) -> str:
+    """Apply what docs/delivery.md says to do to a field of the file."""
+    section = (Path(__file__).parents[4] / "docs" / "delivery.md").read_text("utf-8").partition("## Files of")[2]
+    names: dict[str, Any] = {}
+    exec(section.partition("```python\n")[2].partition("```")[0], names)
+    text: str = names["without_marks"](field)
+    return text
+
+
+def test_no_cell_is_a_formula_however_lines_are_split_and_texts_come_back(hand_home: Home, tmp_path: Path) -> None:
+    rnd = random.Random(25)
+    parts = ("1+cmd|'/C calc'!A0;x", "1\"+cmd|'/C calc'!A0+\";x", "-1", "+46", "-1;", "-1|x")
+    alphabet = [*"=+-@;|\t\r\n'\"\\ ,a1", *"\ufeff\u200b\u3000\x0b\x85\u2028\x01＝−", *rnd.sample(FORMULA_STARTS, 4)]
+    ids = sorted(
+        {"".join(rnd.choices(alphabet, k=rnd.randint(1, 7))) for _ in range(3_000)} | {*FORMULA_STARTS, *parts}
+    )
+    note = json.dumps({"note": "b;=1+1|@c"})
+    asked = add_file(hand_home, "requests", [insertion(n, name, payload=note) for n, name in enumerate(ids, 1)])
+    seen = add_file(hand_home, "objects", [thing(n, name) for n, name in enumerate(ids, 1)])
+    places = [n % len(ids) + 1 for n in range(-1, len(ids) - 1)]  # another id beside each
+    rows = [match_row(log_key(seen, n), name, 0, [log_key(asked, places[n - 1])]) for n, name in enumerate(ids, 1)]
+    add_batch(hand_home, rows)
+    found = exported(hand_home, tmp_path)
+    assert [(restored(row[0]), restored(row[1]), restored(row[5])) for row in found] == [
+        (name, ids[place - 1], note) for name, place in zip(ids, places)
+    ]
+    text = (tmp_path / "m.csv").read_bytes().decode()
+    for separator in ";|\t":
+        assert [cell for cell in cells(text, separator) if is_formula(cell)] == [], separator
 
 
 def test_json_lines(hand_home: Home, tmp_path: Path) -> None:
