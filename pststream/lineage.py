@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from pststream.mask_urls import mask_urls
+
 START, COMPLETE, FAIL = "START", "COMPLETE", "FAIL"
 
 SILENCE_SECONDS = 300.0
@@ -76,4 +78,6 @@ def _send(state: str, *run: Any) -> None:
         lineage_events.send_event(state, *run)
     except Exception as error:
         _failed_at[:] = [time.monotonic()]
-        logging.getLogger(__name__).warning("no lineage of %s %s: %s: %s", run[1], run[2], type(error).__name__, error)
+        logging.getLogger(__name__).warning(
+            "no lineage of %s %s: %s: %s", run[1], run[2], type(error).__name__, mask_urls(str(error))
+        )

@@ -15,6 +15,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.fs import FileType
 
 from pststream.errors import RetryableError
+from pststream.mask_urls import mask_urls
 from pststream.storage.contract import DeltaLocation
 from pststream.storage.registry import storage_of
 
@@ -109,8 +110,9 @@ def _commit_stamp(address: str, version: int) -> Stamp | None:
 
 @contextmanager
 def translate_delta_errors(address: str) -> Iterator[None]:
-    """Raise errors of delta-rs in a remote storage as RetryableError, with their first line: the rest quotes the store.
+    """Raise errors of delta-rs in a remote storage as RetryableError, with masked URLs.
 
+    The error has only the first line: the others quote the store.
     TableNotFoundError passes through: it is no error of the storage.
     """
     try:
@@ -124,7 +126,7 @@ def translate_delta_errors(address: str) -> Iterator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), "").strip()
+    return mask_urls(next(iter(str(error).splitlines()), "").strip())
 
 
 os.register_at_fork(after_in_child=_kept.clear)

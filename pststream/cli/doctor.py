@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from pststream import names
 from pststream.errors import PstError
+from pststream.mask_urls import mask_url
 
 JAVA = 17
 OF_PROVIDER = "pyspark-client"
@@ -214,18 +215,20 @@ def check_sinks(home: str) -> list[Check]:
 
 
 def check_endpoint(variable: str) -> Check:
-    """Check that a server listens at the address in an environment variable."""
-    url = os.environ[variable]
+    """Check that a server listens at the address in an environment variable, whose secrets are not shown."""
+    url, shown = os.environ[variable], mask_url(os.environ[variable])
     remedy = f"start the server that {variable} points to, or correct or unset the variable"
     try:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}[parts.scheme]
         socket.create_connection((parts.hostname or "", port), timeout=3).close()
     except KeyError:
-        return Check(variable, False, f"{url} does not begin with http:// or https://", remedy)
-    except (OSError, ValueError) as error:
-        return Check(variable, False, f"{url}: {error}", remedy)
-    return Check(variable, True, f"{url} answers")
+        return Check(variable, False, "does not begin with http:// or https://", remedy)
+    except ValueError:  # what seems to be the port or the host may be a part of a password
+        return Check(variable, False, "is not a URL", remedy)
+    except OSError as error:
+        return Check(variable, False, f"{shown}: {error}", remedy)
+    return Check(variable, True, f"{shown} answers")
 
 
 def check_landing(landing: str) -> Check:

@@ -16,6 +16,7 @@ from pststream.cli.arguments import build_parser
 from pststream.cli.command import BAD_USAGE, DONE, FAILED, CommandContext, CommandResult
 from pststream.cli.stderr_log import StderrLog
 from pststream.errors import PstError, UsageError
+from pststream.mask_urls import mask_urls
 from pststream.pipeline.engine.running_engine import log_folder, log_to_folder, stop_engine
 from pststream.settings import Settings, load_settings
 from pststream.state.home import Home
@@ -93,8 +94,11 @@ def _log(arguments: Any) -> StderrLog:
 
 
 def _shorten(error: Exception, count: int = 12) -> str:
-    """Return the first and last lines of an error, without the JVM's stack; Spark puts a task's own error last."""
-    lines = [line for line in str(error).splitlines() if line.strip() and not _JVM_FRAME.match(line)]
+    """Return the first and last lines of an error, without the JVM's stack and with masked URLs.
+
+    Spark puts a task's own error last.
+    """
+    lines = [line for line in mask_urls(str(error)).splitlines() if line.strip() and not _JVM_FRAME.match(line)]
     if len(lines) > count:
         lines = [*lines[: count // 2], "…", *lines[-(count // 2) :]]
     return "\n  ".join(lines)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pststream.extras import needs_extra
+from pststream.mask_urls import mask_urls
 from pststream.sinks.contract import Message, MessageBatch, Refusal, SinkDown
 from pststream.sinks.sink_settings import SinkSettings
 
@@ -33,7 +34,7 @@ def find_aws_obstacle(settings: SinkSettings) -> str:
         if session.get_credentials() is None:
             return "no credentials in AWS's standard chain"
     except BotoCoreError as error:
-        return str(error)
+        return mask_urls(str(error))
     return "" if session.region_name else "no region: set AWS_REGION"
 
 

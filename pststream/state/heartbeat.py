@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from pststream.errors import PstError
+from pststream.mask_urls import mask_urls
 from pststream.names import HEARTBEAT
 from pststream.state.home import Home
 from pststream.utc_times import iso, utc_now
@@ -47,7 +48,7 @@ class Heartbeat:
         self._ended.set()
         self._thread.join()
         if isinstance(error, Exception):
-            self.report("failed", error=f"{type(error).__name__}: {error}")
+            self.report("failed", error=f"{type(error).__name__}: {mask_urls(str(error))}")
         else:
             self.report("stopped")
 

@@ -25,6 +25,7 @@ from botocore.exceptions import (
 )
 
 from pststream.errors import PstError, RetryableError, UsageError
+from pststream.mask_urls import mask_url
 from pststream.storage.contract import ObjectChanged
 
 CONNECT_SECONDS = 10
@@ -69,7 +70,7 @@ def resolve_credentials(address: str) -> Credentials:
     host = parts.hostname or ""
     if parts.scheme == "http" and not _is_loopback(host):
         raise UsageError(
-            f"{address}: {without_password(url)} is plain HTTP to another machine", "give an endpoint with https://"
+            f"{address}: {mask_url(url)} is plain HTTP to another machine", "give an endpoint with https://"
         )
     own = host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
     region = "us-east-1" if region in (None, "aws-global") else region
@@ -107,7 +108,7 @@ def translate_errors(address: str, s3: Any) -> Iterator[None]:
         raise UsageError(f"{address}: not a valid bucket or key", "give s3://bucket/prefix") from None
     except BotoCoreError as error:
         raise RetryableError(
-            f"{address}: {type(error).__name__} at {without_password(s3.meta.endpoint_url)}",
+            f"{address}: {type(error).__name__} at {mask_url(s3.meta.endpoint_url)}",
             "run this again; the endpoint is that of AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, or AWS's own",
         ) from None
 
@@ -140,12 +141,6 @@ def _translated(address: str, error: ClientError) -> PstError:
         hint = "grant s3:ListBucket on the bucket and s3:GetObject on its objects"
         return UsageError(f"{address}: {code}", f"{hint}; for a home also s3:PutObject and s3:DeleteObject")
     return UsageError(f"{address}: {code}", "check that AWS_REGION and the endpoint are those of the bucket")
-
-
-def without_password(url: str) -> str:
-    """Return a URL without user and password."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
 
 
 def _is_loopback(host: str) -> bool:

@@ -9,6 +9,7 @@ from pyarrow.fs import FileType
 from pststream import names
 from pststream.atomic_files import flush_file, flush_folders
 from pststream.errors import RetryableError, UsageError
+from pststream.mask_urls import mask_urls
 from pststream.storage.registry import storage_of
 
 ERROR_LENGTH = 300
@@ -67,7 +68,7 @@ def raise_storage_error(error: Exception) -> None:
             raise UsageError(text, "each node needs what the driver has (docs/cluster.md)") from None
         if (kind.startswith("pststream.") and text.startswith(prefixes)) or _is_marked(line):
             raise RetryableError(
-                f"a task could not access the storage: {text[:ERROR_LENGTH]}", "run this again"
+                f"a task could not access the storage: {mask_urls(text)[:ERROR_LENGTH]}", "run this again"
             ) from None
 
 

@@ -9,6 +9,7 @@ from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem, S3FileSystem
 
 from pststream import names
 from pststream.errors import UsageError
+from pststream.mask_urls import mask_url
 from pststream.storage import aws
 from pststream.storage.contract import ConditionalFiles, DeltaLocation, Files, ObjectStore
 from pststream.storage.s3_bucket import PREFIX, S3Bucket
@@ -35,7 +36,7 @@ class S3:
         bucket, _, prefix = text.removeprefix(_spelled_prefix(text)).partition("/")
         parts = prefix.rstrip("/").split("/") if prefix.rstrip("/") else []
         if not bucket or any(part in ("", ".", "..") for part in parts):
-            raise UsageError(f"{address}: is no address in a bucket", "give s3://bucket/prefix")
+            raise UsageError(f"{mask_url(str(address))}: is no address in a bucket", "give s3://bucket/prefix")
         return PREFIX + "/".join([bucket, *parts])
 
     def local_path(self, address: str) -> Path | None:

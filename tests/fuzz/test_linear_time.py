@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import pststream
+from pststream.mask_urls import mask_urls
 from pststream.quality import raw_values
 from pststream.quality.parse_times import parse_times
 from pststream.quality.suites import data_docs
@@ -43,6 +44,11 @@ def cell(text: str) -> object:
     return pc.match_substring_regex(pa.array([text]), pair_files._NUMBER)
 
 
+def marked(text: str) -> object:
+    """Mark what a spreadsheet may take for formulas in a cell of an export."""
+    return pair_files._csv_fields(pa.array([text], pa.large_string()))
+
+
 MEASURED: list[tuple[str, int, Callable[[str], object], Callable[[int], str]]] = [
     ("digits", 500, number, lambda n: "1" * n + "x"),
     ("digits and a point", 500, number, lambda n: "1" * n + "." + "1" * n + "x"),
@@ -61,6 +67,9 @@ MEASURED: list[tuple[str, int, Callable[[str], object], Callable[[int], str]]] =
     ("parentheses", 20_000, keywords, lambda n: "(" * n),
     ("blanks of a page", 20_000, matches_section._SPACES.split, lambda n: " " * n + "x"),
     ("path of a page", 2_000, data_docs.PAGE.fullmatch, lambda n: "a/" * n + "a" * n + ".htm"),
+    ("start of a cell", 20_000, marked, lambda n: "'" * n + " " * n + "x"),
+    ("inside a cell", 20_000, marked, lambda n: ";'" * n + "; " * n + "x"),
+    ("URL in an error", 20_000, mask_urls, lambda n: "http://" + "/@?:" * n + "://" * n),
     ("number of a cell", 20_000, cell, lambda n: "+" + "1" * n + "x"),
 ]
 
@@ -93,7 +102,7 @@ LOOKED_AT = {
     # A stranger's text meets these; they are in MEASURED, or Arrow runs them, whose automata do not backtrack.
     "quality/raw_values.py", "quality/parquet_fields.py", "text/words.py", "text/expression.py",
     "text/unicode_tables.py", "reports/pages/matches_section.py", "reports/commands/pair_files.py",
-    "pipeline/upkeep/row_changes.py",
+    "pipeline/upkeep/row_changes.py", "mask_urls.py",
     # The texts are rejects, of at most 1,000 characters, or the frames of an error; one start each.
     "reports/commands/explain_rows.py", "cli/main.py",
     # Great Expectations writes the pages and escapes texts in them; the path of a page is measured.

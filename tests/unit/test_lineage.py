@@ -152,3 +152,17 @@ def test_nothing_is_sent_nor_imported_unless_it_is_configured(events: Path, monk
     assert not events.exists()
     program = "import sys, pststream.cli.main, pststream.lineage; sys.exit('openlineage' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_the_log_has_no_secret_of_the_url_that_events_go_to(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OPENLINEAGE_URL", "http://user:s3cr3t@127.0.0.1:1/?key=s3cr3t")
+    monkeypatch.setenv("OPENLINEAGE_ENDPOINT", "api/v1?key=s3cr3t")
+    monkeypatch.setattr(lineage, "_failed_at", [])
+    lineage_events._client.cache_clear()
+    with lineage.record_run(*RUN):
+        pass
+    lineage_events._client.cache_clear()
+    assert "no lineage of match 7" in caplog.text
+    assert "s3cr3t" not in caplog.text

@@ -9,10 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import DeltaError
 
 from pststream import open_tables
-from pststream.open_tables import latest_table, open_table
+from pststream.errors import RetryableError
+from pststream.open_tables import latest_table, open_table, translate_delta_errors
 
+SECRET = "s3cr3t"
 SCHEMA = pa.schema([("number", pa.int64()), ("word", pa.string())])
 
 
@@ -138,6 +141,13 @@ def test_only_one_thread_has_the_table(tmp_path: Path) -> None:
         assert other.is_alive() and table.version() == 0, "the block keeps its version"
     other.join()
     assert seen == [1]
+
+
+def test_an_error_of_the_store_shows_no_secret_of_its_address() -> None:
+    quoted = f"Generic S3 error: GET http://user:{SECRET}@127.0.0.1:1/a?X-Amz-Signature={SECRET} failed\n{SECRET}"
+    with pytest.raises(RetryableError, match="Generic S3 error") as caught, translate_delta_errors("s3://bucket/table"):
+        raise DeltaError(quoted)
+    assert SECRET not in str(caught.value)
 
 
 def test_few_tables_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from airflow.providers.common.compat.openlineage.utils.spark import (
 
 from pststream import names
 from pststream.airflow.runners.engine_choice import home_of
+from pststream.mask_urls import mask_urls
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ def report_tables(job: str, arguments: Sequence[str], reporter: Any) -> None:
     try:
         _collect_tables(job, arguments, reporter)
     except Exception as error:
-        log.warning("no lineage of %s: %s", job, error)
+        log.warning("no lineage of %s: %s", job, mask_urls(str(error)))
 
 
 def _collect_tables(job: str, arguments: Sequence[str], reporter: Any) -> None:
@@ -79,7 +80,7 @@ def parent_run_variable(task_instance: Any) -> dict[str, str]:
 
         return {"OPENLINEAGE_PARENT_ID": lineage_parent_id(task_instance)}
     except Exception as error:
-        log.warning("no parent run for the lineage of the job: %s", error)
+        log.warning("no parent run for the lineage of the job: %s", mask_urls(str(error)))
         return {}
 
 

@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, NamedTuple
 
 from pststream.errors import RetryableError, UsageError
+from pststream.mask_urls import mask_urls
 from pststream.progress import LogMessage, Progress
 from pststream.state.home import Home
 
@@ -96,7 +97,7 @@ class _Server(HTTPServer):
         try:
             text = render_metrics(self._home)
         except Exception as error:
-            reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+            reason = f"{type(error).__name__}: {(mask_urls(str(error)).splitlines() or [''])[0]}"
             if not self._fails:
                 self._progress(LogMessage(f"metrics cannot be rendered: {reason}", level="warning"))
             self._fails = True

@@ -13,6 +13,7 @@ from typing import Any
 from pststream import names
 from pststream.errors import HomeBusy, HomeError, PassingError, RetryableError, RunnerBusy, SettingError, UsageError
 from pststream.format_values import duration
+from pststream.mask_urls import mask_urls
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.delivery.sink_threads import SinkThreads
 from pststream.pipeline.engine.running_engine import engine_is_alive, get_engine, kill_engine
@@ -214,7 +215,7 @@ class _Watcher:
 
     def _handle_failure(self, error: Exception) -> float:
         """Log a failed round; return the seconds to wait. Raises RetryableError if Spark has died."""
-        reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        reason = f"{type(error).__name__}: {(mask_urls(str(error)).splitlines() or [''])[0]}"
         if not engine_is_alive():
             raise RetryableError(f"Spark has died; {reason}", "start the watcher again: it continues where it stopped")
         self._failed += 1

@@ -8,6 +8,7 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from pststream.errors import PstError
+from pststream.mask_urls import mask_urls
 from pststream.reports.commands.lookups import look_up_object, look_up_subscription
 from pststream.reports.commands.metrics import CONTENT_TYPE, render_metrics
 from pststream.reports.pages.lookup_pages import render_message, render_object, render_subscription
@@ -85,7 +86,7 @@ def _serve(home: str, make: Callable[[], Page]) -> Page:
         message, _, advice = str(error).partition("\n")
         return Page(NOT_FOUND, render_message("No home", message, advice.strip()))
     except (DeltaError, OSError, pa.ArrowException, PstError) as error:
-        cause = (str(error).splitlines() or [type(error).__name__])[0][:_MAX_ERROR_TEXT]
+        cause = (mask_urls(str(error)).splitlines() or [type(error).__name__])[0][:_MAX_ERROR_TEXT]
         message = f"The tables of {home} cannot be read at the moment: {cause}"
         advice = (
             "Load the page again in a moment. If an older version of pststream wrote the home, run: pststream upgrade"

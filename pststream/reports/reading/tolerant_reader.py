@@ -10,6 +10,7 @@ import pyarrow.dataset as pds
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from pststream.errors import PstError
+from pststream.mask_urls import mask_urls
 from pststream.reports.reading.table_reader import BATCH_ROWS, TableReader
 
 T = TypeVar("T")
@@ -108,5 +109,5 @@ class TolerantReader:
 
     def _add_problem(self, name: str, error: Exception) -> None:
         self._broken.add(name)
-        first = (str(error).splitlines() or [type(error).__name__])[0]
+        first = (mask_urls(str(error)).splitlines() or [type(error).__name__])[0]
         self.problems.append(f"Table {name} cannot be read: {first[:200]}")

@@ -162,6 +162,23 @@ def test_endpoint_that_does_not(url: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert not doctor.check_endpoint("AWS_ENDPOINT_URL_S3").ok
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://user:s3cr3t@127.0.0.1:{port}", "http://s3cr3t@127.0.0.1:1", "http://127.0.0.1:1/?token=s3cr3t",
+        "http://user:s3cr3t/s3cr3t@127.0.0.1:1", "http://user:s3cr3t@127.0.0.1:99999", "user:s3cr3t@127.0.0.1:9000",
+        "ftp://user:s3cr3t@h", "http://user:s3c r3t@127.0.0.1:1", "http://[s3cr3t", "http://user:s3cr3t",
+    ],
+)  # fmt: skip
+def test_no_secret_of_an_endpoint_is_printed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url.format(port=server.getsockname()[1]))
+        check = doctor.check_endpoint("AWS_ENDPOINT_URL")
+    assert check.ok == ("{port}" in url)
+    for secret in ("s3cr3t", "s3c", "r3t"):
+        assert secret not in f"{check.detail} {check.remedy}"
+
+
 def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_space", lambda folder: (5 * 2**20, str(folder)))
     check = doctor.check_disk(str(tmp_path / "home"))
