@@ -164,6 +164,14 @@ class Settings:
     gate_stale_seconds: int = declare(
         0, "a file is quarantined if its greatest ts is older than this; 0: never", **_SECONDS
     )
+    read_seconds: int = declare(
+        3_600, "a file is refused if reading it, or a part of it, takes longer than this", least=1, greatest=31_536_000
+    )
+    read_memory_bytes: int = declare(
+        4_000_000_000,
+        "a file that is read in a process of its own (docs/ingest.md) is refused if that takes more memory",
+        least=500_000_000,
+    )
     suite_rows: int = declare(
         100_000,
         "rows of a file, or pairs, that a suite of expectations judges; of more, that many are drawn at random",

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from pststream.pipeline.engine import auto_engine
-from pststream.pipeline.engine.contract import Engine, ReceivedRows, SentRows, Stage
+from pststream.pipeline.engine.contract import Engine, ReceivedRows, SentRows, Stage, TasksStalled
 from pststream.pipeline.engine.local_engine import LocalEngine
 from pststream.pipeline.engine.running_engine import ENGINES, get_engine
 from pststream.pipeline.engine.spark_engine import SparkEngine
@@ -69,6 +69,15 @@ def fail_at_3(number: int) -> int:
 def test_the_error_of_a_task_is_raised(engine: Engine) -> None:
     with pytest.raises(Exception, match="task number 3 fails"):
         engine.run_tasks(range(5), fail_at_3)
+
+
+def test_tasks_that_do_not_end_are_not_waited_for(engine: Engine) -> None:
+    began = time.monotonic()
+    assert sorted(engine.run_tasks([0.8] * 8, lambda one: time.sleep(one) or one, seconds=2)) == [0.8] * 8
+    with pytest.raises(TasksStalled):
+        engine.run_tasks([0.1, 60.0, 0.1], time.sleep, seconds=2)
+    assert engine.run_tasks([1], lambda number: number) == [1]
+    assert time.monotonic() - began < 60
 
 
 def add_one(part: int, received: ReceivedRows) -> Iterator[SentRows]:

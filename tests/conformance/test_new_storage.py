@@ -32,7 +32,11 @@ class InlineEngine:
         pass
 
     def run_tasks(
-        self, tasks: Sequence[Any], function: Callable[[Any], Any], ended: TaskEnded | None = None
+        self,
+        tasks: Sequence[Any],
+        function: Callable[[Any], Any],
+        ended: TaskEnded | None = None,
+        seconds: float | None = None,
     ) -> list[Any]:
         return [copied(function(copied(task))) for task in tasks]
 

@@ -29,10 +29,14 @@ class AutoEngine:
         return self._local.parallelism
 
     def run_tasks(
-        self, tasks: Sequence[Task], function: Callable[[Task], Value], ended: TaskEnded | None = None
+        self,
+        tasks: Sequence[Task],
+        function: Callable[[Task], Value],
+        ended: TaskEnded | None = None,
+        seconds: float | None = None,
     ) -> list[Value]:
         """Return the value of `function(task)` for each task, in no order."""
-        return self._engine_for(tasks).run_tasks(tasks, function, ended)
+        return self._engine_for(tasks).run_tasks(tasks, function, ended, seconds)
 
     def run_shuffled(
         self,

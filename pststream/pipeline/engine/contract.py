@@ -21,6 +21,10 @@ the task; stage 1 follows the first shuffle, and there and later the number is t
 """
 
 
+class TasksStalled(Exception):
+    """No task of a call has ended for longer than the caller waits; the running tasks may go on, without effect."""
+
+
 @dataclass(frozen=True)
 class Stage:
     """What follows a shuffle: `function(part, received)` runs for each part that was sent rows.
@@ -51,9 +55,16 @@ class Engine(Protocol):
         """The number of tasks that run at the same time."""
 
     def run_tasks(
-        self, tasks: Sequence[Task], function: Callable[[Task], Value], ended: TaskEnded | None = None
+        self,
+        tasks: Sequence[Task],
+        function: Callable[[Task], Value],
+        ended: TaskEnded | None = None,
+        seconds: float | None = None,
     ) -> list[Value]:
-        """Return the value of `function(task)` for each task, in no order."""
+        """Return the value of `function(task)` for each task, in no order.
+
+        Raises TasksStalled if no task ends for `seconds`; None: waits without end.
+        """
 
     def run_shuffled(
         self,

@@ -5,6 +5,7 @@ needs Spark, which writes shuffled rows to disk.
 """
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from threading import Lock, Thread
@@ -12,7 +13,15 @@ from typing import Any, Generic
 
 import pyarrow as pa
 
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage, Task, TaskEnded, Value
+from pststream.pipeline.engine.contract import (
+    ReceivedRows,
+    SentRows,
+    Stage,
+    Task,
+    TaskEnded,
+    TasksStalled,
+    Value,
+)
 
 ShuffledRows = dict[int, list[tuple[int, pa.RecordBatch]]]
 """The rows that each part receives, with their tags."""
@@ -27,13 +36,18 @@ class LocalEngine:
         return len(os.sched_getaffinity(0))
 
     def run_tasks(
-        self, tasks: Sequence[Task], function: Callable[[Task], Value], ended: TaskEnded | None = None
+        self,
+        tasks: Sequence[Task],
+        function: Callable[[Task], Value],
+        ended: TaskEnded | None = None,
+        seconds: float | None = None,
     ) -> list[Value]:
         """Return the value of `function(task)` for each task, in the order of the tasks.
 
-        If a task fails, no further task starts, and its error is raised once the running ones have ended.
+        If a task fails, no further task starts, and its error is raised once the running ones have ended. Raises
+        TasksStalled if no task ends for `seconds`: no further task starts, and the running ones go on in their threads.
         """
-        return self._run(_Run(tasks, function, ended and partial(ended, 0)), len(tasks))
+        return self._run(_Run(tasks, function, ended and partial(ended, 0)), len(tasks), seconds)
 
     def run_shuffled(
         self,
@@ -58,7 +72,7 @@ class LocalEngine:
         parts = sorted(shuffled)
         return self._run(_Run(parts, function, ended and (lambda place: ended(stage, parts[place]))), len(parts))
 
-    def _run(self, run: "_Run[Task, Value]", tasks: int) -> list[Value]:
+    def _run(self, run: "_Run[Task, Value]", tasks: int, seconds: float | None = None) -> list[Value]:
         """Run `tasks` tasks in threads, and return their values in order."""
         # Daemon threads: a process that abandons a step does not wait for them. What they write no commit names.
         threads = [Thread(target=run.work, daemon=True) for _ in range(min(self.parallelism, tasks))]
@@ -66,7 +80,7 @@ class LocalEngine:
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join()
+                run.wait(thread, seconds)
         except BaseException:
             run.stop()
             raise
@@ -110,6 +124,7 @@ class _Run(Generic[Task, Value]):
         self._values: dict[int, Value] = {}
         self._error: BaseException | None = None
         self._lock = Lock()
+        self._ended_at = time.monotonic()
 
     def work(self) -> None:
         """Run one task after the other until none is left or one has failed."""
@@ -117,12 +132,22 @@ class _Run(Generic[Task, Value]):
             number, argument = task
             try:
                 self._values[number] = self._function(argument)
+                self._ended_at = time.monotonic()
                 if self._ended is not None:
                     with self._lock:
                         self._ended(number)
             except BaseException as error:
                 self._error = self._error or error
                 self.stop()
+
+    def wait(self, thread: Thread, seconds: float | None) -> None:
+        """Wait until a thread ends. Raises TasksStalled if it runs and no task has ended for `seconds`."""
+        while seconds is not None and thread.is_alive():
+            left = self._ended_at + seconds - time.monotonic()
+            if left <= 0:
+                raise TasksStalled
+            thread.join(left)
+        thread.join()
 
     def stop(self) -> None:
         """Start no further task."""

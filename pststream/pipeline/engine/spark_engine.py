@@ -19,6 +19,7 @@ import pyarrow as pa
 from pststream.pipeline.engine import code_version
 from pststream.pipeline.engine.contract import SentRows, Stage, Task, TaskEnded, Value
 from pststream.pipeline.engine.spark_session import is_local
+from pststream.pipeline.engine.stalled_jobs import cancelled_if_stalled
 from pststream.pipeline.engine.task_ends import reported_ends
 from pststream.storage.parquet_files import raise_storage_error
 
@@ -57,13 +58,23 @@ class SparkEngine:
         return int(self._context.defaultParallelism)
 
     def run_tasks(
-        self, tasks: Sequence[Task], function: Callable[[Task], Value], ended: TaskEnded | None = None
+        self,
+        tasks: Sequence[Task],
+        function: Callable[[Task], Value],
+        ended: TaskEnded | None = None,
+        seconds: float | None = None,
     ) -> list[Value]:
-        """Return the value of `function(task)` for each task, in no order."""
+        """Return the value of `function(task)` for each task, in no order.
+
+        Raises TasksStalled if no task ends for `seconds`; Spark then kills the workers of the running tasks.
+        """
         tasks, code = list(tasks), self._expected_code()
         if not tasks:
             return []
-        with reported_ends(self._context, ended) as report:
+        with (
+            cancelled_if_stalled(self._context.cancelAllJobs, ended, seconds) as timed,
+            reported_ends(self._context, timed) as report,
+        ):
 
             def run(numbers: Iterable[int]) -> Iterator[Value]:
                 code_version.check_code_in_task(code)

@@ -14,14 +14,17 @@ from typing import Any
 from pststream import lineage, names
 from pststream.errors import HomeError, InputFileError, PassingError, RetryableError
 from pststream.ledgers.log_end import Ledger
+from pststream.pipeline.engine.contract import TasksStalled
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.ingest import staging_folder
 from pststream.pipeline.ingest.append_rows import TABLE_OF, AppendedFile, AppendTask, append_staged_rows
 from pststream.pipeline.ingest.deduplicate import NO_HORIZON, deduplicate
 from pststream.pipeline.ingest.fetch_objects import fetch_again, is_fetched
 from pststream.pipeline.ingest.landing_gate import File
+from pststream.pipeline.ingest.reading_note import noted_reading
 from pststream.pipeline.ingest.stage_file import StagedFile
 from pststream.pipeline.ingest.stage_in_parts import stage_in_parts
+from pststream.pipeline.ingest.stage_isolated import ReadLimits, stage_isolated
 from pststream.progress import Counted, Progress, TaskCounter
 from pststream.quality.readers import sha256_of
 from pststream.settings import Settings
@@ -43,10 +46,9 @@ def stage_files(
     home: Home, settings: Settings, files: list[File], progress: Progress, quarantine_unreadable: bool = False
 ) -> list[StagedFile]:
     """Read the files of one kind into staged files, one task a file or part; returns them in the order of `files`."""
-    folder = staging_folder.staging_path(home)
     staging_folder.clear_staging(home)
     readable = [file | {"path": fetched_files.readable_path(home, file)} for file in files]
-    staged = stage_in_parts(get_engine(settings), files[0]["kind"], folder, files[0]["started_at"], readable, progress)
+    staged = _stage_suspects_apart(home, settings, readable, progress)
     for file, one in zip(files, staged, strict=True):
         if not one.exists and Path(fetched_files.readable_path(home, file)).exists():
             raise RetryableError(f"{file['path']}: is there, but a node does not see it", SHARED)
@@ -56,6 +58,25 @@ def stage_files(
             raise InputFileError(file["path"], *one.problem[1:])
     crash_point("ingest.parsed")
     return staged
+
+
+def _stage_suspects_apart(home: Home, settings: Settings, files: list[File], progress: Progress) -> list[StagedFile]:
+    """Stage files; one by one in a process of their own those of which an earlier reading died, or that this one kills.
+
+    Only what this process survives leads to a second reading: a lack of memory, and a task that does not end.
+    """
+    place = (files[0]["kind"], staging_folder.staging_path(home), files[0]["started_at"])
+    limits = ReadLimits(settings.read_seconds, settings.read_memory_bytes)
+    with noted_reading(home, [file["sha256"] for file in files]) as dead:
+        suspects = [file for file in files if file["sha256"] in dead]
+        others = [file for file in files if file["sha256"] not in dead]
+        staged = stage_isolated(*place, suspects, limits, progress)
+        try:
+            if others:
+                staged += stage_in_parts(get_engine(settings), *place, others, progress, limits.seconds)
+        except (MemoryError, TasksStalled):
+            staged += stage_isolated(*place, others, limits, progress)
+    return sorted(staged, key=lambda one: one.file_seq)
 
 
 def append_files(

@@ -61,16 +61,19 @@ def stage_in_parts(
     at: dt.datetime,
     files: Sequence[File],
     progress: Progress = no_progress,
+    seconds: float | None = None,
 ) -> list[StagedFile]:
     """Return the staged files of input files (ledger rows) of one kind, in the order of `files`.
 
-    Large files are split. A file of which any part cannot be read has the problem of the first such part.
+    Large files are split. A file of which any part cannot be read has the problem of the first such part. Raises
+    TasksStalled if no file or part has been read for `seconds`.
     """
-    parts = _split_files(engine, files)
+    parts = _split_files(engine, files, seconds)
     tasks = [StageTask(number, file, part) for number, (file, part) in enumerate(parts)]
     counter = _count_files(tasks, f"reading {kind}", progress)
-    staged = sorted(engine.run_tasks(tasks, partial(_stage, kind, folder, at), counter), key=lambda one: one[0])
-    return [join_parts([one for _, one in group]) for _, group in groupby(staged, lambda one: one[1].file_seq)]
+    staged = engine.run_tasks(tasks, partial(_stage, kind, folder, at), counter, seconds)
+    in_order = sorted(staged, key=lambda one: one[0])
+    return [join_parts([one for _, one in group]) for _, group in groupby(in_order, lambda one: one[1].file_seq)]
 
 
 def _count_files(tasks: Sequence[StageTask], step: str, progress: Progress) -> TaskEnded:
@@ -93,7 +96,7 @@ def _stage(kind: str, folder: str, at: dt.datetime, task: StageTask) -> tuple[in
     return task.number, stage_file(kind, folder, at, task.file, task.part)
 
 
-def _split_files(engine: Engine, files: Sequence[File]) -> list[tuple[File, FilePart | None]]:
+def _split_files(engine: Engine, files: Sequence[File], seconds: float | None) -> list[tuple[File, FilePart | None]]:
     """Return each file with each of its parts, or with None if it is read as a whole."""
     part_bytes = choose_part_bytes([_size(file["path"]) for file in files])
     formats = {file["path"]: json.loads(file["options"])["format"] for file in files}
@@ -105,7 +108,8 @@ def _split_files(engine: Engine, files: Sequence[File]) -> list[tuple[File, File
             cuts = cut_into_ranges(readable, format, part_bytes)
             ranges += [CountTask(replace(one, path=path), folders[path]) for one in cuts]
             parts_of[path] = [] if cuts else split_row_groups(readable, format, part_bytes)
-    counted = sorted(engine.run_tasks(ranges, _count_range), key=lambda one: one.range.start) if ranges else []
+    counts = engine.run_tasks(ranges, _count_range, seconds=seconds) if ranges else []
+    counted = sorted(counts, key=lambda one: one.range.start)
     split: list[tuple[File, FilePart | None]] = []
     for file in files:
         path = file["path"]

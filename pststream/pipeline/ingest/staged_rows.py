@@ -6,6 +6,7 @@ compressed.
 """
 
 import uuid
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,13 +14,17 @@ import pyarrow as pa
 
 from pststream.storage.registry import storage_of
 
+CHECKED_BYTES = 1 << 24
+"""Bytes of a staged file that are checked at a time."""
+
 
 @dataclass(frozen=True)
 class StagedRows:
-    """One staged file: its address and its number of rows."""
+    """One staged file: its address, its number of rows, and the CRC-32 of its bytes."""
 
     path: str
     rows: int
+    crc: int
 
 
 class StagedWriter:
@@ -32,7 +37,7 @@ class StagedWriter:
         self._folder, self._schema, self._file_rows = folder, schema, file_rows
         self._written: list[StagedRows] = []
         self._path, self._rows = "", 0
-        self._sink: pa.NativeFile | None = None
+        self._sink: _SummedFile | None = None
         self._writer: pa.RecordBatchFileWriter | None = None
 
     def write(self, rows: pa.RecordBatch) -> None:
@@ -55,7 +60,7 @@ class StagedWriter:
         self._path = f"{self._folder}/rows-{uuid.uuid4().hex}.arrow"
         storage = storage_of(self._path)
         system, path = storage.new_file(self._path)
-        self._sink = system.open_output_stream(path)
+        self._sink = _SummedFile(system.open_output_stream(path))
         options = pa.ipc.IpcWriteOptions(compression="zstd" if storage.is_remote else None, use_threads=False)
         return pa.ipc.new_file(self._sink, self._schema, options=options)
 
@@ -64,8 +69,45 @@ class StagedWriter:
             return
         self._writer.close()
         self._sink.close()
-        self._written.append(StagedRows(self._path, self._rows))
+        self._written.append(StagedRows(self._path, self._rows, self._sink.crc))
         self._writer, self._rows = None, 0
+
+
+class _SummedFile:
+    """A file that is written, and the CRC-32 of its bytes so far."""
+
+    closed = False
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        self._file, self.crc = file, 0
+
+    def write(self, data: bytes | pa.Buffer) -> int:
+        """Write all of `data`."""
+        self.crc = zlib.crc32(data, self.crc)
+        return int(self._file.write(data))
+
+    def flush(self) -> None:
+        """Pass the data on."""
+        self._file.flush()
+
+    def tell(self) -> int:
+        """Return the number of bytes written."""
+        return int(self._file.tell())
+
+    def close(self) -> None:
+        """Close the file."""
+        self.closed = True
+        self._file.close()
+
+
+def is_intact(one: StagedRows) -> bool:
+    """Whether a staged file, which exists, has the bytes that were written."""
+    storage, crc = storage_of(one.path), 0
+    system, path = storage.file_system(one.path)
+    with system.open_input_stream(path) as file:
+        while block := file.read(CHECKED_BYTES):
+            crc = zlib.crc32(block, crc)
+    return crc == one.crc
 
 
 def read_staged(files: Sequence[StagedRows], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

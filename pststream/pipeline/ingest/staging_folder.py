@@ -1,7 +1,8 @@
 """Save and load the list of the staged files of an ingest, so that an interrupted ingest can be finished.
 
 The staged files are kept until the ingest is done. Even if somebody has changed the input files meanwhile, the ingest
-is finished with the rows that it had read.
+is finished with the rows that it had read. They are not flushed to disk: after a power cut they may lack bytes, and
+the input files are read again.
 """
 
 import json
@@ -9,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pststream.pipeline.ingest.stage_file import StagedFile
-from pststream.pipeline.ingest.staged_rows import StagedRows
+from pststream.pipeline.ingest.staged_rows import StagedRows, is_intact
 from pststream.state.home import FORMAT, Home
 from pststream.storage.parquet_files import file_sizes
 
@@ -36,7 +37,7 @@ def save_staged(home: Home, files: list[dict[str, Any]], staged: list[StagedFile
 
 
 def load_staged(home: Home, files: list[dict[str, Any]]) -> list[StagedFile] | None:
-    """Return the staged files of exactly these input files; None if any is missing or has another size."""
+    """Return the staged files of exactly these input files; None if any is missing or has other bytes."""
     try:
         content = json.loads(home.files.read(_LIST))
     except (FileNotFoundError, ValueError):
@@ -46,7 +47,9 @@ def load_staged(home: Home, files: list[dict[str, Any]]) -> list[StagedFile] | N
     staged = [
         StagedFile(**one | {"parts": tuple(StagedRows(**part) for part in one["parts"])}) for one in content["staged"]
     ]
-    return staged if content["of"] == _hashes(files) and content["bytes"] == _bytes(staged) else None
+    if content["of"] != _hashes(files) or content["bytes"] != _bytes(staged):
+        return None
+    return staged if all(is_intact(part) for one in staged for part in one.parts) else None
 
 
 def _hashes(files: list[dict[str, Any]]) -> list[str]:

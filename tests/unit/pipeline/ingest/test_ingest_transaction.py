@@ -17,7 +17,7 @@ def stage_on_a_node(path: Path, there: bool, monkeypatch: pytest.MonkeyPatch, ho
     """Stage a file that the node does not see; `there`: the driver sees it afterwards."""
 
     class OneNode:
-        def run_tasks(self, files: Any, function: Any, ended: Any) -> Any:
+        def run_tasks(self, files: Any, function: Any, ended: Any, seconds: Any) -> Any:
             staged = [function(file) for file in files]
             if there:
                 path.write_text("object_id\n")
@@ -26,7 +26,7 @@ def stage_on_a_node(path: Path, there: bool, monkeypatch: pytest.MonkeyPatch, ho
     monkeypatch.setattr(ingest_transaction, "get_engine", lambda _: OneNode())
     options = '{"format": "csv", "columns": [], "constants": [], "timezone": "UTC", "max_text_bytes": 1}'
     file = {"kind": "objects", "path": str(path), "started_at": dt.datetime.now(dt.UTC), "file_seq": 1, "bytes": 1}
-    file["options"] = options
+    file |= {"options": options, "sha256": "0"}
     return ingest_transaction.stage_files(Home(path.parent / "home"), Settings(), [file], no_progress, hold)
 
 

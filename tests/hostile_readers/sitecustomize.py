@@ -1,0 +1,40 @@
+"""Let each process of Python with this folder on its path die of input files by their names, as of a native reader.
+
+abort.csv aborts, kill.csv is ended by the kernel, sleep.csv never ends, allocate.csv takes all memory.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pststream.quality import readers
+
+BLOCK = 1 << 26
+
+
+def _allocate() -> None:
+    blocks = []
+    while len(blocks) < 100:  # 6.7 GB: more than any limit of a test, and less than the machine has
+        blocks.append(b"1" * BLOCK)
+        time.sleep(0.02)
+
+
+DEATHS = {
+    "abort.csv": os.abort,
+    "kill.csv": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "sleep.csv": lambda: time.sleep(1e6),
+    "allocate.csv": _allocate,
+    "lack.csv": lambda: bytearray(1 << 60),
+}
+_read_csv = readers._READERS["csv"]
+
+
+def _die_or_read(path: str, *arguments: Any) -> Iterator[Any]:
+    DEATHS.get(Path(path).name, lambda: None)()
+    return _read_csv(path, *arguments)
+
+
+readers._READERS["csv"] = _die_or_read

@@ -1,0 +1,180 @@
+"""A file whose reader dies is quarantined with the reason, and the files beside it are ingested."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream import names
+from pststream.errors import InputFileError, PassingError
+from pststream.pipeline.ingest import ingest_transaction
+from pststream.pipeline.ingest.ingest import ReaderOptions, ingest, release
+from pststream.pipeline.ingest.reading_note import DEAD_TRIES, NOTE
+from pststream.quality.files.input_files import sha256_of
+from pststream.settings import Settings
+from pststream.state import ledger_tables, quarantine
+from pststream.state.home import Home
+from tests.commands import ENTRY, ROOT
+
+HOSTILE = str(ROOT / "tests" / "hostile_readers")
+SETTINGS = Settings(engine="local", read_seconds=4, read_memory_bytes=700_000_000)
+REASONS = {
+    "abort.csv": "its reader was ended by SIGABRT",
+    "kill.csv": "its reader was ended by SIGKILL",
+    "sleep.csv": "reading it takes more than 4 seconds",
+    "allocate.csv": "reading it takes more than 700,000,000 bytes of memory",
+    "lack.csv": "reading it needs more memory than there is",
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "home")
+    home.init()
+    Path(home.path, "pststream.toml").write_text('engine = "local"\nread_seconds = 4\nread_memory_bytes = 700000000\n')
+    return home
+
+
+@pytest.fixture
+def landing(tmp_path: Path) -> Path:
+    """Make a landing folder with two good files."""
+    (tmp_path / "landing" / "objects").mkdir(parents=True)
+    land(tmp_path / "landing", "a.csv", "z.csv")
+    return tmp_path / "landing"
+
+
+def land(landing: Path, *files: str) -> None:
+    for name in files:
+        rows = "".join(f"{name}{n},2026-03-01T00:00:{n:02}Z,1,2,tea\n" for n in range(40))
+        (landing / "objects" / name).write_text("object_id,ts,lon,lat,text\n" + rows)
+
+
+def note_dead_tries(home: Home, landing: Path) -> None:
+    """Note that all landed files were read when processes died."""
+    tries = {sha256_of(str(path)): DEAD_TRIES for path in landing.rglob("*.csv")}
+    home.files.write(NOTE, json.dumps(tries).encode())
+
+
+def held(home: Home) -> dict[str, list[str]]:
+    return {Path(one["path"]).name: one["reasons"] for one in quarantine.read_entries(home)}
+
+
+def accepted(home: Home) -> dict[str, int]:
+    """Return the accepted rows of each file in the log."""
+    rows = ledger_tables.read(home, names.FILES).to_pylist()
+    return {Path(row["path"]).name: row["accepted"] for row in rows if row["status"] == "done"}
+
+
+def run(home: Home, landing: Path, **environment: str) -> tuple[int, str]:
+    """Run the main job once in a new process with the hostile readers; return its exit code and its log."""
+    done = subprocess.run(
+        [sys.executable, "-c", ENTRY, "run", str(landing), "--home", home.path],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join((HOSTILE, str(ROOT)))} | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    return done.returncode, done.stderr
+
+
+def test_each_death_is_the_reason_of_its_file(home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(HOSTILE)  # for the process that reads
+    land(landing, *REASONS)
+    note_dead_tries(home, landing)
+    done = ingest(home, SETTINGS, "objects", [str(landing / "objects")], ReaderOptions(), quarantine_unreadable=True)
+    assert done["files"] == 2 and accepted(home) == {"a.csv": 40, "z.csv": 40}
+    assert held(home) == {name: [reason] for name, reason in REASONS.items()}
+    assert ingest(home, SETTINGS, "objects", [str(landing)], ReaderOptions(), quarantine_unreadable=True)["files"] == 0
+
+
+def test_a_file_that_kills_the_process_is_found_by_the_third_run(
+    home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    land(landing, "kill.csv")
+    for tries in (1, 2):
+        assert run(home, landing)[0] == -signal.SIGKILL
+        assert set(json.loads(home.files.read(NOTE)).values()) == {tries} and accepted(home) == {}
+    code, log = run(home, landing)
+    assert (code, accepted(home)) == (0, {"a.csv": 40, "z.csv": 40}), log
+    assert held(home) == {"kill.csv": [REASONS["kill.csv"]]}
+    with pytest.raises(InputFileError, match=REASONS["kill.csv"]), monkeypatch.context() as patch:
+        patch.syspath_prepend(HOSTILE)
+        release(home, SETTINGS, [1])
+    land(landing, "m.csv")
+    log: list[Any] = []
+    assert ingest(home, SETTINGS, "objects", [str(landing)], ReaderOptions(), log.append, True)["files"] == 1
+    assert not any("in a process of its own" in line for line in log)
+
+
+@pytest.mark.parametrize("name", ["sleep.csv", "lack.csv"])
+def test_what_the_process_survives_is_found_at_once(home: Home, landing: Path, name: str) -> None:
+    land(landing, name)
+    code, log = run(home, landing)
+    assert (code, accepted(home), held(home)) == (0, {"a.csv": 40, "z.csv": 40}, {name: [REASONS[name]]}), log
+    assert not home.files.exists(NOTE)
+
+
+@pytest.mark.parametrize("step", ["ingest.parsed", "gate.quarantined"])
+def test_killed_while_a_dead_file_is_quarantined(home: Home, landing: Path, step: str) -> None:
+    land(landing, "abort.csv")
+    note_dead_tries(home, landing)
+    assert run(home, landing, PSTSTREAM_CRASH_AT=step)[0] == -signal.SIGKILL
+    code, log = run(home, landing)
+    assert (code, accepted(home)) == (0, {"a.csv": 40, "z.csv": 40}), log
+    assert held(home) == {"abort.csv": [REASONS["abort.csv"]]}
+
+
+def test_ingest_names_the_file_and_changes_nothing(home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(HOSTILE)
+    land(landing, "abort.csv")
+    note_dead_tries(home, landing)
+    for _ in range(2):
+        with pytest.raises(InputFileError, match=r"abort.csv: its reader was ended by SIGABRT"):
+            ingest(home, SETTINGS, "objects", [str(landing / "objects")], ReaderOptions())
+    assert accepted(home) == {} and held(home) == {}
+    assert ingest(home, SETTINGS, "objects", [str(landing / "objects" / "a.csv")], ReaderOptions())["files"] == 1
+
+
+def test_the_reader_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    program = (
+        "import datetime, os\n"
+        "from pststream.pipeline.ingest import stage_isolated\n"
+        "with stage_isolated._reader_process() as reader:\n"
+        "    print(reader._process.pid, flush=True)\n"
+        "    os.abort()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == -signal.SIGABRT
+    until = time.monotonic() + 30
+    while Path(f"/proc/{int(done.stdout)}").exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("note", [b"", b"[1]", b'{"0": "x"}', b"\xff", b'{"0": 2'])
+def test_a_damaged_note_is_no_note(home: Home, landing: Path, note: bytes) -> None:
+    home.files.write(NOTE, note)
+    assert ingest(home, SETTINGS, "objects", [str(landing / "objects")], ReaderOptions())["files"] == 2
+    assert not home.files.exists(NOTE)
+
+
+def test_an_error_that_says_nothing_about_the_files_is_no_dead_try(
+    home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(ingest_transaction, "stage_in_parts", fail)
+    paths = [str(landing / "objects")]
+    for error, noted in ((PassingError("x", errno.ENOSPC), False), (ValueError("unforeseen"), True)):
+        with pytest.raises(type(error)):
+            ingest(home, SETTINGS, "objects", paths, ReaderOptions())
+        assert home.files.exists(NOTE) == noted
