@@ -3,7 +3,7 @@
 The number of a row is its position in the file, from 1.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from pststream.errors import InputFileError, PassingError, passing_number
 from pststream.names import MAX_JSON_LEVELS
-from pststream.quality.files.input_files import open_seekable
+from pststream.quality.files.input_files import EXPANDS_TOO_MUCH, most_expanded, open_seekable
 from pststream.quality.parquet_fields import ParquetFields
 from pststream.quality.reject_reasons import Reject
 from pststream.quality.row_chunks import (
@@ -33,6 +33,7 @@ from pststream.quality.row_chunks import (
 from pststream.quality.utf8 import is_all_utf8, is_text, reject_invalid_utf8
 
 _MIN_CHUNK_ROWS = 64
+_EXPANDS_HINT = "if the file is valid, write it as several files"
 _DAMAGED = "it is cut short, damaged or of another format: fetch it again, or give --format"
 
 
@@ -40,22 +41,31 @@ def read_parquet(path: str, sources: ColumnSources, part: FilePart | None = None
     """Yield chunks of the wanted columns in the file's types, text as string.
 
     part: read only these row groups.
-    Raises InputFileError where the file is not Parquet, cut short or damaged, at once or when the fault is reached.
+    Raises InputFileError where the file is not Parquet, cut short or damaged, has a row of more than MAX_ROW_BYTES, or
+    decodes to more bytes than a compressed file may; at once or when the fault is reached.
     """
     with _open(path) as file:
         check_columns(path, sources, file.schema_arrow.names)
-        yield from _chunks(path, file, column_names(sources), part)
+        for chunk in _chunks(path, file, column_names(sources), part):
+            for place in _find_long_rows(chunk.table, MAX_ROW_BYTES):
+                raise InputFileError(path, f"row {chunk.rows[place]} is longer than {MAX_ROW_BYTES} bytes")
+            yield chunk
 
 
-def read_parquet_requests(path: str, required: ColumnSources, part: FilePart | None = None) -> Iterator[RequestChunk]:
-    """Yield chunks of all columns; raises InputFileError as `read_parquet` does, and for columns nested too deeply."""
+def read_parquet_requests(
+    path: str, required: ColumnSources, part: FilePart | None = None, longest: int = MAX_ROW_BYTES
+) -> Iterator[RequestChunk]:
+    """Yield chunks of all columns; rows of more than `longest` bytes are rejects.
+
+    Otherwise raises InputFileError as `read_parquet` does, and for columns nested too deeply.
+    """
     with _open(path) as file:
         for field in file.schema_arrow:
             _check_levels(path, field)
         names = file.schema_arrow.names
         hint = "requests have no option --column: rename the column in the file"
         check_columns(path, {**required, **{name: [name] for name in names}}, names, hint)
-        for chunk in _chunks(path, file, names, part):
+        for chunk in map(partial(_reject_long_rows, longest), _chunks(path, file, names, part)):
             yield RequestChunk(chunk.rows, ParquetFields(chunk.table), partial(_records, chunk), chunk.rejected)
 
 
@@ -77,10 +87,14 @@ def _chunks(path: str, file: pq.ParquetFile, names: list[str], part: FilePart | 
     check_row_number(path, file.metadata.num_rows)
     row = before = part.rows_before if part else 0
     groups = range(part.start, part.stop) if part else range(file.metadata.num_row_groups)
+    left = _allowed_bytes(path, file.metadata, groups)
     for batch in file.iter_batches(batch_size=_batch_rows(file.metadata), row_groups=list(groups), columns=names):
         rows = np.arange(row + 1, row + len(batch) + 1, dtype=np.int64)
         row += len(batch)
         table = pa.RecordBatch.from_arrays([_decode(batch.column(name)) for name in names], names=names)
+        left -= rows.nbytes + table.nbytes
+        if left < 0:
+            raise InputFileError(path, f"decodes to {EXPANDS_TOO_MUCH}", _EXPANDS_HINT)
         chunk = ColumnChunk(path, rows, table)
         if not is_all_utf8(table):
             chunk = reject_invalid_utf8(chunk)
@@ -89,6 +103,42 @@ def _chunks(path: str, file: pq.ParquetFile, names: list[str], part: FilePart | 
     if row - before != expected:  # Arrow may read nothing of a damaged file without an error
         reason = f"only {row - before} of {'its' if part is None else 'a part of'} {expected} rows can be read"
         raise InputFileError(path, reason, _DAMAGED)
+
+
+def _allowed_bytes(path: str, metadata: pq.FileMetaData, groups: Sequence[int]) -> int:
+    """Return how many bytes row groups may decode to: their share, by the sizes in the footer, of what the file may.
+
+    Raises InputFileError if already the sizes in the footer are more.
+    """
+    sizes = [max(metadata.row_group(number).total_byte_size, 0) for number in range(metadata.num_row_groups)]
+    allowed, claimed = most_expanded(path), sum(sizes)
+    if claimed > allowed:
+        raise InputFileError(path, f"decodes to {EXPANDS_TOO_MUCH}, by its footer", _EXPANDS_HINT)
+    share = sum(sizes[number] for number in groups) / claimed if claimed else 1.0
+    return max(MAX_ROW_BYTES, int(allowed * share))
+
+
+def _reject_long_rows(longest: int, chunk: ColumnChunk) -> ColumnChunk:
+    """Turn rows of more than `longest` bytes into rejects."""
+    places = list(_find_long_rows(chunk.table, longest))
+    if not places:
+        return chunk
+    details = [f"{chunk.table.slice(place, 1).nbytes} bytes, more than {longest}" for place in places]
+    rejected = [Reject(int(chunk.rows[place]), "", "row_too_long", None, text) for place, text in zip(places, details)]
+    kept = np.delete(np.arange(len(chunk.rows)), places)
+    return ColumnChunk(chunk.file, chunk.rows[kept], chunk.table.take(pa.array(kept)), chunk.rejected + rejected)
+
+
+def _find_long_rows(table: pa.RecordBatch, longest: int, first: int = 0) -> Iterator[int]:
+    """Yield the places of rows of more than `longest` bytes, by halves; `first`: place of the first row."""
+    if table.num_rows == 0 or table.nbytes <= longest:
+        return
+    if table.num_rows == 1:
+        yield first
+        return
+    half = table.num_rows // 2
+    yield from _find_long_rows(table.slice(0, half), longest, first)
+    yield from _find_long_rows(table.slice(half), longest, first + half)
 
 
 def _records(chunk: ColumnChunk, places: np.ndarray) -> RecordChunk:

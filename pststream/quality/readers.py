@@ -39,11 +39,11 @@ def read_requests(
 ) -> Iterator[RequestChunk]:
     """Yield the rows of a request file (JSON Lines or Parquet) with the fields of these names as columns.
 
-    A line of more than `longest_row` bytes is a reject. Otherwise as `read_chunks`.
+    A row of more than `longest_row` bytes is a reject. Otherwise as `read_chunks`.
     """
     file_format = format_of(path, format)
     if file_format == "jsonl":
         return read_json_requests(path, names, part, longest_row)
     if file_format == "parquet":
-        return read_parquet_requests(path, _REQUIRED_OF_REQUESTS, part)
+        return read_parquet_requests(path, _REQUIRED_OF_REQUESTS, part, longest_row)
     raise InputFileError(path, "requests are read from JSON Lines or Parquet, not from CSV")

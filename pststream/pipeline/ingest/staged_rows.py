@@ -9,6 +9,7 @@ import uuid
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -76,8 +77,6 @@ class StagedWriter:
 class _SummedFile:
     """A file that is written, and the CRC-32 of its bytes so far."""
 
-    closed = False
-
     def __init__(self, file: pa.NativeFile) -> None:
         self._file, self.crc = file, 0
 
@@ -86,18 +85,8 @@ class _SummedFile:
         self.crc = zlib.crc32(data, self.crc)
         return int(self._file.write(data))
 
-    def flush(self) -> None:
-        """Pass the data on."""
-        self._file.flush()
-
-    def tell(self) -> int:
-        """Return the number of bytes written."""
-        return int(self._file.tell())
-
-    def close(self) -> None:
-        """Close the file."""
-        self.closed = True
-        self._file.close()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
 
 def is_intact(one: StagedRows) -> bool:

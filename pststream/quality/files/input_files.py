@@ -30,6 +30,8 @@ MAX_EXPANSION = 200
 ALWAYS_ALLOWED_BYTES = 1 << 30
 """A file may decompress to this many bytes, or to MAX_EXPANSION times its size if that is more."""
 
+EXPANDS_TOO_MUCH = f"over {MAX_EXPANSION} times its own size and {ALWAYS_ALLOWED_BYTES} bytes"
+
 AHEAD_BYTES = 1 << 22
 """Bytes of a compressed file that are decompressed before they are asked for."""
 
@@ -117,7 +119,7 @@ class ByteStream:
         try:
             if codec is not None and os.path.getsize(path) == 0:
                 raise InputFileError(path, "empty, though its name says it is compressed", _DAMAGED)
-            self._left = max(ALWAYS_ALLOWED_BYTES, MAX_EXPANSION * os.path.getsize(path)) if codec else math.inf
+            self._left = most_expanded(path) if codec else math.inf
             self._file = pa.OSFile(path)
             self._stream = _ReadAhead(pa.CompressedInputStream(self._file, codec)) if codec else self._file
         except OSError as error:
@@ -139,8 +141,9 @@ class ByteStream:
             size -= len(part)
             self._left -= len(part)
             if self._left < 0:
-                reason = f"decompresses to over {MAX_EXPANSION} times its own size and {ALWAYS_ALLOWED_BYTES} bytes"
-                raise InputFileError(self.path, reason, "if the file is valid, decompress it first")
+                raise InputFileError(
+                    self.path, f"decompresses to {EXPANDS_TOO_MUCH}", "if the file is valid, decompress it first"
+                )
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
@@ -195,6 +198,11 @@ class PartStream:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def most_expanded(path: str) -> int:
+    """Return how many bytes a compressed file may have when it is decompressed."""
+    return max(ALWAYS_ALLOWED_BYTES, MAX_EXPANSION * os.path.getsize(path))
 
 
 def is_compressed(path: str) -> bool:
