@@ -38,9 +38,12 @@ SOCKETS = "spark.python.unix.domain.socket"
 DAEMON = {"spark.python.daemon.module": "pststream.pipeline.engine.worker_daemon"}
 """On this machine only: the nodes of a cluster print to logs of their own."""
 
-MAX_FOLDER_LENGTH = 38
-"""Characters that the path of the folder of temporary files may have: the path of a Unix socket has 107 at most, of
-which the name of our folder takes 25 and the name that Spark adds 43.
+SHORT_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
+"""Folders for Unix sockets where the path of the folder of temporary files is too long."""
+
+MAX_FOLDER_BYTES = 38
+"""Bytes that the path of such a folder may have: the path of a Unix socket has 107 at most, of which the name of our
+folder takes 25 and the name that Spark adds 43.
 """
 
 SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
@@ -132,15 +135,21 @@ def _check_java() -> None:
 
 def _unix_sockets() -> dict[str, str]:
     """Return the configuration for Unix sockets between the JVM and its Python workers, in a private folder: over TCP a
-    small task takes more than twice as long.
+    small task takes more than twice as long, and other users of the machine can connect.
 
-    Returns nothing if the path of the folder is too long for a socket. On a cluster each node would need such a folder.
+    On a cluster each node would need such a folder. Raises UsageError if no folder with a short path can be written.
     """
-    if len(tempfile.gettempdir()) > MAX_FOLDER_LENGTH:
-        return {}
-    folder = tempfile.mkdtemp(prefix="pststream-spark-")
-    _socket_folders.append(folder)
-    return {f"{SOCKETS}.enabled": "true", f"{SOCKETS}.dir": folder}
+    for place in (tempfile.gettempdir(), *SHORT_FOLDERS):
+        if len(os.fsencode(place)) <= MAX_FOLDER_BYTES:
+            with suppress(OSError):
+                folder = tempfile.mkdtemp(prefix="pststream-spark-", dir=place)
+                _socket_folders.append(folder)
+                return {f"{SOCKETS}.enabled": "true", f"{SOCKETS}.dir": folder}
+    raise UsageError(
+        f"Spark's sockets need a folder with a path of at most {MAX_FOLDER_BYTES} bytes: {tempfile.gettempdir()} is"
+        f" longer, and {', '.join(SHORT_FOLDERS)} cannot be written",
+        "set TMPDIR to a folder with a short path",
+    )
 
 
 _socket_folders: list[str] = []
