@@ -58,11 +58,13 @@ format: setup  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: $(DONE)/uv  ## resolve requirements.in to requirements.txt (UPGRADE=--upgrade for newer versions)
+lock: $(DONE)/uv  ## resolve each requirements.in to its requirements.txt (UPGRADE=--upgrade for newer versions)
 	$(BIN)/uv pip compile --system-certs --universal --python-version 3.11 --generate-hashes --quiet \
 		--custom-compile-command "make lock" $(UPGRADE) --output-file requirements.txt requirements.in
 	$(BIN)/uv pip compile --system-certs --universal --python-version 3.11 --generate-hashes --quiet \
 		--custom-compile-command "make lock" $(UPGRADE) --output-file infra/peers/requirements.txt infra/peers/requirements.in
+	$(BIN)/uv pip compile --system-certs --universal --python-version 3.11 --generate-hashes --quiet \
+		--custom-compile-command "make lock" $(UPGRADE) --output-file infra/audit/requirements.txt infra/audit/requirements.in
 
 airflow: setup  ## start Airflow on this machine with the DAGs, the connection and the pool
 	$(BIN)/python infra/run_airflow.py
@@ -74,7 +76,10 @@ package-check: setup  ## install the package by a wheel into new environments, a
 	$(BIN)/python infra/check_package.py
 
 audit: setup  ## check the pinned packages for known vulnerabilities (needs the network)
-	$(BIN)/uv tool run --system-certs pip-audit==2.10.1 --requirement requirements.txt --require-hashes --disable-pip --strict
+	$(PYTHON) -m venv .venv-audit
+	$(BIN)/uv pip install --quiet --system-certs --python .venv-audit/bin/python --require-hashes \
+		--requirement infra/audit/requirements.txt
+	.venv-audit/bin/pip-audit --requirement requirements.txt --require-hashes --disable-pip --strict
 
 bench: setup  ## run benchmarks and print JSON, e.g. make bench BENCHES=kernel SCALE=full
 	@for name in $(BENCHES); do $(BIN)/pststream bench run $$name --scale $(SCALE) || exit; done
@@ -91,7 +96,7 @@ results: setup  ## run all benchmarks at full size and render docs/results (two 
 	$(BIN)/python -m pststream.benchmarks.results_page docs/results
 
 clean:  ## remove the files that setup, demo and tests created here; homes stay
-	rm -rf $(VENV) .venv-peers infra/peers/lucene/target build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-peers .venv-audit infra/peers/lucene/target build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf pststream-demo spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -92,13 +92,22 @@ def test_packages_are_small() -> None:
     assert {package: count for package, count in modules.items() if count > MOST_MODULES} == {}
 
 
-def test_the_lock_has_hashes_and_names_no_host() -> None:
-    lock = (ROOT / "requirements.txt").read_text("utf-8")
+@pytest.mark.parametrize("name", ["requirements.txt", "infra/audit/requirements.txt", "infra/peers/requirements.txt"])
+def test_the_lock_has_hashes_and_names_no_host(name: str) -> None:
+    lock = (ROOT / name).read_text("utf-8")
     packages = re.findall(r"^\S+==\S+", lock, re.MULTILINE)
     hashed = re.findall(r"^\S+==[^\\\n]+\\\n    --hash=sha256:", lock, re.MULTILINE)
     assert len(packages) == len(hashed) > 0
     assert "://" not in lock
     assert "index-url" not in lock
+
+
+def test_each_package_that_make_installs_comes_from_a_lock_with_hashes() -> None:
+    """`pip install .` of the project itself, without an index, and `uv pip compile` download no package to run."""
+    makefile = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", " ")
+    commands = re.findall(r"^\t.*(?:pip install|tool run|uvx|pipx|npx).*$", makefile, re.MULTILINE)
+    assert len(commands) >= 4
+    assert [line for line in commands if "--require-hashes" not in line and "--no-index" not in line] == []
 
 
 def test_the_lock_has_what_the_project_asks_for() -> None:
