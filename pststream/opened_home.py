@@ -2,11 +2,13 @@
 
 import datetime as dt
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 
 from pststream import names
+from pststream.errors import UsageError
 from pststream.reports.reading.pair_tables import PAIR_SCHEMA, PairStream, pair_table
 from pststream.reports.reading.table_reader import TableReader
 from pststream.reports.views.embedded_sql import run_query
@@ -68,6 +70,26 @@ class OpenedHome:
         Raises UsageError for a query that DuckDB does not accept, MissingExtra if DuckDB is not installed.
         """
         return run_query(self._home, query, self.tables)
+
+    def ask(self, questions: Iterable[Mapping[str, Any]]) -> pa.Table:
+        """Answer questions about the stored objects; return the answers in the order of the questions and ranks.
+
+        questions  records with the fields of a line of a question file (docs/questions.md); a question without
+                   `question_id` gets its position, from 1
+        The columns are those of the answers of `pststream ask`, null where a kind has none. Raises UsageError for
+        questions that are not valid, with number, field and reason of each.
+        """
+        # Imported on first use: numba takes 0.2 s to import.
+        from pststream.questions.ask import answer_questions
+        from pststream.questions.read_questions import read_question_records
+        from pststream.settings import load_settings
+
+        settings = load_settings(self.path)
+        answered = answer_questions(self._home, settings, read_question_records(questions, settings))
+        if answered.rejects:
+            faults = [f"question {r['row']}: {r['field']}: {r['reason']}: {r['detail']}" for r in answered.rejects]
+            raise UsageError("\n".join(faults), "docs/questions.md lists the fields")
+        return answered.answers
 
     def _reader(self, name: str, key: str) -> pa.RecordBatchReader:
         reader = TableReader(self._home)

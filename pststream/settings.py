@@ -101,6 +101,7 @@ class Settings:
     max_polygon_vertices: int = declare(
         1_000, "regions with more vertices (positions of all rings) are rejected", least=4, greatest=1_000_000
     )
+    max_k: int = declare(10_000, "questions with a greater k or limit are rejected", least=1, greatest=1_000_000)
     sample_objects: int = declare(200_000, "objects in a planner's sample at most", least=1)
     sample_subscriptions: int = declare(200_000, "subscriptions in a planner's sample at most", least=1)
     cost_check: float = declare(

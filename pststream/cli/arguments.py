@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pststream import __version__, names
+from pststream.cli.ask_command import add_ask_options, ask_command
 from pststream.cli.command import CommandContext, CommandResult
 from pststream.cli.delivery_commands import LISTED_LETTERS, dead_letters_command, deliver_command
 from pststream.cli.reading_commands import (
@@ -274,6 +275,10 @@ def _add_reading(commands: Any) -> None:
     export.add_argument("what", choices=("matches",))
     export.add_argument("--out", required=True, metavar="FILE", help=".csv, .jsonl or .parquet")
     export.add_argument("--since", metavar="T", help="objects from this time on (ISO 8601)")
+
+    text = "answer questions about the stored objects, of files or one by options"
+    example = "pststream ask --kind knn --point 18.07,59.33 --keywords 'coffee OR tea' -k 5 --window 72h --home h"
+    add_ask_options(_add(commands, "ask", ask_command, text, example))
 
     text = "list the rejected rows with their reasons"
     rejects = _add(commands, "rejects", rejects_command, text, "pststream rejects --reason late")

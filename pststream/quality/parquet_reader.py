@@ -63,7 +63,7 @@ def read_parquet_requests(
         for field in file.schema_arrow:
             _check_levels(path, field)
         names = file.schema_arrow.names
-        hint = "requests have no option --column: rename the column in the file"
+        hint = "these files have no option --column: rename the column in the file"
         check_columns(path, {**required, **{name: [name] for name in names}}, names, hint)
         for chunk in map(partial(_reject_long_rows, longest), _chunks(path, file, names, part)):
             yield RequestChunk(chunk.rows, ParquetFields(chunk.table), partial(_records, chunk), chunk.rejected)

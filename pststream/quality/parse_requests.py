@@ -61,7 +61,7 @@ def parse_requests(
             accepted.append(_parse_request(record, now, timezone, limits))
             rows.append(row)
         except FieldError as error:
-            rejected.append(Reject(row, error.field, error.reason, _raw_text(error.raw), error.detail))
+            rejected.append(Reject(row, error.field, error.reason, raw_text(error.raw), error.detail))
     columns = list(zip(*accepted)) or [()] * (len(REQUESTS) - 1)
     arrays = [pa.array(values, field.type) for values, field in zip([rows, *columns], REQUESTS)]
     return pa.RecordBatch.from_arrays(arrays, schema=REQUESTS), rejects_table(rejected)
@@ -74,9 +74,9 @@ def _parse_request(record: Mapping[str, Any], now: int, timezone: str, limits: R
         raise FieldError("op", "missing", record)
     if op not in ("insert", "delete"):
         raise FieldError("op", "unknown_operation", op)
-    subscription_id = _parse_identifier(record)
+    subscription_id = parse_identifier_field(record, "subscription_id")
     if op == "delete":
-        at = _parse_time(record, "at", timezone)
+        at = parse_time_field(record, "at", timezone)
         payload = _payload(record, DELETE_FIELDS, limits.max_payload_bytes)
         return (op, subscription_id, None, now if at is None else at, None, *[None] * len(_QUERY_COLUMNS), payload)
     # A deletion may have any id, so that subscriptions that were accepted with a longer one can be deleted.
@@ -84,9 +84,9 @@ def _parse_request(record: Mapping[str, Any], now: int, timezone: str, limits: R
         detail = f"the id has {size} bytes, more than {limits.max_id_bytes}; the setting max_id_bytes bounds it"
         raise FieldError("subscription_id", "id_too_long", subscription_id, detail)
     kind = _parse_kind(record)
-    created_at = _parse_time(record, "created_at", timezone)
+    created_at = parse_time_field(record, "created_at", timezone)
     created_at = now if created_at is None else created_at
-    expires_at = _parse_time(record, "expires_at", timezone, LAST_US + 1)
+    expires_at = parse_time_field(record, "expires_at", timezone, LAST_US + 1)
     if expires_at is not None:
         if expires_at <= created_at:
             raise FieldError("expires_at", "empty_validity", record["expires_at"])
@@ -112,18 +112,20 @@ def _parse_kind(record: Mapping[str, Any]) -> QueryKind:
     return kind
 
 
-def _parse_identifier(record: Mapping[str, Any]) -> str:
-    value = record.get("subscription_id")
+def parse_identifier_field(record: Mapping[str, Any], name: str) -> str:
+    """Return the id in a field, a text or a number; raises FieldError."""
+    value = record.get(name)
     if value is None or value == "":
-        raise FieldError("subscription_id", "missing", record)
+        raise FieldError(name, "missing", record)
     if isinstance(value, bool | NotFinite) or not isinstance(value, str | int | float):
-        raise FieldError("subscription_id", "not_a_value", value)
+        raise FieldError(name, "not_a_value", value)
     if isinstance(value, float) and not isfinite(value):
-        raise FieldError("subscription_id", "not_a_value", str(value))
+        raise FieldError(name, "not_a_value", str(value))
     return value if isinstance(value, str) else format_number(value)
 
 
-def _parse_time(record: Mapping[str, Any], name: str, timezone: str, latest: int = LATEST_US) -> int | None:
+def parse_time_field(record: Mapping[str, Any], name: str, timezone: str, latest: int = LATEST_US) -> int | None:
+    """Return the time in a field in microseconds since 1970, None without one; raises FieldError."""
     value = record.get(name)
     if value is None or value == "":
         return None
@@ -159,7 +161,8 @@ def _to_text(value: Any) -> str:
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_to_text)
 
 
-def _raw_text(raw: Any) -> str:
+def raw_text(raw: Any) -> str:
+    """Return a raw value, or a record, as the text that a reject shows."""
     if isinstance(raw, str):
         return raw
     try:

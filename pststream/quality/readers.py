@@ -15,7 +15,8 @@ from pststream.quality.row_chunks import MAX_ROW_BYTES, ColumnChunk, ColumnSourc
 __all__ = ["ColumnChunk", "RequestChunk", "find_files", "format_of", "read_chunks", "read_requests", "sha256_of"]
 
 _READERS = {"csv": read_csv, "jsonl": read_json, "parquet": read_parquet}
-_REQUIRED_OF_REQUESTS = {"op": ["op"], "subscription_id": ["subscription_id"]}
+REQUIRED_OF_REQUESTS = ("op", "subscription_id")
+"""Columns that a Parquet file of requests must have."""
 
 
 def read_chunks(
@@ -36,14 +37,17 @@ def read_requests(
     names: Collection[str],
     part: FilePart | None = None,
     longest_row: int = MAX_ROW_BYTES,
+    required: Collection[str] = REQUIRED_OF_REQUESTS,
 ) -> Iterator[RequestChunk]:
-    """Yield the rows of a request file (JSON Lines or Parquet) with the fields of these names as columns.
+    """Yield the rows of a file of requests or questions (JSON Lines or Parquet) with the fields of these names as
+    columns.
 
-    A row of more than `longest_row` bytes is a reject. Otherwise as `read_chunks`.
+    A row of more than `longest_row` bytes is a reject; a Parquet file has the `required` columns. Otherwise as
+    `read_chunks`.
     """
     file_format = format_of(path, format)
     if file_format == "jsonl":
         return read_json_requests(path, names, part, longest_row)
     if file_format == "parquet":
-        return read_parquet_requests(path, _REQUIRED_OF_REQUESTS, part, longest_row)
-    raise InputFileError(path, "requests are read from JSON Lines or Parquet, not from CSV")
+        return read_parquet_requests(path, {name: [name] for name in required}, part, longest_row)
+    raise InputFileError(path, "requests and questions are read from JSON Lines or Parquet, not from CSV")

@@ -29,9 +29,12 @@ REASONS: dict[str, str] = {
     "field_of_another_kind": "the field belongs to another kind of query",
     "unreadable_expression": "the keyword expression cannot be read",
     "unreadable_region": "the region cannot be read",
+    "unreadable_point": "the point cannot be read",
+    "unreadable_window": "the window is not a whole number and s, m, h or d, such as 72h",
     "unreadable_payload": "the other fields cannot be stored as JSON",
     "payload_too_long": "the other fields are longer than allowed",
     "empty_validity": "the validity ends before it begins",
+    "unknown_version": "the table has no such version, or no longer",
     # Rules of the logs, which compare rows with the clock and with each other.
     "future": "the time is further ahead of the clock than max_ahead_seconds allows",
     "late": "the time is older than the watermark of the log minus the lateness",

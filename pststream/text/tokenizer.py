@@ -17,7 +17,7 @@ from pststream.text.buffers import utf8_of
 from pststream.text.fold_characters import fold_characters
 from pststream.text.words import tokenize
 
-__all__ = ["term_id", "terms_of", "tokenize"]
+__all__ = ["normalized_texts", "term_id", "terms_of", "tokenize"]
 
 
 _LONGEST_CACHED = 64
@@ -44,15 +44,15 @@ def terms_of(texts: pa.Array) -> pa.ListArray:
     """
     if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
         raise TypeError(f"texts have the type {texts.type}, not string")
-    data, offsets = utf8_of(_normalized(pc.fill_null(texts, "")))
+    data, offsets = utf8_of(normalized_texts(pc.fill_null(texts, "")))
     if int(offsets[-1]) - int(offsets[0]) >= 1 << 32:
         raise OverflowError(f"{int(offsets[-1]) - int(offsets[0])} bytes of text in one array")
     term_offsets, ids = distinct_terms(data, offsets, FOLDED)
     return pa.ListArray.from_arrays(pa.array(term_offsets), pa.array(ids))
 
 
-def _normalized(texts: pa.Array) -> pa.Array:
-    """ASCII texts unchanged (the kernel folds their case), other texts as their words between spaces."""
+def normalized_texts(texts: pa.Array) -> pa.Array:
+    """Return texts as kernels split them: ASCII texts unchanged, other texts as their words between spaces."""
     foreign = pc.invert(pc.string_is_ascii(texts))
     if not pc.any(foreign).as_py():
         return texts

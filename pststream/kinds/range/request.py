@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pststream.domain.raw_fields import ParsedColumns, RawFields
-from pststream.kinds.contract import FieldError, RequestColumn, RequestLimits
+from pststream.kinds.contract import RequestColumn, RequestLimits
 from pststream.kinds.keywords import KEYWORD_COLUMNS, parse_keyword_column, parse_keyword_field
-from pststream.shapes.region import Region, RegionError, RegionLimits
-from pststream.shapes.registry import REQUEST_COLUMNS, read_region, read_regions, request_fields, to_columns
+from pststream.kinds.region_field import parse_region_field
+from pststream.shapes.registry import REQUEST_COLUMNS, read_regions, request_fields, to_columns
 
 FIELDS = frozenset({"keywords", *request_fields()})
 COLUMNS = (*KEYWORD_COLUMNS, *(RequestColumn(*column) for column in REQUEST_COLUMNS))
@@ -16,7 +16,7 @@ COLUMNS = (*KEYWORD_COLUMNS, *(RequestColumn(*column) for column in REQUEST_COLU
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
     """Parse the fields of a request into the values of COLUMNS; raises FieldError."""
     keywords, clauses = parse_keyword_field(record, limits)
-    return {"keywords": keywords, "clauses": clauses, **to_columns(_parse_region(record, limits.region))}
+    return {"keywords": keywords, "clauses": clauses, **to_columns(parse_region_field(record, limits.region))}
 
 
 def parse_columns(fields: RawFields, limits: RequestLimits) -> ParsedColumns:
@@ -24,12 +24,3 @@ def parse_columns(fields: RawFields, limits: RequestLimits) -> ParsedColumns:
     keywords = parse_keyword_column(fields["keywords"], limits)
     regions = read_regions(fields, limits.region)
     return ParsedColumns(keywords.columns | regions.columns, keywords.parsed & regions.parsed)
-
-
-def _parse_region(record: Mapping[str, Any], limits: RegionLimits) -> Region:
-    try:
-        return read_region(record, limits)
-    except RegionError as error:
-        if error.missing:
-            raise FieldError(error.field, "missing", record, str(error)) from None
-        raise FieldError(error.field, "unreadable_region", record.get(error.field), str(error)) from None

@@ -57,15 +57,15 @@ class CsvFile:
 
     def __init__(self, file: BinaryIO, inserted: InsertedSubscriptions) -> None:
         self._file = file
-        self._ids = _csv_fields(inserted.ids)
-        self._payloads = _csv_fields(inserted.payloads.fill_null(""))
+        self._ids = csv_fields(inserted.ids)
+        self._payloads = csv_fields(inserted.payloads.fill_null(""))
         file.write((",".join(COLUMNS) + "\n").encode())
 
     def write(self, pairs: Pairs) -> None:
         """Append pairs."""
         rows = pairs.rows
-        heads = _joined(_csv_fields(_large(rows.column("object_id"))), ",")
-        tails = _joined(
+        heads = joined(csv_fields(_large(rows.column("object_id"))), ",")
+        tails = joined(
             ",", times(rows.column("ts")), ",", _text(rows, "batch_id"), ",", _text(rows, "plan_version"), ","
         )
         _write_lines(self._file, pairs, heads, self._ids, tails, self._payloads, "\n")
@@ -79,14 +79,14 @@ class JsonLinesFile:
 
     def __init__(self, file: BinaryIO, inserted: InsertedSubscriptions) -> None:
         self._file = file
-        self._ids = _json_strings(inserted.ids)
+        self._ids = json_strings(inserted.ids)
         self._payloads = inserted.payloads.fill_null("null")
 
     def write(self, pairs: Pairs) -> None:
         """Append pairs."""
         rows = pairs.rows
-        heads = _joined('{"object_id": ', _json_strings(_large(rows.column("object_id"))), ', "subscription_id": ')
-        tails = _joined(
+        heads = joined('{"object_id": ', json_strings(_large(rows.column("object_id"))), ', "subscription_id": ')
+        tails = joined(
             ', "ts": "', times(rows.column("ts")), '", "batch_id": ', _text(rows, "batch_id"),
             ', "plan_version": ', _text(rows, "plan_version"), ', "payload": ',
         )  # fmt: skip
@@ -125,24 +125,24 @@ class ParquetFile:
 def times(moments: pa.Array) -> pa.Array:
     """Format times as texts: 2026-01-01T00:00:00.000000Z."""
     texts = moments.cast(_TIME).cast(pa.timestamp("us")).cast(pa.large_string())
-    return _joined(pc.replace_substring(texts, " ", "T"), "Z")
+    return joined(pc.replace_substring(texts, " ", "T"), "Z")
 
 
 def _write_lines(
     file: BinaryIO, pairs: Pairs, heads: pa.Array, ids: pa.Array, tails: pa.Array, payloads: pa.Array, end: str
 ) -> None:
     row, place = pa.array(pairs.row), pa.array(pairs.subscription)
-    lines = _joined(heads.take(row), ids.take(place), tails.take(row), payloads.take(place), end)
+    lines = joined(heads.take(row), ids.take(place), tails.take(row), payloads.take(place), end)
     _, offsets, data = lines.buffers()
     places = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
     if len(lines):
         file.write(memoryview(data)[places[0] : places[-1]])
 
 
-def _csv_fields(texts: pa.Array) -> pa.Array:
+def csv_fields(texts: pa.Array) -> pa.Array:
     """Each text as a field, quoted where needed."""
     texts = _without_formulas(texts)
-    quoted = _joined('"', pc.replace_substring(texts, '"', '""'), '"')
+    quoted = joined('"', pc.replace_substring(texts, '"', '""'), '"')
     return pc.if_else(pc.match_substring_regex(texts, f'[",;|{_BREAKS}]'), quoted, texts)
 
 
@@ -153,16 +153,16 @@ def _without_formulas(texts: pa.Array) -> pa.Array:
     return pc.if_else(pc.match_substring_regex(texts, _NUMBER), texts, marked)
 
 
-def _json_strings(texts: pa.Array) -> pa.Array:
+def json_strings(texts: pa.Array) -> pa.Array:
     """Each text as a JSON string; texts with characters to escape are converted one by one."""
     special = pc.match_substring_regex(texts, r'["\\\x00-\x1f]')
     if pc.any(special).as_py():
         spelled = [json.dumps(text, ensure_ascii=False)[1:-1] for text in texts.filter(special).to_pylist()]
         texts = pc.replace_with_mask(texts, special, pa.array(spelled, pa.large_string()))
-    return _joined('"', texts, '"')
+    return joined('"', texts, '"')
 
 
-def _joined(*parts: pa.Array | str) -> pa.Array:
+def joined(*parts: pa.Array | str) -> pa.Array:
     """Concatenate texts row by row."""
     texts = [pa.scalar(part, pa.large_string()) if isinstance(part, str) else part for part in parts]
     return pc.binary_join_element_wise(*texts, pa.scalar("", pa.large_string()))

@@ -1,0 +1,146 @@
+"""Run the command `ask`: answer the questions of files, or one question that options give."""
+
+import re
+import time
+from argparse import ArgumentParser
+from typing import Any
+
+from pststream.cli.command import (
+    DONE,
+    DONE_WITH_REJECTS,
+    CommandContext,
+    CommandResult,
+    check_output_path,
+    refuse_options,
+)
+from pststream.errors import UsageError
+from pststream.escape_text import escape_controls
+from pststream.format_values import counted
+
+FIELDS = ("keywords", "bbox", "circle", "geometry", "point", "k", "limit", "window", "as_of", "version")
+"""Options of one question, by the fields that they give."""
+
+_NUMBERS = re.compile(r"-[0-9.][0-9.,eE+-]*$")
+
+
+def add_ask_options(command: ArgumentParser) -> None:
+    """Add the options of `ask`."""
+    # argparse takes an argument such as -73.9,40.7 for an option unless this pattern matches it.
+    command._negative_number_matcher = _NUMBERS
+    command.add_argument(
+        "files", nargs="*", metavar="FILE", help="files of questions: .jsonl or .parquet; folders, globs"
+    )
+    command.add_argument("--out", metavar="FILE", help="write the answers here: .csv, .jsonl or .parquet")
+    command.add_argument("--strict", action="store_true", help="exit with 3 if questions were rejected")
+    one = command.add_argument_group("one question instead of files")
+    one.add_argument("--kind", help="range or knn")
+    one.add_argument("--keywords", metavar="EXPRESSION", help="words with AND, OR and parentheses; none: every object")
+    one.add_argument("--bbox", metavar="W,S,E,N", help="range: a box, degrees")
+    one.add_argument("--circle", metavar="LON,LAT,METRES", help="range: a circle")
+    one.add_argument("--geometry", metavar="GEOJSON", help="range: a Polygon or MultiPolygon")
+    one.add_argument("--limit", metavar="N", help="range: the N newest objects")
+    one.add_argument("--point", metavar="LON,LAT", help="knn: where distances are measured from")
+    one.add_argument("-k", metavar="K", help="knn: number of objects")
+    one.add_argument(
+        "--window", metavar="T", help="only objects of this time before, such as 72h; objects=N: the newest N"
+    )
+    one.add_argument("--as-of", metavar="TIME", help="only objects up to this time (default: the greatest ts stored)")
+    one.add_argument("--version", metavar="V", help="only objects that this version of the table objects has")
+
+
+def ask_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """Answer questions about stored objects."""
+    given = {field: getattr(arguments, field) for field in FIELDS if getattr(arguments, field) is not None}
+    if arguments.kind is not None:
+        refuse_options("ask --kind", {"FILE": arguments.files})
+        return _ask_one(context, arguments, {"kind": arguments.kind, **given})
+    refuse_options("ask FILE", {_option(field): value for field, value in given.items()})
+    if not arguments.files or arguments.out is None:
+        raise UsageError("ask needs files and --out FILE, or --kind", "see: pststream ask --help")
+    return _ask_files(context, arguments)
+
+
+def _ask_files(context: CommandContext, arguments: Any) -> CommandResult:
+    from pststream.questions.answer_files import check_answer_path, write_answers
+    from pststream.questions.ask import answer_questions
+    from pststream.questions.read_questions import read_question_files
+
+    check_output_path(arguments.out)
+    check_answer_path(arguments.out)
+    home = context.home.check()
+    began = time.perf_counter()
+    read = read_question_files(arguments.files, context.settings)
+    seconds = {"read": time.perf_counter() - began}
+    answered = answer_questions(home, context.settings, read, context.progress)
+    began = time.perf_counter()
+    write_answers(answered.answers, arguments.out)
+    seconds |= {**answered.seconds, "write": time.perf_counter() - began}
+    asked, rejected = len(read.questions) + len(read.rejects), len(answered.rejects)
+    document = {
+        "questions": asked, "rejected": rejected, "rows": answered.answers.num_rows, "seconds": seconds,
+        "out": arguments.out, "rejects": answered.rejects,
+    }  # fmt: skip
+    lines = [f"{arguments.out}: {counted(answered.answers.num_rows, 'row')} for {counted(asked, 'question')}"]
+    lines += [f"rejected: {_describe_reject(reject)}" for reject in answered.rejects]
+    code = DONE_WITH_REJECTS if arguments.strict and rejected else DONE
+    return CommandResult(document, "\n".join(lines), code)
+
+
+def _describe_reject(reject: dict[str, Any]) -> str:
+    fault = f"{reject['file']}:{reject['row']}  {reject['field'] or '(row)'}  {reject['reason']}: {reject['detail']}"
+    return escape_controls(f"{fault}  {reject['raw'] or ''}".rstrip())
+
+
+def _ask_one(context: CommandContext, arguments: Any, given: dict[str, Any]) -> CommandResult:
+    from pststream.questions.answer_files import check_answer_path, write_answers
+    from pststream.questions.answer_text import render_answers
+    from pststream.questions.ask import answer_questions
+    from pststream.questions.read_questions import read_question_records
+
+    if arguments.out is not None:
+        check_output_path(arguments.out)
+        check_answer_path(arguments.out)
+    home = context.home.check()
+    read = read_question_records([_record_of(given)], context.settings)
+    answered = answer_questions(home, context.settings, read, context.progress)
+    for reject in answered.rejects:
+        raise UsageError(
+            f"{_option(reject['field'])}: {reject['reason']}: {reject['detail']}", "see: pststream ask --help"
+        )
+    if arguments.out is not None:
+        write_answers(answered.answers, arguments.out)
+    rows = answered.answers.to_pylist()
+    document = {
+        "questions": 1, "rejected": 0, "rows": len(rows), "seconds": answered.seconds,
+        "answers": [{name: value for name, value in row.items() if name != "question_id"} for row in rows],
+    }  # fmt: skip
+    return CommandResult(document, render_answers(answered.answers))
+
+
+def _record_of(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options as the fields of a question; other texts are left to the parser."""
+    record = dict(given)
+    for field, names in (("bbox", ()), ("circle", ("lon", "lat", "radius_m")), ("point", ("lon", "lat"))):
+        if field in record:
+            numbers = _numbers(f"--{field}", record[field], len(names) or 4)
+            record[field] = dict(zip(names, numbers)) if names else numbers
+    for field in ("k", "limit", "version"):
+        if field in record and re.fullmatch(r"-?[0-9]{1,18}", record[field], re.ASCII):
+            record[field] = int(record[field])
+    match = re.fullmatch(r"objects=([0-9]{1,18})", record.get("window", ""), re.ASCII)
+    return {**record, "window": {"objects": int(match[1])}} if match else record
+
+
+def _option(field: str) -> str:
+    return "-k" if field == "k" else f"--{field.replace('_', '-')}"
+
+
+def _numbers(option: str, text: str, count: int) -> list[float]:
+    """Return comma-separated numbers; raises UsageError."""
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != count:
+        raise UsageError(f"{option} {text}: {count} numbers separated by commas are expected", "such as 18.07,59.33")
+    return numbers

@@ -1,0 +1,137 @@
+"""Number the terms of objects, list the objects of each term, and find the word of each term, for object segments."""
+
+import numpy as np
+
+from pststream.kernels.compile import kernel
+from pststream.kernels.parsing.tokens import hash_word
+
+_EMPTY = np.int32(-1)
+
+
+@kernel
+def number_terms(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct ids in the order of their first places, and the number of each id among them.
+
+    ids  int64[m]
+    Returns int64[terms], int32[m].
+    """
+    bits = 12
+    slots = np.full(1 << bits, _EMPTY, np.int32)
+    distinct = np.empty(1 << (bits - 1), np.int64)
+    numbers = np.empty(len(ids), np.int32)
+    count = 0
+    for place in range(len(ids)):
+        if 2 * count >= len(slots):
+            bits += 1
+            slots = np.full(1 << bits, _EMPTY, np.int32)
+            larger = np.empty(1 << (bits - 1), np.int64)
+            larger[:count] = distinct[:count]
+            distinct = larger
+            for number in range(count):
+                slots[_slot(slots, distinct, distinct[number])] = number
+        slot = _slot(slots, distinct, ids[place])
+        if slots[slot] == _EMPTY:
+            slots[slot] = count
+            distinct[count] = ids[place]
+            count += 1
+        numbers[place] = slots[slot]
+    return distinct[:count].copy(), numbers
+
+
+@kernel
+def _slot(slots: np.ndarray, distinct: np.ndarray, wanted: int) -> int:
+    """Return the slot of an id, or the free one where it belongs; ids are hashes already."""
+    mask = len(slots) - 1
+    slot = wanted & mask
+    while slots[slot] != _EMPTY and distinct[slots[slot]] != wanted:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel
+def gather_rows(order: np.ndarray, offsets: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return lists in another order: their offsets int32[n+1] and values; list i is the old list order[i]."""
+    moved_offsets = np.empty(len(order) + 1, np.int32)
+    moved = np.empty(len(values), np.int32)
+    at = 0
+    for row in range(len(order)):
+        moved_offsets[row] = at
+        for place in range(offsets[order[row]], offsets[order[row] + 1]):
+            moved[at] = values[place]
+            at += 1
+    moved_offsets[len(order)] = at
+    return moved_offsets, moved[:at]
+
+
+@kernel
+def list_rows(offsets: np.ndarray, row_terms: np.ndarray, terms: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of each term, ascending: their offsets int32[terms+1] and rows int32[m].
+
+    offsets, row_terms  the terms of each row, as `gather_rows` returns them
+    """
+    starts = np.zeros(terms + 1, np.int32)
+    for place in range(len(row_terms)):
+        starts[row_terms[place] + 1] += 1
+    for term in range(terms):
+        starts[term + 1] += starts[term]
+    ends = starts.copy()
+    rows = np.empty(len(row_terms), np.int32)
+    for row in range(len(offsets) - 1):
+        for place in range(offsets[row], offsets[row + 1]):
+            term = row_terms[place]
+            rows[ends[term]] = row
+            ends[term] += 1
+    return starts, rows
+
+
+@kernel
+def find_words(
+    rows: np.ndarray,
+    data: np.ndarray,
+    text_offsets: np.ndarray,
+    folded: np.ndarray,
+    offsets: np.ndarray,
+    row_terms: np.ndarray,
+    terms: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the word of each term, as UTF-8: offsets int64[terms+1] and bytes uint8[]; empty where no text has it.
+
+    rows               int64[r]    rows whose texts together have every term
+    data               uint8[]     their texts as `distinct_terms` takes them; each byte is folded by `folded`
+    text_offsets       int64[r+1]  slice of `data` of each text
+    offsets, row_terms             the terms of each row of the segment, as `gather_rows` returns them
+    terms              int64[terms]
+    """
+    begins, ends = np.zeros(len(terms), np.int64), np.zeros(len(terms), np.int64)
+    text = np.empty(len(data), np.uint8)
+    for place in range(len(data)):
+        text[place] = folded[data[place]]
+    for at in range(len(rows)):
+        row, begin = rows[at], text_offsets[at]
+        for place in range(text_offsets[at], text_offsets[at + 1] + 1):
+            if place < text_offsets[at + 1] and text[place] != 0:
+                continue
+            if place > begin:
+                wanted = hash_word(text[begin:place])
+                for own in range(offsets[row], offsets[row + 1]):
+                    term = row_terms[own]
+                    if terms[term] == wanted and ends[term] == 0:
+                        begins[term], ends[term] = begin, place
+            begin = place + 1
+    word_offsets = np.zeros(len(terms) + 1, np.int64)
+    for term in range(len(terms)):
+        word_offsets[term + 1] = word_offsets[term] + ends[term] - begins[term]
+    words = np.empty(word_offsets[len(terms)], np.uint8)
+    for term in range(len(terms)):
+        words[word_offsets[term] : word_offsets[term + 1]] = text[begins[term] : ends[term]]
+    return word_offsets, words
+
+
+@kernel
+def find_terms(terms: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return the place of each wanted id among ascending `terms`, -1 where it is absent: int32[n]."""
+    places = np.empty(len(wanted), np.int32)
+    for at in range(len(wanted)):
+        place = np.searchsorted(terms, wanted[at])
+        places[at] = place if place < len(terms) and terms[place] == wanted[at] else -1
+    return places

@@ -1,0 +1,138 @@
+"""Find the k objects of a segment that are nearest to the point of a question and satisfy its clauses.
+
+A question reads the postings of its clause with the fewest, or all rows. The lists are quadtrees, as they are in Morton
+order: cells are visited by their least distance from the point, until it is above the distance of the k-th object.
+"""
+
+import math
+
+import numpy as np
+
+from pststream.kernels.compile import kernel
+from pststream.kernels.matching.shapes.circle import EARTH_RADIUS_M
+from pststream.kernels.questions.best_rows import offer_row
+from pststream.kernels.questions.cell_queue import COLUMNS, pop_cell, push_cell, with_room_for_cells
+from pststream.kernels.questions.place_codes import LEVELS, haversine, least_haversine
+from pststream.kernels.questions.question_arrays import (
+    choose_clause,
+    find_code,
+    has_any,
+    in_window,
+    satisfies_others,
+)
+
+SCANNED = 16
+"""A cell with at most this many places of a list is read without further division."""
+
+MARGIN = 1e-6
+"""Relative margin of bounds: more than float32 and the haversine formula round."""
+
+LEAST_MARGIN = 1e-15
+"""Absolute margin of haversines: about 0.4 m at the point itself."""
+
+
+@kernel
+def metres_of(a: float) -> np.float32:
+    """Return the distance of a haversine as it is compared: metres, rounded to float32."""
+    return np.float32(2.0 * EARTH_RADIUS_M * math.asin(min(1.0, math.sqrt(a))))
+
+
+@kernel
+def haversine_limit(metres: np.float32) -> float:
+    """Return a haversine above which no distance is as small as this."""
+    angle = min(float(metres) / (2.0 * EARTH_RADIUS_M), math.pi / 2.0)
+    return math.sin(angle) ** 2 * (1.0 + MARGIN) + LEAST_MARGIN
+
+
+@kernel
+def find_nearest(objects, asked, points, clauses, after, up_to, starts, sizes, values, best):
+    """Offer objects to the heaps of nearest rows, so that each has the k nearest of all segments offered so far.
+
+    asked     int64[]         the questions to answer, of those of the batch
+    objects, clauses, after, up_to   see kernels/questions/question_arrays.py
+    points    float64[q,2]    longitude and latitude of each question
+    starts    int64[q+1], sizes int64[q], values float32[], best int64[n,3]: the heaps (kernels/questions/best_rows.py)
+              of distances in metres. Places below 0 are objects of this segment: -1 - row
+    """
+    bounds, cells = np.empty(256, np.float64), np.empty((256, COLUMNS), np.int64)
+    rows = len(objects.codes)
+    for question in asked:
+        first, stop = clauses.clause_offsets[question], clauses.clause_offsets[question + 1]
+        driving = choose_clause(objects.posting_offsets, clauses.literal_offsets, clauses.literals, first, stop, rows)
+        if driving == -2:
+            continue
+        # Each list begins as one cell, the world.
+        size = 0
+        if driving < 0:
+            size = push_cell(bounds, cells, size, 0.0, 0, 0, rows, 0, 0)
+        else:
+            head = clauses.literal_offsets[driving]
+            for number in range(clauses.literal_offsets[driving + 1] - head):
+                term = clauses.literals[head + number]
+                if term >= 0:
+                    low, high = objects.posting_offsets[term], objects.posting_offsets[term + 1]
+                    bounds, cells = with_room_for_cells(bounds, cells, size)
+                    size = push_cell(bounds, cells, size, 0.0, number, low, high, 0, 0)
+        bounds, cells = _visit_cells(
+            objects, points[question], clauses, question, driving, after[question], up_to[question],
+            starts, sizes, values, best, bounds, cells, size,
+        )  # fmt: skip
+
+
+@kernel
+def _visit_cells(
+    objects, point, clauses, question, driving, after, up_to, starts, sizes, values, best, bounds, cells, size
+):
+    """Visit the cells of the queue, least bound first; return the arrays of the queue, which may be longer then."""
+    lon, lat, start, capacity = point[0], point[1], starts[question], starts[question + 1] - starts[question]
+    limit = haversine_limit(values[start]) if sizes[question] == capacity else math.inf
+    while size and bounds[0] <= limit:
+        number, low, high, cell, level = cells[0, 0], cells[0, 1], cells[0, 2], cells[0, 3], cells[0, 4]
+        size = pop_cell(bounds, cells, size)
+        if high - low <= SCANNED or level == LEVELS:
+            _read_places(
+                objects, lon, lat, clauses, question, driving, number, low, high, after, up_to,
+                start, capacity, sizes, values, best, limit,
+            )  # fmt: skip
+            limit = haversine_limit(values[start]) if sizes[question] == capacity else math.inf
+            continue
+        bounds, cells = with_room_for_cells(bounds, cells, size)
+        shift = 2 * (LEVELS - level - 1)
+        begin = low
+        for child in range(4):
+            below = cell << 2 | child
+            end = high
+            if child < 3:
+                end = find_code(objects.codes, objects.postings, begin, high, (below + 1) << shift, driving >= 0)
+            if end > begin:
+                bound = least_haversine(lon, lat, below, level + 1)
+                if bound <= limit:
+                    size = push_cell(bounds, cells, size, bound, number, begin, end, below, level + 1)
+            begin = end
+    return bounds, cells
+
+
+@kernel
+def _read_places(
+    objects, lon, lat, clauses, question, driving, number, low, high, after, up_to,
+    start, capacity, sizes, values, best, limit,
+):  # fmt: skip
+    """Offer the objects at the places [low, high) of a list that satisfy the question and are within the limit."""
+    first, stop = clauses.clause_offsets[question], clauses.clause_offsets[question + 1]
+    head = clauses.literal_offsets[driving] if driving >= 0 else 0
+    after_ts, after_key, up_to_ts, up_to_key = after[0], after[1], up_to[0], up_to[1]
+    for place in range(low, high):
+        row = objects.postings[place] if driving >= 0 else place
+        a = haversine(lon, lat, objects.places[row, 0], objects.places[row, 1])
+        if a > limit:
+            continue
+        ts, key = objects.times[row], objects.keys[row]
+        if not in_window(ts, key, after_ts, after_key, up_to_ts, up_to_key):
+            continue
+        # An object with several terms of the driving clause counts at the first of them.
+        if number and has_any(objects.offsets, objects.row_terms, row, clauses.literals, head, head + number):
+            continue
+        if satisfies_others(
+            objects.offsets, objects.row_terms, row, clauses.literal_offsets, clauses.literals, first, stop, driving
+        ):
+            sizes[question] = offer_row(values, best, start, sizes[question], capacity, metres_of(a), ts, key, -1 - row)

@@ -1,0 +1,126 @@
+"""Name the arrays of a segment of objects, and of a batch of questions about it, as the kernels take them.
+
+Arrays of a segment (n objects in the order of their Morton codes, m terms of objects, T distinct terms):
+
+    codes uint32[n] ascending; places float64[n,2]: longitude, latitude; times int64[n]: ts, microseconds; keys int64[n]
+    offsets int32[n+1], row_terms int32[m]: the terms of each object, ascending, numbered within the segment
+    posting_offsets int32[T+1], postings int32[m]: the rows of each term, ascending, and so in Morton order too
+
+Arrays of a batch of q questions:
+
+    piece_offsets int64[q+1], boxes float64[p,4]: disjoint boxes of each region: west, south, east, north
+    tests int64[p], number_offsets int64[p+1], numbers float64[]: code (0: none) and numbers of the exact test of a box
+    clause_offsets int64[q+1], literal_offsets int64[c+1], literals int32[]: clauses of each question, with the terms
+        numbered within the segment, -1 for a term that it does not have
+    after int64[q,2], up_to int64[q,2]: ts and key. An object counts if (ts, key) > after, ts <= up_to's ts and
+        key <= up_to's key
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pststream.kernels.compile import kernel
+from pststream.kernels.search import find
+
+
+class ObjectArrays(NamedTuple):
+    """See the module's docstring."""
+
+    codes: np.ndarray
+    places: np.ndarray
+    times: np.ndarray
+    keys: np.ndarray
+    offsets: np.ndarray
+    row_terms: np.ndarray
+    posting_offsets: np.ndarray
+    postings: np.ndarray
+
+
+class RegionArrays(NamedTuple):
+    """The regions of a batch of questions; see the module's docstring."""
+
+    piece_offsets: np.ndarray
+    boxes: np.ndarray
+    tests: np.ndarray
+    number_offsets: np.ndarray
+    numbers: np.ndarray
+
+
+class ClauseArrays(NamedTuple):
+    """The clauses of a batch of questions; see the module's docstring."""
+
+    clause_offsets: np.ndarray
+    literal_offsets: np.ndarray
+    literals: np.ndarray
+
+
+@kernel
+def in_window(ts: int, key: int, after_ts: int, after_key: int, up_to_ts: int, up_to_key: int) -> bool:
+    """Return whether an object counts for a question with these bounds."""
+    return ts <= up_to_ts and key <= up_to_key and (ts > after_ts or (ts == after_ts and key > after_key))
+
+
+@kernel
+def has_any(offsets: np.ndarray, row_terms: np.ndarray, row: int, literals: np.ndarray, start: int, stop: int) -> bool:
+    """Return whether an object has one of the terms literals[start:stop]."""
+    for place in range(offsets[row], offsets[row + 1]):
+        for literal in range(start, stop):
+            if row_terms[place] == literals[literal]:
+                return True
+    return False
+
+
+@kernel
+def satisfies_others(
+    offsets: np.ndarray,
+    row_terms: np.ndarray,
+    row: int,
+    literal_offsets: np.ndarray,
+    literals: np.ndarray,
+    first: int,
+    stop: int,
+    driving: int,
+) -> bool:
+    """Return whether an object has a term of each of the clauses [first, stop) but the driving one."""
+    for clause in range(first, stop):
+        if clause != driving and not has_any(
+            offsets, row_terms, row, literals, literal_offsets[clause], literal_offsets[clause + 1]
+        ):
+            return False
+    return True
+
+
+@kernel
+def choose_clause(
+    posting_offsets: np.ndarray, literal_offsets: np.ndarray, literals: np.ndarray, first: int, stop: int, rows: int
+) -> int:
+    """Return the clause of [first, stop) with the fewest postings, -1 to read all rows, -2 if a clause has none.
+
+    rows  number of rows of the segment: a clause with as many postings is not worth reading by its terms
+    """
+    best, fewest = -1, rows
+    for clause in range(first, stop):
+        postings = 0
+        for place in range(literal_offsets[clause], literal_offsets[clause + 1]):
+            term = literals[place]
+            if term >= 0:
+                postings += posting_offsets[term + 1] - posting_offsets[term]
+        if postings == 0:
+            return -2
+        if postings < fewest:
+            best, fewest = clause, postings
+    return best
+
+
+@kernel
+def find_code(codes: np.ndarray, postings: np.ndarray, low: int, high: int, wanted: int, listed: bool) -> int:
+    """Return the first place in [low, high) whose code is at least `wanted`: of the rows, or of the listed postings."""
+    if not listed:
+        return find(codes, low, high, wanted)
+    size = high - low
+    while size > 1:
+        half = size >> 1
+        low += half * (codes[postings[low + half - 1]] < wanted)
+        size -= half
+    return low + (size == 1 and codes[postings[low]] < wanted)

@@ -1,0 +1,162 @@
+"""Find the objects of a segment that lie in the region of a question, in its window, and satisfy its clauses.
+
+A question reads the postings of its clause with the fewest, or all rows if it has no such clause. Either list is in
+Morton order and so an implicit quadtree: parts of it that lie outside the box of a piece are skipped by binary search.
+"""
+
+import numpy as np
+
+from pststream.kernels.compile import kernel
+from pststream.kernels.matching.shapes.contains_point import contains_point
+from pststream.kernels.questions.best_rows import offer_row
+from pststream.kernels.questions.place_codes import LEVELS, column_of_code, place_column, place_row, row_of_code
+from pststream.kernels.questions.question_arrays import (
+    choose_clause,
+    find_code,
+    has_any,
+    in_window,
+    satisfies_others,
+)
+
+SCANNED = 24
+"""A part of a list with at most this many places is read without further division."""
+
+STACK = 4 * LEVELS + 4
+
+
+@kernel
+def split_list(codes, postings, listed, low, high, box, spans):
+    """Divide the part [low, high) of a list into spans that may contain points of a box; return their number.
+
+    box     float64[4]: west, south, east, north
+    spans   int64[s,3], filled and made longer where needed: first place, place after the last, and whether all points
+            of the span lie in the box
+    Returns the spans and their number.
+    """
+    first_column, last_column = place_column(box[0]), place_column(box[2])
+    first_row, last_row = place_row(box[1]), place_row(box[3])
+    stack = np.empty((STACK, 4), np.int64)
+    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = low, high, 0, 0
+    waiting, count = 1, 0
+    while waiting:
+        waiting -= 1
+        low, high, cell, level = stack[waiting, 0], stack[waiting, 1], stack[waiting, 2], stack[waiting, 3]
+        shift = LEVELS - level
+        column, row = column_of_code(cell) << shift, row_of_code(cell) << shift
+        side = (1 << shift) - 1
+        if column > last_column or column + side < first_column or row > last_row or row + side < first_row:
+            continue
+        # Points of the columns and rows of the corners may lie outside the box.
+        inside = column > first_column and column + side < last_column and row > first_row and row + side < last_row
+        if inside or level == LEVELS or high - low <= SCANNED:
+            if count == len(spans):
+                longer = np.empty((2 * count, 3), np.int64)
+                longer[:count] = spans
+                spans = longer
+            spans[count, 0], spans[count, 1], spans[count, 2] = low, high, inside
+            count += 1
+            continue
+        begin = low
+        for child in range(4):
+            below = cell << 2 | child
+            end = high
+            if child < 3:
+                end = find_code(codes, postings, begin, high, (below + 1) << (2 * shift - 2), listed)
+            if end > begin:
+                stack[waiting, 0], stack[waiting, 1] = begin, end
+                stack[waiting, 2], stack[waiting, 3] = below, level + 1
+                waiting += 1
+            begin = end
+    return spans, count
+
+
+@kernel
+def find_rows(objects, asked, regions, clauses, after, up_to, limits, starts, sizes, values, best):
+    """Return the question and the row of each object that answers a question without a limit: int32[n], int32[n].
+
+    asked     int64[]      the questions to answer, of those of the batch
+    objects, regions, clauses, after, up_to   see kernels/questions/question_arrays.py
+    limits    int64[q]     greatest number of rows of each question; 0: no limit. With a limit, rows are offered to the
+                           heaps of newest rows. Places below 0 are objects of this segment: -1 - row
+    starts    int64[q], sizes int64[q], values float32[], best int64[n,3]: the heaps (kernels/questions/best_rows.py)
+    """
+    pairs, count = np.empty((1024, 2), np.int32), 0
+    spans = np.empty((256, 3), np.int64)
+    chosen = np.empty(1024, np.int32)
+    rows = len(objects.codes)
+    for question in asked:
+        first, stop = clauses.clause_offsets[question], clauses.clause_offsets[question + 1]
+        driving = choose_clause(objects.posting_offsets, clauses.literal_offsets, clauses.literals, first, stop, rows)
+        if driving == -2:
+            continue
+        head = clauses.literal_offsets[driving] if driving >= 0 else 0
+        lists = clauses.literal_offsets[driving + 1] - head if driving >= 0 else 1
+        for number in range(lists):
+            low, high = 0, rows
+            if driving >= 0:
+                term = clauses.literals[head + number]
+                if term < 0:
+                    continue
+                low, high = objects.posting_offsets[term], objects.posting_offsets[term + 1]
+            for piece in range(regions.piece_offsets[question], regions.piece_offsets[question + 1]):
+                box = regions.boxes[piece]
+                spans, parts = split_list(objects.codes, objects.postings, driving >= 0, low, high, box, spans)
+                chosen, kept = _read_spans(
+                    objects, regions, clauses, spans[:parts], question, piece, driving, number,
+                    after[question], up_to[question], chosen,
+                )  # fmt: skip
+                if limits[question]:
+                    for row in chosen[:kept]:
+                        sizes[question] = offer_row(
+                            values, best, starts[question], sizes[question], limits[question],
+                            np.float32(0.0), objects.times[row], objects.keys[row], -1 - row,
+                        )  # fmt: skip
+                    continue
+                while count + kept > len(pairs):
+                    longer = np.empty((2 * len(pairs), 2), np.int32)
+                    longer[:count] = pairs[:count]
+                    pairs = longer
+                pairs[count : count + kept, 0] = question
+                pairs[count : count + kept, 1] = chosen[:kept]
+                count += kept
+    return pairs[:count, 0].copy(), pairs[:count, 1].copy()
+
+
+@kernel
+def _read_spans(objects, regions, clauses, spans, question, piece, driving, number, after, up_to, chosen):
+    """Write the rows of the spans that answer the question to `chosen`, made longer if needed; return it and their
+    number.
+
+    driving, number  the clause and the place of its term whose postings the spans are of; -1: spans of all rows
+    """
+    first, stop = clauses.clause_offsets[question], clauses.clause_offsets[question + 1]
+    head = clauses.literal_offsets[driving] if driving >= 0 else 0
+    box, test = regions.boxes[piece], regions.tests[piece]
+    test_start, test_stop = regions.number_offsets[piece], regions.number_offsets[piece + 1]
+    after_ts, after_key, up_to_ts, up_to_key = after[0], after[1], up_to[0], up_to[1]
+    count = 0
+    for span in range(len(spans)):
+        inside = spans[span, 2] == 1
+        for place in range(spans[span, 0], spans[span, 1]):
+            row = objects.postings[place] if driving >= 0 else place
+            if not in_window(objects.times[row], objects.keys[row], after_ts, after_key, up_to_ts, up_to_key):
+                continue
+            lon, lat = objects.places[row, 0], objects.places[row, 1]
+            if not inside and not (box[0] <= lon and lon <= box[2] and box[1] <= lat and lat <= box[3]):
+                continue
+            # An object with several terms of the driving clause counts at the first of them.
+            if number and has_any(objects.offsets, objects.row_terms, row, clauses.literals, head, head + number):
+                continue
+            if not satisfies_others(
+                objects.offsets, objects.row_terms, row, clauses.literal_offsets, clauses.literals, first, stop, driving
+            ):
+                continue
+            if test and not contains_point(test, regions.numbers, test_start, test_stop, lon, lat):
+                continue
+            if count == len(chosen):
+                longer = np.empty(2 * count, np.int32)
+                longer[:count] = chosen
+                chosen = longer
+            chosen[count] = row
+            count += 1
+    return chosen, count

@@ -1,0 +1,1 @@
+"""Nearest neighbours: the k objects nearest to a point whose words satisfy a keyword expression."""

@@ -1,0 +1,29 @@
+"""Parse a question of the kind `knn`: the k objects nearest to a point, with or without keywords."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pststream.kinds.contract import FieldError
+from pststream.kinds.question_contract import ParsedQuestion, QuestionKind, QuestionLimits
+from pststream.kinds.question_fields import (
+    parse_count_field,
+    parse_keywords_of_question,
+    parse_point_field,
+    parse_window_field,
+)
+
+
+def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQuestion:
+    """Parse the fields of a question; raises FieldError."""
+    point, k = parse_point_field(record), parse_count_field(record, "k", limits.max_k)
+    if k is None:
+        raise FieldError("k", "missing", record)
+    return ParsedQuestion(
+        point=point,
+        clauses=parse_keywords_of_question(record, limits.request),
+        k=k,
+        window=parse_window_field(record, counts_objects=True),
+    )
+
+
+KNN_QUESTION = QuestionKind("knn", frozenset({"keywords", "point", "k", "window"}), parse_question)

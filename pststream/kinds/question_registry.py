@@ -1,0 +1,20 @@
+"""List the kinds of question by name, and the fields that other kinds define."""
+
+from pststream.kinds.knn.question import KNN_QUESTION
+from pststream.kinds.question_contract import QuestionKind
+from pststream.kinds.range.question import RANGE_QUESTION
+
+QUESTION_KINDS: dict[str, QuestionKind] = {kind.name: kind for kind in (RANGE_QUESTION, KNN_QUESTION)}
+"""A new kind is one more name in this tuple."""
+
+DEFAULT_QUESTION_KIND = RANGE_QUESTION.name
+"""The kind of questions without the field `kind`, as of requests."""
+
+
+def question_fields_of_other_kinds(kind: QuestionKind) -> dict[str, list[str]]:
+    """Return the fields that `kind` does not read, each with the kinds that do."""
+    kinds_by_field: dict[str, list[str]] = {}
+    for other in QUESTION_KINDS.values():
+        for name in sorted(other.fields - kind.fields):
+            kinds_by_field.setdefault(name, []).append(other.name)
+    return kinds_by_field

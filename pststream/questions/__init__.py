@@ -1,0 +1,1 @@
+"""Questions about stored objects: read from files, answered from segments, answers as tables and files."""

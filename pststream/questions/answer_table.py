@@ -1,0 +1,42 @@
+"""Make the table of answers: a row for each object, or term, of an answer, in the order of questions and ranks."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.questions.read_questions import Question
+from pststream.stored_objects.found_rows import AnswerRows
+
+ANSWERS = pa.schema(
+    [
+        pa.field("question_id", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("rank", pa.int64()),
+        pa.field("object_id", pa.string()),
+        pa.field("ts", pa.timestamp("us", tz="UTC")),
+        pa.field("distance_m", pa.float64()),
+        pa.field("score", pa.float64()),
+        pa.field("term", pa.string()),
+        pa.field("count", pa.int64()),
+        pa.field("term_statistics_version", pa.int64()),
+    ]
+)
+"""Columns of answers; null where a kind has no such value."""
+
+
+def answer_table(questions: Sequence[Question], rows: AnswerRows) -> pa.Table:
+    """Return the rows of the answers of a batch of questions of one kind."""
+    ids = pa.array([question.question_id for question in questions], pa.string())
+    kinds = pa.array([question.kind.name for question in questions], pa.string())
+    place = pa.array(rows.question)
+    columns = {
+        "question_id": ids.take(place),
+        "kind": kinds.take(place),
+        "rank": pa.array(rows.rank),
+        "object_id": rows.object_id.cast(pa.string()),
+        "ts": pa.array(rows.ts).cast(ANSWERS.field("ts").type),
+        "distance_m": pa.array(rows.value, mask=np.isnan(rows.value)),
+    }
+    nulls = {field.name: pa.nulls(len(rows.rank), field.type) for field in ANSWERS}
+    return pa.table({**nulls, **columns}).select(ANSWERS.names).cast(ANSWERS)

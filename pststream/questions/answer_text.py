@@ -1,0 +1,29 @@
+"""Show the answer of one question as a table for a terminal."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from pststream.escape_text import escape_controls
+from pststream.reports.commands.text_tables import table_lines
+from pststream.utc_times import iso
+
+_COLUMNS: dict[str, Callable[[Any], str]] = {
+    "rank": str,
+    "object_id": escape_controls,
+    "term": escape_controls,
+    "count": str,
+    "ts": lambda value: iso(value) or "",
+    "distance_m": lambda value: f"{value:,.1f}",
+    "score": lambda value: f"{value:.6f}",
+}
+
+
+def render_answers(answers: pa.Table) -> str:
+    """Return the rows of an answer, with the columns that it has values for."""
+    if answers.num_rows == 0:
+        return "no object answers the question"
+    shown = [name for name in _COLUMNS if answers.column(name).null_count < answers.num_rows]
+    rows = [[_COLUMNS[name](row[name]) for name in shown] for row in answers.select(shown).to_pylist()]
+    return "\n".join(table_lines([shown, *rows]))

@@ -1,0 +1,66 @@
+"""Keep object segments in the node's cache, and group the data files of `objects` into segments."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pststream.array_cache.array_cache import ArrayCache, Paths
+from pststream.storage.parquet_files import open_parquet
+from pststream.stored_objects.object_segments import COLUMNS, LAYOUT, ObjectSegment, build_object_segment
+
+LARGE_ROWS = 1_000_000
+"""A file with more rows is a segment of its own; smaller ones are built together, up to about this many rows."""
+
+SIMILAR_ROWS = 1.5
+"""Ratio of rows up to which two groups of files count as similar in size."""
+
+
+@dataclass(frozen=True)
+class ObjectFile:
+    """A data file of `objects`: its address, its number of rows, its least key."""
+
+    address: str
+    rows: int
+    least_key: int
+
+
+class ObjectCache(ArrayCache):
+    """Segments of objects, built from data files; one instance for each process."""
+
+    def __init__(self, folder: str, max_bytes: int) -> None:
+        super().__init__(folder, max_bytes, LAYOUT)
+
+    def segment(self, paths: Paths) -> ObjectSegment:
+        """Return the segment of some data files of objects."""
+        return ObjectSegment(**self.arrays(paths, lambda: build_object_segment(_read(paths))._asdict()))
+
+
+def group_files(files: Iterable[ObjectFile]) -> list[Paths]:
+    """Group data files into segments, in the order of their keys.
+
+    A question looks at each segment, so small files are built together with newer files of similar or greater size. Of
+    n files of one size the segments are the powers of two that sum to n: 8 + 4 + 1 for 13. A row is built again at
+    most log5/3(n) times as n files are added; the groups of older files stay as they are.
+    """
+    groups: list[list[ObjectFile]] = []
+    for file in sorted(files, key=lambda file: (file.least_key, file.address)):
+        groups.append([file])
+        while len(groups) > 1 and _belong_together(groups[-2], groups[-1]):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    return [tuple(file.address for file in group) for group in groups]
+
+
+def _belong_together(older: list[ObjectFile], newer: list[ObjectFile]) -> bool:
+    rows, newer_rows = (sum(file.rows for file in group) for group in (older, newer))
+    return rows + newer_rows <= LARGE_ROWS and rows < SIMILAR_ROWS * newer_rows
+
+
+def _read(paths: Paths) -> pa.Table:
+    """Read the columns of a segment from data files."""
+
+    def read(path: str) -> pa.Table:
+        with open_parquet(path) as file:
+            return file.read(list(COLUMNS))
+
+    return pa.concat_tables(map(read, paths))

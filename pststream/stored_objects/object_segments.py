@@ -1,0 +1,129 @@
+"""Build object segments: convert rows of `objects` into the arrays that answer questions.
+
+A segment is a function of its data files and LAYOUT alone. Late objects, and files that `maintain` has compacted, are
+rows like any other. Arrays of a segment (n objects in Morton order, T terms):
+
+    codes, places, times, keys, offsets, row_terms, posting_offsets, postings: see kernels/questions/question_arrays.py
+    terms int64[T] ascending: term ids (text/tokenizer.py)
+    word_offsets int64[T+1], words uint8[]: the word of each term, UTF-8
+    id_offsets int64[n+1], ids uint8[]: the object_id of each object, UTF-8
+    bounds int64[4]: least and greatest ts, least and greatest key
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.kernels.parsing.tokens import FOLDED
+from pststream.kernels.questions.build_segment import find_words, gather_rows, list_rows, number_terms
+from pststream.kernels.questions.place_codes import place_codes
+from pststream.kernels.questions.question_arrays import ObjectArrays
+from pststream.text.buffers import utf8_of
+from pststream.text.tokenizer import normalized_texts
+
+LAYOUT = "objects-1"
+"""Name and version of the arrays, part of the name of the cache folder."""
+
+COLUMNS = ("object_key", "object_id", "ts", "lon", "lat", "text", "terms")
+
+MAX_TERMS = (1 << 31) - 1
+
+
+class ObjectSegment(NamedTuple):
+    """See the module's docstring for shapes and meaning; the arrays are read-only."""
+
+    codes: np.ndarray
+    places: np.ndarray
+    times: np.ndarray
+    keys: np.ndarray
+    offsets: np.ndarray
+    row_terms: np.ndarray
+    posting_offsets: np.ndarray
+    postings: np.ndarray
+    terms: np.ndarray
+    word_offsets: np.ndarray
+    words: np.ndarray
+    id_offsets: np.ndarray
+    ids: np.ndarray
+    bounds: np.ndarray
+
+    @property
+    def objects(self) -> ObjectArrays:
+        """The arrays that kernels search."""
+        return ObjectArrays(*self[: len(ObjectArrays._fields)])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in self)
+
+    def word(self, term: int) -> str:
+        """Return the word of a term, by its place among the terms of the segment."""
+        return bytes(self.words[self.word_offsets[term] : self.word_offsets[term + 1]]).decode()
+
+
+def build_object_segment(rows: pa.Table) -> ObjectSegment:
+    """Build the segment of rows of `objects` (columns COLUMNS); raises ValueError for 2^31 terms or more."""
+    lon, lat = (_numbers(rows, name, np.float64) for name in ("lon", "lat"))
+    codes = place_codes(lon, lat)
+    order = np.argsort(codes, kind="stable")
+    times, keys = (_numbers(rows, name, np.int64)[order] for name in ("ts", "object_key"))
+    term_offsets, ids = _lists(rows.column("terms"))
+    if len(ids) > MAX_TERMS:
+        raise ValueError(f"a segment holds at most {MAX_TERMS} terms of objects, not {len(ids)}")
+    # Terms in the order of their ids.
+    distinct, numbers = number_terms(ids)
+    by_id = np.argsort(distinct)
+    place_of = np.empty(len(distinct), np.int32)
+    place_of[by_id] = np.arange(len(distinct), dtype=np.int32)
+    terms = distinct[by_id]
+    offsets, row_terms = gather_rows(order, term_offsets, place_of[numbers])
+    posting_offsets, postings = list_rows(offsets, row_terms, len(terms))
+    # Each term is a word of the text of its first row.
+    first_rows = np.unique(postings[posting_offsets[:-1]])
+    texts = normalized_texts(_one_chunk(rows.column("text").take(pa.array(order[first_rows]))))
+    data, text_offsets = utf8_of(texts)
+    word_offsets, words = find_words(first_rows, data, text_offsets, FOLDED, offsets, row_terms, terms)
+    id_bytes, id_offsets = utf8_of(_one_chunk(rows.column("object_id").take(pa.array(order))))
+    bounds = [times.min(initial=0), times.max(initial=0), keys.min(initial=0), keys.max(initial=0)]
+    if len(times):
+        bounds = [times.min(), times.max(), keys.min(), keys.max()]
+    segment = ObjectSegment(
+        codes=codes[order],
+        places=np.column_stack([lon[order], lat[order]]),
+        times=times,
+        keys=keys,
+        offsets=offsets,
+        row_terms=row_terms,
+        posting_offsets=posting_offsets,
+        postings=postings,
+        terms=terms,
+        word_offsets=word_offsets,
+        words=words,
+        id_offsets=id_offsets - id_offsets[0],
+        ids=id_bytes[id_offsets[0] : id_offsets[-1]],
+        bounds=np.array(bounds, np.int64),
+    )
+    for array in segment:
+        array.setflags(write=False)
+    return segment
+
+
+def _numbers(rows: pa.Table, name: str, kind: type) -> np.ndarray:
+    column = rows.column(name)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    return column.to_numpy().astype(kind, copy=False)
+
+
+def _lists(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the offsets of lists, from 0, and their values."""
+    lists = _one_chunk(column)
+    offsets = lists.offsets.to_numpy().astype(np.int64)
+    values = lists.values.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]]
+    return offsets - offsets[0], values.astype(np.int64, copy=False)
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

@@ -1,0 +1,92 @@
+"""Hold the segments of all stored objects at one moment, and resolve the times and windows of questions about them."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.kernels.questions.windows import count_by_time, greatest_time, keys_at
+from pststream.stored_objects.object_segments import ObjectSegment
+
+EARLIEST = -(2**63)
+LAST_KEY = 2**63 - 1
+
+_BUCKETS = 4_096
+
+
+class ObjectSnapshot:
+    """The segments of all data files of `objects`, in the order of their keys."""
+
+    def __init__(self, segments: Sequence[ObjectSegment]) -> None:
+        self.segments = [segment for segment in segments if len(segment.keys)]
+        self._last_times: dict[int, int] = {}
+        self._boundaries: dict[tuple[int, int, int], tuple[int, int]] = {}
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """Least and greatest ts, least and greatest key of each segment: int64[segments, 4]."""
+        return np.array([segment.bounds for segment in self.segments], np.int64).reshape(-1, 4)
+
+    def last_time(self, up_to_key: int = LAST_KEY) -> int:
+        """Return the greatest ts of objects up to a key, EARLIEST without such objects."""
+        if up_to_key not in self._last_times:
+            latest = EARLIEST
+            for segment, (_, last, first_key, last_key) in zip(self.segments, self.bounds.tolist()):
+                if last_key <= up_to_key:
+                    latest = max(latest, last)
+                elif first_key <= up_to_key and last > latest:
+                    latest = int(greatest_time(segment.times, segment.keys, up_to_key, latest))
+            self._last_times[up_to_key] = latest
+        return self._last_times[up_to_key]
+
+    def before_most_recent(self, count: int, up_to_ts: int, up_to_key: int = LAST_KEY) -> tuple[int, int]:
+        """Return (ts, key) after which exactly the `count` most recent objects by (ts, key) come, or all if fewer.
+
+        Only objects with ts <= up_to_ts and key <= up_to_key count.
+        """
+        asked = count, up_to_ts, up_to_key
+        if asked not in self._boundaries:
+            self._boundaries[asked] = self._find_boundary(count, up_to_ts, up_to_key)
+        return self._boundaries[asked]
+
+    def _find_boundary(self, count: int, up_to_ts: int, up_to_key: int) -> tuple[int, int]:
+        if not self.segments:
+            return EARLIEST, LAST_KEY
+        low, high = int(self.bounds[:, 0].min()), min(up_to_ts, int(self.bounds[:, 1].max()))
+        # Narrow [low, high] to the ts of the count-th object; `count` is what is left of it below `high`.
+        while low < high:
+            width = (high - low) // _BUCKETS + 1
+            counts = self._count(low, high, width, up_to_key)
+            later = np.cumsum(counts[::-1])
+            place = int(np.searchsorted(later, count))
+            if place == len(counts):
+                return EARLIEST, LAST_KEY
+            bucket = len(counts) - 1 - place
+            count -= int(later[place - 1]) if place else 0
+            low, high = low + bucket * width, min(high, low + (bucket + 1) * width - 1)
+        keys = np.concatenate([keys_at(one.times, one.keys, up_to_key, low) for one in self._at(low, high)] or [[]])
+        if low > high or len(keys) < count:
+            return EARLIEST, LAST_KEY
+        return low, int(np.partition(keys, len(keys) - count)[len(keys) - count]) - 1
+
+    def _count(self, low: int, high: int, width: int, up_to_key: int) -> np.ndarray:
+        counts = np.zeros((high - low) // width + 1, np.int64)
+        for segment in self._at(low, high):
+            count_by_time(segment.times, segment.keys, up_to_key, low, high, width, counts)
+        return counts
+
+    def _at(self, low: int, high: int) -> list[ObjectSegment]:
+        """Return the segments that may have objects with ts in [low, high]."""
+        return [one for one, (first, last, _, _) in zip(self.segments, self.bounds) if first <= high and last >= low]
+
+    def object_ids(self, segment: np.ndarray, row: np.ndarray) -> pa.Array:
+        """Return the object_id of each row of a segment: large_string[n]; `segment`, `row` int64[n]."""
+        parts, order = [pa.array([], pa.large_string())], [np.empty(0, np.int64)]
+        for number in np.unique(segment).tolist():
+            chosen = np.flatnonzero(segment == number)
+            one = self.segments[number]
+            ids = pa.LargeStringArray.from_buffers(len(one.keys), pa.py_buffer(one.id_offsets), pa.py_buffer(one.ids))
+            parts.append(ids.take(pa.array(row[chosen])))
+            order.append(chosen)
+        return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(order))))

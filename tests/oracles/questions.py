@@ -1,0 +1,89 @@
+"""Answer questions about objects slowly, in plain Python: every object is compared with every question.
+
+Shares no code with the kernels and the parsers: words, expressions, regions and distances are those of tests/oracles.
+Distances and scores are compared as float32, as docs/questions.md says; ties go to the newest, then to the last in the
+log.
+"""
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.oracles.polygon import covers_geometry
+from tests.oracles.twin import distance_m, holds, in_box, parse, time_us, words_of
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+@dataclass(frozen=True)
+class LoggedObject:
+    """An accepted object with its position in the log."""
+
+    key: int
+    object_id: str
+    ts: int
+    lon: float
+    lat: float
+    words: frozenset[str]
+
+
+def logged(key: int, object_id: str, ts: int, lon: float, lat: float, text: str) -> LoggedObject:
+    """Make an object of its text."""
+    return LoggedObject(key, object_id, ts, lon, lat, frozenset(words_of(text)))
+
+
+def answer(objects: Iterable[LoggedObject], question: dict[str, Any], up_to_key: int = 2**63) -> list[tuple]:
+    """Return the rows of an answer in their order: (object_id, ts, distance or None)."""
+    return {"range": _range, "knn": _nearest}[question.get("kind", "range")](
+        _in_window([one for one in objects if one.key <= up_to_key], question), question
+    )
+
+
+def _in_window(objects: list[LoggedObject], question: dict[str, Any]) -> list[LoggedObject]:
+    """Return the objects that count, newest first."""
+    newest_first = sorted(objects, key=lambda one: (one.ts, one.key), reverse=True)
+    if not newest_first:
+        return []
+    as_of = newest_first[0].ts if question.get("as_of") is None else time_us(question["as_of"])
+    past = [one for one in newest_first if one.ts <= as_of]
+    window = question.get("window")
+    if window is None:
+        return past
+    if isinstance(window, dict):
+        return past[: window["objects"]]
+    length = int(window[:-1]) * UNITS[window[-1]] * 1_000_000
+    return [one for one in past if one.ts > as_of - length]
+
+
+def _satisfies(one: LoggedObject, question: dict[str, Any]) -> bool:
+    keywords = question.get("keywords")
+    return not keywords or holds(parse(keywords), one.words)
+
+
+def in_region(one: LoggedObject, question: dict[str, Any]) -> bool:
+    """Return whether an object lies in the region of a question."""
+    if question.get("bbox") is not None:
+        return in_box(one.lon, one.lat, *question["bbox"])
+    if question.get("circle") is not None:
+        circle = question["circle"]
+        return distance_m(circle["lon"], circle["lat"], one.lon, one.lat) <= circle["radius_m"]
+    return covers_geometry(question["geometry"], one.lon, one.lat)
+
+
+def _range(objects: list[LoggedObject], question: dict[str, Any]) -> list[tuple]:
+    chosen = [one for one in objects if in_region(one, question) and _satisfies(one, question)]
+    return [(one.object_id, one.ts, None) for one in chosen[: question.get("limit")]]
+
+
+def _nearest(objects: list[LoggedObject], question: dict[str, Any]) -> list[tuple]:
+    lon, lat = question["point"]["lon"], question["point"]["lat"]
+    away = [(distance_m(lon, lat, one.lon, one.lat), one) for one in objects if _satisfies(one, question)]
+    # The sort is stable, and the newest come first.
+    away.sort(key=lambda pair: float32(pair[0]))
+    return [(one.object_id, one.ts, metres) for metres, one in away[: question["k"]]]
+
+
+def float32(value: float) -> float:
+    """Round a number to float32."""
+    return struct.unpack("f", struct.pack("f", value))[0]

@@ -1,0 +1,1 @@
+"""Questions: parsed, asked about homes, answered by commands and from Python."""

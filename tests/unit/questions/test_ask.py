@@ -1,0 +1,128 @@
+"""`pststream ask` and `pststream.open(home).ask` answer questions about the objects of a home, without a JVM."""
+
+import csv
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import pststream
+from pststream.errors import UsageError
+from pststream.state.home import Home
+from tests.commands import run_here
+from tests.unit.reports.commands.homes import add_file, copy_of, thing
+
+TEXTS = ("free coffee", "Cheap TEA and coffee", "kaffe på Söder")
+KNN = {"kind": "knn", "point": {"lon": 0.0, "lat": 0.0}, "k": 2}
+
+
+@pytest.fixture(scope="module")
+def home(empty_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home with two files of objects: three, then one of an earlier time."""
+    home = copy_of(empty_home, tmp_path_factory.mktemp("asked") / "home")
+    texts = enumerate(TEXTS, start=1)
+    add_file(home, "objects", [thing(row, f"=o{row}", row, lon=row / 100, text=text) for row, text in texts])
+    add_file(home, "objects", [thing(1, "late", 0.5, lon=0.005, text="late tea")])
+    return home
+
+
+def questions_file(folder: Path) -> Path:
+    lines = [
+        {"question_id": "near", **KNN},
+        {"question_id": "bad", **KNN, "k": -1},
+        {"question_id": "box", "keywords": "coffee", "bbox": [-1, -1, 1, 1]},
+        {"question_id": "before", **KNN, "version": 1, "as_of": "2026-03-01T00:02:00Z"},
+        {"question_id": "never", **KNN, "version": 77},
+    ]
+    path = folder / "questions.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+EXPECTED = [
+    ("near", "knn", 1, "late"),
+    ("near", "knn", 2, "=o1"),
+    ("box", "range", 1, "=o2"),
+    ("box", "range", 2, "=o1"),
+    ("before", "knn", 1, "=o1"),
+    ("before", "knn", 2, "=o2"),
+]
+
+
+def test_a_file_of_questions(home: Home, tmp_path: Path) -> None:
+    out = tmp_path / "answers.parquet"
+    result = run_here("ask", questions_file(tmp_path), "--out", out, "--json", "--home", home.path)
+    assert result.code == 0, result.err
+    document = result.json
+    assert {name: document[name] for name in ("questions", "rejected", "rows")} == {
+        "questions": 5, "rejected": 2, "rows": 6,
+    }  # fmt: skip
+    assert set(document["seconds"]) == {"read", "segments", "answer", "write"}
+    faults = [(one["row"], one["field"], one["reason"]) for one in document["rejects"]]
+    assert faults == [(2, "k", "out_of_range"), (5, "version", "unknown_version")]
+    rows = pq.read_table(out).to_pylist()
+    assert [(row["question_id"], row["kind"], row["rank"], row["object_id"]) for row in rows] == EXPECTED
+    assert [row["distance_m"] is None for row in rows] == [row[1] == "range" for row in EXPECTED]
+    assert rows[1]["distance_m"] == pytest.approx(1111.95, abs=0.01)
+
+
+def test_formats_of_answers(home: Home, tmp_path: Path) -> None:
+    file = questions_file(tmp_path)
+    for name in ("a.csv", "a.jsonl"):
+        assert run_here("ask", file, "--out", tmp_path / name, "--home", home.path, "--strict").code == 3
+    with open(tmp_path / "a.csv", newline="", encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    assert [row["object_id"].removeprefix("'") for row in rows] == [row[3] for row in EXPECTED]
+    assert rows[1]["object_id"] == "'=o1" and rows[2]["distance_m"] == ""
+    assert rows[0]["ts"] == "2026-03-01T00:00:30.000000Z"
+    documents = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text("utf-8").splitlines()]
+    assert [(one["question_id"], one["kind"], one["rank"], one["object_id"]) for one in documents] == EXPECTED
+    assert documents[2]["distance_m"] is None and documents[0]["distance_m"] == pytest.approx(555.97, abs=0.01)
+
+
+def test_one_question_by_options(home: Home) -> None:
+    options = ("--kind", "knn", "--point", "-0.001,0", "-k", "3", "--keywords", "tea OR söder", "--window", "objects=3")
+    result = run_here("ask", *options, "--home", home.path)
+    assert result.code == 0, result.err
+    assert [line.split()[:2] for line in result.out.splitlines()] == [["rank", "object_id"], ["1", "=o2"], ["2", "=o3"]]
+    document = run_here("ask", *options, "--home", home.path, "--json").json
+    assert [(row["rank"], row["object_id"]) for row in document["answers"]] == [(1, "=o2"), (2, "=o3")]
+    for region in (("--bbox", "-1,-1,0.005,1"), ("--circle", "0,0,600"), ("--geometry", SQUARE)):
+        assert "late" in run_here("ask", "--kind", "range", *region, "--home", home.path).out
+    nothing = run_here("ask", "--kind", "range", "--bbox", "5,5,6,6", "--home", home.path)
+    assert (nothing.code, nothing.out.strip()) == (0, "no object answers the question")
+
+
+SQUARE = '{"type": "Polygon", "coordinates": [[[0, 0], [0.006, 0], [0.006, 1], [0, 1], [0, 0]]]}'
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--kind", "knn", "--point", "0,0"), "-k: missing"),
+        (("--kind", "knn", "--point", "0", "-k", "1"), "2 numbers"),
+        (("--kind", "knn", "--point", "0,99", "-k", "1"), "--point: unreadable_point"),
+        (("--kind", "range", "--bbox", "0,0,1,1", "--as-of", "soon"), "--as-of: unreadable_time"),
+        (("--kind", "topmost",), "--kind: unknown_kind"),
+        (("--kind", "range", "--bbox", "0,0,1,1", "--version", "99"), "--version: unknown_version"),
+        (("--kind", "range", "--bbox", "0,0,1,1", "--out", "answers.txt"), "unknown format"),
+        ((), "needs files and --out"),
+        (("questions.jsonl",), "needs files and --out"),
+        (("questions.jsonl", "--out", "a.csv", "-k", "3"), "-k does not apply"),
+        (("nowhere.jsonl", "--out", "a.csv"), "no such file"),
+    ],
+)  # fmt: skip
+def test_bad_usage(home: Home, options: tuple[str, ...], message: str) -> None:
+    result = run_here("ask", *options, "--home", home.path)
+    assert result.code == 2 and message in result.err, result.err
+
+
+def test_from_python(home: Home) -> None:
+    opened = pststream.open(home.path)
+    answers = opened.ask([KNN, {"question_id": "all", "bbox": [-180, -90, 180, 90], "limit": 1}])
+    assert answers["question_id"].to_pylist() == ["1", "1", "all"]
+    assert answers["object_id"].to_pylist() == ["late", "=o1", "=o3"]
+    assert opened.ask([]).num_rows == 0
+    with pytest.raises(UsageError, match="question 2: k: missing"):
+        opened.ask([KNN, {"kind": "knn", "point": {"lon": 0, "lat": 0}}])

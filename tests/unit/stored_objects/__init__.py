@@ -1,0 +1,1 @@
+"""Segments of stored objects and the answers of questions."""

@@ -1,0 +1,39 @@
+"""The answers of questions are those of the slow twin, on random worlds."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.stored_objects.worlds import check_answers, snapshot_of, some_objects, some_question
+
+KINDS = ("range", "knn")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=25, deadline=None)
+@given(rnd=st.randoms(use_true_random=False), count=st.integers(0, 120), cuts=st.lists(st.integers(0, 120), max_size=3))
+def test_answers_are_those_of_the_twin(tmp_path_factory, kind, rnd, count, cuts) -> None:
+    rows = some_objects(rnd, count)
+    folder = tmp_path_factory.mktemp("world")
+    snapshot = snapshot_of(folder, rows, [cut for cut in cuts if cut <= count])
+    check_answers(snapshot, rows, kind, [some_question(rnd, kind, rows) for _ in range(12)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_answers_of_a_larger_world(tmp_path, kind, seed) -> None:
+    rnd = random.Random(seed)
+    rows = some_objects(rnd, 3000)
+    snapshot = snapshot_of(tmp_path, rows, [900, 1000, 2500])
+    assert check_answers(snapshot, rows, kind, [some_question(rnd, kind, rows) for _ in range(60)]) > 300
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_version_has_the_objects_up_to_a_key(tmp_path, kind) -> None:
+    rnd = random.Random(5)
+    rows = some_objects(rnd, 400)
+    snapshot = snapshot_of(tmp_path, rows, [150])
+    for up_to_key in (0, rows[0][0], rows[149][0], rows[150][0], rows[260][0], rows[-1][0]):
+        check_answers(snapshot, rows, kind, [some_question(rnd, kind, rows) for _ in range(10)], up_to_key)

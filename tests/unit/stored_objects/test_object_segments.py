@@ -1,0 +1,143 @@
+"""Object segments: a function of their files, rebuilt when torn, shared by processes, grouped while files are small."""
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pststream.stored_objects.object_cache import LARGE_ROWS, ObjectCache, ObjectFile, group_files
+from pststream.stored_objects.object_segments import ObjectSegment, build_object_segment
+from pststream.text.words import tokenize
+from tests.unit.stored_objects.worlds import check_answers, object_table, snapshot_of, some_objects, some_question
+
+BUILD = """
+import os, sys
+from pststream.stored_objects.object_cache import ObjectCache
+if sys.argv[3] == "killed":
+    os.replace = lambda source, target: os.kill(os.getpid(), 9)
+print(ObjectCache(sys.argv[1], 10**9).segment((sys.argv[2],)).keys.sum())
+"""
+
+
+@pytest.fixture(scope="module")
+def rows() -> list:
+    return some_objects(random.Random(1), 500)
+
+
+@pytest.fixture(scope="module")
+def file(rows, tmp_path_factory) -> str:
+    path = tmp_path_factory.mktemp("objects") / "part.parquet"
+    pq.write_table(object_table(rows), path)
+    return str(path)
+
+
+def equal(one: ObjectSegment, other: ObjectSegment) -> bool:
+    return all(np.array_equal(mine, theirs) for mine, theirs in zip(one, other, strict=True))
+
+
+def test_a_segment_has_every_object_and_every_word(rows) -> None:
+    segment = build_object_segment(object_table(rows))
+    by_key = {row[0]: row for row in rows}
+    for place, key in enumerate(segment.keys.tolist()):
+        _, object_id, ts, lon, lat, text = by_key.pop(key)
+        assert bytes(segment.ids[segment.id_offsets[place] : segment.id_offsets[place + 1]]).decode() == object_id
+        assert (segment.times[place], *segment.places[place].tolist()) == (ts, lon, lat)
+        terms = segment.row_terms[segment.offsets[place] : segment.offsets[place + 1]].tolist()
+        assert terms == sorted(terms)
+        assert {segment.word(term) for term in terms} == set(tokenize(text))
+    assert not by_key
+    for term in range(len(segment.terms)):
+        listed = segment.postings[segment.posting_offsets[term] : segment.posting_offsets[term + 1]].tolist()
+        has = [term in segment.row_terms[low:high] for low, high in zip(segment.offsets, segment.offsets[1:])]
+        assert listed == np.flatnonzero(has).tolist()
+    assert (np.diff(segment.codes.astype(np.int64)) >= 0).all()
+    assert not any(array.flags.writeable for array in segment)
+
+
+def test_a_segment_depends_on_the_rows_alone(rows) -> None:
+    whole = object_table(rows)
+    parts = pa.concat_tables([whole.slice(0, 17), whole.slice(17)])
+    assert equal(build_object_segment(whole), build_object_segment(parts))
+
+
+def test_no_objects_and_no_words() -> None:
+    assert len(build_object_segment(object_table([])).keys) == 0
+    silent = build_object_segment(object_table([(1, "a", 5, 0.0, 0.0, "...")]))
+    assert (len(silent.terms), silent.bounds.tolist()) == (0, [5, 5, 1, 1])
+
+
+@pytest.mark.parametrize("keep", [0, 8, 100, -1])
+def test_a_torn_file_is_built_again(file, tmp_path, keep) -> None:
+    cache = ObjectCache(str(tmp_path), 10**9)
+    before = [array.copy() for array in cache.segment((file,))]
+    (entry,) = cache.folder.iterdir()
+    entry.write_bytes(entry.read_bytes()[:keep])
+    again = ObjectCache(str(tmp_path), 10**9).segment((file,))
+    assert all(np.array_equal(mine, theirs) for mine, theirs in zip(before, again, strict=True))
+
+
+def build_apart(folder: Path, file: str, mode: str) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-c", BUILD, str(folder), file, mode], stdout=subprocess.PIPE, text=True)
+
+
+def test_a_process_may_be_killed_while_it_builds(file, tmp_path, rows) -> None:
+    killed = build_apart(tmp_path, file, "killed")
+    assert killed.wait() == -9
+    cache = ObjectCache(str(tmp_path), 10**9)
+    (left,) = cache.folder.iterdir()
+    assert left.name.startswith("."), "an entry has its name before it is whole"
+    assert cache.segment((file,)).keys.sum() == sum(row[0] for row in rows)
+
+
+def test_two_processes_may_build_at_once(file, tmp_path, rows) -> None:
+    both = [build_apart(tmp_path, file, "whole") for _ in range(2)]
+    assert [int(one.communicate()[0]) for one in both] == [sum(row[0] for row in rows)] * 2
+    assert len(list(ObjectCache(str(tmp_path), 10**9).folder.iterdir())) == 1
+
+
+def test_the_bound_of_the_cache_counts_index_segments_too(file, tmp_path) -> None:
+    other = tmp_path / "segments-4-of-the-index" / "entry"
+    other.parent.mkdir()
+    other.write_bytes(bytes(100_000))
+    os.utime(other, (1, 1))
+    ObjectCache(str(tmp_path), 120_000).segment((file,))
+    assert not other.exists()
+
+
+def test_compacted_files_give_the_same_answers(rows, tmp_path) -> None:
+    """`maintain` writes the rows of several files as one."""
+    rnd = random.Random(2)
+    for name, cuts in (("small", range(20, 500, 20)), ("merged", [250]), ("one", [])):
+        (tmp_path / name).mkdir()
+        snapshot = snapshot_of(tmp_path / name, rows, list(cuts))
+        for kind in ("range", "knn"):
+            check_answers(snapshot, rows, kind, [some_question(rnd, kind, rows) for _ in range(20)])
+
+
+def sizes_of(rows: list[int]) -> list[int]:
+    files = [ObjectFile(str(number), count, number) for number, count in enumerate(rows)]
+    return [sum(rows[int(address)] for address in group) for group in group_files(reversed(files))]
+
+
+def test_small_files_are_built_together() -> None:
+    assert sizes_of([10] * 13) == [80, 40, 10]
+    assert sizes_of([LARGE_ROWS, 10, 10, LARGE_ROWS]) == [LARGE_ROWS, 20, LARGE_ROWS]
+    assert sizes_of([]) == []
+
+
+def test_groups_of_older_files_stay_as_files_are_added() -> None:
+    rnd = random.Random(3)
+    counts = [rnd.randrange(1, 300_000) for _ in range(60)]
+    built, before = 0, set()
+    for number in range(1, 61):
+        groups = set(group_files([ObjectFile(f"{n:03}", c, n) for n, c in enumerate(counts[:number])]))
+        assert len(groups) <= 4 + 2 * sum(counts[:number]) / LARGE_ROWS + np.log(number) / np.log(1.5)
+        built += sum(counts[int(address)] for group in groups - before for address in group)
+        before = groups
+    assert built <= 8 * sum(counts)

@@ -1,0 +1,158 @@
+"""Make random objects and questions with many coincidences, and segments of the objects in a cache."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pststream.kinds.question_contract import QuestionLimits
+from pststream.questions.read_questions import parse_question
+from pststream.state.tables import TABLES
+from pststream.stored_objects.answer_nearest import answer_nearest
+from pststream.stored_objects.answer_range import answer_range
+from pststream.stored_objects.found_rows import AnswerRows
+from pststream.stored_objects.object_cache import ObjectCache
+from pststream.stored_objects.object_snapshot import ObjectSnapshot
+from pststream.stored_objects.question_batch import TimedQuestion
+from pststream.text.tokenizer import terms_of
+from pststream.utc_times import from_micros, iso, to_micros
+from tests.oracles.questions import LoggedObject, answer, logged
+from tests.worlds import CITY, JOINS, LATS, LONS, RADII_M, START, WORDS
+
+STEP_US = 600_000_000
+LIMITS = QuestionLimits()
+ANSWER = {"range": answer_range, "knn": answer_nearest}
+CROSSED = [[-90, -45], [90, -45], [10, 45], [-90, -45]]
+HOLE = [[-10, -1], [1, 1], [1, -1], [-10, -1]]
+TRIANGLES = [[[[0, 0], [1, 0], [1, 1], [0, 0]]], [[[1, 1], [1.5, 1], [1.5, 1.5], [1, 1]]]]
+POLYGONS: tuple[dict[str, Any], ...] = (
+    {"type": "Polygon", "coordinates": [[[0, 0], [1.5, 0], [1, 1.5], [0, 1], [0, 0]]]},
+    {"type": "Polygon", "coordinates": [CROSSED, HOLE]},
+    {"type": "MultiPolygon", "coordinates": TRIANGLES},
+)
+
+Row = tuple[int, str, int, float, float, str]
+
+
+def some_objects(rnd: random.Random, count: int) -> list[Row]:
+    """Draw rows (key, id, ts, lon, lat, text); keys ascend, times mostly do."""
+    return [
+        (
+            (1 + number // 40) << 32 | number + 1,
+            f"o{number}é" if number % 7 else f"o{number}",
+            to_micros(START) + STEP_US * max(0, number // 3 + rnd.choice((0, 0, 0, 1, -5, -30))),
+            *some_point(rnd),
+            some_text(rnd),
+        )
+        for number in range(count)
+    ]
+
+
+def some_point(rnd: random.Random) -> tuple[float, float]:
+    """Draw a point of the lattice, of the city, or anywhere."""
+    drawn = rnd.randrange(4)
+    if drawn < 2:
+        return rnd.choice(LONS), rnd.choice(LATS)
+    if drawn == 2:
+        return CITY[0] + rnd.uniform(-0.1, 0.1), CITY[1] + rnd.uniform(-0.1, 0.1)
+    return rnd.uniform(-180, 180), rnd.uniform(-90, 90)
+
+
+def some_text(rnd: random.Random) -> str:
+    """Draw a text, sometimes without a word."""
+    return rnd.choice(JOINS).join(rnd.choices(WORDS, k=rnd.randrange(6)))
+
+
+def some_keywords(rnd: random.Random) -> str | None:
+    """Draw an expression, often none; sometimes with a word that no object has."""
+    words = [f'"{word}"' for word in rnd.choices((*WORDS, "nowhere"), k=3)]
+    forms = (None, "{0}", "{0} {1}", "{0} OR {1}", "({0} OR {1}) AND {2}", "{0} OR ({1} AND {2})", "{0} OR {1} OR {2}")
+    form = rnd.choice(forms)
+    return form and form.format(*words)
+
+
+def some_region(rnd: random.Random) -> dict[str, Any]:
+    """Draw one of the fields of shapes."""
+    drawn = rnd.randrange(4)
+    if drawn == 0:
+        south, north = sorted(rnd.choices(LATS, k=2))
+        return {"bbox": [rnd.choice(LONS), south, rnd.choice(LONS), north]}
+    lon, lat = some_point(rnd)
+    if drawn == 1:
+        return {"circle": {"lon": lon, "lat": lat, "radius_m": rnd.choice(RADII_M)}}
+    if drawn == 2:
+        return {"geometry": rnd.choice(POLYGONS)}
+    return {"bbox": [-180.0, -90.0, 180.0, 90.0]}
+
+
+def some_question(rnd: random.Random, kind: str, objects: Sequence[Row]) -> dict[str, Any]:
+    """Draw a question of a kind."""
+    question: dict[str, Any] = {"question_id": "q", "kind": kind, "keywords": some_keywords(rnd)}
+    question["window"] = rnd.choice((None, None, "0s", "10m", "90m", "8h", "3000d"))
+    if rnd.random() < 0.5:
+        question["as_of"] = iso(from_micros(to_micros(START) + STEP_US * rnd.randrange(-3, len(objects))))
+    if kind == "range":
+        return {**question, **some_region(rnd), "limit": rnd.choice((None, None, 1, 3, 1000))}
+    if rnd.random() < 0.3:
+        question["window"] = {"objects": rnd.choice((1, 2, 7, 50, 10_000))}
+    lon, lat = some_point(rnd)
+    return {**question, "point": {"lon": lon, "lat": lat}, "k": rnd.choice((1, 2, 5, 20, 10_000))}
+
+
+def object_table(rows: Sequence[Row]) -> pa.Table:
+    """Return rows as the table `objects` stores them."""
+    keys, ids, times, lons, lats, texts = map(list, zip(*rows)) if rows else ([],) * 6
+    terms = terms_of(pa.array(texts, pa.string()))
+    columns = [keys, ids, pa.array(times, pa.int64()), lons, lats, texts, terms, [1] * len(keys)]
+    schema = TABLES["objects"].schema
+    arrays = [pa.array(c, f.type) if isinstance(c, list) else c.cast(f.type) for c, f in zip(columns, schema)]
+    return pa.table(arrays, schema=schema)
+
+
+def snapshot_of(folder: Path, rows: Sequence[Row], cuts: Sequence[int] = ()) -> ObjectSnapshot:
+    """Write rows as data files, cut at these places, each a segment; return the segments from a new cache."""
+    cache, borders = ObjectCache(str(folder / "cache"), 10**9), [0, *sorted(cuts), len(rows)]
+    segments = []
+    for number, (low, high) in enumerate(zip(borders, borders[1:])):
+        path = folder / f"{number}.parquet"
+        pq.write_table(object_table(rows[low:high]), path)
+        segments.append(cache.segment((str(path),)))
+    return ObjectSnapshot(segments)
+
+
+def asked(records: Sequence[dict[str, Any]], up_to_key: int = 2**63 - 1) -> list[TimedQuestion]:
+    """Parse questions."""
+    parsed = [parse_question(record, LIMITS, "UTC") for record in records]
+    return [TimedQuestion(one.parsed, one.as_of, up_to_key) for one in parsed]
+
+
+def check_answers(
+    snapshot: ObjectSnapshot,
+    rows: Sequence[Row],
+    kind: str,
+    records: Sequence[dict[str, Any]],
+    up_to_key: int = 2**63 - 1,
+) -> int:
+    """Compare the answers of questions of a kind with those of the twin; return the number of rows."""
+    objects = [logged(*row) for row in rows]
+    found = ANSWER[kind](snapshot, asked(records, up_to_key))
+    for place, record in enumerate(records):
+        check_answer(found, place, objects, record, up_to_key)
+    return len(found.question)
+
+
+def check_answer(
+    found: AnswerRows, place: int, objects: Sequence[LoggedObject], record: dict[str, Any], up_to_key: int
+) -> None:
+    """Compare one answer with that of the twin."""
+    mine = found.question == place
+    expected = answer(objects, record, up_to_key)
+    ids = [one for one, own in zip(found.object_id.to_pylist(), mine) if own]
+    assert ids == [row[0] for row in expected], record
+    assert found.ts[mine].tolist() == [row[1] for row in expected]
+    assert found.rank[mine].tolist() == list(range(1, len(expected) + 1))
+    for metres, row in zip(found.value[mine].tolist(), expected):
+        assert (metres != metres) if row[2] is None else abs(metres - row[2]) <= 1e-6 + 1e-9 * row[2]
