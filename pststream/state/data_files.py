@@ -26,6 +26,7 @@ from pststream.state.home import APPEND_ONLY, Home
 from pststream.state.log_entries import VersionTaken, commit_entry, describe_writer, metadata_action
 from pststream.state.table_types import has_bounds
 from pststream.state.tables import TABLES, select_columns
+from pststream.storage.parquet_encodings import encoding_options
 from pststream.storage.parquet_files import delete_files, file_sizes, flush_content, flush_names, open_parquet
 from pststream.storage.registry import storage_of
 from pststream.utc_times import from_micros, iso, to_micros, utc_now
@@ -68,7 +69,6 @@ class DataFile:
 class FileWriter:
     """Writes rows of one schema to a new Parquet file below `root`; without rows there is no file.
 
-    dictionaries: Parquet paths of the columns to encode by dictionaries, or whether to try this for all columns
     row_group: rows of a row group
     """
 
@@ -77,7 +77,6 @@ class FileWriter:
         root: str,
         schema: pa.Schema,
         partition: Mapping[str, int] | None = None,
-        dictionaries: Sequence[str] | bool = True,
         row_group: int = ROW_GROUP,
     ) -> None:
         self.partition = dict(partition or {})
@@ -85,7 +84,7 @@ class FileWriter:
         folder = "".join(f"{name}={value}/" for name, value in self.partition.items())
         self.path = f"{folder}part-{uuid.uuid4().hex}.parquet"
         self.address = f"{root}/{self.path}"
-        self._dictionaries, self._row_group = dictionaries, row_group
+        self._row_group = row_group
         self._writer: pq.ParquetWriter | None = None
         self._buffered: list[pa.RecordBatch] = []
         self._rows = 0
@@ -123,8 +122,7 @@ class FileWriter:
     def _open(self) -> pq.ParquetWriter:
         system, path = storage_of(self.address).new_file(self.address)
         options = {"compression": "zstd", "compression_level": 1, "metadata_collector": self._written}
-        options["use_dictionary"] = self._dictionaries
-        return pq.ParquetWriter(path, self.schema, filesystem=system, **options)
+        return pq.ParquetWriter(path, self.schema, filesystem=system, **options, **encoding_options(self.schema))
 
 
 def _bounds(metadata: pq.FileMetaData, schema: pa.Schema) -> tuple[dict[str, Any], dict[str, Any], dict[str, int]]:

@@ -28,9 +28,6 @@ FIELD_OF = {"late": "ts", "duplicate": "object_id", "before_insertion": "at"}
 FIELD_OF_COLUMN = {"effective_at": "at"}
 """Field of a deletion whose column has another name."""
 
-DICTIONARIES: dict[str, list[str] | bool] = {"objects": ["terms.list.element", "ingest_id"], "requests": True}
-"""Columns whose values repeat so often that a dictionary makes a data file smaller and writing it faster."""
-
 
 @dataclass(frozen=True)
 class AppendTask:
@@ -72,7 +69,7 @@ def append_staged_rows(task: AppendTask) -> AppendedFile:
     """Write the accepted and the rejected rows of a staged file as data files of their tables."""
     home, kind = Home(task.home), task.kind
     table = TABLES[TABLE_OF[kind]]
-    rows = FileWriter(home.table(table.name), table.schema, dictionaries=DICTIONARIES[kind])
+    rows = FileWriter(home.table(table.name), table.schema)
     rejects = FileWriter(home.table(names.REJECTS), TABLES[names.REJECTS].schema)
     verdicts = _read_verdicts(task)
     count, reasons, min_time = 0, Counter[str](), None
