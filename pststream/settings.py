@@ -184,6 +184,7 @@ class Settings:
         "a file of a bucket that waits longer than this for its manifest or upload is reported",
         **_SECONDS,
     )
+    max_fetch_bytes: int = declare(100_000_000_000, "a larger file of a bucket is not fetched", least=1)
     watch_seconds: float = declare(
         0.25, "interval at which run --watch lists the landing folder", least=0.05, greatest=3600
     )

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,10 @@ import pytest
 from jobs import micro_batch
 from pststream.cli import doctor
 from pststream.pipeline.ingest import fetch_objects
+from pststream.quality.files import manifests
 from pststream.storage import aws, s3_bucket
+from pststream.storage.contract import StoredObject
+from pststream.utc_times import utc_now
 from tests import worlds
 from tests.bad_store import BUCKET, BadStore, Uploader, bad_store, is_body, is_listing
 from tests.commands import KILLED, Home, run_here
@@ -63,12 +67,17 @@ def undisturbed(world: WrittenWorld, landing: Path, tmp_path_factory: pytest.Tem
     return home
 
 
+def use(store: BadStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Point the standard chain to the proxy."""
+    for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": store.url, "AWS_MAX_ATTEMPTS": "2"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(aws, "READ_SECONDS", 20)
+
+
 @pytest.fixture
 def store(servers: tuple[BadStore, Uploader], landing: Path, monkeypatch: pytest.MonkeyPatch) -> BadStore:
     """Reset the proxy, point the standard chain to it, and upload the landing folder."""
-    for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": servers[0].url, "AWS_MAX_ATTEMPTS": "2"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(aws, "READ_SECONDS", 20)
+    use(servers[0], monkeypatch)
     servers[1].new_bucket()
     servers[1].put_folder(landing, "in")
     servers[0].recover()
@@ -290,6 +299,72 @@ def test_a_bucket_that_changes_while_it_is_looked_at(
     assert output["files_pending"] == 0
     there = {kinds[0], *kinds[2:-1], f"{LANDING}/objects/aaa.jsonl"}
     assert {path for path in paths_of(home, "files") if "/objects/" in path} == there
+
+
+def test_odd_keys_are_reported_and_delay_nothing(
+    store: BadStore, uploader: Uploader, home: Home, undisturbed: Home, landing: Path
+) -> None:
+    faults = {
+        "nul\0.csv": "control characters",
+        "unit\x1f.csv": "control characters",
+        "n" * 252 + ".csv": "more than 255 bytes",
+        "folder.csv/": "ends with /",
+        "\ufffd.csv": "not UTF-8",
+    }
+    for key in faults:
+        uploader.put(f"in/objects/{key}", b"object_id\n1\n")
+    time.sleep(1.1)
+    home.set(pending_seconds=0)
+    output, said = run(home)
+    pending = {one["path"].removeprefix(f"{LANDING}/objects/"): one["reason"] for one in output["pending"]}
+    assert {key: reason for key, reason in faults.items() if reason not in pending.get(key, "")} == {}
+    del pending["_left-out.csv"]
+    assert len(pending) == len(faults) and output["files"] == FILES
+    assert not set(said) & {"\0", "\x1f"}
+    assert_as_from_the_folder(home, undisturbed, landing)
+    assert "not UTF-8" in home.run("ingest", "objects", f"{LANDING}/objects/\ufffd.csv", code=2)["error"]
+
+
+def test_objects_and_manifests_are_bounded(
+    store: BadStore, uploader: Uploader, home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.set(pending_seconds=0, max_fetch_bytes=20_000)
+    uploader.put("in/objects/large.csv", b"x" * 20_001)
+    row = {"object_id": "a", "ts": worlds.moment(1), "lon": 1.0, "lat": 2.0, "text": "tea"}
+    etag = uploader.put("in/objects/_1/a.jsonl", json.dumps(row).encode())
+    content = json.dumps({"files": [{"key": "_1/a.jsonl", "etag": etag}]}).encode()
+    uploader.put("in/objects/_manifests/1.json", content)
+    uploader.put("in/objects/_manifests/2.json", b" " * 2_000)
+    time.sleep(1.1)
+    monkeypatch.setattr(fetch_objects, "MAX_MANIFESTS", 0)
+    monkeypatch.setattr(fetch_objects.shutil, "disk_usage", lambda _: SimpleNamespace(free=3))
+    assert "No space left" in run(home, code=1)[1]
+    assert [one for one in store.read_keys() if "manifests" in one or "_1" in one or "large" in one] == []
+
+    monkeypatch.undo()
+    use(store, monkeypatch)
+    monkeypatch.setattr(manifests, "MAX_MANIFEST_BYTES", 1_000)
+    monkeypatch.setattr(fetch_objects, "MAX_MANIFEST_BYTES", 1_000)
+    output, _ = run(home)
+    reasons = {Path(one["path"]).name: one["reason"] for one in output["pending"]}
+    assert reasons.keys() == {"large.csv", "2.json", "_left-out.csv"} and output["files"] == FILES + 1
+    assert "20,001 bytes, more than the setting max_fetch_bytes" in reasons["large.csv"]
+    assert "larger than 1000 bytes" in reasons["2.json"] and "in/objects/_manifests/2.json" not in store.read_keys()
+    home.set(max_fetch_bytes=20_001)
+    assert [Path(one["path"]).name for one in run(home)[0]["quarantined"]] == ["large.csv"]
+
+
+def test_some_of_too_many_manifests_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_objects, "MAX_MANIFESTS", 3)
+    monkeypatch.setattr(fetch_objects, "MAX_MANIFESTS_BYTES", 1_000)
+    objects = [StoredObject(f"in/_manifests/{n}.json", "e", 400, utc_now()) for n in range(9)]
+    drawn = set()
+    for _ in range(200):
+        chosen, rest = fetch_objects._draw_manifests(objects)
+        assert len(chosen) == 2 and sorted([*chosen, *rest], key=lambda one: one.key) == objects
+        drawn |= {one.key for one in chosen}
+    assert len(drawn) == 9
+    assert fetch_objects._draw_manifests(objects[:2]) == (objects[:2], [])
 
 
 def test_unreadable_objects_are_reported(

@@ -4,18 +4,22 @@
 """
 
 import datetime as dt
+import errno
+import random
+import shutil
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from pststream.errors import InputFileError, PstError, RetryableError
+from pststream.errors import InputFileError, PassingError, PstError, RetryableError, passing_number
 from pststream.quality.files.input_files import format_of
 from pststream.quality.files.manifests import (
     MAX_MANIFEST_BYTES,
     Manifest,
     PendingObject,
     choose_ready,
+    find_key_fault,
     find_missing,
     is_manifest,
     parse_manifest,
@@ -30,12 +34,18 @@ from pststream.utc_times import utc_now
 GROUP_BYTES = 4 << 30
 """Greatest size of the objects of a group; a larger object is a group of its own."""
 
+MAX_MANIFESTS = 1_000
+MAX_MANIFESTS_BYTES = 64 << 20
+"""A run reads this many manifests of so many bytes together at most; of more it draws some at random."""
+
+DISK_FACTOR = 3
+"""Free bytes that the disk must have for each byte to copy: for the copy, its staged rows and its rows in the log."""
+
 THREADS = 4
 MAX_FAILURES = 8
 """After this many failures in a row, the run requests no more objects."""
 
 _DONE = "done"
-_MAX_NAME_BYTES = 255
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,7 @@ class ObjectSource:
     hashes: the hash cache, to which this class adds copied objects
     known: the hashes in the cache whose content is in the log or in quarantine
     tolerant: an object that cannot be copied waits for the next ingest, and an address without files is no error
+    max_bytes: larger objects are not copied
     """
 
     def __init__(
@@ -68,8 +79,10 @@ class ObjectSource:
         known: Collection[str],
         hashes: fetched_files.HashCache,
         tolerant: bool,
+        max_bytes: int,
     ) -> None:
         self._home = home
+        self._max_bytes = max_bytes
         self._store = storage_of(address).objects(address)
         self._tolerant = tolerant
         self._hashes = hashes
@@ -103,7 +116,7 @@ class ObjectSource:
         """Copy the ready files and yield them in groups; copies of a group are removed when the next one starts."""
         copied = 0
         for group in _split_into_groups(self._ready):
-            offered = self._copy_all(group)
+            offered = self._copy_all(self._select_fitting(group))
             fetched_files.write_hash_cache(self._home, self._hashes)
             crash_point("fetch.copied")
             copied += len(offered)
@@ -132,7 +145,8 @@ class ObjectSource:
             done = self._manifests(folder, [one for one in objects if self._cached(one) == _DONE])
             manifests += [one for one in done if not find_missing(one, existing)]
         self.skipped = len(ingested)
-        self._ready, self._pending = choose_ready(folder, objects, manifests, ingested, format)
+        self._ready, pending = choose_ready(folder, objects, manifests, ingested, format)
+        self._pending += pending
         self._pending += [
             PendingObject(key, "its upload is not completed", since) for key, since in self._uploads(folder)
         ]
@@ -156,17 +170,20 @@ class ObjectSource:
         self._hashes[self._store.address(stored.key)] = (stored.etag, stored.bytes, sha256)
 
     def _manifests(self, folder: str, objects: list[StoredObject]) -> list[Manifest]:
-        """Read the manifests among the objects."""
-        manifest_objects = [one for one in objects if is_manifest(folder, one.key)]
+        """Read the manifests among the objects; of too many, some, and the others are pending."""
+        chosen, rest = _draw_manifests([one for one in objects if is_manifest(folder, one.key)])
+        self._pending += [PendingObject(one.key, "too many manifests to read in one run", one.modified) for one in rest]
 
         def read(stored: StoredObject) -> Manifest:
+            if stored.bytes > MAX_MANIFEST_BYTES:
+                return Manifest(stored, {}, f"not a manifest: larger than {MAX_MANIFEST_BYTES} bytes")
             try:
                 return parse_manifest(stored, folder, self._store.read_start(stored, MAX_MANIFEST_BYTES + 1))
             except PstError as error:
                 return Manifest(stored, {}, error.args[0])
 
         with ThreadPoolExecutor(THREADS) as pool:
-            return list(pool.map(read, manifest_objects))
+            return list(pool.map(read, chosen))
 
     def _uploads(self, folder: str) -> list[tuple[str, dt.datetime]]:
         """Return unfinished uploads; none if listing them is not permitted."""
@@ -176,6 +193,25 @@ class ObjectSource:
             raise
         except PstError:
             return []
+
+    def _select_fitting(self, group: list[StoredObject]) -> list[StoredObject]:
+        """Return the objects that can be copied: whose keys are names, and for which the disk has room; in order."""
+        self._home.work_folder.mkdir(parents=True, exist_ok=True)
+        left = shutil.disk_usage(self._home.work_folder).free // DISK_FACTOR
+        fitting = []
+        for one in group:
+            address = self._store.address(one.key)
+            if fault := find_key_fault(one.key):
+                self._postpone(one, InputFileError(address, fault, "rename it"))
+            elif one.bytes > self._max_bytes:
+                reason = f"has {one.bytes:,} bytes, more than the setting max_fetch_bytes: {self._max_bytes:,}"
+                self._postpone(one, InputFileError(address, reason, "split it, or raise the setting"))
+            elif one.bytes > left:
+                self._postpone(one, PassingError(address, errno.ENOSPC))
+            else:
+                fitting.append(one)
+                left -= one.bytes
+        return fitting
 
     def _copy_all(self, group: list[StoredObject]) -> list[OfferedFile]:
         """Copy objects into the home; skip those that cannot be copied now."""
@@ -187,10 +223,7 @@ class ObjectSource:
 
     def _copy(self, stored: StoredObject) -> OfferedFile | None:
         """Copy an object into the home; None if it cannot be copied now."""
-        address, name = self._store.address(stored.key), stored.key.rpartition("/")[2]
-        if name in ("", ".", "..") or len(name.encode("utf-8", "surrogatepass")) > _MAX_NAME_BYTES:
-            self._postpone(stored, InputFileError(address, "its name is not a valid file name", "rename it"))
-            return None
+        address = self._store.address(stored.key)
         if self._failures >= MAX_FAILURES:
             self._postpone(stored, RetryableError(f"{address}: not requested: other requests have failed"))
             return None
@@ -202,6 +235,11 @@ class ObjectSource:
             self._failures += isinstance(error, RetryableError) and not isinstance(error, ObjectChanged)
             self._postpone(stored, error)
             return None
+        except OSError as error:
+            if number := passing_number(error):
+                self._postpone(stored, PassingError(address, number))
+                return None
+            raise
         self._failures = 0
         fetched_files.finish_copy(partial, fetched_files.readable_path(self._home, {"path": address, "sha256": sha256}))
         self._cache(stored, sha256)
@@ -225,6 +263,20 @@ def fetch_again(home: Home, file: dict[str, Any]) -> None:
         with open(partial, "wb") as copy:
             sha256 = store.copy_object(stored, copy)
         fetched_files.finish_copy(partial, fetched_files.readable_path(home, file | {"sha256": sha256}))
+
+
+def _draw_manifests(manifests: list[StoredObject]) -> tuple[list[StoredObject], list[StoredObject]]:
+    """Return manifests to read, and the others; all are read if they are not too many.
+
+    At random, so that manifests which stay pending do not keep back the others for ever.
+    """
+    chosen: list[StoredObject] = []
+    rest: list[StoredObject] = []
+    size = 0
+    for one in random.sample(manifests, len(manifests)):
+        size += min(one.bytes, MAX_MANIFEST_BYTES)
+        (chosen if len(chosen) < MAX_MANIFESTS and size <= MAX_MANIFESTS_BYTES else rest).append(one)
+    return sorted(chosen, key=lambda one: one.key), rest
 
 
 def _split_into_groups(objects: list[StoredObject]) -> Iterator[list[StoredObject]]:

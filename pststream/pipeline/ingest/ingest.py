@@ -91,7 +91,8 @@ def ingest(
         offered = hash_files(home, stamps, quarantine_unreadable, folders) if local else []
         hashes = fetched_files.read_hash_cache(home) if addresses else {}
         known = intake.known_hashes([sha256 for _, _, sha256 in hashes.values()]) if addresses else set()
-        sources = [ObjectSource(home, one, options.format, known, hashes, quarantine_unreadable) for one in addresses]
+        choice = (options.format, known, hashes, quarantine_unreadable, settings.max_fetch_bytes)
+        sources = [ObjectSource(home, one, *choice) for one in addresses]
         if local:
             intake.ingest_group(offered, stamps)
         try:

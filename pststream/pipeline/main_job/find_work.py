@@ -57,7 +57,7 @@ def _has_new_objects(home: Home, settings: Settings, kind: str, folder: str) -> 
     """Whether a bucket folder has an object to copy, or one that `run` reports as pending; the home is locked."""
     hashes = fetched_files.read_hash_cache(home)
     known = _known(home, kind, {sha256 for _, _, sha256 in hashes.values()})
-    source = ObjectSource(home, folder, None, known, hashes, tolerant=True)
+    source = ObjectSource(home, folder, None, known, hashes, tolerant=True, max_bytes=settings.max_fetch_bytes)
     return source.has_ready or bool(source.pending(settings.pending_seconds))
 
 

@@ -8,6 +8,7 @@ the folder. The manifest is the commit of its files: they are ready when all exi
 
 import datetime as dt
 import json
+import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from pststream.decode_json import NestedTooDeeply, decode_json
 from pststream.quality.files.input_files import has_format, is_left_out
 from pststream.storage.contract import StoredObject
 
+MAX_NAME_BYTES = 255
 FOLDER = "_manifests/"
 MAX_MANIFEST_BYTES = 16 << 20
 
@@ -40,6 +42,21 @@ class PendingObject:
 def is_manifest(folder: str, key: str) -> bool:
     """Whether an object below `folder` is a manifest."""
     return key.startswith(folder + FOLDER) and key.endswith(".json")
+
+
+def find_key_fault(key: str) -> str:
+    """Return why the key of a bucket object cannot be the path of an input file; empty if it can.
+
+    A store may list a key that is not UTF-8 with replacement characters, under which it does not find it.
+    """
+    name = key.rpartition("/")[2]
+    if "\ufffd" in key or any(unicodedata.category(one) == "Cs" for one in key):
+        return "its key is not UTF-8"
+    if any(unicodedata.category(one) == "Cc" for one in key):
+        return "its key has control characters"
+    if not name or any(part in (".", "..") for part in key.split("/")):
+        return "its key ends with / or has a part . or .."
+    return f"its name has more than {MAX_NAME_BYTES} bytes" if len(name.encode()) > MAX_NAME_BYTES else ""
 
 
 def parse_manifest(stored: StoredObject, folder: str, content: bytes) -> Manifest:
@@ -108,6 +125,8 @@ def choose_ready(
     ready = []
     for one in objects:
         *folders, name = one.key[len(folder) :].split("/")
+        if folders and not name and one.bytes and has_format(folders[-1], format):
+            pending.append(PendingObject(one.key, find_key_fault(one.key), one.modified))
         if one.key in ingested or not has_format(name, format) or is_manifest(folder, one.key):
             continue
         if one.key in complete:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pststream.quality.files.manifests import MAX_MANIFEST_BYTES, Manifest, choose_ready, parse_manifest
+from pststream.quality.files.manifests import MAX_MANIFEST_BYTES, Manifest, choose_ready, find_key_fault, parse_manifest
 from pststream.storage.contract import StoredObject
 
 NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
@@ -106,3 +106,26 @@ def test_each_key_by_the_rule(seed: int) -> None:
     forgotten = {one.key for one in waiting if one.reason == "no manifest lists it"}
     named = {key for one in manifests for key in one.files}
     assert forgotten == {k for k in etags if k not in taken and k not in named and "/_" in k}
+
+
+@pytest.mark.parametrize(
+    ("key", "fault"),
+    [
+        *((key, "") for key in ("a.csv", "in/a b/ü ñ&+%.csv", "in//a.csv", "in/...csv", "n" * 251 + ".csv")),
+        *((f"in/{one}.csv", "control characters") for one in ("\0", "\x1f", "\n", "\x7f", "\x9b")),
+        *(
+            (f"in/{one}", "ends with / or has a part . or ..")
+            for one in ("", "a.csv/", ".", "..", "../a.csv", "./a.csv")
+        ),
+        *((f"in/{one}.csv", "not UTF-8") for one in ("\ud800", "\ufffd")),
+        ("in/" + "ü" * 126 + ".csv", "more than 255 bytes"),
+    ],
+)
+def test_keys_that_are_no_names_of_files(key: str, fault: str) -> None:
+    assert fault in find_key_fault(key) and bool(fault) == bool(find_key_fault(key))
+
+
+def test_a_file_whose_key_ends_like_a_folder_is_pending() -> None:
+    objects = [stored(f"in/{name}", size=size) for name, size in (("", 3), ("a.csv/", 3), ("b.csv/", 0), ("c/", 3))]
+    ready, pending = choose_ready("in/", objects, [], ())
+    assert (ready, keys(pending)) == ([], ["in/a.csv/"])
