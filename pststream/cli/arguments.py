@@ -23,8 +23,9 @@ from pststream.cli.reading_commands import (
     sql_command,
     status_command,
 )
-from pststream.cli.removal_options import add_erase_options, add_keep_option
+from pststream.cli.removal_options import add_erase_options, add_keep_option, add_withdraw_options
 from pststream.cli.suite_commands import suite_command
+from pststream.cli.withdraw_command import withdraw_command
 from pststream.cli.writing_commands import (
     backup_command,
     balance_command,
@@ -46,6 +47,7 @@ from pststream.cli.writing_commands import (
     upgrade_command,
 )
 from pststream.errors import UsageError
+from pststream.quality.reject_reasons import RETRIABLE
 from pststream.quality.suites.judged_rows import SUBJECTS
 
 Command = Callable[[CommandContext, Any], CommandResult]
@@ -127,7 +129,13 @@ def _add_flow(commands: Any) -> None:
     example = "pststream ingest objects posts.csv --column lon=longitude"
     ingest = _add(commands, "ingest", ingest_command, text, example)
     ingest.add_argument("kind", choices=("objects", "requests"))
-    ingest.add_argument("paths", nargs="+", metavar="PATH", help="files, folders, globs; s3://bucket/prefix")
+    ingest.add_argument("paths", nargs="*", metavar="PATH", help="files, folders, globs; s3://bucket/prefix")
+    ingest.add_argument(
+        "--retry-rejects",
+        choices=RETRIABLE,
+        metavar="REASON",
+        help="instead of files: objects that were rejected for this reason (" + ", ".join(RETRIABLE) + "), each once",
+    )
     _add_reader_options(ingest)
     _add_strict(ingest)
 
@@ -262,6 +270,9 @@ def _add_upkeep(commands: Any) -> None:
     text = "remove objects and subscriptions by their ids, and everything that was derived from them"
     example = "pststream erase --home h --object-id post-17 --subscription-ids ids.txt --dry-run"
     add_erase_options(_add(commands, "erase", erase_command, text, example))
+    text = "withdraw objects, such as those of a wrong clock: their matches are retracted, the watermark ignores them"
+    example = "pststream withdraw --home h --from 2026-03-02T10:00:00Z --dry-run"
+    add_withdraw_options(_add(commands, "withdraw", withdraw_command, text, example))
 
 
 def _quarantine(context: CommandContext, arguments: Any) -> CommandResult:

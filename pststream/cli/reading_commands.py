@@ -39,6 +39,7 @@ def rejects_command(context: CommandContext, arguments: Any) -> CommandResult:
     rows = list_rejects(context.home.check(), arguments.reason, arguments.limit)
     lines = [
         f"{row['file']}:{row['row']}  {row['field'] or '(row)'}  {row['reason']}: {row['detail']}  {row['raw'] or ''}"
+        + (f"  (retried by ingest {row['retried_by']})" if row["retried_by"] else "")
         for row in rows
     ]
     return CommandResult({"rejects": rows}, "\n".join(map(escape_controls, lines)) or "no rejects")

@@ -1,4 +1,4 @@
-"""Add the options of the commands that remove rows: `maintain --keep`, and those of `erase`."""
+"""Add the options of the commands that remove or withdraw rows: `maintain --keep`, those of `erase`, `withdraw`."""
 
 import argparse
 from typing import Any
@@ -46,3 +46,17 @@ def add_erase_options(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="delete all older versions of the tables at once; streams that lag and readers of older versions fail",
     )
+
+
+def add_withdraw_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of `withdraw`."""
+    command.add_argument("--object-id", action="append", default=[], metavar="ID", help="with this id (repeatable)")
+    command.add_argument(
+        "--object-ids", action="append", default=[], metavar="FILE", help="file with an id on each line"
+    )
+    command.add_argument(
+        "--file", action="append", default=[], metavar="PATH", help="from this ingested file (repeatable)"
+    )
+    command.add_argument("--from", dest="since", metavar="T", help="with a ts at T or later (ISO 8601)")
+    command.add_argument("--before", dest="until", metavar="T", help="with a ts before T (ISO 8601)")
+    command.add_argument("--dry-run", action="store_true", help="count the objects; change nothing")

@@ -52,6 +52,10 @@ def ingest_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Append the rows of files to the object log or the request log."""
     from pststream.pipeline.ingest.ingest import ingest
 
+    if arguments.retry_rejects is not None:
+        return _retry_rejects(context, arguments)
+    if not arguments.paths:
+        raise UsageError("ingest: no file is given", "give files, folders or globs, or --retry-rejects REASON")
     if arguments.kind == "requests":
         refuse_options("ingest requests", {"--column": arguments.column, "--constant": arguments.constant})
     document = ingest(
@@ -63,6 +67,23 @@ def ingest_command(context: CommandContext, arguments: Any) -> CommandResult:
         context.progress,
     )
     return CommandResult(document, describe_ingest(arguments.kind, document), _strict(arguments, [document]))
+
+
+def _retry_rejects(context: CommandContext, arguments: Any) -> CommandResult:
+    """Ingest objects again that were rejected."""
+    from pststream.pipeline.ingest.retry_rejects import retry_rejects
+
+    if arguments.kind != "objects" or arguments.paths:
+        raise UsageError(
+            "--retry-rejects is for objects, without files", "pststream ingest objects --retry-rejects late"
+        )
+    options = {"--format": arguments.format, "--column": arguments.column, "--constant": arguments.constant}
+    refuse_options("ingest --retry-rejects", options)
+    document = retry_rejects(context.home, context.settings, arguments.retry_rejects, context.progress)
+    text = f"{counted(document['retried'], 'reject')} retried\n{describe_ingest('objects', document)}"
+    if document["not_stored"]:
+        text += f"\n  {counted(document['not_stored'], 'reject')} of an older version cannot be retried"
+    return CommandResult(document, text, _strict(arguments, [document]))
 
 
 def _strict(arguments: Any, ingests: list[dict[str, Any]]) -> int:
@@ -287,8 +308,8 @@ def erase_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Remove objects and subscriptions, and everything that was derived from them."""
     from pststream.pipeline.upkeep.erase import erase
 
-    object_ids = [*arguments.object_id, *_lines_of(arguments.object_ids)]
-    subscription_ids = [*arguments.subscription_id, *_lines_of(arguments.subscription_ids)]
+    object_ids = [*arguments.object_id, *lines_of(arguments.object_ids)]
+    subscription_ids = [*arguments.subscription_id, *lines_of(arguments.subscription_ids)]
     if not (object_ids or subscription_ids or arguments.where):
         raise UsageError("erase: nothing to erase is given", "give --object-id, --subscription-id or --where")
     if arguments.dry_run:
@@ -306,7 +327,7 @@ def erase_command(context: CommandContext, arguments: Any) -> CommandResult:
     return CommandResult(document, describe_erasure(document))
 
 
-def _lines_of(paths: list[str]) -> list[str]:
+def lines_of(paths: list[str]) -> list[str]:
     """Return the lines of text files that are not empty; only line breaks end lines. A byte order mark is skipped."""
     try:
         return [line for path in paths for line in Path(path).read_text("utf-8-sig").split("\n") if line]

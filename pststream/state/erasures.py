@@ -141,7 +141,7 @@ def commit_removal(
         "erasure_id": erasure_id, "cause": cause, "table_name": name, "transaction_id": transaction,
         "rows_removed": removal.rows, "matched_objects": removal.matched_objects,
         "batch_ids": removal.pairs.batch_ids, "pairs": removal.pairs.pairs, "retractions": removal.pairs.retractions,
-        "requested_by": _login_name(), "erased_at": now,
+        "requested_by": login_name(), "erased_at": now,
         "files_until": now + dt.timedelta(days=max(retention_days, LOG_DAYS)),
     }  # fmt: skip
     ledger_tables.append(home, names.ERASURES, [row])
@@ -181,7 +181,8 @@ def drop_older_versions(home: Home, name: str) -> int:
     return removed
 
 
-def _login_name() -> str:
+def login_name() -> str:
+    """Return the login name of the user of this process."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # an account without a name

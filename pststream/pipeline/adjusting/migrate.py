@@ -10,40 +10,31 @@ While two plans are active, the same holds for each plan, since each is probed o
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pststream import names
-from pststream.domain.pieces import IDENTITY, first_clauses, number_pieces
+from pststream.domain.pieces import first_clauses
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.plan_moves import changed_cells
-from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
+from pststream.pipeline.engine.contract import SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.task_context import TaskContext, dispatch_index
-from pststream.pipeline.index.build_index import PIECES, SIDES, write_index_rows
+from pststream.pipeline.index.build_index import PIECES, SIDES
+from pststream.pipeline.index.missing_pieces import WrittenPieces, write_missing
 from pststream.progress import Counted, Progress, TaskCounter
 from pststream.routing.dispatch import DispatchIndex
 from pststream.settings import Settings
 from pststream.state import ledger_tables
-from pststream.state.data_files import DataFile, commit_files
+from pststream.state.data_files import commit_files
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile, index_files, migration_application
 from pststream.state.plans import load_plan
-from pststream.state.slices import BATCH_ROWS, Slice, read_slices, rows_of_tasks, split_into_tasks
+from pststream.state.slices import Slice, read_slices, rows_of_tasks, split_into_tasks
 
 COLUMNS = [*PIECES.names, "batch_id"]
-
-
-@dataclass(frozen=True)
-class MigratedRows:
-    """The number of pieces that a worker takes over, and the files with those that it did not have yet."""
-
-    rows: int
-    files: list[DataFile]
 
 
 def migrate(
@@ -71,16 +62,16 @@ def migrate(
         file for file in files
         if file.worker in origins and file.plan_version in changing and file.max_key > after_key
     ]  # fmt: skip
-    # Before the shuffle `_send_pieces` runs on each group of slices of the leaving files; after it `_write_missing`
+    # Before the shuffle `_send_pieces` runs on each group of slices of the leaving files; after it `write_missing`
     # runs on each worker's pieces.
-    write = partial(_write_missing, home.table(names.WORKER_INDEX), context, tuple(files), dry_run)
+    write = partial(write_missing, home.table(names.WORKER_INDEX), context, tuple(files), dry_run)
     tasks = split_into_tasks((file.path, file.rows) for file in leaving)
     counter = TaskCounter(
         progress,
         Counted("selecting pieces to move", "piece", rows_of_tasks(tasks)),
         Counted("counting moved pieces" if dry_run else "writing moved pieces", "worker", [1] * context.workers),
     )
-    migrated: list[MigratedRows] = get_engine(settings).run_shuffled(
+    migrated: list[WrittenPieces] = get_engine(settings).run_shuffled(
         tasks, partial(_send_pieces, context, tuple(leaving), plan), [Stage(context.workers, write)], counter
     )
     added = [file for part in migrated for file in part.files]
@@ -118,31 +109,3 @@ def _pairs(workers_of_pieces: tuple[np.ndarray, np.ndarray], workers: int) -> np
     """Return each (piece, worker) pair as one number, `piece * workers + worker`: int64, ascending."""
     offsets, worker = workers_of_pieces
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)) * np.int64(workers) + worker
-
-
-def _write_missing(
-    root: str,
-    context: TaskContext,
-    files: tuple[IndexFile, ...],
-    dry_run: bool,
-    worker: int,
-    received: ReceivedRows,
-) -> MigratedRows:
-    """Write the received pieces that the worker does not have yet, each once, though several workers may send it."""
-    batches = [rows for _, rows in received]
-    if not batches:
-        return MigratedRows(0, [])
-    rows = pa.concat_batches(batches)
-    _, first = np.unique(number_pieces(rows)[0], return_index=True)
-    rows = rows.take(pa.array(np.sort(first)))
-    if dry_run:
-        return MigratedRows(rows.num_rows, [])
-    slices = tuple(Slice(file.path, 0, 2**62) for file in files if file.worker == worker)
-    keys = rows.column("subscription_key").unique()
-    stored = [
-        part.filter(pc.is_in(part.column("subscription_key"), keys)) for part in read_slices(slices, list(IDENTITY))
-    ]
-    wanted, *present = number_pieces(rows.select(IDENTITY), *stored)
-    missing = rows.filter(pa.array(~np.isin(wanted, np.concatenate([wanted[:0], *present]))))
-    parts = (missing.slice(start, BATCH_ROWS) for start in range(0, missing.num_rows, BATCH_ROWS))
-    return MigratedRows(rows.num_rows, write_index_rows(root, context.index_version, worker, parts))

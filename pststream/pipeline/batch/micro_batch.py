@@ -15,6 +15,7 @@ from pststream import lineage, names
 from pststream.format_values import counted, duration
 from pststream.ledgers.ledger_rows import step_seconds
 from pststream.ledgers.log_end import Ledger
+from pststream.ledgers.withdrawals import withdrawn_objects
 from pststream.pipeline.batch.match_task import WorkerReport, match_worker
 from pststream.pipeline.batch.retract import write_retractions
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, STORED_OBJECTS, ObjectScan, route_objects
@@ -179,8 +180,9 @@ def run_batch(
         report.index_seconds += sum(other.built_seconds.get(report.worker, 0.0) for other in reports)
     timer.end_step("match")
 
-    # Retract earlier matches that the deletions of the batch end, and commit all matches at once.
-    retracted = write_retractions(home, settings, context, ledger.max_matched_ts(batch["objects_after"]))
+    # Retract earlier matches that the deletions and withdrawals of the batch end, and commit all matches at once.
+    withdrawn = withdrawn_objects(home, batch["objects_after"], batch["objects_to"])
+    retracted = write_retractions(home, settings, context, ledger.max_matched_ts(batch["objects_after"]), withdrawn)
     timer.end_step("retract")
     files = [file for report in reports for file in report.files] + retracted.files
     commit_files(home, names.MATCHES, files, application="match", transaction=batch["batch_id"])
@@ -219,10 +221,10 @@ def _done_row(
 
 def _object_scans(home: Home, batch: dict[str, Any], ledger: Ledger) -> list[ObjectScan]:
     """Return scans of the batch's objects, and of the stored objects that its late subscriptions may match."""
-    files = list_data_files(home, names.OBJECTS)
+    files, withdrawn = list_data_files(home, names.OBJECTS), withdrawn_objects(home, up_to=batch["objects_to"])
     new = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, new.files(files)))
-    scans = [ObjectScan(slices, new, NEW_OBJECTS) for slices in tasks]
+    scans = [ObjectScan(slices, new, NEW_OBJECTS, withdrawn=withdrawn) for slices in tasks]
     first = ledger.min_request_time(batch["requests_after"], batch["requests_to"])
     last = ledger.max_matched_ts(batch["objects_after"])
     if first is None or last is None or first > last:
@@ -231,7 +233,7 @@ def _object_scans(home: Home, batch: dict[str, Any], ledger: Ledger) -> list[Obj
     stored = KeyRange("object_key", -1, batch["objects_after"])
     late_files = [file for file in stored.files(files) if file.may_contain("ts", since, names.NEVER_US)]
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, late_files))
-    return scans + [ObjectScan(slices, stored, STORED_OBJECTS, since) for slices in tasks]
+    return scans + [ObjectScan(slices, stored, STORED_OBJECTS, since, withdrawn) for slices in tasks]
 
 
 def route_and_match(

@@ -1,8 +1,8 @@
-"""Find matches of earlier batches that a batch's deletions make invalid, and write retraction rows for them.
+"""Find matches of earlier batches that deletions or withdrawals of a batch make invalid, and write their retractions.
 
-A match is invalid if its subscription was deleted at or before the ts of the object; the object was matched before the
-deletion was read. With the retractions the matches are a pure function of the two logs, in whatever order the logs are
-read.
+A match is invalid if its subscription was deleted at or before the ts of the object, which was matched before the
+deletion was read, or if its object was withdrawn after it was matched. With the retractions the matches are a pure
+function of the two logs, in whatever order the logs are read.
 """
 
 import datetime as dt
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
+from pststream.ledgers.withdrawals import NONE, WithdrawnObjects
 from pststream.matching.deletions import Deletions, build_deletions, merge_deletions
 from pststream.pipeline.batch.match_task import MATCHES, match_rows
 from pststream.pipeline.engine.arrow_columns import csr, lists, micros
@@ -43,9 +44,14 @@ class Retractions:
 
 
 def write_retractions(
-    home: Home, settings: Settings, context: TaskContext, max_matched_ts: dt.datetime | None
+    home: Home,
+    settings: Settings,
+    context: TaskContext,
+    max_matched_ts: dt.datetime | None,
+    withdrawn: WithdrawnObjects = NONE,
 ) -> Retractions:
-    """Write retractions of the pairs of earlier batches that the deletions of this batch end before the object's ts.
+    """Write retractions of the pairs of earlier batches that the deletions of this batch end before the object's ts,
+    and of those of the objects that it withdraws.
 
     max_matched_ts: a bound on the ts of objects matched so far
     """
@@ -56,11 +62,15 @@ def write_retractions(
         if file.partition == {"index_version": context.index_version, "worker": names.EVERY_WORKER}
     ]
     first_end = min((file.low["end_at"] for file in deletions), default=names.NEVER_US)
-    if max_matched_ts is None or first_end > to_micros(max_matched_ts):
+    if not withdrawn and (max_matched_ts is None or first_end > to_micros(max_matched_ts)):
         return Retractions([], 0)
     earlier = KeyRange("batch_id", -1, context.batch_id - 1)
+    gone = withdrawn.keys if withdrawn else np.empty(0, np.int64)
     files = [
-        f for f in earlier.files(list_data_files(home, names.MATCHES)) if f.may_contain("ts", first_end, names.NEVER_US)
+        file
+        for file in earlier.files(list_data_files(home, names.MATCHES))
+        if file.may_contain("ts", first_end, names.NEVER_US)
+        or (len(gone) and file.may_contain("object_key", int(gone[0]), int(gone[-1])))
     ]
     tasks = split_into_tasks(addresses_and_rows(home, names.MATCHES, files))
     parts = min(max(1, sum(file.bytes for file in files) // (PAIR_BYTES * PART_PAIRS)), MAX_PARTS)
@@ -69,7 +79,7 @@ def write_retractions(
     # object; after it `_write_part` runs on each part.
     written = get_engine(settings).run_shuffled(
         tasks,
-        partial(_send_ended_pairs, of_batch, paths, earlier, parts),
+        partial(_send_ended_pairs, of_batch, paths, withdrawn, earlier, parts),
         [Stage(parts, partial(_write_part, context))],
     )
     return Retractions([file for part in written for file in part.files], sum(part.pairs for part in written))
@@ -83,20 +93,30 @@ def _read_deletions(of_batch: KeyRange, paths: tuple[str, ...]) -> Deletions:
 
 
 def _send_ended_pairs(
-    of_batch: KeyRange, paths: tuple[str, ...], earlier: KeyRange, parts: int, slices: tuple[Slice, ...]
+    of_batch: KeyRange,
+    paths: tuple[str, ...],
+    withdrawn: WithdrawnObjects,
+    earlier: KeyRange,
+    parts: int,
+    slices: tuple[Slice, ...],
 ) -> Iterator[SentRows]:
-    """Send the pairs of deleted subscriptions from the end on, and all retractions of such subscriptions."""
+    """Send the pairs of deleted subscriptions from the end on, all retractions of such subscriptions, and all rows of
+    withdrawn objects.
+    """
     keys, ends = _read_deletions(of_batch, paths)
-    if not len(keys):
+    if not len(keys) and not withdrawn:
         return
     columns = ["object_key", "object_id", "ts", "subscription_keys", "retracted", "batch_id"]
     for rows in (part for batch in read_slices(slices, columns, earlier) for part in _split_rows(batch)):
         offsets, subscriptions = csr(rows.column("subscription_keys"))
         row = np.repeat(np.arange(rows.num_rows), np.diff(offsets))
-        place = np.minimum(np.searchsorted(keys, subscriptions), len(keys) - 1)
         is_retraction = rows.column("retracted").to_numpy(zero_copy_only=False)[row]
-        is_ended = micros(rows.column("ts"))[row] >= ends[place]
-        chosen = np.flatnonzero((keys[place] == subscriptions) & (is_retraction | is_ended))
+        is_chosen = withdrawn.contain(rows.column("object_key").to_numpy())[row]
+        if len(keys):
+            place = np.minimum(np.searchsorted(keys, subscriptions), len(keys) - 1)
+            is_ended = micros(rows.column("ts"))[row] >= ends[place]
+            is_chosen |= (keys[place] == subscriptions) & (is_retraction | is_ended)
+        chosen = np.flatnonzero(is_chosen)
         pairs = rows.select(["object_key", "object_id", "ts", "retracted"]).take(pa.array(row[chosen]))
         pairs = pairs.append_column("subscription_key", pa.array(subscriptions[chosen]))
         part = pairs.column("object_key").to_numpy() % parts

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from pststream.ledgers.withdrawals import NONE, WithdrawnObjects
 from pststream.pipeline.engine.arrow_columns import csr, micros
 from pststream.pipeline.engine.contract import SentRows
 from pststream.pipeline.engine.task_context import TaskContext, dispatch_index, live_term_filter, segment_cache
@@ -37,12 +38,14 @@ class ObjectScan:
     """The objects that a task routes: rows of the slices with a key in `keys` and a ts from `min_ts` (microseconds) on.
 
     tag: NEW_OBJECTS meet all subscriptions, STORED_OBJECTS only those with a key above `after_key` of `route_objects`.
+    withdrawn: objects that go to no worker
     """
 
     slices: tuple[Slice, ...]
     keys: KeyRange
     tag: int
     min_ts: int = -(2**63)
+    withdrawn: WithdrawnObjects = NONE
 
 
 def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Iterator[SentRows]:
@@ -71,6 +74,9 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
     for rows in read_slices(scan.slices, COLUMNS, scan.keys):
         is_new = scan.tag == NEW_OBJECTS
         objects = rows if is_new else rows.filter(pa.array(micros(rows.column("ts")) >= scan.min_ts))
+        seen += objects.num_rows
+        if scan.withdrawn:
+            objects = objects.filter(pa.array(~scan.withdrawn.contain(objects.column("object_key").to_numpy())))
         lon, lat = objects.column("lon").to_numpy(), objects.column("lat").to_numpy()
         offsets, terms = csr(objects.column("terms"))
         routes = [
@@ -78,7 +84,6 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
             for dispatch, live in plans
         ]
         place, worker = _merge_routes(routes, context.workers)
-        seen += objects.num_rows
         sent += len(place) and 1 + int(np.count_nonzero(np.diff(place)))
         yield from _split_by_worker(objects, place, worker, context.workers, scan.tag)
 

@@ -122,12 +122,12 @@ def _send_requests(context: TaskContext, requests: KeyRange, slices: tuple[Slice
     frequencies = term_frequencies(context.home, context.plan_version)
     for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], requests):
         yield context.workers, 0, select_deletions(rows, context.batch_id)
-        for part in _split_by_bytes(rows):
+        for part in split_by_bytes(rows):
             assigned = assign_to_workers(make_pieces(part), dispatch.workers_of_pieces, frequencies.frequency)
-            yield from _rows_by_worker(*assigned, context)
+            yield from rows_by_worker(*assigned, context)
 
 
-def _split_by_bytes(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def split_by_bytes(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Split rows into parts of about PART_BYTES: making pieces takes several times the memory of large polygons."""
     step = max(1, rows.num_rows * PART_BYTES // max(rows.nbytes, PART_BYTES))
     return (rows.slice(first, step) for first in range(0, rows.num_rows, step))
@@ -143,7 +143,7 @@ def _send_pieces(
     dispatch = DispatchIndex(new_plan.plan)
     for pieces in read_pieces(old, indexed, slices):
         assigned = assign_to_workers(pieces, dispatch.workers_of_pieces, new_plan.frequencies.frequency)
-        yield from _rows_by_worker(*assigned, new)
+        yield from rows_by_worker(*assigned, new)
 
 
 def read_pieces(
@@ -223,9 +223,10 @@ def assign_to_workers(
     return ranked, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), workers
 
 
-def _rows_by_worker(
+def rows_by_worker(
     pieces: pa.RecordBatch, row: np.ndarray, workers: np.ndarray, context: TaskContext
 ) -> Iterator[SentRows]:
+    """Yield the pieces of each worker, with the batch; row, workers: as `assign_to_workers` returns them."""
     order = np.argsort(workers, kind="stable")
     borders = np.searchsorted(workers[order], np.arange(context.workers + 1))
     for worker in range(context.workers):

@@ -17,6 +17,7 @@ from pststream import names
 from pststream.kernels.log_rules import apply_request_rules, find_duplicate_objects, find_repeated
 from pststream.kernels.parsing.tokens import hash_texts
 from pststream.ledgers.ledger_rows import log_key
+from pststream.ledgers.withdrawals import NONE, WithdrawnObjects, withdrawn_objects
 from pststream.pipeline.engine.arrow_columns import micros, whole
 from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
 from pststream.pipeline.engine.running_engine import get_engine
@@ -86,11 +87,14 @@ class NewRows:
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Stored rows with a key below `before`; `indexed`: the node keeps an id index of their slices."""
+    """Stored rows with a key below `before`, without withdrawn objects; `indexed`: the node keeps an id index of their
+    slices.
+    """
 
     slices: tuple[Slice, ...]
     before: int
     indexed: bool
+    withdrawn: WithdrawnObjects
 
 
 def deduplicate(
@@ -114,7 +118,9 @@ def deduplicate(
     first = log_key(min(s.file_seq for s in staged), 0)
     ids = NewIds(tuple(one.staged for one in new), *cache_place(settings)) if rows <= MAX_LOOKUP_ROWS else None
     files = _stored_files(home, kind, first, min(horizons.values(), default=NO_HORIZON))
-    stored = _stored_tasks(home, kind, files, first, MIN_INDEXED_ROWS if ids else names.NEVER_US)
+    withdrawn = withdrawn_objects(home) if kind == "objects" else NONE
+    tasks = _stored_tasks(home, kind, files, MIN_INDEXED_ROWS if ids else names.NEVER_US)
+    stored = [StoredRows(slices, first, is_indexed, withdrawn) for slices, is_indexed in tasks]
     # A lookup finds few stored rows; without a lookup the number of parts depends on the stored rows too.
     parts = max(1, (rows if ids else rows + sum(file.rows for file in files)) // PART_ROWS)
     find = {"objects": _find_duplicate_objects, "requests": _find_invalid_requests}[kind]
@@ -146,13 +152,17 @@ def _stored_files(home: Home, kind: str, first: int, horizon: int) -> list[DataF
     return files
 
 
-def _stored_tasks(home: Home, kind: str, files: list[DataFile], first: int, min_indexed_rows: int) -> list[StoredRows]:
-    """Group the rows of stored files before the key `first` into tasks; only files of enough rows are indexed."""
+def _stored_tasks(
+    home: Home, kind: str, files: list[DataFile], min_indexed_rows: int
+) -> list[tuple[tuple[Slice, ...], bool]]:
+    """Group the rows of stored files into tasks; return their slices, and whether these are indexed: only files of
+    enough rows are.
+    """
     large = split_into_tasks(addresses_and_rows(home, kind, [file for file in files if file.rows >= min_indexed_rows]))
     small = split_into_tasks(addresses_and_rows(home, kind, [file for file in files if file.rows < min_indexed_rows]))
     slices = [part for task in large for part in task]
     indexed = [tuple(slices[at : at + SLICES_PER_TASK]) for at in range(0, len(slices), SLICES_PER_TASK)]
-    return [StoredRows(group, first, True) for group in indexed] + [StoredRows(group, first, False) for group in small]
+    return [(group, True) for group in indexed] + [(group, False) for group in small]
 
 
 def is_late(rows: pa.RecordBatch, horizon: int) -> np.ndarray:
@@ -185,10 +195,12 @@ def _read_new(kind: str, task: NewRows) -> Iterator[pa.RecordBatch]:
 
 
 def _read_stored(kind: str, task: StoredRows, ids: NewIds | None) -> Iterator[pa.RecordBatch]:
-    """Yield the stored rows before this ingest: those with a new id, or without `ids` all."""
+    """Yield the stored rows before this ingest that are not withdrawn: those with a new id, or without `ids` all."""
     for rows in _select_stored(kind, task, ids):
         # A compacted file may have rows of this ingest, if an earlier try of it was killed.
         earlier = rows.filter(pc.less(rows.column(KEY_OF[kind]), task.before))
+        if task.withdrawn:
+            earlier = earlier.filter(pa.array(~task.withdrawn.contain(earlier.column(KEY_OF[kind]).to_numpy())))
         yield _with_key_and_horizon(kind, earlier, earlier.column(KEY_OF[kind]), STORED_HORIZON)
 
 

@@ -107,7 +107,7 @@ def ingest(
     pending = [one for source in sources for one in source.pending(settings.pending_seconds)]
     for one in pending[:MAX_LISTED_PENDING]:
         progress(escape_controls(f"{one['path']}: pending: {one['reason']}"))
-    return _summary(intake.done, intake.quarantined, intake.skipped, pending, passed_over, intake.data_docs)
+    return summary_of(intake.done, intake.quarantined, intake.skipped, pending, passed_over, intake.data_docs)
 
 
 class _Intake:
@@ -234,14 +234,14 @@ def release(home: Home, settings: Settings, numbers: Sequence[int], progress: Pr
             done += append_files(home, settings, files, stage_files(home, settings, files, progress), ledger, progress)
         quarantine.remove_unneeded_copies(home)
         fetched_files.remove_unneeded_copies(home)
-    return _summary(done, [], 0, [])
+    return summary_of(done)
 
 
-def _summary(
+def summary_of(
     done: list[dict[str, Any]],
-    quarantined: list[dict[str, Any]],
-    skipped: int,
-    pending: list[dict[str, Any]],
+    quarantined: Sequence[dict[str, Any]] = (),
+    skipped: int = 0,
+    pending: Sequence[dict[str, Any]] = (),
     passed_over: Sequence[str] = (),
     data_docs: Sequence[str] = (),
 ) -> dict[str, Any]:
@@ -260,7 +260,7 @@ def _summary(
         "rejects_by_reason": dict(sorted(reasons.items())),
         "quarantined": [{name: hold[name] for name in ("hold_id", "path", "reasons")} for hold in quarantined],
         "files_pending": len(pending),
-        "pending": pending[:MAX_LISTED_PENDING],
+        "pending": list(pending[:MAX_LISTED_PENDING]),
         "passed_over": list(passed_over),
         "data_docs": list(data_docs),
     }

@@ -95,13 +95,17 @@ def _started(batch: dict[str, Any], version: int) -> dict[str, Any]:
 
 
 def _add_ledger_rows(home: Home, scratch: Home, chosen: ChosenBatches) -> None:
-    """Copy the row of the batch before, and those of the files that `Ledger` reads from it to the last batch."""
+    """Copy the row of the batch before, those of the files that `Ledger` reads from it to the last batch, and those of
+    all withdrawals up to there with the keys of their objects.
+    """
     before, last = chosen.before, chosen.last
     first_key = before["objects_after"] if before else 0
     seq, last_key = pds.field("file_seq"), max(last["objects_to"], last["requests_to"])
-    within = (seq >= first_key >> names.ROW_BITS) & (seq <= last_key >> names.ROW_BITS)
+    needed = (seq >= first_key >> names.ROW_BITS) | pds.field("withdrawal_id").is_valid()
+    within = needed & (seq <= last_key >> names.ROW_BITS)
     files = read_latest(home, names.FILES, "file_seq", filter=within & (pds.field("status") == "done"))
     ledger_tables.append(scratch, names.FILES, files)
+    ledger_tables.append(scratch, names.WITHDRAWALS, ledger_tables.read(home, names.WITHDRAWALS))
     if before is not None:
         ledger_tables.append(scratch, names.BATCHES, [before])
 

@@ -19,6 +19,7 @@ from pststream.delta_tables import read_table
 from pststream.ledgers.log_end import Ledger
 from pststream.matching.segment_cache import SegmentCache
 from pststream.pipeline.batch.micro_batch import run_batch
+from pststream.pipeline.ingest import retry_rejects
 from pststream.pipeline.ingest.ingest_transaction import finish_interrupted_ingest
 from pststream.pipeline.ingest.staging_folder import clear_staging
 from pststream.pipeline.upkeep.erased_files import delete_files_that_name, refuse_quarantined
@@ -87,7 +88,7 @@ def erase(
         asked, keys = _prepare(home, settings, _ask(home, object_ids, subscription_ids, where))
         return _document(home, asked, keys, _count(home, settings, asked, keys), dry_run=True)
     with home.locked(), without_deliveries(home, settings):
-        _finish_interrupted_work(home, settings, progress)
+        finish_interrupted_work(home, settings, progress)
         finish_erasure(home, settings, progress)
         asked = _ask(home, object_ids, subscription_ids, where)
         refuse_quarantined(home, asked)
@@ -114,7 +115,7 @@ def _ask(
     return PendingErasure(erasures.next_erasure_id(home), Ledger(home).next_ingest_id - 1, *ids)
 
 
-def _finish_interrupted_work(home: Home, settings: Settings, progress: Progress) -> None:
+def finish_interrupted_work(home: Home, settings: Settings, progress: Progress) -> None:
     """Finish an ingest and a batch, so that nothing writes the rows after they are erased."""
     finish_interrupted_ingest(home, settings, progress)
     ledger = Ledger(home)
@@ -211,6 +212,7 @@ def _run(
 def _delete_copies(home: Home) -> None:
     """Delete copies of input files and rows that are not needed: of quarantined files, and of commands killed."""
     clear_staging(home)
+    retry_rejects.remove_unneeded_files(home)
     fetched_files.remove_unneeded_copies(home)
     quarantine.remove_unneeded_copies(home)
 

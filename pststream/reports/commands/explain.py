@@ -6,12 +6,15 @@ with these ids, without the kernels, and compares the result with the rows of `m
 
 from typing import Any
 
+import numpy as np
+
 from pststream import names
 from pststream.errors import UsageError
 from pststream.escape_text import escape_controls
 from pststream.kinds.contract import FailedCondition, StoredObject, StoredSubscription
 from pststream.kinds.registry import stored_kind
 from pststream.ledgers.history import LedgerHistory
+from pststream.ledgers.withdrawals import WithdrawnObjects, withdrawn_objects
 from pststream.reports.commands.explain_route import PostingFinder, find_stored_fault
 from pststream.reports.commands.explain_rows import (
     MAX_PER_ID,
@@ -25,6 +28,9 @@ from pststream.utc_times import iso
 
 MATCHED, PENDING, NOT_MATCHED = "matched", "pending", "not matched"
 OBJECT_UNKNOWN, SUBSCRIPTION_UNKNOWN = "object_unknown", "subscription_unknown"
+WITHDRAWN = "withdrawn"
+"""The condition that the object of a pair is not withdrawn, before those of the kind of query."""
+
 MAX_PAIRS = 20
 _MAX_TEXT = 300
 _UNREADABLE = "unreadable keywords were accepted"
@@ -37,9 +43,9 @@ def explain(home: AnyHome, object_id: str, subscription_id: str) -> dict[str, An
     A pair that matches has its posting, a pair that does not match has the first condition that fails.
 
     Keys of the result: object_id, subscription_id; state (matched, pending, not matched), condition (None,
-    object_unknown, subscription_unknown, or a condition of the kind of query) and reason of the best pair; objects,
-    subscriptions: number of each id; pairs: at most MAX_PAIRS, each with its posting; problem: how the tables disagree
-    with the match rule, in a sentence; rejects: rejected rows with one of the ids.
+    object_unknown, subscription_unknown, withdrawn, or a condition of the kind of query) and reason of the best pair;
+    objects, subscriptions: number of each id; pairs: at most MAX_PAIRS, each with its posting; problem: how the tables
+    disagree with the match rule, in a sentence; rejects: rejected rows with one of the ids.
 
     Words, regions and times are compared without the kernels, so the explanation also checks the kernels.
     """
@@ -49,7 +55,8 @@ def explain(home: AnyHome, object_id: str, subscription_id: str) -> dict[str, An
         reader.dataset(name)
     objects, insertions = read_objects(reader, object_id), read_insertions(reader, subscription_id)
     written = read_written_pairs(reader, objects, insertions)
-    explainer = _PairExplainer(reader, ledgers)
+    withdrawn = (withdrawn_objects(home), withdrawn_objects(home, up_to=ledgers.objects_matched))
+    explainer = _PairExplainer(reader, ledgers, *withdrawn)
     explained = [
         explainer.explain(stored, subscription, written.get((stored.key, subscription.key), []))
         for stored in objects
@@ -75,11 +82,17 @@ def explain(home: AnyHome, object_id: str, subscription_id: str) -> dict[str, An
 
 
 class _PairExplainer:
-    """Explains pairs of one home from its tables as they are now."""
+    """Explains pairs of one home from its tables as they are now.
 
-    def __init__(self, reader: TableReader, ledgers: LedgerHistory) -> None:
+    withdrawn, retracted: the withdrawn objects, and those of them whose matches batches have retracted
+    """
+
+    def __init__(
+        self, reader: TableReader, ledgers: LedgerHistory, withdrawn: WithdrawnObjects, retracted: WithdrawnObjects
+    ) -> None:
         self._reader = reader
         self._ledgers = ledgers
+        self._withdrawn, self._retracted = withdrawn, retracted
         self._finders: dict[int, PostingFinder | None] = {}
         plans = reader.rows(names.PLANS, ("plan_version", "retiring_version", "retiring_to"))
         self._plans = {row["plan_version"]: row for row in plans}
@@ -98,8 +111,10 @@ class _PairExplainer:
         query = subscription.query
         if not query.is_readable():
             return {**pair, "reason": "the stored keywords cannot be read", "problem": _UNREADABLE}
-        failure = query.first_failure(stored, subscription.validity())
-        applied = query.first_failure(stored, subscription.validity(self._ledgers.requests_applied))
+        failure = _find_withdrawal(self._withdrawn, stored) or query.first_failure(stored, subscription.validity())
+        applied = _find_withdrawal(self._retracted, stored) or query.first_failure(
+            stored, subscription.validity(self._ledgers.requests_applied)
+        )
         expected = applied is None and not self._waiting(stored, subscription)
         if expected != (pair["state"] == MATCHED):
             pair["problem"] = _describe_disagreement(expected, written, retracted)
@@ -181,8 +196,16 @@ def _rank(pair: dict[str, Any]) -> tuple[int, int, int, int]:
     """Sort key: problems, matches, pending pairs, then pairs by the number of conditions passed; the latest first."""
     order = 0 if pair["problem"] else 1 + (MATCHED, PENDING, NOT_MATCHED).index(pair["state"])
     conditions = pair["subscription"].kind.conditions
-    passed = conditions.index(pair["condition"]) if pair["condition"] else len(conditions)
+    places = {WITHDRAWN: -1, None: len(conditions), **{name: place for place, name in enumerate(conditions)}}
+    passed = places[pair["condition"]]
     return order, -passed, -pair["subscription"].key, -pair["object"].key
+
+
+def _find_withdrawal(withdrawn: WithdrawnObjects, stored: StoredObject) -> FailedCondition | None:
+    """Return the failed condition of a withdrawn object; None for any other."""
+    if not withdrawn.contain(np.array([stored.key]))[0]:
+        return None
+    return FailedCondition(WITHDRAWN, "the object was withdrawn (pststream withdraw)")
 
 
 def _explain_unknown(

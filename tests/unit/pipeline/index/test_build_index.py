@@ -69,7 +69,7 @@ def test_parts_of_requests_make_the_pieces_of_the_whole(monkeypatch: pytest.Monk
     whole = requests(*(insertion(key, None, region) for key, region in enumerate(fields)))
     pieces = sorted(make_pieces(whole).to_pylist(), key=str)
     monkeypatch.setattr(build_index, "PART_BYTES", whole.nbytes // 2)
-    parts = list(build_index._split_by_bytes(whole))
+    parts = list(build_index.split_by_bytes(whole))
     assert len(parts) > 1
     assert sorted((row for part in parts for row in make_pieces(part).to_pylist()), key=str) == pieces
 

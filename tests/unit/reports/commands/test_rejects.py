@@ -21,7 +21,8 @@ def test_rows_in_order(hand_home: Home) -> None:
     ]
     assert rows[3] == {
         "kind": "objects", "file": "/landing/objects-1.jsonl", "row": 9, "field": "ts", "reason": "late",
-        "detail": "because late", "raw": "x", "ingest_id": 1,
+        "detail": "because late", "raw": "x", "ingest_id": 1, "is_stored": False,
+        "retried_by": None,
     }  # fmt: skip
 
 

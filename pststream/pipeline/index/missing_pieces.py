@@ -1,0 +1,51 @@
+"""Write the pieces that a worker lacks to its part of the worker index, each once."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream.domain.pieces import IDENTITY, number_pieces
+from pststream.pipeline.engine.contract import ReceivedRows
+from pststream.pipeline.engine.task_context import TaskContext
+from pststream.pipeline.index.build_index import write_index_rows
+from pststream.state.data_files import DataFile
+from pststream.state.index_files import IndexFile
+from pststream.state.slices import BATCH_ROWS, Slice, read_slices
+
+
+@dataclass(frozen=True)
+class WrittenPieces:
+    """The number of pieces that a worker is to have, and the files with those that it did not have yet."""
+
+    rows: int
+    files: list[DataFile]
+
+
+def write_missing(
+    root: str,
+    context: TaskContext,
+    files: tuple[IndexFile, ...],
+    dry_run: bool,
+    worker: int,
+    received: ReceivedRows,
+) -> WrittenPieces:
+    """Write the received pieces that the worker does not have yet, each once, though several workers may send it."""
+    batches = [rows for _, rows in received]
+    if not batches:
+        return WrittenPieces(0, [])
+    rows = pa.concat_batches(batches)
+    _, first = np.unique(number_pieces(rows)[0], return_index=True)
+    rows = rows.take(pa.array(np.sort(first)))
+    if dry_run:
+        return WrittenPieces(rows.num_rows, [])
+    slices = tuple(Slice(file.path, 0, 2**62) for file in files if file.worker == worker)
+    keys = rows.column("subscription_key").unique()
+    stored = [
+        part.filter(pc.is_in(part.column("subscription_key"), keys)) for part in read_slices(slices, list(IDENTITY))
+    ]
+    wanted, *present = number_pieces(rows.select(IDENTITY), *stored)
+    missing = rows.filter(pa.array(~np.isin(wanted, np.concatenate([wanted[:0], *present]))))
+    parts = (missing.slice(start, BATCH_ROWS) for start in range(0, missing.num_rows, BATCH_ROWS))
+    return WrittenPieces(rows.num_rows, write_index_rows(root, context.index_version, worker, parts))

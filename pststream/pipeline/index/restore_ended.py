@@ -1,0 +1,115 @@
+"""Add subscriptions to the worker index again that `maintain` has dropped because they had ended.
+
+`maintain` drops a subscription that ended before every object still to come. A withdrawal lowers the watermark, so that
+earlier objects may come. The added pieces change nothing for the objects that were to come before, so this runs before
+the withdrawal, and may be killed and run again: pieces that a worker has are not added twice.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pststream import names
+from pststream.ledgers.log_end import Ledger
+from pststream.matching.deletions import Deletions, build_deletions, merge_deletions
+from pststream.pipeline.engine.contract import SentRows, Stage
+from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.engine.task_context import (
+    TaskContext,
+    dispatch_index,
+    make_task_context,
+    term_frequencies,
+)
+from pststream.pipeline.index.build_index import (
+    REQUEST_COLUMNS,
+    apply_deletions,
+    assign_to_workers,
+    make_pieces,
+    rows_by_worker,
+    rows_of_task,
+    select_deletions,
+    split_by_bytes,
+)
+from pststream.pipeline.index.missing_pieces import write_missing
+from pststream.settings import Settings
+from pststream.state import ledger_tables
+from pststream.state.data_files import addresses_and_rows, commit_files, list_data_files
+from pststream.state.home import Home
+from pststream.state.index_files import index_files
+from pststream.state.plans import Retiring, current_version, read_plan_row, retiring_plan
+from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+
+APPLICATION = "restore"
+"""Application of the transaction ids of these commits."""
+
+
+def restore_ended(home: Home, settings: Settings, after: int, up_to: int) -> int:
+    """Add the pieces of the subscriptions that end after `after` and up to `up_to` (microseconds) and are missing.
+
+    Returns the number of pieces added. No batch may be unfinished. The driver keeps 16 bytes for each deletion of the
+    request log.
+    """
+    version = current_version(home)
+    if not version or ledger_tables.last_transaction(home, names.WORKER_INDEX, "upkeep") < 0:
+        return 0  # nothing was dropped
+    context = make_task_context(home, settings, version)
+    applied = Ledger(home).requests_applied
+    retiring = retiring_plan(read_plan_row(home, version)) or Retiring(version, -1)
+    parts = ((retiring.plan_version, -1, retiring.to), (version, retiring.to, applied))
+    deletions = _read_deletions(home, applied)
+    added = []
+    for plan_version, first, last in parts:
+        requests = KeyRange("request_key", first, last)
+        files = requests.files(list_data_files(home, names.REQUESTS))
+        tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, files), rows_of_task(files))
+        send = partial(_send_ended, context, plan_version, requests, deletions, (after, up_to))
+        write = partial(
+            write_missing, home.table(names.WORKER_INDEX), context, tuple(index_files(home, version)), False
+        )
+        written = get_engine(settings).run_shuffled(tasks, send, [Stage(context.workers, write)]) if tasks else []
+        added += [file for part in written for file in part.files]
+    last_commit = ledger_tables.last_transaction(home, names.WORKER_INDEX, APPLICATION)
+    if added:
+        commit_files(home, names.WORKER_INDEX, added, application=APPLICATION, transaction=last_commit + 1)
+    return sum(file.rows for file in added)
+
+
+def _read_deletions(home: Home, applied: int) -> Deletions:
+    """Read the deletions of the request log up to a key."""
+    requests = KeyRange("request_key", -1, applied)
+    files = requests.files(list_data_files(home, names.REQUESTS))
+    slices = [Slice(path, 0, rows) for path, rows in addresses_and_rows(home, names.REQUESTS, files)]
+    columns = ["request_key", "op", "subscription_key", "effective_at"]
+    rows = [select_deletions(batch, 0) for batch in read_slices(slices, columns, requests)]
+    return merge_deletions([build_deletions(pa.Table.from_batches(rows))] if rows else [])
+
+
+def _send_ended(
+    context: TaskContext,
+    plan_version: int,
+    requests: KeyRange,
+    deletions: Deletions,
+    ends: tuple[int, int],
+    slices: tuple[Slice, ...],
+) -> Iterator[SentRows]:
+    """Send the pieces of the subscriptions that end in the range to each worker that serves them under the plan."""
+    dispatch = dispatch_index(context.home, plan_version)
+    frequencies = term_frequencies(context.home, plan_version)
+    after, up_to = ends
+    for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], requests):
+        for part in split_by_bytes(rows.filter(_may_end(rows, deletions, up_to))):
+            pieces = apply_deletions(make_pieces(part), deletions)
+            until = pieces.column("end_at").to_numpy()
+            ended = pieces.filter(pa.array((until > after) & (until <= up_to)))
+            assigned = assign_to_workers(ended, dispatch.workers_of_pieces, frequencies.frequency)
+            yield from rows_by_worker(*assigned, context)
+
+
+def _may_end(rows: pa.RecordBatch, deletions: Deletions, up_to: int) -> pa.Array:
+    """Return which insertions are deleted, or expire up to a time (microseconds)."""
+    expires = rows.column("expires_at").cast(pa.int64()).fill_null(names.NEVER_US)
+    deleted = np.isin(rows.column("subscription_key").to_numpy(), deletions[0])
+    return pc.and_(pc.equal(rows.column("op"), "insert"), pc.or_(pa.array(deleted), pc.less_equal(expires, up_to)))

@@ -1,0 +1,112 @@
+"""Count the rejects that are late or duplicates because of objects that are to be withdrawn."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pds
+
+from pststream import names
+from pststream.delta_tables import read_table
+from pststream.ledgers.ledger_rows import MAX_ROW, FileRow, log_key
+from pststream.ledgers.log_end import read_files
+from pststream.ledgers.withdrawals import WithdrawnObjects
+from pststream.pipeline.engine.arrow_columns import micros
+from pststream.quality.parse_times import parse_times
+from pststream.state.data_files import addresses_and_rows, list_data_files
+from pststream.state.home import Home
+from pststream.state.slices import KeyRange, Slice, read_slices
+from pststream.utc_times import to_micros
+
+NO_TIME = -(2**63)
+MAX_LISTED_FILES = 100
+
+
+def count_caused_rejects(home: Home, selected: pa.Table, withdrawn: WithdrawnObjects) -> dict[str, Any]:
+    """Count the rejects that the selected objects (select_objects, at least one) have caused.
+
+    late: rows that would not have been late, had these objects not moved the watermark. duplicate: rows with the id of
+    one of these objects. Returns {"late", "duplicate": {"rows", "stored" (all fields are stored, so that they can be
+    retried)}, "files": [{"path", "rows"}], at most MAX_LISTED_FILES}.
+    """
+    first = int(selected.column("object_key")[0].as_py()) >> names.ROW_BITS
+    of_objects = (pds.field("kind") == names.OBJECTS) & (pds.field("file_seq") >= first)
+    files = [one for one in read_files(home, of_objects) if one["status"] == "done" and one["withdrawal_id"] is None]
+    rejects = _read_rejects(home, files[0]["ingest_id"])
+    horizons = _horizons_without(home, files, selected.column("object_key").to_numpy(), withdrawn)
+    bounds = pa.table(
+        {
+            "ingest_id": [one["ingest_id"] for one in files],
+            "file": [one["path"] for one in files],
+            "horizon": [horizons[one["file_seq"]] for one in files],
+        }
+    )
+    rows = rejects.join(bounds, ["ingest_id", "file"], join_type="inner")
+    reason = rows.column("reason")
+    late = pc.and_(pc.equal(reason, "late"), pc.greater_equal(rows.column("ts"), rows.column("horizon")))
+    duplicate = pc.and_(pc.equal(reason, "duplicate"), pc.is_in(rows.column("raw"), selected.column("object_id")))
+    caused = rows.filter(pc.or_(late, duplicate))
+    by_file = caused.group_by("file").aggregate([([], "count_all")]).sort_by([("count_all", "descending")])
+    listed = by_file.slice(0, MAX_LISTED_FILES).to_pylist()
+    return {
+        "late": _counts(rows.filter(late)),
+        "duplicate": _counts(rows.filter(duplicate)),
+        "files": [{"path": row["file"], "rows": row["count_all"]} for row in listed],
+    }
+
+
+def _counts(rows: pa.Table) -> dict[str, int]:
+    return {"rows": rows.num_rows, "stored": int(pc.sum(rows.column("stored")).as_py() or 0)}
+
+
+def _read_rejects(home: Home, ingest_id: int) -> pa.Table:
+    """Return the late and the duplicate objects of the ingests from this one on, with their ts in microseconds."""
+    wanted = (
+        (pds.field("kind") == names.OBJECTS)
+        & pds.field("reason").isin(["late", "duplicate"])
+        & (pds.field("ingest_id") >= ingest_id)
+    )
+    rows = read_table(home.table(names.REJECTS), ["file", "reason", "raw", "ingest_id", "record"], wanted)
+    rows = rows.combine_chunks()
+    record = rows.column("record").combine_chunks()
+    parsed, _ = parse_times(rows.column("raw").combine_chunks(), "UTC")  # of rows that older versions rejected
+    ts = pc.coalesce(pc.struct_field(record, "ts").cast(pa.int64()), pa.array(parsed))
+    return rows.drop_columns(["record"]).append_column("ts", ts).append_column("stored", pc.is_valid(record))
+
+
+def _horizons_without(
+    home: Home, files: list[FileRow], selected: np.ndarray, withdrawn: WithdrawnObjects
+) -> dict[int, int]:
+    """Return by file the time (microseconds) before which its objects were late, had there been no selected ones."""
+    affected = set(np.unique(selected >> names.ROW_BITS).tolist())
+    remaining = _greatest_times(home, affected, selected, withdrawn)
+    watermark = files[0]["watermark"]
+    greatest = NO_TIME if watermark is None else to_micros(watermark)
+    horizons: dict[int, int] = {}
+    for file in files:
+        late_by = json.loads(file["options"]).get("lateness_seconds", 0) * 1_000_000
+        horizons[file["file_seq"]] = max(greatest - late_by, NO_TIME) if greatest > NO_TIME else NO_TIME
+        if file["file_seq"] in affected:
+            greatest = max(greatest, remaining.get(file["file_seq"], NO_TIME))
+        elif file["max_ts"] is not None:
+            greatest = max(greatest, to_micros(file["max_ts"]))
+    return horizons
+
+
+def _greatest_times(
+    home: Home, file_seqs: set[int], selected: np.ndarray, withdrawn: WithdrawnObjects
+) -> dict[int, int]:
+    """Return the greatest ts (microseconds) of the objects of each of these files that stay."""
+    keys = KeyRange("object_key", log_key(min(file_seqs), 0) - 1, log_key(max(file_seqs), MAX_ROW))
+    files = keys.files(list_data_files(home, names.OBJECTS))
+    slices = [Slice(path, 0, rows) for path, rows in addresses_and_rows(home, names.OBJECTS, files)]
+    greatest: dict[int, int] = {}
+    for rows in read_slices(slices, ["object_key", "ts"], keys):
+        object_keys, times = rows.column("object_key").to_numpy(), micros(rows.column("ts"))
+        stay = ~(np.isin(object_keys, selected) | withdrawn.contain(object_keys))
+        numbers = object_keys[stay] >> names.ROW_BITS
+        for number in np.unique(numbers).tolist():
+            greatest[number] = max(greatest.get(number, NO_TIME), int(times[stay][numbers == number].max()))
+    return greatest
