@@ -7,7 +7,6 @@ from deltalake import DeltaTable, write_deltalake
 
 from pststream import names
 from pststream.open_tables import open_table
-from pststream.state import ledger_tables
 from pststream.state.home import APPEND_ONLY, Home
 from pststream.state.tables import TABLES
 
@@ -22,8 +21,7 @@ def allow_changes(address: str) -> DeltaTable:
 
 def delete_rows(home: Home, name: str, predicate: str) -> None:
     """Delete the rows for which an SQL predicate is true."""
-    allow_changes(home.table(name))
-    ledger_tables.delete(home, name, predicate)
+    allow_changes(home.table(name)).delete(predicate)
 
 
 def add_pieces(home: Home, rows: list[dict[str, Any]]) -> None:

@@ -7,14 +7,19 @@ if its folder was flushed while it had it; so a rename, a new file and a deletio
 """
 
 import os
+import random
+import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from pststream import atomic_files
+from pststream import atomic_files, open_tables
+
+TIMES = int(os.environ.get("PSTSTREAM_FUZZ_TIMES") or 1)
+NEVER = 1 << 30
 
 
 class PowerCut(BaseException):
@@ -47,8 +52,8 @@ class FlushedDisk:
 
         def flush(path: str | os.PathLike[str]) -> None:
             with self._lock:  # tasks are threads
-                if self.flushes == self._cut_at and not self._left.exists():
-                    self._copy(str(self.root), self._left)
+                if self.flushes == self._cut_at:
+                    self.cut()
                 if self._left.exists():
                     raise PowerCut
                 self.flushes += 1
@@ -61,6 +66,11 @@ class FlushedDisk:
             patch.setattr(atomic_files, "_flush", flush)
             with suppress(PowerCut):
                 yield
+
+    def cut(self) -> None:
+        """Cut the power now."""
+        if not self._left.exists():
+            self._copy(str(self.root), self._left)
 
     def _flush_file(self, path: str) -> None:
         self._content[self._pin(path)] = Path(path).read_bytes()
@@ -89,3 +99,45 @@ class FlushedDisk:
                 self._copy(path, target / name)
             else:
                 (target / name).write_bytes(self._content.get(number, b""))
+
+
+def places(count: int, flushes: int) -> list[int]:
+    """Return numbers of flushes, `count` for each of PSTSTREAM_FUZZ_TIMES, spread over all of them."""
+    rnd = random.Random(TIMES)
+    return [(number * flushes + rnd.randrange(flushes)) // (count * TIMES) for number in range(count * TIMES)]
+
+
+def assert_cured(
+    root: Path, count: int, work: Callable[[], object], judge: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Do a work on a folder, cut the power at some of its flushes, and do it again on what is left; judge the result.
+
+    A cut after the work has ended changes nothing, and the work is not done again.
+    """
+    beside = root.with_name(f"{root.name}-cuts")
+    shutil.copytree(root, beside / "before")
+    disk = FlushedDisk(root, beside / "ended", NEVER, False)
+    with disk.recording(monkeypatch):
+        work()
+    disk.cut()
+    _replace(root, beside / "ended")
+    judge()
+    for number, cut_at in enumerate(places(count, disk.flushes)):
+        left = beside / f"left-{number}"
+        _replace(root, beside / "before")
+        with FlushedDisk(root, left, cut_at, number % 2 == 0).recording(monkeypatch):
+            work()
+        assert left.exists(), "there was no cut"
+        _replace(root, left)
+        try:
+            work()
+            judge()
+        except AssertionError as error:
+            raise AssertionError(f"cut at flush {cut_at} of {disk.flushes}") from error
+        shutil.rmtree(f"{left}-pins")
+
+
+def _replace(folder: Path, content: Path) -> None:
+    shutil.rmtree(folder)
+    shutil.copytree(content, folder)
+    open_tables._kept.clear()

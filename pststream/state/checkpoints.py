@@ -1,19 +1,16 @@
-"""Write checkpoints of Delta's logs, and flush to disk what delta-rs itself has written."""
+"""Write checkpoints of Delta's logs, flushed to disk before they get their names."""
 
-import json
 import os
 import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
 from pststream.atomic_files import TEMPORARY_PREFIX, flush_file, flush_folders, replacing
 from pststream.open_tables import open_table, translate_delta_errors
-from pststream.storage.parquet_files import flush_content, flush_names
 from pststream.storage.registry import local_path
 
 LOG = "_delta_log"
@@ -88,23 +85,3 @@ def _names_since_checkpoint(log: Path) -> list[str]:
     names = [name for name in os.listdir(log) if name[:20].isdigit()]
     last = max((name[:20] for name in names if MARK in name), default="")
     return [name for name in names if name[:20] >= last]
-
-
-def flush_commit(table: DeltaTable, commits: int = 1) -> None:
-    """Flush the files and the entries of the last commits, which delta-rs has just made, as the table has them.
-
-    A power cut before that can damage the table. So delta-rs commits only in upkeep, planning and upgrades, not in an
-    ingest, a batch or a delivery.
-    """
-    path = local_path(unquote(table.table_uri.removeprefix("file://").rstrip("/")))
-    if path is None:
-        return
-    log = path / LOG
-    numbers = [f"{table.version() - before:020}" for before in reversed(range(commits))]
-    lines = [line for number in numbers for line in (log / f"{number}.json").read_bytes().splitlines()]
-    added = [str(path / unquote(one["add"]["path"])) for one in map(json.loads, lines) if "add" in one]
-    # At some versions delta-rs has written a checkpoint as well.
-    logged = [str(one) for number in numbers for one in (*log.glob(f"{number}*"), *log.glob(LAST))]
-    for written in dict.fromkeys((*added, *logged)):
-        flush_content(written)
-    flush_names([*added, *logged, str(log), str(path)])

@@ -8,7 +8,7 @@ failed tasks. The log has bounds of some columns of each file (`tables.has_bound
 import json
 import sys
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -292,10 +292,21 @@ def append_rows(home: Home, name: str, rows: pa.Table, metadata: Mapping[str, st
     file = writer.close()
     flush_names([writer.address] if file else [])
     actions = additions(name, [file] if file else [])
+    commit_latest(home, name, "WRITE", lambda _: actions, metadata)
+
+
+def commit_latest(
+    home: Home,
+    name: str,
+    operation: str,
+    actions_on: Callable[[DeltaTable], Iterable[Mapping[str, Any]]],
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Commit actions on the latest version of a table, whatever other processes commit meanwhile."""
     for tries_left in reversed(range(COMMIT_TRIES)):
         try:
-            with latest_table(root) as table:
-                return commit_entry(home, name, table, "WRITE", actions, metadata=metadata)
+            with latest_table(home.table(name)) as table:
+                return commit_entry(home, name, table, operation, actions_on(table), metadata=metadata)
         except VersionTaken:
             if not tries_left:
                 raise

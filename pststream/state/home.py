@@ -4,18 +4,17 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import DeltaTable, Transaction
 
 from pststream import names
 from pststream.errors import HomeBusy, HomeError
-from pststream.open_tables import translate_delta_errors
 from pststream.settings import FILE, default_file
-from pststream.state.checkpoints import flush_commit
+from pststream.state.first_entries import first_entry
 from pststream.state.locking import fencing, file_lock, lease
 from pststream.state.locking.lease import Lease
 from pststream.state.table_types import Table, has_bounds
@@ -124,18 +123,8 @@ class Home:
         """Create the tables with these names, except existing ones."""
         missing = self._missing_tables()
         for table in (TABLES[name] for name in names if name in missing):
-            address = self.table(table.name)
-            with translate_delta_errors(address):
-                location = self.storage.delta_location(address)
-                created = DeltaTable.create(
-                    location.uri,
-                    table.delta_schema,
-                    partition_by=list(table.partitions) or None,
-                    description=table.meaning,
-                    configuration=table_properties(table, address),
-                    storage_options=location.options,
-                )
-            flush_commit(created)
+            entry = first_entry(table, table_properties(table, self.table(table.name)))
+            self.files.create(f"tables/{table.name}/_delta_log/{0:020}.json", entry)
 
     def _missing_tables(self) -> list[str]:
         """Return the names of tables that do not exist."""
@@ -209,14 +198,6 @@ class Home:
     def has_lost_lock(self) -> bool:
         """Whether another process has taken over a lease of this thread."""
         return any(one.lost for one in self._own_leases())
-
-    def commit_properties(
-        self, table: DeltaTable, *transactions: Transaction, metadata: Mapping[str, str] | None = None
-    ) -> CommitProperties:
-        """Return the properties that a commit to a just opened table needs; as `transactions`, and its metadata."""
-        return CommitProperties(
-            custom_metadata=dict(metadata or {}), app_transactions=self.transactions(table, *transactions)
-        )
 
     def transactions(self, table: DeltaTable, *transactions: Transaction) -> list[Transaction]:
         """Return the transactions that a commit to a just opened table carries: its own and the fencing tokens.

@@ -149,5 +149,4 @@ def delete_older_indexes(home: Home, version: int) -> None:
 
     Delta keeps their files for readers of older versions.
     """
-    if any(file.partition["index_version"] < version for file in list_data_files(home, names.WORKER_INDEX)):
-        ledger_tables.delete(home, names.WORKER_INDEX, f"index_version < {version}")
+    ledger_tables.delete_versions(home, names.WORKER_INDEX, "index_version", 0, version - 1)

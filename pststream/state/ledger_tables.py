@@ -1,7 +1,6 @@
 """Read, append, compact, trim and vacuum Delta tables of a home on the driver, mostly the small control tables."""
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -13,10 +12,10 @@ from pststream import names
 from pststream.delta_tables import greatest_value, open_dataset, read_table
 from pststream.errors import RetryableError
 from pststream.open_tables import latest_table, open_table, translate_delta_errors
-from pststream.state.checkpoints import flush_commit, write_checkpoint
-from pststream.state.data_files import DataFile, FileWriter, append_rows, commit_files, list_data_files
+from pststream.state.checkpoints import write_checkpoint
+from pststream.state.data_files import DataFile, FileWriter, append_rows, commit_files, commit_latest, list_data_files
 from pststream.state.home import LOG_RETENTION, Home, log_retention
-from pststream.state.log_entries import WRITER_IDS, describe_writer
+from pststream.state.log_entries import WRITER_IDS, describe_writer, metadata_action
 from pststream.state.slices import Slice, read_slices
 from pststream.state.tables import TABLES
 from pststream.storage.parquet_files import file_sizes
@@ -34,8 +33,8 @@ USUAL = {FILES_KEPT: "interval 7 days"}
 KEPT_BEFORE = {"control": (None, "interval 7 days"), "spark": (None, "interval 1 days")}
 """Log retention that older versions set, by the writer of the table; any other value was set by the user and stays."""
 
-COMPACTION = "join"
-"""Application id of the commits that compact a control table."""
+COMPACTION, DELETION = "join", "delete"
+"""Application ids of the commits that compact a control table, and of those that delete versions."""
 
 ROW_GROUP = 8_192
 """Rows of a row group in compacted files: a reader of the end of a ledger reads one or two."""
@@ -141,13 +140,13 @@ def _group(files: Iterable[DataFile], max_bytes: int) -> list[list[DataFile]]:
     return groups
 
 
-def _rewrite(home: Home, name: str, files: Iterable[DataFile]) -> list[DataFile]:
-    """Write the rows of files to a new file; none if they have no rows."""
+def _rewrite(home: Home, name: str, files: Iterable[DataFile], kept: pc.Expression | None = None) -> list[DataFile]:
+    """Write the rows of files to a new file, or only some of them; no file if there are no rows."""
     schema = TABLES[name].schema
     writer = FileWriter(home.table(name), schema, row_group=ROW_GROUP)
     slices = [Slice(f"{home.table(name)}/{file.path}", 0, names.NEVER_US) for file in files]
     for rows in read_slices(slices, schema.names):
-        writer.write(rows)
+        writer.write(rows if kept is None else rows.filter(kept))
     written = writer.close()
     return [written] if written else []
 
@@ -158,14 +157,17 @@ def trim_log(home: Home, name: str, days: int) -> None:
     days: how long `vacuum` keeps removed files. A checkpoint must list removed files for as long, or `vacuum` goes
     by the age of the files instead.
     """
-    table, declared = open_table(home.table(name)), TABLES[name]
-    with translate_delta_errors(home.table(name)):
-        properties, kept = table.metadata().configuration, {FILES_KEPT: f"interval {days} days"}
-        if properties.get(LOG_RETENTION) in KEPT_BEFORE[declared.writer]:
-            kept[LOG_RETENTION] = log_retention(declared)
-        if any(properties.get(key, USUAL.get(key)) != value for key, value in kept.items()):
-            table.alter.set_table_properties(kept, commit_properties=home.commit_properties(table))
-            flush_commit(table)
+    declared, kept = TABLES[name], {FILES_KEPT: f"interval {days} days"}
+    properties = open_table(home.table(name)).metadata().configuration
+    if properties.get(LOG_RETENTION) in KEPT_BEFORE[declared.writer]:
+        kept[LOG_RETENTION] = log_retention(declared)
+    if any(properties.get(key, USUAL.get(key)) != value for key, value in kept.items()):
+        commit_latest(
+            home,
+            name,
+            "SET TBLPROPERTIES",
+            lambda table: [metadata_action(table, {**table.metadata().configuration, **kept})],
+        )
     write_checkpoint(home.table(name))
 
 
@@ -174,23 +176,30 @@ def vacuum(home: Home, name: str, days: int) -> int:
 
     Returns the number of removed files. A file that a task is still writing is younger than `days`.
     """
-    table, root = open_table(home.table(name)), home.table(name)
-    run = partial(table.vacuum, retention_hours=24 * days, enforce_retention_duration=False, full=True)
+    root = home.table(name)
     with translate_delta_errors(root):
-        unlisted = [f"{root}/{path}" for path in run(dry_run=True)]
-        # The dry run also lists files that an earlier vacuum removed.
-        present = sum(size is not None for size in file_sizes(unlisted))
-        if present:
-            before = table.version()
-            run(dry_run=False)
-            table.update_incremental()
-            flush_commit(table, table.version() - before)
-    return present
+        # A dry run, as delta-rs would also commit that it has run, and flush nothing.
+        unlisted = open_table(root).vacuum(24 * days, dry_run=True, enforce_retention_duration=False, full=True)
+    # The dry run also lists files that an earlier vacuum removed.
+    sizes = file_sizes([f"{root}/{path}" for path in unlisted])
+    present = [f"tables/{name}/{path}" for path, size in zip(unlisted, sizes) if size is not None]
+    home.files.delete(present)
+    return len(present)
 
 
-def delete(home: Home, name: str, predicate: str) -> None:
-    """Delete the rows of a table for which an SQL predicate is true."""
-    table = open_table(home.table(name))
-    with translate_delta_errors(home.table(name)):
-        table.delete(predicate, commit_properties=home.commit_properties(table))
-        flush_commit(table)
+def delete_versions(home: Home, name: str, column: str, first: int, last: int = names.NEVER_US) -> None:
+    """Delete the rows with a value of `column` in [first, last] in one commit; the column is a plan or index version.
+
+    Files that also have other rows are written again without these.
+    """
+    removed = [file for file in list_data_files(home, name) if _may_have_version(file, column, first, last)]
+    if removed:
+        kept = (pc.field(column) < first) | (pc.field(column) > last)
+        mixed = [file for file in removed if column not in file.partition]
+        added = [new for file in mixed for new in _rewrite(home, name, [file], kept)]
+        transaction = last_transaction(home, name, DELETION) + 1
+        commit_files(home, name, added, removed, application=DELETION, transaction=transaction)
+
+
+def _may_have_version(file: DataFile, column: str, first: int, last: int) -> bool:
+    return first <= file.partition.get(column, first) <= last and file.may_contain(column, first, last)

@@ -4,15 +4,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from deltalake import DeltaTable, Transaction
+from deltalake import DeltaTable, Schema, Transaction
 
-from pststream import __version__
 from pststream.errors import HomeError, RetryableError
 from pststream.state.checkpoints import write_checkpoint
+from pststream.state.first_entries import ENGINE
 from pststream.state.home import Home
 from pststream.utc_times import to_micros, utc_now
-
-ENGINE = f"pststream-{__version__}"
 
 CHECKPOINT_INTERVAL = "delta.checkpointInterval"
 """A checkpoint is written after so many commits, 100 where the property is not set, as by delta-rs."""
@@ -43,13 +41,15 @@ def describe_writer(bounds: Mapping[str, tuple[Any, Any]], step: str = "") -> di
     return {USER_METADATA: json.dumps(content)} if content else {}
 
 
-def metadata_action(table: DeltaTable, configuration: Mapping[str, str]) -> dict[str, Any]:
-    """Return the action that gives a table these properties, and leaves everything else as it is."""
+def metadata_action(
+    table: DeltaTable, configuration: Mapping[str, str], schema: Schema | None = None
+) -> dict[str, Any]:
+    """Return the action that gives a table these properties, and these columns if any; everything else stays."""
     metadata = table.metadata()
     return {
         "metaData": {
             "id": metadata.id, "name": metadata.name, "description": metadata.description,
-            "format": {"provider": "parquet", "options": {}}, "schemaString": table.schema().to_json(),
+            "format": {"provider": "parquet", "options": {}}, "schemaString": (schema or table.schema()).to_json(),
             "partitionColumns": metadata.partition_columns, "createdTime": metadata.created_time,
             "configuration": dict(configuration),
         }

@@ -12,8 +12,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema
 
 from pststream import names
-from pststream.open_tables import open_table, translate_delta_errors
-from pststream.state.checkpoints import flush_commit
+from pststream.open_tables import open_table
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import (
     DataFile,
@@ -25,7 +24,7 @@ from pststream.state.data_files import (
     with_bounds,
 )
 from pststream.state.home import APPEND_ONLY, BOUNDED_COLUMNS, FORMAT, MARK, OLDEST, Home, table_properties
-from pststream.state.log_entries import commit_entry
+from pststream.state.log_entries import commit_entry, metadata_action
 from pststream.state.slices import Slice, read_slices
 from pststream.state.table_types import RESULTS, SECONDS, Table
 from pststream.state.tables import TABLES
@@ -138,9 +137,9 @@ def _add_columns(home: Home, format: int) -> None:
         known = {field.name for field in stored.schema().fields}
         columns = [field for field in Schema.from_arrow(declared).fields if field.name not in known]
         if columns:
-            with translate_delta_errors(home.table(table.name)):
-                stored.alter.add_columns(columns, commit_properties=home.commit_properties(stored))
-                flush_commit(stored)
+            schema = Schema([*stored.schema().fields, *columns])
+            action = metadata_action(stored, stored.metadata().configuration, schema)
+            commit_entry(home, table.name, stored, "ADD COLUMN", [action])
             crash_point("upgrade.column_added")
 
 
@@ -222,11 +221,5 @@ def _commit_columns(
     home: Home, table: Table, stored: DeltaTable, schema: Schema, actions: Iterable[dict[str, Any]]
 ) -> None:
     """Commit the columns and the properties of a table, together with actions on its files."""
-    metadata = stored.metadata()
-    changed = {
-        "id": metadata.id, "name": metadata.name, "description": metadata.description,
-        "format": {"provider": "parquet", "options": {}}, "schemaString": schema.to_json(),
-        "partitionColumns": metadata.partition_columns, "createdTime": metadata.created_time,
-        "configuration": _properties(home, table, stored),
-    }  # fmt: skip
-    commit_entry(home, table.name, stored, "CHANGE COLUMNS", [{"metaData": changed}, *actions])
+    changed = metadata_action(stored, _properties(home, table, stored), schema)
+    commit_entry(home, table.name, stored, "CHANGE COLUMNS", [changed, *actions])

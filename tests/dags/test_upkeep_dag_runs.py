@@ -44,8 +44,7 @@ def test_release_maintain_and_check(dagbag: Any, tmp_path: Path, monkeypatch: py
 
 
 def assert_a_broken_table_fails_once(dagbag: Any, home: Home, where: dict[str, str]) -> None:
-    ledger_tables.delete(Tables(home.path), "worker_index", "worker = 0")
-    ledger_tables.delete(Tables(home.path), "worker_index", "worker = 1")
+    ledger_tables.delete_versions(Tables(home.path), "worker_index", "worker", 0, 1)
     bad = FinishedRun(dagbag.dags["pststream_check_tables"], where)
     assert bad.states == {"check": "success", "verdict": "failed"}
     assert bad.tries["verdict"] == 1

@@ -8,7 +8,6 @@ import errno
 import itertools
 import json
 import os
-import random
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,15 +16,13 @@ import pytest
 
 from pststream import atomic_files, open_tables
 from tests.commands import Home, run_here
-from tests.flushed_disk import FlushedDisk
+from tests.flushed_disk import NEVER, FlushedDisk, places
 from tests.kill_and_rerun import assert_same_tables, home_for, written
 from tests.worlds import WrittenWorld
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 CUTS, FAULTS = 6, 3
-TIMES = int(os.environ.get("PSTSTREAM_FUZZ_TIMES") or 1)
-NEVER = 1 << 30
 
 
 class Steps:
@@ -98,12 +95,6 @@ def undisturbed(steps: Steps, tmp_path_factory: pytest.TempPathFactory) -> tuple
     shutil.copytree(steps.path, folder / "home")
     assert len(messages(Home(folder / "home"))) > 5 and disk.flushes > 50
     return Home(folder / "home"), disk.flushes
-
-
-def places(count: int, flushes: int) -> list[int]:
-    """Return numbers of flushes, spread over all of them."""
-    rnd = random.Random(TIMES)
-    return [(number * flushes + rnd.randrange(flushes)) // (count * TIMES) for number in range(count * TIMES)]
 
 
 def assert_same(home: Home, undisturbed: Home) -> None:

@@ -184,7 +184,7 @@ def _save(
     """Write the units and the migration of the new plan, then its row in `plans`, which puts it in force."""
     new, loads = version + 1, adjustment.after
     for name in (names.PLAN_UNITS, names.MIGRATIONS):
-        ledger_tables.delete(home, name, f"plan_version >= {new}")
+        ledger_tables.delete_versions(home, name, "plan_version", new)
     columns = {"load": loads.unit_load, "objects": loads.unit_objects, "subscriptions": loads.unit_subscriptions}
     save_units(home, new, adjustment.plan, columns)
     ledger_tables.append(home, names.MIGRATIONS, _migration_rows(version, kind, adjustment, document))

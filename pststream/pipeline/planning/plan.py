@@ -99,12 +99,12 @@ def new_plan(
 def _delete_rows_of_killed_planner(home: Home, version: int) -> None:
     """Delete what a killed planner of this version has left in the control tables."""
     for name in (names.PLAN_UNITS, names.VOCABULARY, names.MIGRATIONS):
-        ledger_tables.delete(home, name, f"plan_version >= {version}")
+        ledger_tables.delete_versions(home, name, "plan_version", version)
 
 
 def _build_index(home: Home, settings: Settings, new: PlanAndFrequencies, before: int, progress: Progress) -> None:
     """Build the index of the plan for the requests that batches have applied; later requests come with their batch."""
-    ledger_tables.delete(home, names.WORKER_INDEX, f"index_version > {before}")
+    ledger_tables.delete_versions(home, names.WORKER_INDEX, "index_version", before + 1)
     if before == 0:
         return
     old_context, version = make_task_context(home, settings, before), before + 1

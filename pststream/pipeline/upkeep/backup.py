@@ -8,12 +8,14 @@ to `deliveries`; the versions are read in the opposite order. The logs are copie
 them. The data files that the logs list stay for at least `retention_days`, so there is time to copy them.
 """
 
+import os
 import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from pststream.atomic_files import flush_file, flush_folders, make_folder
 from pststream.errors import RetryableError, UsageError
 from pststream.open_tables import open_table
 from pststream.progress import Progress, StepCounter, no_progress
@@ -33,8 +35,9 @@ PAUSE_SECONDS = 0.01
 def backup(home: Home, out: str, progress: Progress = no_progress) -> dict[str, Any]:
     """Copy a home to the new folder `out`; return {"out", "tables": versions, "files", "bytes"}.
 
-    The copy is a home: its mark is written last. To restore it, copy it to the address of the home. Raises HomeBusy if
-    commits are too frequent while a long command has the home, RetryableError if files were removed during the copy.
+    The copy is a home: its mark is written last, when everything else is flushed to disk. To restore it, copy it to the
+    address of the home. Raises HomeBusy if commits are too frequent while a long command has the home, RetryableError
+    if files were removed during the copy.
     """
     home.check()
     if local_path(normalize(out)) is None:
@@ -44,6 +47,7 @@ def backup(home: Home, out: str, progress: Progress = no_progress) -> dict[str, 
         raise UsageError(f"{out} exists already", "give a new folder, one for each backup")
     versions = _consistent_versions(home)
     crash_point("backup.read")
+    make_folder(target)
     copy = Home(target)
     logs = [_needed_log(home, name, version) for name, version in versions.items()]
     for entry in (entry for log in logs for entry in log):
@@ -59,8 +63,10 @@ def backup(home: Home, out: str, progress: Progress = no_progress) -> dict[str, 
         _copy(home, FILE, target)
     for suite in home.files.names(SUITES):
         _copy(home, suite, target)
+    flush_folders(folder for folder, _, _ in os.walk(target))
     crash_point("backup.copied")
     _copy(home, MARK, target)
+    flush_folders([target])
     files = [path for path in target.rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files)
     return {"out": str(target), "tables": versions, "files": len(files), "bytes": size}
@@ -119,6 +125,7 @@ def _copy(home: Home, name: str, root: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         home.files.download(name, target)
+        flush_file(target)
     except FileNotFoundError:
         raise RetryableError(
             f"{home.path}/{name} was removed during the backup", "delete the copy and run this again"

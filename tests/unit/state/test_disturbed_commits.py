@@ -111,13 +111,11 @@ def test_what_a_killed_process_left_is_removed_after_an_hour(home: Home) -> None
     assert not copy.exists() and not entry.exists()
 
 
-def test_the_commits_of_a_vacuum_are_flushed(home: Home, flushed: list[str]) -> None:
+def test_a_vacuum_commits_nothing(home: Home) -> None:
     ledger_tables.compact(home, names.VOCABULARY)
     before = ledger_tables.version(home, names.VOCABULARY)
-    flushed.clear()
     assert ledger_tables.vacuum(home, names.VOCABULARY, 0) == 3
-    after = ledger_tables.version(home, names.VOCABULARY)
-    assert after > before and set(flushed) >= {f"{number:020}.json" for number in range(before + 1, after + 1)}
+    assert ledger_tables.version(home, names.VOCABULARY) == before and terms(home) == [0, 1, 2]
 
 
 def test_a_checkpoint_is_flushed_before_the_log_before_it_is_deleted(home: Home, flushed: list[str]) -> None:

@@ -10,7 +10,9 @@ from deltalake import DeltaTable, write_deltalake
 from pststream import atomic_files, names
 from pststream.state import ledger_tables
 from pststream.state.checkpoints import write_checkpoint
-from pststream.state.home import Home
+from pststream.state.data_files import list_data_files
+from pststream.state.home import Home, table_properties
+from pststream.state.tables import TABLES
 from pststream.storage.local_folder import FolderFiles
 from pststream.utc_times import utc_now
 
@@ -91,10 +93,54 @@ def test_a_checkpoint_is_flushed_before_it_gets_its_name(
     assert {path.name for path in Path(home.path, "tables").iterdir() if path.name.startswith(".")} == set()
 
 
-def test_what_delta_rs_commits_is_flushed_afterwards(home: Home, flushed: list[str]) -> None:
-    frequencies = {"plan_version": 1, "term": "tea", "objects": 1, "subscriptions": 1}
-    ledger_tables.append(home, names.VOCABULARY, [{**frequencies, "term_id": number} for number in (1, 2)])
+def add_versions(home: Home, *versions: int) -> None:
+    frequencies = {"term_id": 1, "term": "tea", "objects": 1, "subscriptions": 1}
+    rows = [{**frequencies, "plan_version": version} for version in versions]
+    ledger_tables.append(home, names.VOCABULARY, rows)
+
+
+def versions(home: Home) -> list[int]:
+    return sorted(ledger_tables.read(home, names.VOCABULARY, ["plan_version"]).column(0).to_pylist())
+
+
+def test_rows_of_versions_are_deleted_by_a_flushed_commit(home: Home, flushed: list[str]) -> None:
+    add_versions(home, 1, 2, 3)
     flushed.clear()
-    ledger_tables.delete(home, names.VOCABULARY, "term_id = 1")
-    assert flushed[0].endswith(".parquet") and flushed[1:] == [f"{2:020}.json", "vocabulary", "_delta_log", "tables"]
-    assert ledger_tables.read(home, names.VOCABULARY).column("term_id").to_pylist() == [2]
+    ledger_tables.delete_versions(home, names.VOCABULARY, "plan_version", 3)
+    kinds = [name.rpartition(".")[2] if "." in name[1:] else name.partition("-")[0] for name in flushed]
+    assert kinds == ["parquet", "vocabulary", ".writing", "_delta_log"]
+    assert versions(home) == [1, 2]
+    ledger_tables.delete_versions(home, names.VOCABULARY, "plan_version", 2, 2)
+    assert versions(home) == [1]
+    before = ledger_tables.version(home, names.VOCABULARY)
+    ledger_tables.delete_versions(home, names.VOCABULARY, "plan_version", 2)
+    assert ledger_tables.version(home, names.VOCABULARY) == before, "there is nothing to delete"
+
+
+def test_files_of_other_versions_stay_as_they_are(home: Home) -> None:
+    for version in (1, 2, 3):
+        add_versions(home, version)
+    before = {file.low["plan_version"]: file.path for file in list_data_files(home, names.VOCABULARY)}
+    ledger_tables.delete_versions(home, names.VOCABULARY, "plan_version", 2, 2)
+    assert {file.path for file in list_data_files(home, names.VOCABULARY)} == {before[1], before[3]}
+
+
+def test_a_new_table_is_that_of_delta_rs(home: Home, flushed: list[str], tmp_path: Path) -> None:
+    """Protocol, columns, partitions and properties; and it is flushed before it has its name."""
+    Home(tmp_path / "new").init()
+    entries = [name for name in flushed if name.startswith(".writing-")]
+    assert len(entries) >= len(TABLES)
+    for name, declared in TABLES.items():
+        written = DeltaTable(home.table(name))
+        expected = DeltaTable.create(
+            str(tmp_path / "other" / name),
+            declared.delta_schema,
+            partition_by=list(declared.partitions) or None,
+            description=declared.meaning,
+            configuration=table_properties(declared, home.table(name)),
+        )
+        assert (written.schema(), written.protocol()) == (expected.schema(), expected.protocol())
+        ours, theirs = written.metadata(), expected.metadata()
+        for field in ("name", "description", "partition_columns", "configuration"):
+            assert getattr(ours, field) == getattr(theirs, field), field
+        assert written.history(1)[0]["operation"] == "CREATE TABLE"

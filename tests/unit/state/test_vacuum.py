@@ -24,7 +24,7 @@ def home(tmp_path: Path) -> Home:
         names.VOCABULARY,
         [{"plan_version": n, "term_id": n, "term": str(n), "objects": 1, "subscriptions": 1} for n in (1, 2)],
     )
-    ledger_tables.delete(made, names.VOCABULARY, "plan_version = 1")
+    ledger_tables.delete_versions(made, names.VOCABULARY, "plan_version", 1, 1)
     return made
 
 

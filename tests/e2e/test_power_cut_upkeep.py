@@ -1,0 +1,125 @@
+"""A power cut at any flush of init, upgrade, a plan after a killed one, maintain or backup is cured by a second run.
+
+The model of the disk is that of test_power_cut.py. PSTSTREAM_FUZZ_TIMES: as many cuts.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pststream import names
+from pststream.state.home import FORMAT, MARK
+from pststream.state.home import Home as State
+from pststream.state.tables import TABLES
+from tests.commands import KILLED, Home, run_here
+from tests.flushed_disk import assert_cured
+from tests.kill_and_rerun import assert_same_tables, home_for, table_of, written
+from tests.old_homes import unpacked
+from tests.worlds import WrittenWorld
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+CUTS = 3
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> WrittenWorld:
+    return written(tmp_path_factory.mktemp("power") / "files", 25, 2)
+
+
+@pytest.fixture(scope="module")
+def made(world: WrittenWorld, tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home with two batches; a test copies it."""
+    home = home_for(tmp_path_factory.mktemp("power") / "home", world, engine="local", retention_days=3)
+    for place in range(2):
+        home.ingest("requests", world.requests[place : place + 1])
+        home.ingest("objects", world.objects[place : place + 1])
+        home.match()
+    return home
+
+
+@pytest.fixture
+def home(made: Home, tmp_path: Path) -> Home:
+    shutil.copytree(made.path, tmp_path / "home")
+    return Home(tmp_path / "home")
+
+
+def versions_in(home: Home, table: str, column: str) -> dict[int, int]:
+    """The number of rows of each version."""
+    values = table_of(home, table).to_pyarrow_table(columns=[column]).column(column).to_pylist()
+    return {value: values.count(value) for value in sorted(set(values))}
+
+
+def test_init(tmp_path: Path, world: WrittenWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "disk").mkdir()
+    home = Home(tmp_path / "disk" / "home")
+
+    def judge() -> None:
+        State(home.path).check()
+        assert home.ingest("objects", world.objects[:1])["accepted"] > 0
+
+    assert_cured(tmp_path / "disk", CUTS, lambda: home.run("init"), judge, monkeypatch)
+
+
+def test_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unpacked(5, tmp_path / "expected").run("upgrade")
+    home = unpacked(5, tmp_path / "sample")
+
+    def upgrade() -> None:
+        if json.loads((home.path / MARK).read_text())["format"] != FORMAT:
+            home.run("upgrade")
+
+    def judge() -> None:
+        for name in TABLES:
+            assert table_of(home, name).schema() == table_of(Home(tmp_path / "expected" / "home"), name).schema()
+        assert_same_tables(home, Home(tmp_path / "expected" / "home"))
+
+    assert_cured(home.path, CUTS, upgrade, judge, monkeypatch)
+
+
+def test_a_plan_after_a_killed_one(made: Home, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = ("plan", "--planner", "grid", "--workers", "2")
+    assert home.crash("plan.indexed", *plan).code == KILLED
+    before = versions_in(home, names.PLAN_UNITS, "plan_version")
+
+    def judge() -> None:
+        now = versions_in(home, names.PLAN_UNITS, "plan_version")
+        newest = max(now)
+        assert newest in (max(before), max(before) + 1), "a plan that was put in force is followed by another"
+        assert home.run("plans", "show")["plan_version"] == newest
+        assert set(versions_in(home, names.WORKER_INDEX, "index_version")) == {newest}
+        assert home.run("check")["success"] and home.exported() == made.exported()
+
+    assert_cured(home.path, CUTS, lambda: home.run(*plan), judge, monkeypatch)
+
+
+def test_maintain(made: Home, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def judge() -> None:
+        assert home.run("check")["success"]
+        assert_same_tables(home, made)
+        for name in TABLES:
+            properties = table_of(home, name).metadata().configuration
+            assert properties["delta.deletedFileRetentionDuration"] == "interval 3 days", name
+
+    assert_cured(home.path, CUTS, lambda: home.run("maintain"), judge, monkeypatch)
+
+
+def test_backup(made: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a cut leaves is no home, or a whole one: whoever has a copy that opens can restore it."""
+    (tmp_path / "disk").mkdir()
+    copy = Home(tmp_path / "disk" / "copy")
+
+    def judge() -> None:
+        assert_same_tables(copy, made)
+        assert copy.run("check")["success"]
+
+    def back_up() -> None:
+        if copy.path.exists():
+            if run_here("status", "--home", copy.path).code == 0:
+                return judge()
+            shutil.rmtree(copy.path)
+        made.run("backup", "--out", copy.path)
+
+    assert_cured(tmp_path / "disk", 2 * CUTS, back_up, judge, monkeypatch)
