@@ -17,7 +17,10 @@ from pststream.errors import UsageError
 from pststream.escape_text import escape_controls
 from pststream.format_values import counted
 
-FIELDS = ("keywords", "bbox", "circle", "geometry", "point", "k", "limit", "window", "as_of", "version")
+FIELDS = (
+    *("keywords", "bbox", "circle", "geometry", "point", "k", "limit", "window", "alpha", "distance_scale_m", "as_of"),
+    "version",
+)
 """Options of one question, by the fields that they give."""
 
 _NUMBERS = re.compile(r"-[0-9.][0-9.,eE+-]*$")
@@ -33,14 +36,16 @@ def add_ask_options(command: ArgumentParser) -> None:
     command.add_argument("--out", metavar="FILE", help="write the answers here: .csv, .jsonl or .parquet")
     command.add_argument("--strict", action="store_true", help="exit with 3 if questions were rejected")
     one = command.add_argument_group("one question instead of files")
-    one.add_argument("--kind", help="range or knn")
-    one.add_argument("--keywords", metavar="EXPRESSION", help="words with AND, OR and parentheses; none: every object")
-    one.add_argument("--bbox", metavar="W,S,E,N", help="range: a box, degrees")
-    one.add_argument("--circle", metavar="LON,LAT,METRES", help="range: a circle")
-    one.add_argument("--geometry", metavar="GEOJSON", help="range: a Polygon or MultiPolygon")
+    one.add_argument("--kind", help="range, knn, topk or frequent_terms")
+    one.add_argument("--keywords", metavar="EXPRESSION", help="words with AND, OR and parentheses; topk: words alone")
+    one.add_argument("--bbox", metavar="W,S,E,N", help="range, frequent_terms: a box, degrees")
+    one.add_argument("--circle", metavar="LON,LAT,METRES", help="range, frequent_terms: a circle")
+    one.add_argument("--geometry", metavar="GEOJSON", help="range, frequent_terms: a Polygon or MultiPolygon")
     one.add_argument("--limit", metavar="N", help="range: the N newest objects")
-    one.add_argument("--point", metavar="LON,LAT", help="knn: where distances are measured from")
-    one.add_argument("-k", metavar="K", help="knn: number of objects")
+    one.add_argument("--point", metavar="LON,LAT", help="knn, topk: where distances are measured from")
+    one.add_argument("-k", metavar="K", help="knn, topk, frequent_terms: number of objects or terms")
+    one.add_argument("--alpha", metavar="A", help="topk: weight of the place in the score, 0 to 1")
+    one.add_argument("--distance-scale-m", metavar="METRES", help="topk: distance from which on the place scores 0")
     one.add_argument(
         "--window", metavar="T", help="only objects of this time before, such as 72h; objects=N: the newest N"
     )
@@ -127,6 +132,9 @@ def _record_of(given: dict[str, Any]) -> dict[str, Any]:
     for field in ("k", "limit", "version"):
         if field in record and re.fullmatch(r"-?[0-9]{1,18}", record[field], re.ASCII):
             record[field] = int(record[field])
+    for field in ("alpha", "distance_scale_m"):
+        if field in record:
+            record[field] = _numbers(_option(field), record[field], 1)[0]
     match = re.fullmatch(r"objects=([0-9]{1,18})", record.get("window", ""), re.ASCII)
     return {**record, "window": {"objects": int(match[1])}} if match else record
 
@@ -142,5 +150,6 @@ def _numbers(option: str, text: str, count: int) -> list[float]:
     except ValueError:
         numbers = []
     if len(numbers) != count:
-        raise UsageError(f"{option} {text}: {count} numbers separated by commas are expected", "such as 18.07,59.33")
+        expected = "a number is" if count == 1 else f"{count} numbers separated by commas are"
+        raise UsageError(f"{option} {text}: {expected} expected")
     return numbers

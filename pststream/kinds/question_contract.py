@@ -40,6 +40,8 @@ class ParsedQuestion:
     clauses   conjunctive normal form of the keywords, as term ids; empty: every object
     k         greatest number of rows of the answer; None: all
     window    see Window
+    alpha     weight of the place in the score, 0 to 1; the text weighs 1 - alpha
+    distance_scale_m  distance in metres from which on the place scores 0
     """
 
     region: Region | None = None
@@ -47,6 +49,8 @@ class ParsedQuestion:
     clauses: tuple[tuple[int, ...], ...] = ()
     k: int | None = None
     window: Window = EVERYTHING
+    alpha: float = 0.0
+    distance_scale_m: float = 1.0
 
 
 @dataclass(frozen=True)

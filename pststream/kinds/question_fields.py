@@ -51,6 +51,26 @@ def parse_count_field(record: Mapping[str, Any], name: str, most: int) -> int | 
     return _whole_number(name, name, value, most)
 
 
+def parse_k_field(record: Mapping[str, Any], most: int) -> int:
+    """Return the field `k`, a whole number from 1 to `most`; raises FieldError."""
+    k = parse_count_field(record, "k", most)
+    if k is None:
+        raise FieldError("k", "missing", record)
+    return k
+
+
+def parse_number_field(record: Mapping[str, Any], name: str, least: float, most: float) -> float | None:
+    """Return a number from `least` to `most`, None if there is none; raises FieldError."""
+    value = record.get(name)
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise FieldError(name, "not_a_number", value, f"{name} is not a number")
+    if not least <= value <= most:
+        raise FieldError(name, "out_of_range", value, f"{name} {value} is outside {least:g}..{most:g}")
+    return float(value)
+
+
 def parse_window_field(record: Mapping[str, Any], counts_objects: bool) -> Window:
     """Return the window of a question: a duration such as "72h", or {"objects": N} if `counts_objects`.
 

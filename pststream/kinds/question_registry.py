@@ -1,10 +1,14 @@
 """List the kinds of question by name, and the fields that other kinds define."""
 
+from pststream.kinds.frequent_terms.question import FREQUENT_TERMS_QUESTION
 from pststream.kinds.knn.question import KNN_QUESTION
 from pststream.kinds.question_contract import QuestionKind
 from pststream.kinds.range.question import RANGE_QUESTION
+from pststream.kinds.topk.question import TOPK_QUESTION
 
-QUESTION_KINDS: dict[str, QuestionKind] = {kind.name: kind for kind in (RANGE_QUESTION, KNN_QUESTION)}
+QUESTION_KINDS: dict[str, QuestionKind] = {
+    kind.name: kind for kind in (RANGE_QUESTION, KNN_QUESTION, TOPK_QUESTION, FREQUENT_TERMS_QUESTION)
+}
 """A new kind is one more name in this tuple."""
 
 DEFAULT_QUESTION_KIND = RANGE_QUESTION.name

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from pststream.questions.read_questions import Question
-from pststream.stored_objects.found_rows import AnswerRows
+from pststream.stored_objects.answer_rows import AnswerRows
 
 ANSWERS = pa.schema(
     [
@@ -30,13 +29,6 @@ def answer_table(questions: Sequence[Question], rows: AnswerRows) -> pa.Table:
     ids = pa.array([question.question_id for question in questions], pa.string())
     kinds = pa.array([question.kind.name for question in questions], pa.string())
     place = pa.array(rows.question)
-    columns = {
-        "question_id": ids.take(place),
-        "kind": kinds.take(place),
-        "rank": pa.array(rows.rank),
-        "object_id": rows.object_id.cast(pa.string()),
-        "ts": pa.array(rows.ts).cast(ANSWERS.field("ts").type),
-        "distance_m": pa.array(rows.value, mask=np.isnan(rows.value)),
-    }
+    given = {"question_id": ids.take(place), "kind": kinds.take(place), "rank": pa.array(rows.rank), **rows.columns}
     nulls = {field.name: pa.nulls(len(rows.rank), field.type) for field in ANSWERS}
-    return pa.table({**nulls, **columns}).select(ANSWERS.names).cast(ANSWERS)
+    return pa.table({**nulls, **given}).select(ANSWERS.names).cast(ANSWERS)

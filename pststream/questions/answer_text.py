@@ -23,7 +23,7 @@ _COLUMNS: dict[str, Callable[[Any], str]] = {
 def render_answers(answers: pa.Table) -> str:
     """Return the rows of an answer, with the columns that it has values for."""
     if answers.num_rows == 0:
-        return "no object answers the question"
+        return "nothing answers the question"
     shown = [name for name in _COLUMNS if answers.column(name).null_count < answers.num_rows]
     rows = [[_COLUMNS[name](row[name]) for name in shown] for row in answers.select(shown).to_pylist()]
     return "\n".join(table_lines([shown, *rows]))

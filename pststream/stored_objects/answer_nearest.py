@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pststream.kernels.questions.nearest_rows import find_nearest
-from pststream.stored_objects.found_rows import AnswerRows, BestRows, ranked
+from pststream.stored_objects.answer_rows import AnswerRows, BestRows, ranked
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from pststream.stored_objects.question_batch import Clauses, TimedQuestion, reached, window_bounds
 
@@ -29,4 +29,4 @@ def answer_nearest(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion])
             )  # fmt: skip
             best.number_places(number)
     question, metres, rows = best.entries()
-    return ranked(snapshot, question, metres, rows, points)
+    return ranked(snapshot, question, metres, rows, points)[0]

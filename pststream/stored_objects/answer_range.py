@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pststream.kernels.questions.rows_in_regions import find_rows
-from pststream.stored_objects.found_rows import AnswerRows, BestRows, place_of, ranked
+from pststream.stored_objects.answer_rows import AnswerRows, BestRows, place_of, ranked
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from pststream.stored_objects.question_batch import Clauses, TimedQuestion, reached, region_arrays, window_bounds
 
@@ -31,4 +31,4 @@ def answer_range(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -
     limited, _, newest = best.entries()
     question = np.concatenate([limited, *(part[0] for part in parts)])
     rows = np.concatenate([newest, *(part[1] for part in parts)])
-    return ranked(snapshot, question, np.zeros(len(question), np.float32), rows, None)
+    return ranked(snapshot, question, np.zeros(len(question), np.float32), rows, None)[0]

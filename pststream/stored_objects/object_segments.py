@@ -5,8 +5,10 @@ rows like any other. Arrays of a segment (n objects in Morton order, T terms):
 
     codes, places, times, keys, offsets, row_terms, posting_offsets, postings: see kernels/questions/question_arrays.py
     terms int64[T] ascending: term ids (text/tokenizer.py)
-    word_offsets int64[T+1], words uint8[]: the word of each term, UTF-8
-    id_offsets int64[n+1], ids uint8[]: the object_id of each object, UTF-8
+    word_offsets int32[T+1], words uint8[]: the word of each term, UTF-8
+    least_words uint8[T]: least number of terms of an object that has the term, at most 255
+    id_offsets int32[n+1], ids uint8[]: the object_id of each object, UTF-8
+        (offsets are int64 where there are 2 GiB of bytes or more)
     bounds int64[4]: least and greatest ts, least and greatest key
 """
 
@@ -16,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.kernels.parsing.tokens import FOLDED
-from pststream.kernels.questions.build_segment import find_words, gather_rows, list_rows, number_terms
+from pststream.kernels.questions.build_segment import find_words, gather_rows, least_words, list_rows, number_terms
 from pststream.kernels.questions.place_codes import place_codes
 from pststream.kernels.questions.question_arrays import ObjectArrays
 from pststream.text.buffers import utf8_of
@@ -44,6 +46,7 @@ class ObjectSegment(NamedTuple):
     terms: np.ndarray
     word_offsets: np.ndarray
     words: np.ndarray
+    least_words: np.ndarray
     id_offsets: np.ndarray
     ids: np.ndarray
     bounds: np.ndarray
@@ -99,9 +102,10 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
         posting_offsets=posting_offsets,
         postings=postings,
         terms=terms,
-        word_offsets=word_offsets,
+        word_offsets=_narrow(word_offsets),
         words=words,
-        id_offsets=id_offsets - id_offsets[0],
+        least_words=least_words(offsets, posting_offsets, postings),
+        id_offsets=_narrow(id_offsets - id_offsets[0]),
         ids=id_bytes[id_offsets[0] : id_offsets[-1]],
         bounds=np.array(bounds, np.int64),
     )
@@ -115,6 +119,10 @@ def _numbers(rows: pa.Table, name: str, kind: type) -> np.ndarray:
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
     return column.to_numpy().astype(kind, copy=False)
+
+
+def _narrow(offsets: np.ndarray) -> np.ndarray:
+    return offsets.astype(np.int32) if offsets[-1] <= MAX_TERMS else offsets
 
 
 def _lists(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:

@@ -86,7 +86,8 @@ class ObjectSnapshot:
         for number in np.unique(segment).tolist():
             chosen = np.flatnonzero(segment == number)
             one = self.segments[number]
-            ids = pa.LargeStringArray.from_buffers(len(one.keys), pa.py_buffer(one.id_offsets), pa.py_buffer(one.ids))
-            parts.append(ids.take(pa.array(row[chosen])))
+            texts = pa.StringArray if one.id_offsets.dtype == np.int32 else pa.LargeStringArray
+            ids = texts.from_buffers(len(one.keys), pa.py_buffer(one.id_offsets), pa.py_buffer(one.ids))
+            parts.append(ids.take(pa.array(row[chosen])).cast(pa.large_string()))
             order.append(chosen)
         return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(order))))

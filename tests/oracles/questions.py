@@ -5,13 +5,15 @@ Distances and scores are compared as float32, as docs/questions.md says; ties go
 log.
 """
 
+import math
 import struct
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from tests.oracles.polygon import covers_geometry
-from tests.oracles.twin import distance_m, holds, in_box, parse, time_us, words_of
+from tests.oracles.twin import EARTH_RADIUS_M, distance_m, holds, in_box, parse, time_us, words_of
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -34,10 +36,14 @@ def logged(key: int, object_id: str, ts: int, lon: float, lat: float, text: str)
 
 
 def answer(objects: Iterable[LoggedObject], question: dict[str, Any], up_to_key: int = 2**63) -> list[tuple]:
-    """Return the rows of an answer in their order: (object_id, ts, distance or None)."""
-    return {"range": _range, "knn": _nearest}[question.get("kind", "range")](
-        _in_window([one for one in objects if one.key <= up_to_key], question), question
-    )
+    """Return the rows of an answer in their order.
+
+    range: (object_id, ts); knn: (object_id, ts, distance_m); topk: (object_id, ts, distance_m, score); frequent_terms:
+    (term, count).
+    """
+    kinds = {"range": _range, "knn": _nearest, "topk": _scored, "frequent_terms": _terms}
+    counted = _in_window([one for one in objects if one.key <= up_to_key], question)
+    return kinds[question.get("kind", "range")](counted, question)
 
 
 def _in_window(objects: list[LoggedObject], question: dict[str, Any]) -> list[LoggedObject]:
@@ -73,7 +79,7 @@ def in_region(one: LoggedObject, question: dict[str, Any]) -> bool:
 
 def _range(objects: list[LoggedObject], question: dict[str, Any]) -> list[tuple]:
     chosen = [one for one in objects if in_region(one, question) and _satisfies(one, question)]
-    return [(one.object_id, one.ts, None) for one in chosen[: question.get("limit")]]
+    return [(one.object_id, one.ts) for one in chosen[: question.get("limit")]]
 
 
 def _nearest(objects: list[LoggedObject], question: dict[str, Any]) -> list[tuple]:
@@ -82,6 +88,26 @@ def _nearest(objects: list[LoggedObject], question: dict[str, Any]) -> list[tupl
     # The sort is stable, and the newest come first.
     away.sort(key=lambda pair: float32(pair[0]))
     return [(one.object_id, one.ts, metres) for metres, one in away[: question["k"]]]
+
+
+def _scored(objects: list[LoggedObject], question: dict[str, Any]) -> list[tuple]:
+    words, alpha = set(words_of(question["keywords"])), question["alpha"]
+    scale = question.get("distance_scale_m") or math.pi * EARTH_RADIUS_M
+    scored = []
+    for one in objects:
+        shared = len(words & one.words)
+        if shared:
+            metres = distance_m(question["point"]["lon"], question["point"]["lat"], one.lon, one.lat)
+            cosine = shared / math.sqrt(len(words)) / math.sqrt(len(one.words))
+            score = alpha * max(0.0, 1.0 - metres / scale) + (1.0 - alpha) * cosine
+            scored.append((one.object_id, one.ts, metres, score))
+    scored.sort(key=lambda row: -float32(row[3]))
+    return scored[: question["k"]]
+
+
+def _terms(objects: list[LoggedObject], question: dict[str, Any]) -> list[tuple]:
+    counts = Counter(word for one in objects if in_region(one, question) for word in one.words)
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0].encode()))[: question["k"]]
 
 
 def float32(value: float) -> float:

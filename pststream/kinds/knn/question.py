@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pststream.kinds.contract import FieldError
 from pststream.kinds.question_contract import ParsedQuestion, QuestionKind, QuestionLimits
 from pststream.kinds.question_fields import (
-    parse_count_field,
+    parse_k_field,
     parse_keywords_of_question,
     parse_point_field,
     parse_window_field,
@@ -15,13 +14,10 @@ from pststream.kinds.question_fields import (
 
 def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQuestion:
     """Parse the fields of a question; raises FieldError."""
-    point, k = parse_point_field(record), parse_count_field(record, "k", limits.max_k)
-    if k is None:
-        raise FieldError("k", "missing", record)
     return ParsedQuestion(
-        point=point,
+        point=parse_point_field(record),
         clauses=parse_keywords_of_question(record, limits.request),
-        k=k,
+        k=parse_k_field(record, limits.max_k),
         window=parse_window_field(record, counts_objects=True),
     )
 

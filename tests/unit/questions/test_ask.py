@@ -91,7 +91,18 @@ def test_one_question_by_options(home: Home) -> None:
     for region in (("--bbox", "-1,-1,0.005,1"), ("--circle", "0,0,600"), ("--geometry", SQUARE)):
         assert "late" in run_here("ask", "--kind", "range", *region, "--home", home.path).out
     nothing = run_here("ask", "--kind", "range", "--bbox", "5,5,6,6", "--home", home.path)
-    assert (nothing.code, nothing.out.strip()) == (0, "no object answers the question")
+    assert (nothing.code, nothing.out.strip()) == (0, "nothing answers the question")
+
+
+def test_scores_and_terms_by_options(home: Home) -> None:
+    words = ("--kind", "frequent_terms", "--circle", "0,0,2000000", "-k", "2")
+    lines = run_here("ask", *words, "--home", home.path).out.splitlines()
+    assert [line.split() for line in lines] == [["rank", "term", "count"], ["1", "coffee", "2"], ["2", "tea", "2"]]
+    scored = ("--kind", "topk", "--point", "0,0", "-k", "1", "--keywords", "tea", "--alpha", "0.5")
+    for scale in ((), ("--distance-scale-m", "1000")):
+        document = run_here("ask", *scored, *scale, "--home", home.path, "--json").json
+        assert [(row["object_id"], row["term_statistics_version"]) for row in document["answers"]] == [("late", 0)]
+    assert document["answers"][0]["score"] == pytest.approx(0.5 * (1 - 0.55597) + 0.5 / 2**0.5, abs=1e-4)
 
 
 SQUARE = '{"type": "Polygon", "coordinates": [[[0, 0], [0.006, 0], [0.006, 1], [0, 1], [0, 0]]]}'
@@ -104,6 +115,7 @@ SQUARE = '{"type": "Polygon", "coordinates": [[[0, 0], [0.006, 0], [0.006, 1], [
         (("--kind", "knn", "--point", "0", "-k", "1"), "2 numbers"),
         (("--kind", "knn", "--point", "0,99", "-k", "1"), "--point: unreadable_point"),
         (("--kind", "range", "--bbox", "0,0,1,1", "--as-of", "soon"), "--as-of: unreadable_time"),
+        (("--kind", "topk", "--point", "0,0", "-k", "1", "--keywords", "a", "--alpha", "x"), "--alpha x: a number"),
         (("--kind", "topmost",), "--kind: unknown_kind"),
         (("--kind", "range", "--bbox", "0,0,1,1", "--version", "99"), "--version: unknown_version"),
         (("--kind", "range", "--bbox", "0,0,1,1", "--out", "answers.txt"), "unknown format"),

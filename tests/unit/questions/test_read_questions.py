@@ -13,6 +13,8 @@ from pststream.questions.read_questions import read_question_files, read_questio
 from pststream.settings import Settings
 
 RANGE = {"question_id": "q", "kind": "range", "bbox": [0, 0, 1, 1]}
+TOPK = {"question_id": "q", "kind": "topk", "point": {"lon": 1, "lat": 2}, "k": 3, "keywords": "a b", "alpha": 0.5}
+TERMS = {"question_id": "q", "kind": "frequent_terms", "bbox": [0, 0, 1, 1], "k": 3}
 KNN = {"question_id": "q", "kind": "knn", "point": {"lon": 1, "lat": 2}, "k": 3}
 
 
@@ -23,6 +25,18 @@ KNN = {"question_id": "q", "kind": "knn", "point": {"lon": 1, "lat": 2}, "k": 3}
         ({**RANGE, "question_id": "x" * 1025}, "question_id", "id_too_long"),
         ({**RANGE, "kind": "nearest"}, "kind", "unknown_kind"),
         ({**RANGE, "kind": 7}, "kind", "unknown_kind"),
+        ({**TOPK, "alpha": None}, "alpha", "missing"),
+        ({**TOPK, "alpha": 1.01}, "alpha", "out_of_range"),
+        ({**TOPK, "alpha": float("nan")}, "alpha", "out_of_range"),
+        ({**TOPK, "alpha": "0.5"}, "alpha", "not_a_number"),
+        ({**TOPK, "distance_scale_m": 0}, "distance_scale_m", "out_of_range"),
+        ({**TOPK, "keywords": None}, "keywords", "missing"),
+        ({**TOPK, "keywords": "a OR b"}, "keywords", "unreadable_expression"),
+        ({**TOPK, "keywords": "a (b)"}, "keywords", "unreadable_expression"),
+        ({**TOPK, "keywords": "..."}, "keywords", "unreadable_expression"),
+        ({**TERMS, "k": None}, "k", "missing"),
+        ({**TERMS, "keywords": "a"}, "keywords", "field_of_another_kind"),
+        ({**TERMS, "window": {"objects": 5}}, "window", "unreadable_window"),
         ({**RANGE, "k": 3}, "k", "field_of_another_kind"),
         ({**KNN, "bbox": [0, 0, 1, 1]}, "bbox", "field_of_another_kind"),
         ({"question_id": "q"}, "bbox", "missing"),
@@ -102,3 +116,11 @@ def test_a_parquet_file_has_the_same_fields(tmp_path: Path) -> None:
     read = read_question_files([str(tmp_path / "q.parquet")], Settings())
     assert [(one.question_id, one.as_of) for one in read.questions] == [("a", None), ("b", 1_767_225_601_000_000)]
     assert [(one["row"], one["field"], one["reason"]) for one in read.rejects] == [(3, "point", "unreadable_point")]
+
+
+def test_words_of_topk() -> None:
+    records = [{**TOPK, "keywords": words} for words in ('Coffee cake "or"', "a a A", "x-y")]
+    parsed = [one.parsed for one in read_question_records(records, Settings()).questions]
+    assert [len(one.clauses) for one in parsed] == [3, 1, 2]
+    assert all(len(clause) == 1 for one in parsed for clause in one.clauses)
+    assert parsed[0].distance_scale_m == pytest.approx(20_015_114.4, abs=0.1)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.stored_objects.worlds import check_answers, snapshot_of, some_objects, some_question
 
-KINDS = ("range", "knn")
+KINDS = ("range", "knn", "topk", "frequent_terms")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -27,7 +27,7 @@ def test_answers_of_a_larger_world(tmp_path, kind, seed) -> None:
     rnd = random.Random(seed)
     rows = some_objects(rnd, 3000)
     snapshot = snapshot_of(tmp_path, rows, [900, 1000, 2500])
-    assert check_answers(snapshot, rows, kind, [some_question(rnd, kind, rows) for _ in range(60)]) > 300
+    assert check_answers(snapshot, rows, kind, [some_question(rnd, kind, rows) for _ in range(60)]) > 200
 
 
 @pytest.mark.parametrize("kind", KINDS)

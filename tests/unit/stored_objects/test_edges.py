@@ -2,8 +2,9 @@
 
 import pytest
 
+from pststream.stored_objects.answerers import ANSWERERS
 from pststream.utc_times import from_micros, iso, to_micros
-from tests.unit.stored_objects.worlds import ANSWER, asked, check_answers, object_table, snapshot_of
+from tests.unit.stored_objects.worlds import asked, check_answers, object_table, snapshot_of
 from tests.worlds import START
 
 T = to_micros(START)
@@ -17,7 +18,7 @@ def thing(number: int, ts: int = 0, lon: float = 0.0, lat: float = 0.0, text: st
 
 def ids(snapshot, record: dict) -> list[str]:
     record = {"question_id": "q", **record}
-    return ANSWER[record["kind"]](snapshot, asked([record])).object_id.to_pylist()
+    return ANSWERERS[record["kind"]](snapshot, asked([record])).columns["object_id"].to_pylist()
 
 
 def at(micros: int) -> str:
@@ -106,3 +107,40 @@ def test_a_home_without_objects(tmp_path) -> None:
     assert object_table([]).num_rows == 0
     recent = {**KINDS[1], "window": {"objects": 5}}
     assert ids(snapshot_of(tmp_path, [], [0, 0]), recent) == []
+
+
+def test_equal_counts_are_ordered_by_the_bytes_of_the_word(tmp_path) -> None:
+    rows = [thing(1, text="b é a z aa"), thing(2, text="é b common"), thing(3, text="common Ω 10 9")]
+    for cuts in ([], [1], [1, 2]):
+        folder = tmp_path / str(cuts)
+        folder.mkdir()
+        snapshot = snapshot_of(folder, rows, cuts)
+        question = {"question_id": "q", "kind": "frequent_terms", "bbox": WORLD}
+        check_answers(snapshot, rows, "frequent_terms", [{**question, "k": k} for k in (*range(1, 10), 99)])
+        answer = ANSWERERS["frequent_terms"](snapshot, asked([{**question, "k": 5}])).columns
+        assert answer["term"].to_pylist() == ["b", "common", "é", "10", "9"]
+        assert answer["count"].to_pylist() == [2, 2, 2, 1, 1]
+
+
+def test_counts_of_regions_without_size_and_without_words(tmp_path) -> None:
+    rows = [thing(1, lon=1.0, text="here"), thing(2, lon=1.0, text="..."), thing(3, lon=2.0, text="there")]
+    snapshot = snapshot_of(tmp_path, rows, [1])
+    regions = ({"bbox": [1, 0, 1, 0]}, {"circle": {"lon": 2, "lat": 0, "radius_m": 0}}, {"bbox": [5, 5, 5, 5]})
+    records = [{"question_id": "q", "kind": "frequent_terms", "k": 3, **region} for region in regions]
+    assert check_answers(snapshot, rows, "frequent_terms", records) == 2
+
+
+def test_scores(tmp_path) -> None:
+    texts = ["coffee cake", "coffee", "coffee cake free", "tea", "cake cake cake"]
+    rows = [thing(number, lon=number / 10, text=text) for number, text in enumerate(texts, start=1)]
+    snapshot = snapshot_of(tmp_path, rows, [2])
+    question = {"question_id": "q", "kind": "topk", "point": {"lon": 0, "lat": 0}, "keywords": "Coffee cake", "k": 9}
+    for alpha in (0, 0.5, 1):
+        for scale in (None, 1.0, 30_000.0):
+            record = {**question, "alpha": alpha, "distance_scale_m": scale}
+            assert check_answers(snapshot, rows, "topk", [record, {**record, "keywords": "cake nothing"}]) == 4 + 3
+    by_text = ANSWERERS["topk"](snapshot, asked([{**question, "alpha": 0}]))
+    assert by_text.columns["object_id"].to_pylist()[:2] == ["o1", "o3"]
+    assert by_text.columns["score"].to_pylist()[0] == 1.0
+    assert by_text.columns["term_statistics_version"].to_pylist() == [0] * 4
+    assert check_answers(snapshot, rows, "topk", [{**question, "alpha": 0.5, "keywords": "nothing at all"}]) == 0

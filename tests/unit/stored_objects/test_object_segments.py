@@ -16,6 +16,7 @@ from pststream.stored_objects.object_segments import ObjectSegment, build_object
 from pststream.text.words import tokenize
 from tests.unit.stored_objects.worlds import check_answers, object_table, snapshot_of, some_objects, some_question
 
+KINDS = ("range", "knn", "topk", "frequent_terms")
 BUILD = """
 import os, sys
 from pststream.stored_objects.object_cache import ObjectCache
@@ -116,7 +117,7 @@ def test_compacted_files_give_the_same_answers(rows, tmp_path) -> None:
     for name, cuts in (("small", range(20, 500, 20)), ("merged", [250]), ("one", [])):
         (tmp_path / name).mkdir()
         snapshot = snapshot_of(tmp_path / name, rows, list(cuts))
-        for kind in ("range", "knn"):
+        for kind in KINDS:
             check_answers(snapshot, rows, kind, [some_question(rnd, kind, rows) for _ in range(20)])
 
 

@@ -5,15 +5,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from pststream.kinds.question_contract import QuestionLimits
 from pststream.questions.read_questions import parse_question
 from pststream.state.tables import TABLES
-from pststream.stored_objects.answer_nearest import answer_nearest
-from pststream.stored_objects.answer_range import answer_range
-from pststream.stored_objects.found_rows import AnswerRows
+from pststream.stored_objects.answer_rows import AnswerRows
+from pststream.stored_objects.answerers import ANSWERERS
 from pststream.stored_objects.object_cache import ObjectCache
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from pststream.stored_objects.question_batch import TimedQuestion
@@ -24,7 +25,6 @@ from tests.worlds import CITY, JOINS, LATS, LONS, RADII_M, START, WORDS
 
 STEP_US = 600_000_000
 LIMITS = QuestionLimits()
-ANSWER = {"range": answer_range, "knn": answer_nearest}
 CROSSED = [[-90, -45], [90, -45], [10, 45], [-90, -45]]
 HOLE = [[-10, -1], [1, 1], [1, -1], [-10, -1]]
 TRIANGLES = [[[[0, 0], [1, 0], [1, 1], [0, 0]]], [[[1, 1], [1.5, 1], [1.5, 1.5], [1, 1]]]]
@@ -96,10 +96,18 @@ def some_question(rnd: random.Random, kind: str, objects: Sequence[Row]) -> dict
         question["as_of"] = iso(from_micros(to_micros(START) + STEP_US * rnd.randrange(-3, len(objects))))
     if kind == "range":
         return {**question, **some_region(rnd), "limit": rnd.choice((None, None, 1, 3, 1000))}
+    if kind == "frequent_terms":
+        del question["keywords"]
+        return {**question, **some_region(rnd), "k": rnd.choice((1, 2, 5, 20, 10_000))}
     if rnd.random() < 0.3:
         question["window"] = {"objects": rnd.choice((1, 2, 7, 50, 10_000))}
     lon, lat = some_point(rnd)
-    return {**question, "point": {"lon": lon, "lat": lat}, "k": rnd.choice((1, 2, 5, 20, 10_000))}
+    question |= {"point": {"lon": lon, "lat": lat}, "k": rnd.choice((1, 2, 5, 20, 10_000))}
+    if kind == "topk":
+        question["keywords"] = " ".join(f'"{word}"' for word in rnd.choices((*WORDS, "nowhere"), k=rnd.randrange(1, 6)))
+        question["alpha"] = rnd.choice((0, 0.0, 0.3, 0.5, 0.9, 1))
+        question["distance_scale_m"] = rnd.choice((None, 1.0, 5000.0, 1e6))
+    return question
 
 
 def object_table(rows: Sequence[Row]) -> pa.Table:
@@ -138,21 +146,25 @@ def check_answers(
 ) -> int:
     """Compare the answers of questions of a kind with those of the twin; return the number of rows."""
     objects = [logged(*row) for row in rows]
-    found = ANSWER[kind](snapshot, asked(records, up_to_key))
+    answered = ANSWERERS[kind](snapshot, asked(records, up_to_key))
     for place, record in enumerate(records):
-        check_answer(found, place, objects, record, up_to_key)
-    return len(found.question)
+        check_answer(answered, place, objects, record, up_to_key)
+    return len(answered.question)
 
 
 def check_answer(
-    found: AnswerRows, place: int, objects: Sequence[LoggedObject], record: dict[str, Any], up_to_key: int
+    answered: AnswerRows, place: int, objects: Sequence[LoggedObject], record: dict[str, Any], up_to_key: int
 ) -> None:
     """Compare one answer with that of the twin."""
-    mine = found.question == place
+    mine = pa.array(np.flatnonzero(answered.question == place))
     expected = answer(objects, record, up_to_key)
-    ids = [one for one, own in zip(found.object_id.to_pylist(), mine) if own]
-    assert ids == [row[0] for row in expected], record
-    assert found.ts[mine].tolist() == [row[1] for row in expected]
-    assert found.rank[mine].tolist() == list(range(1, len(expected) + 1))
-    for metres, row in zip(found.value[mine].tolist(), expected):
-        assert (metres != metres) if row[2] is None else abs(metres - row[2]) <= 1e-6 + 1e-9 * row[2]
+    columns = {name: column.take(mine) for name, column in answered.columns.items()}
+    assert answered.rank[mine].tolist() == list(range(1, len(expected) + 1)), record
+    if record.get("kind") == "frequent_terms":
+        assert list(zip(columns["term"].to_pylist(), columns["count"].to_pylist())) == expected, record
+        return
+    times = columns["ts"].cast(pa.int64()).to_pylist()
+    assert list(zip(columns["object_id"].to_pylist(), times)) == [row[:2] for row in expected], record
+    for at, name in ((2, "distance_m"), (3, "score")):
+        if name in columns:
+            assert columns[name].to_pylist() == pytest.approx([row[at] for row in expected], rel=1e-6, abs=1e-6)

@@ -15,18 +15,14 @@ _ROW_BITS = 32
 class AnswerRows(NamedTuple):
     """Rows of the answers of a batch, by question and rank.
 
-    question    int64[n]           place of the question in the batch
-    rank        int64[n]           from 1
-    object_id   large_string[n]
-    ts          int64[n]           microseconds since 1970
-    value       float64[n]         distance in metres; NaN without one
+    question    int64[n]    place of the question in the batch
+    rank        int64[n]    from 1
+    columns     n values of each column that the kind has: object_id, ts, distance_m, score, term, count
     """
 
     question: np.ndarray
     rank: np.ndarray
-    object_id: pa.Array
-    ts: np.ndarray
-    value: np.ndarray
+    columns: dict[str, pa.Array]
 
 
 class BestRows:
@@ -62,23 +58,35 @@ def place_of(segment: int, row: np.ndarray) -> np.ndarray:
 
 def ranked(
     snapshot: ObjectSnapshot, question: np.ndarray, value: np.ndarray, rows: np.ndarray, points: np.ndarray | None
-) -> AnswerRows:
-    """Order rows by question, value, then newest, then last in the log.
+) -> tuple[AnswerRows, np.ndarray]:
+    """Order rows by question, value, then newest, then last in the log; return them with object_id, ts and distance_m.
 
     question  int64[n]
     value     float32[n]
     rows      int64[n,3]    ts, key, place
     points    float64[q,2]  places that distances are measured from, None: no distance
+    Returns also the order of the rows: int64[n].
     """
     order = np.lexsort((-rows[:, 1], -rows[:, 0], value, question))
     question, rows = question[order], rows[order]
-    first = np.searchsorted(question, question)
     segment, row = rows[:, 2] >> _ROW_BITS, rows[:, 2] & ((1 << _ROW_BITS) - 1)
-    away = np.full(len(question), np.nan)
+    columns = {
+        "object_id": snapshot.object_ids(segment, row),
+        "ts": pa.array(rows[:, 0].copy()).cast(pa.timestamp("us", "UTC")),
+    }
     if points is not None:
-        for number in np.unique(segment).tolist():
-            chosen = np.flatnonzero(segment == number)
-            places = snapshot.segments[number].places[row[chosen]]
-            away[chosen] = distances_m(points[question[chosen]], places)
-    ids = snapshot.object_ids(segment, row)
-    return AnswerRows(question, np.arange(len(question)) - first + 1, ids, rows[:, 0].copy(), away)
+        columns["distance_m"] = pa.array(_distances(snapshot, segment, row, points[question]))
+    return AnswerRows(question, ranks(question), columns), order
+
+
+def ranks(question: np.ndarray) -> np.ndarray:
+    """Return the place of each row among those of its question, from 1: int64[n]; `question` int64[n] ascending."""
+    return np.arange(len(question)) - np.searchsorted(question, question) + 1
+
+
+def _distances(snapshot: ObjectSnapshot, segment: np.ndarray, row: np.ndarray, points: np.ndarray) -> np.ndarray:
+    metres = np.empty(len(row), np.float64)
+    for number in np.unique(segment).tolist():
+        chosen = np.flatnonzero(segment == number)
+        metres[chosen] = distances_m(points[chosen], snapshot.segments[number].places[row[chosen]])
+    return metres

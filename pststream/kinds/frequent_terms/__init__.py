@@ -1,0 +1,1 @@
+"""Frequent terms: the k terms that the most objects of a region have."""

@@ -1,0 +1,50 @@
+"""Parse a question of the kind `topk`: the k objects with the best score of place and text.
+
+A departure from Skype: a text is a set of words, so a word that a text repeats weighs no more; this changes the answers
+for long texts.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from pststream.kinds.contract import FieldError, RequestLimits
+from pststream.kinds.keywords import parse_keyword_field
+from pststream.kinds.question_contract import ParsedQuestion, QuestionKind, QuestionLimits
+from pststream.kinds.question_fields import parse_k_field, parse_number_field, parse_point_field, parse_window_field
+from pststream.shapes.great_circle import EARTH_RADIUS_M
+
+GREATEST_DISTANCE_M = math.pi * EARTH_RADIUS_M
+"""The default of `distance_scale_m`: the greatest distance on the sphere."""
+
+_OPERATORS = ("AND", "OR")
+
+
+def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQuestion:
+    """Parse the fields of a question; raises FieldError."""
+    alpha = parse_number_field(record, "alpha", 0.0, 1.0)
+    if alpha is None:
+        raise FieldError("alpha", "missing", record)
+    scale = parse_number_field(record, "distance_scale_m", 1.0, 1e9)
+    return ParsedQuestion(
+        point=parse_point_field(record),
+        clauses=_parse_words(record, limits.request),
+        k=parse_k_field(record, limits.max_k),
+        window=parse_window_field(record, counts_objects=True),
+        alpha=alpha,
+        distance_scale_m=GREATEST_DISTANCE_M if scale is None else scale,
+    )
+
+
+def _parse_words(record: Mapping[str, Any], limits: RequestLimits) -> tuple[tuple[int, ...], ...]:
+    """Return each word of the keywords as a clause of its own; raises FieldError for an operator."""
+    keywords, clauses = parse_keyword_field(record, limits)
+    if any(part in _OPERATORS for part in keywords.split()) or "(" in keywords or ")" in keywords:
+        detail = "keywords of topk are words alone, without AND, OR and parentheses"
+        raise FieldError("keywords", "unreadable_expression", keywords, detail)
+    return tuple(map(tuple, clauses))
+
+
+TOPK_QUESTION = QuestionKind(
+    "topk", frozenset({"keywords", "point", "k", "window", "alpha", "distance_scale_m"}), parse_question
+)
