@@ -4,11 +4,13 @@ import numpy as np
 
 from pststream.domain.plan import PartitionPlan
 from pststream.domain.planner_sample import WorkloadSample
+from pststream.kernels.matching.bloom_filter import LiveTerms
 from pststream.routing.dispatch import DispatchIndex
+from tests.oracles.bloom_filter import filter_of_terms
 from tests.plans import unpack
 
 
-def routed(index: DispatchIndex, sample: WorkloadSample, live: np.ndarray) -> list[list[int]]:
+def routed(index: DispatchIndex, sample: WorkloadSample, live: LiveTerms) -> list[list[int]]:
     """Return the workers that each object goes to."""
     place, worker = index.route_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms, live)
     assert place.dtype == worker.dtype == np.int32
@@ -27,7 +29,7 @@ def stored(index: DispatchIndex, sample: WorkloadSample) -> list[list[int]]:
 def check_meetings(plan: PartitionPlan, sample: WorkloadSample) -> None:
     """Assert that exactly one worker stores the piece and is probed by the object for each shared term: its owner."""
     index = DispatchIndex(plan)
-    goes_to = routed(index, sample, np.isin(sample.terms, sample.post_terms))
+    goes_to = routed(index, sample, filter_of_terms(sample.post_terms.tolist()))
     stored_at = stored(index, sample)
     posts = [set(terms) for terms in unpack(sample.post_offsets, sample.post_terms)]
     for i, terms in enumerate(unpack(sample.term_offsets, sample.terms)):

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from pststream.domain.plan import PartitionPlan
+from pststream.kernels.matching.bloom_filter import LiveTerms
 from pststream.kernels.routing.dispatch import (
     PlanArrays,
     find_owner_units,
@@ -80,21 +81,22 @@ class DispatchIndex:
         )
 
     def route_objects(
-        self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, live: np.ndarray
+        self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, live: LiveTerms
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the workers that each object is sent to: the owners of its live terms in its raster cell.
 
         lon, lat             float64[n]            degrees
         term_offsets, terms  int64[n+1], int64[m]  distinct terms of each object
-        live                 bool[m]               whether some subscription is posted under that term
         Returns object int32[k], ascending, and worker int32[k], ascending inside an object, one entry for each pair. An
         object without a live term has none.
         """
         return route(
+            _array(lon, np.float64),
+            _array(lat, np.float64),
             self.plan.grid.cell(lon, lat),
             _array(term_offsets, np.int64),
             _array(terms, np.int64),
-            _array(live, np.bool_),
+            live,
             self.arrays,
             self.plan.workers,
         )

@@ -1,4 +1,4 @@
-"""Bloom filter of live terms: add the (index cell, term) pairs of segments; test the terms of objects near a point.
+"""Bloom filter of live terms: add the (index cell, term) pairs of segments; test a term near a point.
 
 Routing tasks drop the other terms before objects are sent to workers (`matching/live_term_filter.py`).
 
@@ -6,13 +6,22 @@ A pair is in the filter if a subscription is posted under this term in this cell
 IV-C. A word of 64 bits is a block of the filter; a pair sets three bits of one word.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from pststream.kernels.compile import kernel
-from pststream.kernels.matching.index_cells import MAX_LEVEL, column_of, interleave, row_of
+from pststream.kernels.compile import inlined, kernel
+from pststream.kernels.matching.index_cells import MAX_LEVEL
 
 LIVE_LEVEL = 9
 """An index cell of a finer level is replaced by its ancestor of this level (0.7 degrees wide)."""
+
+
+class LiveTerms(NamedTuple):
+    """A filter: words uint64[2^k]; levels int64[]: levels in use, capped at LIVE_LEVEL."""
+
+    words: np.ndarray
+    levels: np.ndarray
 
 
 @kernel
@@ -47,24 +56,24 @@ def add_keys(words, cells, cell_keys, key_term, terms):
             words[(value >> np.uint64(20)) & last] |= _bits_of(value)
 
 
-@kernel
-def live_terms(words, levels, lon, lat, term_offsets, terms):
-    """Return whether a subscription near the object may be posted under the term: bool, parallel to `terms`.
+@inlined
+def word_of(words, level, code, term):
+    """The place of the word for a term in the index cell of a level around a point with this Morton number."""
+    cell = (1 << (2 * level)) | (code >> (2 * (MAX_LEVEL - level)))
+    return np.int64((_mixed(cell, term) >> np.uint64(20)) & np.uint64(len(words) - 1))
 
-    `levels` int64[]: levels in use, capped at LIVE_LEVEL. Never false for a live term; true for 1% of other terms.
+
+@inlined
+def may_be_live(words, levels, code, term):
+    """Whether a subscription near a point with this Morton number may be posted under a term.
+
+    Never false for a live term; true for less than 1% of other terms.
     """
-    live = np.zeros(len(terms), np.bool_)
-    last = np.uint64(len(words) - 1)
-    cells = np.empty(len(levels), np.int64)
-    for i in range(len(lon)):
-        code = interleave(column_of(lon[i]), row_of(lat[i]))
-        for d in range(len(levels)):
-            cells[d] = (1 << (2 * levels[d])) | (code >> (2 * (MAX_LEVEL - levels[d])))
-        for j in range(term_offsets[i], term_offsets[i + 1]):
-            for d in range(len(levels)):
-                value = _mixed(cells[d], terms[j])
-                bits = _bits_of(value)
-                if words[(value >> np.uint64(20)) & last] & bits == bits:
-                    live[j] = True
-                    break
+    live = False
+    for level in levels:
+        value = _mixed((1 << (2 * level)) | (code >> (2 * (MAX_LEVEL - level))), term)
+        bits = _bits_of(value)
+        if words[(value >> np.uint64(20)) & np.uint64(len(words) - 1)] & bits == bits:
+            live = True
+            break
     return live

@@ -11,7 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.kernels.compile import kernel
+from pststream.kernels.intrinsics import prefetch
+from pststream.kernels.matching.bloom_filter import LiveTerms, may_be_live, word_of
+from pststream.kernels.matching.index_cells import column_of, interleave, row_of
 from pststream.kernels.routing.pyramid import Pyramid, find_distinct_codes, make_search
+
+BLOCK = 64
+"""Objects whose words of the filter are fetched together."""
 
 
 class PlanArrays(NamedTuple):
@@ -170,42 +176,69 @@ def find_piece_workers(
 
 @kernel
 def route(
+    lon: np.ndarray,
+    lat: np.ndarray,
     cells: np.ndarray,
     object_offsets: np.ndarray,
     object_terms: np.ndarray,
-    live: np.ndarray,
+    live: LiveTerms,
     plan: PlanArrays,
     workers: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct workers that each object is sent to; an object without a live term is sent to none.
 
+    lon, lat                      float64[n]             degrees
     cells                         int64[n]               raster cell of each object
     object_offsets, object_terms  int64[n+1], int64[m]   terms of each object
-    live                          bool[m]                whether some subscription is posted under that term
     Returns object int32[k], ascending, and worker int32[k], ascending inside an object.
     """
     cell_leaf, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
-    objects = np.empty(len(cells) + workers, np.int32)
-    out = np.empty(len(cells) + workers, np.int32)
+    words, levels = live
+    objects = np.empty(len(cells) + BLOCK * workers, np.int32)
+    out = np.empty_like(objects)
     seen = np.full(workers, -1, np.int64)
+    codes = np.empty(BLOCK, np.int64)
     size = 0
-    for i in range(len(cells)):
-        # Find the leaf of the object, and make room for all workers.
-        first = size
-        leaf = cell_leaf[cells[i]]
-        out = reserve(out, size + workers)
-        # Add the owner of each live term. One term is enough if the leaf has one unit.
-        for t in range(object_offsets[i], object_offsets[i + 1]):
-            if live[t]:
-                unit = leaf_owner(
-                    leaf, object_terms[t], leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit
-                )
+    for begin in range(0, len(cells) if len(levels) else 0, BLOCK):
+        # Fetch what the objects of a block need, and make room for all their workers.
+        end = min(begin + BLOCK, len(cells))
+        for i in range(begin, end):
+            prefetch(cell_leaf, cells[i])
+            codes[i - begin] = interleave(column_of(lon[i]), row_of(lat[i]))
+            for t in range(object_offsets[i], object_offsets[i + 1]):
+                prefetch(words, word_of(words, levels[0], codes[i - begin], object_terms[t]))
+        if size + BLOCK * workers > len(out):
+            objects, out = reserve(objects, size + BLOCK * workers), reserve(out, size + BLOCK * workers)
+        for i in range(begin, end):
+            # Add the owner of each live term. One term is enough if the leaf has one unit.
+            first, leaf = size, cell_leaf[cells[i]]
+            whole = leaf_unit[leaf]
+            for t in range(object_offsets[i], object_offsets[i + 1]):
+                if not may_be_live(words, levels, codes[i - begin], object_terms[t]):
+                    continue
+                unit = whole
+                if whole < 0:
+                    unit = leaf_owner(
+                        leaf, object_terms[t], leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit
+                    )
+                objects[size] = i
                 size = _append_once(unit_worker[unit], i, seen, out, size)
-                if leaf_unit[leaf] >= 0 or size - first == workers:
+                if whole >= 0 or size - first == workers:
                     break
-        # Sort the workers, and write the object beside each of them.
-        if size - first > 1:
-            out[first:size].sort()
-        objects = reserve(objects, size)
-        objects[first:size] = i
+            if size - first > 1:
+                out[first:size].sort()
     return objects[:size].copy(), out[:size].copy()
+
+
+@kernel
+def group_by_worker(objects: np.ndarray, worker: np.ndarray, workers: int) -> tuple[np.ndarray, np.ndarray]:
+    """Group the result of `route`: return int32[k], the objects of each worker, and int64[workers+1], their slices."""
+    slices = np.zeros(workers + 1, np.int64)
+    for number in worker:
+        slices[number + 1] += 1
+    slices = np.cumsum(slices)
+    following, grouped = slices.copy(), np.empty(len(objects), np.int32)
+    for k in range(len(objects)):
+        grouped[following[worker[k]]] = objects[k]
+        following[worker[k]] += 1
+    return grouped, slices

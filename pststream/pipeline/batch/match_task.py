@@ -31,6 +31,9 @@ from pststream.state.index_files import segment_files
 from pststream.state.tables import TABLES
 
 MATCHES = TABLES[names.MATCHES].schema
+OBJECT_COLUMNS = ["object_key", "object_id", "ts"]
+"""Columns of `matches` that are copied from the object."""
+
 CHUNK_OBJECTS = 65_536
 """Objects that a worker gathers before it matches them."""
 
@@ -202,6 +205,7 @@ class _Matcher:
         self, objects: pa.RecordBatch, order: np.ndarray, offsets: np.ndarray, keys: np.ndarray
     ) -> Iterator[pa.RecordBatch]:
         """Yield rows of `matches` of about CHUNK_PAIRS pairs each."""
+        columns = objects.select(OBJECT_COLUMNS)
         matched = np.flatnonzero(np.diff(offsets))
         ends = offsets[matched + 1]
         start = 0
@@ -209,7 +213,7 @@ class _Matcher:
             before = offsets[matched[start]]
             stop = max(start + 1, int(np.searchsorted(ends, before + CHUNK_PAIRS, "right")))
             part = matched[start:stop]
-            rows = objects.take(pa.array(order[part]))
+            rows = columns.take(pa.array(order[part]))
             borders = np.append(offsets[part], ends[stop - 1]) - before
             yield match_rows(rows, lists(borders, keys[before : ends[stop - 1]]), self.context, self.worker)
             start = stop

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from pststream.kernels.routing.dispatch import group_by_worker
 from pststream.ledgers.withdrawals import NONE, WithdrawnObjects
 from pststream.pipeline.engine.arrow_columns import csr, micros
 from pststream.pipeline.engine.contract import SentRows
@@ -66,7 +67,7 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
     for plan_position, version in enumerate(context.plans):
         live = live_term_filter(context.home, plan_position, scan.tag)
         live.update(frozenset(segment.paths for segment in segments if segment.plan_version == version), cache)
-        plans.append((dispatch_index(context.home, version), live))
+        plans.append((dispatch_index(context.home, version), live.arrays()))
     built = cache.take_built()
 
     # Route the objects by each plan that serves the index.
@@ -79,10 +80,7 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
             objects = objects.filter(pa.array(~scan.withdrawn.contain(objects.column("object_key").to_numpy())))
         lon, lat = objects.column("lon").to_numpy(), objects.column("lat").to_numpy()
         offsets, terms = csr(objects.column("terms"))
-        routes = [
-            dispatch.route_objects(lon, lat, offsets, terms, live.may_match(lon, lat, offsets, terms))
-            for dispatch, live in plans
-        ]
+        routes = [dispatch.route_objects(lon, lat, offsets, terms, live) for dispatch, live in plans]
         place, worker = _merge_routes(routes, context.workers)
         sent += len(place) and 1 + int(np.count_nonzero(np.diff(place)))
         yield from _split_by_worker(objects, place, worker, context.workers, scan.tag)
@@ -103,16 +101,16 @@ def _merge_routes(routes: list[tuple[np.ndarray, np.ndarray]], workers: int) -> 
     if len(routes) == 1:
         return routes[0]
     pairs = np.concatenate([place.astype(np.int64) * workers + worker for place, worker in routes])
-    return np.divmod(np.unique(pairs), workers)
+    place, worker = np.divmod(np.unique(pairs), workers)
+    return place.astype(np.int32), worker.astype(np.int32)
 
 
 def _split_by_worker(
     objects: pa.RecordBatch, place: np.ndarray, worker: np.ndarray, workers: int, tag: int
 ) -> Iterator[SentRows]:
-    order = np.argsort(worker, kind="stable")
-    borders = np.searchsorted(worker[order], np.arange(workers + 1))
+    grouped, slices = group_by_worker(place, worker, workers)
     for number in range(workers):
-        of_worker = place[order[borders[number] : borders[number + 1]]]
+        of_worker = grouped[slices[number] : slices[number + 1]]
         if len(of_worker):
             whole = len(of_worker) == objects.num_rows
             yield number, tag, objects if whole else objects.take(pa.array(of_worker))

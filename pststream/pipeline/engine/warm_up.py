@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pststream.domain.plan import DispatchGrid, space_plan
 from pststream.kernels.planning.count_loads import count_units
+from pststream.kernels.routing.dispatch import group_by_worker
 from pststream.matching.deletions import build_deletions
 from pststream.matching.live_term_filter import LiveTermFilter
 from pststream.matching.matcher import make_probe, match_objects
@@ -31,8 +32,7 @@ def load_kernels() -> None:
     box = np.array([[17.0, 58.0, 19.0, 60.0]])
     dispatch = DispatchIndex(space_plan("grid", DispatchGrid(0, 0, 90, 90, 2, 2), np.zeros(4), np.zeros(1), 1))
     dispatch.workers_of_pieces(box, offsets, terms)
-    LiveTermFilter().may_match(lon, lat, offsets, terms)
-    dispatch.route_objects(lon, lat, offsets, terms, np.ones(1, bool))
+    group_by_worker(*dispatch.route_objects(lon, lat, offsets, terms, LiveTermFilter().arrays()), 1)
     units = dispatch.units_of_objects(lon, lat, offsets, terms)
     count_units(offsets, units, np.zeros(1, np.int64))
     batch = sort_objects(lon, lat, np.zeros(1, np.int64), offsets, terms, units)

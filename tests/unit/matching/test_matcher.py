@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pststream.domain.plan import DispatchGrid, space_plan
 from pststream.kernels.matching.index_cells import MAX_LEVEL, level_of_box
 from pststream.matching import matcher
 from pststream.matching.deletions import build_deletions, merge_deletions
@@ -14,6 +15,7 @@ from pststream.matching.matcher import MatchedPairs, make_probe, match_objects, 
 from pststream.matching.object_batch import sort_objects
 from pststream.matching.segments import COLUMNS, build_segment
 from pststream.names import NEVER_US
+from pststream.routing.dispatch import DispatchIndex
 from pststream.shapes.registry import PIECE_COLUMNS
 from tests.oracles.matching import matches_of
 
@@ -107,13 +109,23 @@ def test_no_live_term_is_filtered_out(data):
     live = LiveTermFilter()
     live.update(frozenset([("one",)]), Cache())
     lon, lat, _, offsets, terms = arrays_of(made)
-    passed = live.may_match(lon, lat, offsets, terms)
+    passed = passes(live, lon, lat, offsets, terms)
     for place, key in matches_of(made, [{**p, "created_at": 0, "end_at": 9} for p in world], []):
         clause = world[key]["clauses"][0]
         mine = slice(offsets[place], offsets[place + 1])
         assert all(passed[mine][[t in clause for t in terms[mine]]])
     live.update(frozenset(), Cache())
-    assert not live.may_match(lon, lat, offsets, terms).any()
+    assert not passes(live, lon, lat, offsets, terms).any()
+
+
+def passes(
+    live: LiveTermFilter, lon: np.ndarray, lat: np.ndarray, offsets: np.ndarray, terms: np.ndarray
+) -> np.ndarray:
+    """Whether each (object, term) passes the filter: an object of this one term is sent to the only worker."""
+    index = DispatchIndex(space_plan("grid", DispatchGrid(0, 0, 90, 90, 2, 2), np.zeros(4), np.zeros(1), 1))
+    owner = np.repeat(np.arange(len(lon)), np.diff(offsets))
+    sent, _ = index.route_objects(lon[owner], lat[owner], np.arange(len(terms) + 1), terms, live.arrays())
+    return np.isin(np.arange(len(terms)), sent)
 
 
 def test_edges_that_differ_by_less_than_a_step():

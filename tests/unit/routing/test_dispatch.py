@@ -8,21 +8,30 @@ from hypothesis import strategies as st
 
 from pststream.domain.plan import DispatchGrid, PartitionPlan, space_plan
 from pststream.domain.planner_sample import WorkloadSample
+from pststream.kernels.routing.dispatch import BLOCK, group_by_worker
 from pststream.routing.dispatch import DispatchIndex
 from tests.oracles import dispatch as slow
-from tests.plans import TERMS, make_sample, pack, plans, quarters, samples, unpack
+from tests.oracles.bloom_filter import SlowFilter, filter_of_terms
+from tests.plans import TERMS, make_sample, plans, quarters, samples, unpack
 from tests.routes import check_meetings, routed, stored
+
+LEVELS_AND_WORDS = (((9, 7, 0), 1024), ((9,), 2), ((8, 5), 16), ((0,), 1), ((), 4))
+"""Of the filters of live terms; many terms pass the small ones that were not added."""
 
 
 @settings(max_examples=150, deadline=None)
 @given(plans(), samples(), st.integers(0, 2**32 - 1))
 def test_equals_the_slow_twin(plan: PartitionPlan, sample: WorkloadSample, seed: int) -> None:
     index = DispatchIndex(plan)
-    live = np.random.default_rng(seed).random(len(sample.terms)) < 0.7
-    alive = unpack(*pack([[t for t, is_live in zip(terms, flags) if is_live] for terms, flags in _with(sample, live)]))
-    points = list(zip(sample.lon.tolist(), sample.lat.tolist()))
-    assert routed(index, sample, live) == [
-        slow.workers_of_object(plan, *point, terms) for point, terms in zip(points, alive)
+    random, points = np.random.default_rng(seed), list(zip(sample.lon.tolist(), sample.lat.tolist()))
+    live = SlowFilter(*LEVELS_AND_WORDS[seed % len(LEVELS_AND_WORDS)])
+    for point, terms in zip(points, unpack(sample.term_offsets, sample.terms)):
+        for term in terms:
+            if live.levels and random.random() < 0.5:
+                live.add(int(random.choice(live.levels)), *point, term)
+    assert routed(index, sample, live.arrays()) == [
+        slow.workers_of_object(plan, *point, [term for term in terms if live.has(*point, term)])
+        for point, terms in zip(points, unpack(sample.term_offsets, sample.terms))
     ]
     posts = unpack(sample.post_offsets, sample.post_terms)
     assert stored(index, sample) == [
@@ -33,11 +42,6 @@ def test_equals_the_slow_twin(plan: PartitionPlan, sample: WorkloadSample, seed:
     assert index.unit_of(sample.lon[owner], sample.lat[owner], sample.terms).tolist() == expected
     units = index.units_of_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms)
     assert units.tolist() == expected
-
-
-def _with(sample: WorkloadSample, live: np.ndarray) -> list[tuple[list[int], list[bool]]]:
-    flags = unpack(sample.term_offsets, live)
-    return list(zip(unpack(sample.term_offsets, sample.terms), flags))  # type: ignore[arg-type]
 
 
 @settings(max_examples=150, deadline=None)
@@ -62,9 +66,9 @@ def test_edges_and_corners_of_cells() -> None:
         boxes=[(4, 4, 4, 4), (3.9, 3.9, 4, 4), (4, 0, 9, 3.9), (-180, -90, 180, 90), (1, 1, 2, 2), (1, 1, 2, 2)],
         posts=[[1], [1], [1], [1], [1], []],
     )
-    assert routed(index, sample, np.ones(5, dtype=bool)) == [[3], [2], [2], [0], [3]]
+    assert routed(index, sample, filter_of_terms([1])) == [[3], [2], [2], [0], [3]]
     assert stored(index, sample) == [[3], [0, 1, 2, 3], [1], [0, 1, 2, 3], [0], []]
-    assert routed(index, sample, np.zeros(5, dtype=bool)) == [[]] * 5
+    assert routed(index, sample, filter_of_terms([])) == [[]] * 5
 
 
 @settings(max_examples=60, deadline=None)
@@ -97,3 +101,29 @@ def test_terms_of_all_64_bits_are_spread() -> None:
     assert DispatchIndex(plan).unit_of(np.zeros(len(terms)), np.zeros(len(terms)), terms).tolist() == [
         term % 2**64 % 3 for term in TERMS
     ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 99)), max_size=30).map(sorted))
+def test_routes_are_grouped_by_worker(routes: list[tuple[int, int]]) -> None:
+    place, worker = (np.array([pair[side] for pair in routes], np.int32) for side in (1, 0))
+    order = np.lexsort((worker, place))
+    grouped, slices = group_by_worker(place[order], worker[order], 6)
+    assert [grouped[slices[w] : slices[w + 1]].tolist() for w in range(6)] == [
+        [thing for one, thing in routes if one == w] for w in range(6)
+    ]
+
+
+def test_objects_of_many_blocks_are_routed_as_alone() -> None:
+    random = np.random.default_rng(1)
+    lon, lat = random.uniform(0, 8, (2, 3 * BLOCK + 5))
+    offsets = np.append(0, np.cumsum(random.integers(0, 4, len(lon))))
+    terms, live = random.integers(0, 20, offsets[-1]), filter_of_terms(list(range(7)))
+    index = DispatchIndex(quarters())
+    place, worker = index.route_objects(lon, lat, offsets, terms, live)
+    alone = [
+        index.route_objects(lon[i : i + 1], lat[i : i + 1], np.array([0, n]), terms[first : first + n], live)[1]
+        for i, (first, n) in enumerate(zip(offsets[:-1], np.diff(offsets)))
+    ]
+    assert [worker[place == i].tolist() for i in range(len(lon))] == [found.tolist() for found in alone]
+    assert {len(found) for found in alone} == {0, 1}
