@@ -67,7 +67,7 @@ def word_of(words, level, code, term):
 def may_be_live(words, levels, code, term):
     """Whether a subscription near a point with this Morton number may be posted under a term.
 
-    Never false for a live term; true for less than 1% of other terms.
+    Never false for a live term; true for 4% of other terms at most, mostly for less than 1%.
     """
     live = False
     for level in levels:
