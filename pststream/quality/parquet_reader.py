@@ -74,6 +74,8 @@ def _open(path: str) -> Iterator[pq.ParquetFile]:
     try:
         with pq.ParquetFile(open_seekable(path)) as file:
             yield file
+    except MemoryError:  # an ArrowException too, which says nothing about the file
+        raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: a name in the schema
         if isinstance(error, FileNotFoundError):
             raise InputFileError(path, "no such file") from None

@@ -10,6 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pststream import names
@@ -56,9 +59,18 @@ def land(landing: Path, *files: str) -> None:
         (landing / "objects" / name).write_text("object_id,ts,lon,lat,text\n" + rows)
 
 
+def land_parquet_bomb(landing: Path) -> None:
+    """Let 50 kB land that are 69 GB of text when they are read: one megabyte, 65,536 times."""
+    rows = pa.array(np.zeros(65_536, np.int32))
+    values = {"object_id": "a", "ts": "2026-03-01T00:00:00Z", "lon": "1", "lat": "2", "text": "x" * (1 << 20)}
+    table = pa.table({name: pa.DictionaryArray.from_arrays(rows, pa.array([value])) for name, value in values.items()})
+    pq.write_table(table, landing / "objects" / "bomb.parquet", store_schema=False)
+    assert (landing / "objects" / "bomb.parquet").stat().st_size < 100_000
+
+
 def note_dead_tries(home: Home, landing: Path) -> None:
     """Note that all landed files were read when processes died."""
-    tries = {sha256_of(str(path)): DEAD_TRIES for path in landing.rglob("*.csv")}
+    tries = {sha256_of(str(path)): DEAD_TRIES for path in landing.glob("*/*.*")}
     home.files.write(NOTE, json.dumps(tries).encode())
 
 
@@ -88,10 +100,12 @@ def run(home: Home, landing: Path, **environment: str) -> tuple[int, str]:
 def test_each_death_is_the_reason_of_its_file(home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(HOSTILE)  # for the process that reads
     land(landing, *REASONS)
+    land_parquet_bomb(landing)
     note_dead_tries(home, landing)
     done = ingest(home, SETTINGS, "objects", [str(landing / "objects")], ReaderOptions(), quarantine_unreadable=True)
     assert done["files"] == 2 and accepted(home) == {"a.csv": 40, "z.csv": 40}
-    assert held(home) == {name: [reason] for name, reason in REASONS.items()}
+    reasons = REASONS | {"bomb.parquet": REASONS["allocate.csv"]}
+    assert held(home) == {name: [reason] for name, reason in reasons.items()}
     assert ingest(home, SETTINGS, "objects", [str(landing)], ReaderOptions(), quarantine_unreadable=True)["files"] == 0
 
 
@@ -164,6 +178,16 @@ def test_a_damaged_note_is_no_note(home: Home, landing: Path, note: bytes) -> No
     home.files.write(NOTE, note)
     assert ingest(home, SETTINGS, "objects", [str(landing / "objects")], ReaderOptions())["files"] == 2
     assert not home.files.exists(NOTE)
+
+
+def test_a_lack_of_memory_is_no_fault_of_a_parquet_file(home: Home, landing: Path) -> None:
+    """The address space of the process is limited: it cannot read the bomb, and leaves it to the other process."""
+    land_parquet_bomb(landing)
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (5 << 30, 5 << 30)); "
+    command = [sys.executable, "-c", limit + ENTRY, "run", str(landing), "--home", home.path]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, accepted(home)) == (0, {"a.csv": 40, "z.csv": 40}), done.stderr
+    assert held(home) == {"bomb.parquet": [REASONS["allocate.csv"]]}
 
 
 def test_an_error_that_says_nothing_about_the_files_is_no_dead_try(
