@@ -37,8 +37,8 @@ DEFAULTS = {
 
 
 def command(name: str) -> str:
-    """Return the block of the document whose fence is ```bash NAME."""
-    (block,) = [block for block in blocks(DOCUMENT) if block.is_shell and name in block.words[1:]]
+    """Return the block of the document whose fence ends with NAME, as ```bash NAME."""
+    (block,) = [block for block in blocks(DOCUMENT) if name in block.words[1:]]
     return block.text
 
 
@@ -61,7 +61,7 @@ def eventually(condition: Callable[[], bool], what: str, pause: float = 0.1) -> 
 class Process:
     """A process of the cluster with its child processes, in a separate folder."""
 
-    def __init__(self, name: str, disk: Path, **variables: str) -> None:
+    def __init__(self, program: str, disk: Path, **variables: str) -> None:
         shutil.copytree(cache_folder(), disk / "cache" / "numba" / cache_folder().name)
         small = {
             "JAVA_TOOL_OPTIONS": LEAN,
@@ -72,7 +72,7 @@ class Process:
         self._out, self._log = disk / "out", disk / "log"
         with open(self._out, "wb") as out, open(self._log, "wb") as log:
             self._process = subprocess.Popen(
-                ["bash", "-euo", "pipefail", "-c", command(name)],
+                ["bash", "-euo", "pipefail", "-c", program],
                 cwd=disk,
                 env=surroundings(disk, **small, **variables),
                 stdout=out,
@@ -113,14 +113,13 @@ class Process:
 class Cluster:
     """A master with its nodes and drivers, all killed at the end of the block."""
 
-    def __init__(self, folder: Path, **variables: str) -> None:
-        (folder / "conf").mkdir(parents=True)
-        lines = "".join(f"{key} {value}\n" for key, value in DEFAULTS.items())
-        (folder / "conf" / "spark-defaults.conf").write_text(lines, "utf-8")
+    def __init__(self, folder: Path, secret: str | None = None, **variables: str) -> None:
         self.folder = folder
+        self._conf = self.configuration("conf", secret)
         self.nodes: dict[str, Process] = {}
         self._drivers: list[Process] = []
-        self._master = Process("master", folder / "master", **{"PORT": "0", **variables})
+        own = {"PORT": "0", "SPARK_CONF_DIR": self._conf}
+        self._master = Process(command("master"), folder / "master", **(own | variables))
 
     def __enter__(self) -> "Cluster":
         return self
@@ -137,6 +136,11 @@ class Cluster:
         return self._master.said(pattern)[1]  # type: ignore[index]
 
     @property
+    def registered(self) -> int:
+        """The number of nodes that the master has ever accepted."""
+        return len(re.findall(r"Registering worker", self._master.log()))
+
+    @property
     def drivers(self) -> set[str]:
         """Ids of the drivers that the master has started on nodes."""
         return set(re.findall(r"Launching driver (driver-\S+)", self._master.log()))
@@ -144,19 +148,52 @@ class Cluster:
     def add(self, *names: str, **variables: str) -> list[Process]:
         """Start nodes of one core with these variables, and wait until they have joined the master."""
         for name in names:
-            own = {"MASTER": self.url, "CORES": "1", "MEMORY": "1g"}
-            self.nodes[name] = Process("worker", self.folder / name, **own, **variables)
+            self.nodes[name] = self._node(name, SPARK_CONF_DIR=self._conf, **variables)
         added = [self.nodes[name] for name in names]
         joined = "Successfully registered with master"
         eventually(lambda: all(node.said(joined) for node in added), f"not all of {names} joined")
         return added
 
+    def stranger(self, name: str, secret: str | None) -> Process:
+        """Start a node with another secret, or with none."""
+        stranger = self._node(name, SPARK_CONF_DIR=self.configuration(f"conf-{name}", secret))
+        self._drivers.append(stranger)
+        return stranger
+
+    def stranger_at_driver(self, node: Process) -> Process:
+        """Start an executor without the secret, which calls the driver of the next job that runs on a node."""
+        ended = set(node.disk.glob("work/app-*"))
+        eventually(lambda: ended < set(node.disk.glob("work/app-*")), "the node has no executor")
+        app = max(node.disk.glob("work/app-*")).name
+        driver = rf'"--driver-url" "(\S+)".* "--app-id" "{app}"'
+        eventually(lambda: node.said(driver, executors=True) is not None, "the executor does not start")
+        url = node.said(driver, executors=True)[1]  # type: ignore[index]
+        backend = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+        program = f"exec spark-class {backend} --driver-url {url} --executor-id 99 --bind-address {LOOPBACK}"
+        program += f" --hostname {LOOPBACK} --cores 1 --app-id {app} --resourceProfileId 0"
+        conf = self.configuration("conf-executor", None)
+        self._drivers.append(Process(program, self.folder / "executor", SPARK_CONF_DIR=conf, SPARK_LOCAL_IP=LOOPBACK))
+        return self._drivers[-1]
+
+    def configuration(self, name: str, secret: str | None) -> str:
+        """Make a folder with `spark-defaults.conf`; return its path."""
+        conf = self.folder / name
+        conf.mkdir(parents=True)
+        lines = "".join(f"{key} {value}\n" for key, value in DEFAULTS.items())
+        authentication = command("authentication").replace("SECRET", secret) if secret else ""
+        (conf / "spark-defaults.conf").write_text(lines + authentication, "utf-8")
+        return str(conf)
+
+    def _node(self, name: str, **variables: str) -> Process:
+        own = {"MASTER": self.url, "CORES": "1", "MEMORY": "1g"}
+        return Process(command("worker"), self.folder / name, **own, **variables)
+
     def start(self, name: str, **variables: str) -> Process:
         """Start a command of the document on the cluster, with a separate cache."""
         disk = self.folder / f"driver-{len(self._drivers)}-{name}"
-        own = {"MASTER": self.url, "SPARK_CONF_DIR": str(self.folder / "conf"), "PSTSTREAM": str(ROOT)}
+        own = {"MASTER": self.url, "SPARK_CONF_DIR": self._conf, "PSTSTREAM": str(ROOT)}
         own |= {"PSTSTREAM_CACHE_DIR": str(disk / "cache")}
-        self._drivers.append(Process(name, disk, **own, **variables))
+        self._drivers.append(Process(command(name), disk, **(own | variables)))
         return self._drivers[-1]
 
 

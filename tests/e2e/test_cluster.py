@@ -1,7 +1,8 @@
 """A standalone cluster of separate processes gives the same matches as one machine, when nodes die and join.
 
-The same jobs and commands run on a master and two nodes, with the commands of docs/cluster.md; in the middle of
-a batch one node is killed, executor and all, and another joins with an empty cache.
+The same jobs and commands run on a master and two nodes, with the commands and the authentication of docs/cluster.md;
+in the middle of a batch one node is killed, executor and all, and another joins with an empty cache. Nodes and an
+executor without the secret are refused meanwhile.
 """
 
 import json
@@ -25,6 +26,9 @@ from tests.worlds import WrittenWorld
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
+SECRET = "a-secret-that-no-log-may-show"
+
+
 def unfinished(home: Home) -> bool:
     return Ledger(State(home.path)).unfinished_batch() is not None
 
@@ -41,26 +45,39 @@ def test_a_cluster_finds_what_one_machine_finds(tmp_path: Path, monkeypatch: pyt
     local.run("run", landing)
     take_in_the_rest(local, world)
     local.match()
-    with moto_server() as url, Cluster(tmp_path / "cluster") as cluster:
+    with moto_server() as url, Cluster(tmp_path / "cluster", secret=SECRET) as cluster:
         Uploader(url).new_bucket()
         address = use(url, monkeypatch)
         nodes = cluster.add("first", "second")
         submit_a_job(cluster, home, landing)
+        strangers = [cluster.stranger("other", "another-secret"), cluster.stranger("none", None)]
         built = [node.segments() for node in nodes]
         assert all(built), "a node did no work"
         take_in_the_rest(home, world)
         home.set(max_objects=3)
         running = cluster.start("match", PSTSTREAM_HOME=str(home.path))
+        strangers.append(cluster.stranger_at_driver(nodes[0]))
         eventually(lambda: nodes[1].segments() != built[1], "the second node does not take part", pause=0.005)
         lose_one_gain_one(cluster, home)
         assert len(json.loads(running.finish())["batches"]) > 3
         assert cluster.nodes["third"].segments(), "the node that joined has built nothing"
         assert not list(cluster.folder.glob("driver-*/cache/segments-*")), "nodes take the driver's folder for theirs"
         bucket = in_a_bucket(cluster, address, world, tmp_path)
+        assert_no_stranger_was_let_in(cluster, strangers)
         assert bucket.exported() == local.exported()
         assert_as_the_twin(bucket, world.log, world.lateness_seconds)
     assert_same_tables(home, local)
     assert_as_the_twin(home, world.log, world.lateness_seconds)
+
+
+def assert_no_stranger_was_let_in(cluster: Cluster, strangers: list[Process]) -> None:
+    """Neither master nor driver accepts a process without the secret, and no log has the secret."""
+    other, none, executor = strangers
+    assert other.said("Failed to connect to master") and none.said("Expected SaslMessage")
+    assert executor.said("Expected SaslMessage") and not executor.said("Successfully registered")
+    assert cluster.registered == len(cluster.nodes) == 3
+    logs = [file for name in ("log", "out", "stderr", "stdout") for file in cluster.folder.rglob(name)]
+    assert logs and not [log for log in logs if SECRET in log.read_text("utf-8", "replace")]
 
 
 def in_a_bucket(cluster: Cluster, address: str, world: WrittenWorld, folder: Path) -> BucketHome:
