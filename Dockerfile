@@ -41,7 +41,8 @@ COPY infra/image/entrypoint.sh /entrypoint
 COPY --from=build --chown=50000:0 /var/cache/pststream /var/cache/pststream
 RUN useradd --uid 50000 --gid 0 --no-create-home --home-dir /var/lib/pststream pststream \
     && install --directory --owner=50000 --group=0 --mode=770 \
-        /var/lib/pststream /var/lib/pststream/home /var/lib/pststream/landing /var/lib/airflow
+        /var/lib/pststream /var/lib/pststream/home /var/lib/pststream/landing /var/lib/pststream/landing-users \
+        /var/lib/pststream/spark /var/lib/airflow
 ENV JAVA_HOME=/opt/java/openjdk \
     PATH=/opt/pststream/.venv/bin:/opt/java/openjdk/bin:/usr/local/bin:/usr/bin:/bin \
     PYTHONUNBUFFERED=1 \

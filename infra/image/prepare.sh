@@ -1,10 +1,17 @@
 #!/usr/bin/env bash
-# Make what Airflow needs before it starts: its tables, the pool, the home, the bucket; safe to run again.
+# Make what Airflow and Spark need before they start: Airflow's tables, the pool, the home, Spark's secret; safe to run again.
 set -euo pipefail
 project="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 
 airflow db migrate
 airflow pools import "$project/infra/airflow/pools.json"
 pststream init
-# The gateway stores each bucket in a folder of this volume, so the folder makes the bucket (infra/compose.yaml).
-[ -z "${LANDING_BUCKET:-}" ] || mkdir -p "/var/lib/pststream/landing/$LANDING_BUCKET"
+# On Kubernetes the file is a secret (docs/deploy.md). The secret is in no argument of a process.
+if [ -n "${SPARK_SECRET:-}" ]; then
+    (
+        umask 077
+        { cat "$project/infra/spark/authentication.conf"; printf 'spark.authenticate.secret %s\n' "$SPARK_SECRET"; } \
+            > "$SPARK_CONF_DIR/spark-defaults.conf.new"
+    )
+    mv "$SPARK_CONF_DIR/spark-defaults.conf.new" "$SPARK_CONF_DIR/spark-defaults.conf"
+fi

@@ -1,6 +1,7 @@
 """The deployment files, read without Docker or Kubernetes: pinned, unprivileged, not exposed, complete."""
 
 import json
+import os
 import re
 import runpy
 import subprocess
@@ -13,6 +14,7 @@ import yaml
 
 from pststream import names
 from pststream.settings import setting_keys
+from tests.docs.fences import blocks
 
 ROOT = Path(__file__).parents[2]
 INFRA = ROOT / "infra"
@@ -25,7 +27,22 @@ MANIFESTS = [
 ]
 DIGEST = re.compile(r"\S+:[\w.-]*\d[\w.-]*@sha256:[0-9a-f]{64}")
 OUR_IMAGE = "${PSTSTREAM_IMAGE:-pststream:latest}"
-ONE_SHOT = {"prepare"}
+ONE_SHOT = {"prepare", "prepare-landing"}
+WRITTEN = {
+    "postgres": {"/tmp", "/var/run/postgresql", "/var/lib/postgresql/data"},
+    "landing": {"/tmp", "/var/lib/pststream/landing", "/var/lib/pststream/landing-users"},
+    "prepare-landing": {"/tmp"},
+    "api-server": {"/tmp", "/var/lib/airflow", "/var/cache/pststream"},
+    "scheduler": {"/tmp", "/var/lib/airflow", "/var/cache/pststream", "/var/lib/pststream/home"},
+    "dag-processor": {"/tmp", "/var/lib/airflow"},
+    "triggerer": {"/tmp", "/var/lib/airflow"},
+    "spark-master": {"/tmp"},
+    "spark-worker-1": {"/tmp", "/var/cache/pststream", "/var/lib/pststream/home"},
+    "spark-worker-2": {"/tmp", "/var/cache/pststream", "/var/lib/pststream/home"},
+}
+"""All that a service may write to; `prepare` makes the content of all volumes but that of the database."""
+
+SPARK_CONF = "/var/lib/pststream/spark"
 
 
 def pods() -> list[tuple[str, dict[str, Any]]]:
@@ -87,6 +104,7 @@ def test_a_service_is_pinned_unprivileged_checked_and_restarts(name: str) -> Non
     service = SERVICES[name]
     assert DIGEST.fullmatch(service["image"]) or service["image"] == OUR_IMAGE
     assert service["user"].split(":")[0] not in ("", "0", "root")
+    assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"] and service["security_opt"] == ["no-new-privileges:true"]
     assert "privileged" not in service and "network_mode" not in service
     assert service["restart"] == ("on-failure:3" if name in ONE_SHOT else "unless-stopped")
@@ -94,6 +112,71 @@ def test_a_service_is_pinned_unprivileged_checked_and_restarts(name: str) -> Non
     assert name in ONE_SHOT or service["healthcheck"]["test"][0] == "CMD"
     for port in service.get("ports", []):
         assert port.startswith("127.0.0.1:"), f"{port} is reachable from other machines"
+
+
+def written(service: dict[str, Any]) -> set[str]:
+    """Return the folders of a service that are not read-only."""
+    volumes = [volume.split(":") for volume in service.get("volumes", [])]
+    return {place.split(":")[0] for place in service["tmpfs"]} | {path for _, path, *how in volumes if how != ["ro"]}
+
+
+def test_all_that_a_service_writes_to_is_named() -> None:
+    places = {name: written(service) for name, service in SERVICES.items()}
+    volumes = {place for name in WRITTEN for place in WRITTEN[name] if place.startswith(("/var/lib/ps", "/var/c"))}
+    assert places.pop("prepare") == volumes | {"/tmp", "/var/lib/airflow", SPARK_CONF}
+    assert places == WRITTEN
+    for name, service in SERVICES.items():
+        if service["image"] == OUR_IMAGE:
+            assert service["tmpfs"] == ["/tmp:exec,mode=1777"], f"{name}: Java loads libraries from /tmp"
+
+
+def test_each_service_gets_the_keys_of_its_own_user_of_the_store() -> None:
+    def users_of(name: str) -> set[str]:
+        return {one for one, service in SERVICES.items() if f"${{{name}:?" in str(service.get("environment"))}
+
+    for key in ("ACCESS_KEY", "SECRET_KEY"):
+        assert users_of(f"LANDING_ROOT_{key}") == {"landing", "prepare-landing"}
+        assert users_of(f"PRODUCER_{key}") == {"prepare-landing"}, "producers are elsewhere"
+        reading = {"prepare", "prepare-landing", "api-server", "scheduler", "dag-processor", "triggerer"}
+        assert users_of(f"LANDING_{key}") == reading
+
+
+def test_spark_authenticates_wherever_it_runs() -> None:
+    places = {name for name in SERVICES if name.startswith("spark-")} | {"scheduler"}
+    for name in places:
+        assert SERVICES[name]["environment"]["SPARK_CONF_DIR"] == SPARK_CONF
+        assert f"spark:{SPARK_CONF}:ro" in SERVICES[name]["volumes"]
+    assert "${SPARK_SECRET:?" in SERVICES["prepare"]["environment"]["SPARK_SECRET"]
+    assert not [name for name in SERVICES if name != "prepare" and "SPARK_SECRET" in str(SERVICES[name])]
+    [block] = [one for one in blocks(ROOT / "docs" / "cluster.md") if "authentication" in one.words[1:]]
+    lines = [line for line in block.text.splitlines() if "SECRET" not in line]
+    assert text_of("infra/spark/authentication.conf").splitlines()[1:] == lines
+    spark = [pod for name, pod in pods() if name.startswith("spark-")]
+    for pod in (*spark, {"volumes": VALUES["scheduler"]["extraVolumes"], "containers": [VALUES["scheduler"]]}):
+        [container] = pod["containers"]
+        assert {"name": "SPARK_CONF_DIR", "value": "/etc/spark"} in container["env"]
+        [mount] = [one for one in container.get("volumeMounts", []) if one["mountPath"] == "/etc/spark"] or [
+            one for one in container["extraVolumeMounts"] if one["mountPath"] == "/etc/spark"
+        ]
+        assert mount["readOnly"]
+        [volume] = [one for one in pod["volumes"] if one["name"] == mount["name"]]
+        assert volume["secret"] == {"secretName": "pststream-spark", "defaultMode": 0o440}
+
+
+def test_the_secret_of_spark_is_a_file_that_only_its_user_reads(tmp_path: Path) -> None:
+    programs, conf = tmp_path / "programs", tmp_path / "conf"
+    programs.mkdir()
+    conf.mkdir()
+    for name in ("airflow", "pststream"):
+        (programs / name).symlink_to("/bin/true")
+    variables = {"PATH": f"{programs}:{os.environ['PATH']}", "SPARK_CONF_DIR": str(conf), "SPARK_SECRET": "se & cret"}
+    for _ in range(2):
+        subprocess.run(["bash", INFRA / "image" / "prepare.sh"], env=variables, check=True)
+    [file] = conf.iterdir()
+    assert file.name == "spark-defaults.conf" and file.stat().st_mode & 0o777 == 0o600
+    assert (
+        file.read_text("utf-8") == text_of("infra/spark/authentication.conf") + "spark.authenticate.secret se & cret\n"
+    )
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -162,9 +245,32 @@ def test_a_pod_is_unprivileged_bounded_and_probed(name: str, pod: dict[str, Any]
         assert container["image"] == image
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
         assert not container["securityContext"]["allowPrivilegeEscalation"]
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        assert {mount["name"] for mount in container["volumeMounts"]} <= volumes_of(name, pod)
+        assert "/tmp" in {mount["mountPath"] for mount in container["volumeMounts"]}
         assert {"requests", "limits"} <= container["resources"].keys()
         ports = {port["name"] for port in container["ports"]}
         assert {container[probe]["httpGet"]["port"] for probe in ("readinessProbe", "livenessProbe")} <= ports
+
+
+def volumes_of(name: str, pod: dict[str, Any]) -> set[str]:
+    [spec] = [one["spec"] for one in MANIFESTS if one["kind"] == "StatefulSet" and one["metadata"]["name"] == name]
+    claims = {one["metadata"]["name"] for one in spec.get("volumeClaimTemplates", [])}
+    return claims | {volume["name"] for volume in pod["volumes"]}
+
+
+def test_the_containers_of_the_chart_write_to_named_volumes() -> None:
+    assert VALUES["securityContexts"]["containers"]["readOnlyRootFilesystem"] is True
+    places = {mount["name"]: mount["mountPath"] for mount in VALUES["volumeMounts"]}
+    assert places == {"tmp": "/tmp", "airflow-home": VALUES["airflowHome"], "cache": "/var/cache/node"}
+    assert {volume["name"] for volume in VALUES["volumes"]} == set(places)
+    assert {"name": "PSTSTREAM_CACHE_DIR", "value": "/var/cache/node"} in VALUES["env"]
+    image = f"{VALUES['images']['airflow']['repository']}:{VALUES['images']['airflow']['tag']}"
+    for component in ("scheduler", "apiServer"):
+        [init] = VALUES[component]["extraInitContainers"]
+        assert init["image"] == image and init["securityContext"]["readOnlyRootFilesystem"]
+        volumes = {volume["name"] for volume in VALUES[component]["extraVolumes"]}
+        assert {mount["name"] for mount in VALUES[component]["extraVolumeMounts"]} == volumes
 
 
 def test_claims_and_services_of_pods_exist() -> None:

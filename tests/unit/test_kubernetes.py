@@ -121,6 +121,54 @@ def test_only_metrics_open_a_port() -> None:
     assert [rule["ports"] for rule in admitted] == [[{"port": port["name"], "protocol": "TCP"}]]
 
 
+POLICIES = [one for folder in (".", "watcher") for one in render(FOLDER / folder) if one["kind"] == "NetworkPolicy"]
+DRIVER = {"tier": "airflow", "component": "scheduler", "release": "airflow"}
+LABELS = {
+    "scheduler": DRIVER,
+    "api-server": DRIVER | {"component": "api-server"},
+    "triggerer": DRIVER | {"component": "triggerer"},
+    "dag-processor": DRIVER | {"component": "dag-processor"},
+    "master": {"app": "spark-master", "part-of": "spark"},
+    "node": {"app": "spark-worker", "part-of": "spark"},
+    "watcher": {"app": "watcher"},
+    "stranger": {"app": "anything"},
+    "impostor": {"component": "scheduler"},
+}
+"""The labels of pods; those of Airflow are the chart's."""
+
+ADMITTED = {
+    ("master", "node"), ("node", "master"), ("master", "master"), ("node", "node"),
+    ("scheduler", "master"), ("scheduler", "node"), ("master", "scheduler"), ("node", "scheduler"),
+    ("scheduler", "api-server"), ("triggerer", "api-server"), ("dag-processor", "api-server"),
+    ("api-server", "api-server"),
+}  # fmt: skip
+"""Who may open connections to whom."""
+
+
+def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    assert selector.keys() == {"matchLabels"}
+    return selector["matchLabels"].items() <= labels.items()
+
+
+def is_admitted(source: dict[str, str], target: dict[str, str]) -> bool:
+    """Whether policies let a pod reach another one of its namespace: any rule of any policy of the target suffices."""
+    own = [one["spec"] for one in POLICIES if selects(one["spec"]["podSelector"], target)]
+    peers = [peer for spec in own for rule in spec.get("ingress", []) for peer in rule["from"]]
+    return not own or any(selects(peer["podSelector"], source) for peer in peers)
+
+
+@pytest.mark.parametrize("target", sorted(LABELS.keys() - {"stranger", "impostor"}))
+def test_a_pod_is_reached_only_by_those_that_need_it(target: str) -> None:
+    admitted = {source for source in LABELS if is_admitted(LABELS[source], LABELS[target])}
+    assert admitted == {source for source, one in ADMITTED if one == target}
+
+
+def test_the_labels_of_our_pods_are_those_of_the_policies() -> None:
+    manifests = [one for folder in (".", "watcher") for one in render(FOLDER / folder) if "template" in one["spec"]]
+    labels = [one["spec"]["template"]["metadata"]["labels"] for one in manifests]
+    assert sorted(map(str, labels)) == sorted(str(LABELS[name]) for name in ("master", "node", "watcher"))
+
+
 def test_the_arguments_of_the_watcher_are_those_of_the_command() -> None:
     from pststream.cli.arguments import build_parser
 
