@@ -8,8 +8,7 @@ Deletions are stored apart from the segments, and are looked up only for the pie
 import numpy as np
 import pyarrow as pa
 
-from pststream.kernels.matching.verify import Deleted, mark_bits
-from pststream.kernels.search import find_all_positions
+from pststream.kernels.matching.verify import Deleted, find_pieces, mark_bits
 from pststream.matching.segments import Segment
 
 COLUMNS = ("subscription_key", "end_at")
@@ -41,13 +40,9 @@ def merge_deletions(parts: list[dict[str, np.ndarray]]) -> Deletions:
 
 def deleted_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray, after_key: int = -1) -> Deleted:
     """Return the pieces of the segment that the deletions end, with their ends, for `verify`."""
-    if segment.pieces:
-        # Most deletions concern subscriptions that are older than the segment.
-        borders = segment.sorted_keys[[0, -1]]
-        first, last = np.searchsorted(keys, borders[0], "left"), np.searchsorted(keys, borders[1], "right")
-        keys, ends = keys[first:last], ends[first:last]
-    places, deletion = find_all_positions(segment.sorted_keys, keys)
-    pieces, piece_ends = segment.key_order[places], ends[deletion]
+    # Most deletions concern subscriptions that are older than the segment.
+    first, last = np.searchsorted(keys, segment.bounds[0], "left"), np.searchsorted(keys, segment.bounds[1], "right")
+    pieces, deletion = find_pieces(keys[first:last], segment.records, segment.key_order)
+    piece_ends = ends[first:last][deletion]
     order = np.argsort(pieces, kind="stable")
-    pieces = pieces[order].astype(np.int64)
-    return Deleted(mark_bits(pieces, segment.pieces), pieces, piece_ends[order], after_key)
+    return Deleted(mark_bits(pieces, segment.pieces), pieces[order], piece_ends[order], after_key)

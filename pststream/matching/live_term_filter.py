@@ -39,8 +39,8 @@ class LiveTermFilter:
     def _add(self, wanted: frozenset[Paths], cache: SegmentCache) -> None:
         segments = cache.segments(wanted - self._keys_of.keys())
         self._keys_of = {paths: count for paths, count in self._keys_of.items() if paths in wanted}
-        self._keys_of |= {paths: len(segment.key_term) for paths, segment in segments.items()}
-        self._added += sum(len(segment.key_term) for segment in segments.values())
+        self._keys_of |= {paths: segment.posting_keys for paths, segment in segments.items()}
+        self._added += sum(segment.posting_keys for segment in segments.values())
         needed = sum(self._keys_of.values())
         if self._added > 2 * needed or BITS_PER_KEY * self._added > 64 * len(self._words):
             segments = cache.segments(wanted)
@@ -48,7 +48,7 @@ class LiveTermFilter:
             words = BITS_PER_KEY * needed // 64
             self._words = np.zeros(1 << max(10, int(words + words // 4).bit_length()), np.uint64)
         for segment in segments.values():
-            add_keys(self._words, segment.cells, segment.cell_keys, segment.key_term, segment.terms)
+            add_keys(self._words, segment.cells, segment.cell_buckets, segment.buckets, segment.keys, segment.terms)
             self._levels.update(min(int(level), LIVE_LEVEL) for level in segment.levels)
 
     def arrays(self) -> LiveTerms:

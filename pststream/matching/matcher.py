@@ -7,14 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pststream.kernels.matching.match_segment import LocalObjects, SearchCounts, localize, match_segment, place_pairs
+from pststream.kernels.matching.match_segment import SearchCounts, append_lists, match_segment
 from pststream.kernels.matching.verify import Deleted
 from pststream.matching.deletions import NO_DELETIONS, Deletions, deleted_pieces
 from pststream.matching.object_batch import ObjectBatch
 from pststream.matching.segments import Segment
 
 HIT_BUFFER = 1 << 14
-"""Number of hits that are verified together; they take 256 KiB."""
+"""Maximum number of hits that are verified together; they take 192 KiB."""
+
+EXPECTED_PAIRS = 256
+"""Pairs of an object for which a search makes room at first."""
 
 
 MAX_PAIRS = 1 << 24
@@ -26,17 +29,15 @@ class TooManyPairs(Exception):
 
 
 class SegmentProbe(NamedTuple):
-    """A segment, the deletions that it does not contain, and the size of the hit buffer for matching it."""
+    """A segment, and the deletions that it does not contain."""
 
     segment: Segment
     deleted: Deleted
-    hit_buffer: int
 
 
 def make_probe(segment: Segment, deletions: Deletions = NO_DELETIONS, after_key: int = -1) -> SegmentProbe:
     """Prepare a segment for matching; subscriptions with keys up to `after_key` do not match."""
-    hit_buffer = max(HIT_BUFFER, int(segment.longest[0]))
-    return SegmentProbe(segment, deleted_pieces(segment, *deletions, after_key), hit_buffer)
+    return SegmentProbe(segment, deleted_pieces(segment, *deletions, after_key))
 
 
 @dataclass(frozen=True)
@@ -59,30 +60,41 @@ def match_objects(batch: ObjectBatch, probes: Sequence[SegmentProbe], units: int
     Raises TooManyPairs if several objects have more than MAX_PAIRS together.
     """
     limit, total = MAX_PAIRS if batch.objects > 1 else sys.maxsize, 0
-    counts = SearchCounts(np.zeros(units, np.int64), np.zeros(units, np.int64), np.zeros(batch.objects, np.int64))
+    counts = SearchCounts(np.zeros(units, np.int64), np.zeros(units, np.int64))
     searches = []
-    for segment, deleted, hit_buffer in probes:
-        terms = localize(
-            batch.term_offsets, batch.terms, batch.units,
-            segment.slots, segment.places, segment.bits, segment.levels_of_term,
-        )  # fmt: skip
-        objects = LocalObjects(batch.codes, batch.lon, batch.lat, batch.ts, *terms)
-        searches.append(match_segment(objects, segment, deleted, counts, hit_buffer, limit - total))
-        total += len(searches[-1][0])
+    for segment, deleted in probes:
+        # Memory is taken when it is written, so generous room costs nothing.
+        room = np.empty(min(limit - total, EXPECTED_PAIRS * batch.objects) + HIT_BUFFER, np.int64)
+        always_valid = _is_always_valid(batch, segment, deleted)
+        found = match_segment(batch.arrays, segment, deleted, always_valid, counts, HIT_BUFFER, limit - total, room)
+        searches.append(found)
+        total += len(found[1])
         if total > limit:
             raise TooManyPairs
-    offsets = np.concatenate([[0], np.cumsum(counts.pairs)]).astype(np.int64)
-    keys = np.empty(offsets[-1], np.int64)
-    following = offsets[:-1].copy()
-    for pair_object, pair_key in searches:
-        place_pairs(pair_object, pair_key, following, keys)
-    return MatchedPairs(offsets, keys, counts.candidates, counts.matches)
+    return MatchedPairs(*_merge_lists(searches, batch.objects), counts.candidates, counts.matches)
+
+
+def _is_always_valid(batch: ObjectBatch, segment: Segment, deleted: Deleted) -> bool:
+    """Return whether neither validity nor deletions nor exact tests can decide a pair of the batch and the segment."""
+    least_key, _, created, end, has_tests = segment.bounds.tolist()
+    ts = batch.arrays.ts
+    within = not batch.objects or (created <= ts.min() and ts.max() < end)
+    return bool(within and not has_tests and not len(deleted.pieces) and least_key > deleted.after_key)
 
 
 def merge_pairs(searches: Sequence[MatchedPairs]) -> tuple[np.ndarray, np.ndarray]:
     """Merge several searches for the same objects into offsets and keys, as in `MatchedPairs`."""
+    return _merge_lists([(pairs.offsets, pairs.keys) for pairs in searches], len(searches[0].offsets) - 1)
+
+
+def _merge_lists(searches: Sequence[tuple[np.ndarray, np.ndarray]], objects: int) -> tuple[np.ndarray, np.ndarray]:
+    """Merge the offsets and keys of several searches for the same objects."""
     if len(searches) == 1:
-        return searches[0].offsets, searches[0].keys
-    owner = np.concatenate([np.repeat(np.arange(len(pairs.offsets) - 1), np.diff(pairs.offsets)) for pairs in searches])
-    keys = np.concatenate([pairs.keys for pairs in searches])
-    return np.sum([pairs.offsets for pairs in searches], axis=0), keys[np.argsort(owner, kind="stable")]
+        return searches[0]
+    offsets = np.zeros(objects + 1, np.int64)
+    for lists, _ in searches:
+        offsets += lists
+    merged, following = np.empty(offsets[-1], np.int64), offsets[:-1].copy()
+    for lists, keys in searches:
+        append_lists(lists, keys, following, merged)
+    return offsets, merged

@@ -11,20 +11,24 @@ is found once, on one worker, and no merger is needed.
 
 Arrays of a segment (S pieces, P postings, K keys, C cells, T terms):
 
-    terms int64[T] ascending; slots int64[2^b], places int32[2^b]: hash table of them; levels_of_term uint32[T]
+    terms int64[T] ascending; term_table int64[2^b,2]: hash table of them (`kernels/matching/term_table.py`); the value of
+        a term is its number | the levels that it is posted on << 32
     levels int64[L], level_cells int64[L+1]: slice of `cells` of each level in use
-    cells int64[C], cell_keys int64[C+1], key_term int32[K], key_postings int32[K+1]: directory of the index cells
-    cell_buckets int64[C,2], buckets uint64[B+1,2]: keys of a cell in buckets of 64 bits by their place among all terms.
-        A bucket has a bit for each key, so that most misses cost one look-up, and its first key, so that a hit costs
-        few more
-    fine_boxes int32[P,4], posting_piece int32[P], posting_rank int16[P] (-1: only the box is to be tested)
-    boxes float64[S,4]: read only where the steps of 9 mm of `fine_boxes` do not decide
-    records int64[S,4]: subscription key, created_at, end_at, number of the exact test or -1: the box decides
-    literal_offsets int32[S+1], literals int32[]: clauses as the kernel reads them
+    cells int64[C], cell_buckets int64[C]: index cells, ascending, and where the buckets of each begin
+    buckets uint64[B+1,2]: the keys (cell, term) of a cell in buckets of 64 bits by their place among all terms. A bucket
+        has a bit for each key, so that most misses cost one look-up, and its first key, so that a hit costs few more
+    keys uint64[K+1]: term << 32 | first posting, ascending inside a cell
+    postings uint64[P,2]: box, piece and a mask of words (`kernels/matching/postings.py`)
+    records int64[S,2]: subscription key; number of the first literal | number of the exact test << 32 (-1: the box
+        decides)
+    literals int32[]: the terms of all clauses of all pieces; marks end a clause and a piece
+    boxes float64[S,4]: read only where the steps of a posting's box do not decide
+    validity int64[S,2]: created_at, end_at; read only if `bounds` do not decide
+    bounds int64[5]: of all pieces the least key, the greatest key, the greatest created_at, the least end_at, and
+        whether any has an exact test
     shape_codes int64[R], shape_offsets int64[R+1], shape_numbers float64[]: exact tests, each with the code of its
         shape and the numbers that its kernel reads (kernels/matching/shapes)
-    sorted_keys int64[S], key_order int32[S]: subscription keys, ascending, and the piece of each
-    longest int64[1]: length of the longest posting list
+    key_order int32[S]: the pieces in the order of their subscription keys
 """
 
 from typing import NamedTuple
@@ -33,18 +37,21 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.kernels.matching.build_segment import (
-    TERM_BITS,
+    SORT_KEY_BITS,
     cell_buckets,
     count_postings,
     directory,
+    encode_keys,
+    encode_postings,
     fill_buckets,
     fill_postings,
-    fine_boxes,
     first_cells,
-    hash_table,
     term_levels,
 )
 from pststream.kernels.matching.index_cells import MAX_LEVEL
+from pststream.kernels.matching.postings import LAST_OF_CLAUSE, LAST_OF_PIECE, TERM_BITS
+from pststream.kernels.matching.term_table import make_term_table
+from pststream.kernels.radix_sort import sort_with
 from pststream.shapes.registry import PIECE_COLUMNS, SHAPES
 
 COLUMNS = ("subscription_key", *(column.name for column in PIECE_COLUMNS), "clauses", "created_at", "end_at")
@@ -57,30 +64,23 @@ class Segment(NamedTuple):
     """See the module's docstring for shapes and meaning; the arrays are read-only."""
 
     terms: np.ndarray
-    slots: np.ndarray
-    places: np.ndarray
-    levels_of_term: np.ndarray
+    term_table: np.ndarray
     levels: np.ndarray
     level_cells: np.ndarray
     cells: np.ndarray
-    cell_keys: np.ndarray
-    key_term: np.ndarray
-    key_postings: np.ndarray
     cell_buckets: np.ndarray
     buckets: np.ndarray
-    fine_boxes: np.ndarray
-    posting_piece: np.ndarray
-    posting_rank: np.ndarray
-    boxes: np.ndarray
+    keys: np.ndarray
+    postings: np.ndarray
     records: np.ndarray
-    literal_offsets: np.ndarray
     literals: np.ndarray
+    boxes: np.ndarray
+    validity: np.ndarray
+    bounds: np.ndarray
     shape_codes: np.ndarray
     shape_offsets: np.ndarray
     shape_numbers: np.ndarray
-    sorted_keys: np.ndarray
     key_order: np.ndarray
-    longest: np.ndarray
 
     @property
     def pieces(self) -> int:
@@ -88,9 +88,9 @@ class Segment(NamedTuple):
         return len(self.records)
 
     @property
-    def bits(self) -> int:
-        """The hash table has 2^bits slots."""
-        return int(len(self.slots)).bit_length() - 1
+    def posting_keys(self) -> int:
+        """Number of keys, which are pairs of an index cell and a term."""
+        return len(self.keys) - 1
 
     @property
     def nbytes(self) -> int:
@@ -107,52 +107,42 @@ def build_segment(rows: pa.Table) -> Segment:
     terms, local = np.unique(term_ids, return_inverse=True)
     if len(terms) >= 1 << TERM_BITS:
         raise ValueError(f"a segment holds at most {1 << TERM_BITS} terms, not {len(terms)}")
-    literal_offsets, literals = _literals(outer, inner, local)
+    first_literal, literals = inner[outer[:-1]], _literals(outer, inner, local)
     # The postings, sorted by cell and term.
-    first_size = (inner[outer[:-1] + 1] - inner[outer[:-1]]).astype(np.int64)
+    first_size = inner[outer[:-1] + 1] - first_literal
     postings = count_postings(boxes, first_size)
     if max(postings, len(literals)) > MAX_POSTINGS:
         raise ValueError(
             f"a segment holds at most {MAX_POSTINGS} postings and literals, not {postings}, {len(literals)}"
         )
-    sort_key, piece, rank = _sorted_postings(postings, boxes, literal_offsets, first_size, literals)
-    only_clause = np.diff(outer) == 1
-    rank[(rank == 0) & only_clause[piece]] = -1
+    sort_key, piece = _sorted_postings(postings, boxes, first_literal, first_size, literals)
     # The directory of cells and keys, and the look-ups into it.
     cells, cell_keys, key_term, key_postings = directory(sort_key)
     levels, level_cells = _levels(cells)
     starts, buckets = cell_buckets(cell_keys)
-    slots, places = hash_table(terms, max(3, (2 * len(terms)).bit_length()))
+    levels_of_term = term_levels(cells, cell_keys, key_term, len(terms))
     # The data to verify a posting whose box contains the object.
     exact_test, shape_codes, shape_offsets, shape_numbers = _exact_tests(rows)
-    records = _records(rows, exact_test)
-    key_order = np.argsort(records[:, 0], kind="stable")
+    keys, created, end = (rows.column(name).to_numpy() for name in ("subscription_key", "created_at", "end_at"))
     segment = Segment(
         terms=terms,
-        slots=slots,
-        places=places,
-        levels_of_term=term_levels(cells, cell_keys, key_term, len(terms)),
+        term_table=make_term_table(terms, np.arange(len(terms)) | (levels_of_term << 32)),
         levels=levels,
         level_cells=level_cells,
         cells=cells,
-        cell_keys=cell_keys,
-        key_term=key_term,
-        key_postings=key_postings,
         cell_buckets=starts,
         buckets=fill_buckets(cell_keys, key_term, starts, buckets, len(terms)),
-        fine_boxes=fine_boxes(boxes)[piece],
-        posting_piece=piece,
-        posting_rank=rank,
-        boxes=boxes,
-        records=records,
-        literal_offsets=literal_offsets.astype(np.int32),
+        keys=encode_keys(key_term, key_postings),
+        postings=encode_postings(sort_key, piece, boxes, first_literal, literals),
+        records=np.column_stack([keys, first_literal | (exact_test << 32)]),
         literals=literals,
+        boxes=boxes,
+        validity=np.column_stack([created, end]),
+        bounds=_bounds(keys, created, end, exact_test),
         shape_codes=shape_codes,
         shape_offsets=shape_offsets,
         shape_numbers=shape_numbers,
-        sorted_keys=records[key_order, 0],
-        key_order=key_order.astype(np.int32),
-        longest=np.diff(key_postings).max(initial=0, keepdims=True).astype(np.int64),
+        key_order=np.argsort(keys, kind="stable").astype(np.int32),
     )
     for array in segment:
         array.setflags(write=False)
@@ -160,15 +150,18 @@ def build_segment(rows: pa.Table) -> Segment:
 
 
 def _sorted_postings(
-    count: int, boxes: np.ndarray, literal_offsets: np.ndarray, first_size: np.ndarray, literals: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the sort key (cell and term), the piece and the rank of each posting, sorted by the key."""
-    sort_key = np.empty(count, np.int64)
-    piece = np.empty(count, np.int32)
-    rank = np.empty(count, np.int16)
-    fill_postings(boxes, literal_offsets[:-1] + 1, first_size, literals, sort_key, piece, rank)
-    order = np.argsort(sort_key, kind="stable")
-    return sort_key[order], piece[order], rank[order]
+    count: int, boxes: np.ndarray, first_literal: np.ndarray, first_size: np.ndarray, literals: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sort key (cell and term) and the piece of each posting, sorted by both; no two are equal."""
+    sort_key, piece = np.empty(count, np.int64), np.empty(count, np.int32)
+    fill_postings(boxes, first_literal, first_size, literals, sort_key, piece)
+    sort_key, piece = sort_with(sort_key, piece, SORT_KEY_BITS)
+    # Two words of a clause may have the same id.
+    repeated = (sort_key[1:] == sort_key[:-1]) & (piece[1:] == piece[:-1])
+    if repeated.any():
+        kept = np.append(True, ~repeated)
+        sort_key, piece = sort_key[kept], piece[kept]
+    return sort_key, piece
 
 
 def _in_order_of_postings(rows: pa.Table) -> pa.Table:
@@ -201,14 +194,12 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
-def _literals(outer: np.ndarray, inner: np.ndarray, local: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the start of each piece's clauses, and all clauses in one array: size, terms, size, terms ... (int32)."""
-    clauses = len(inner) - 1
-    sizes = np.diff(inner)
-    literals = np.empty(clauses + len(local), np.int32)
-    literals[inner[:-1] + np.arange(clauses)] = sizes
-    literals[np.arange(len(local)) + np.repeat(np.arange(clauses), sizes) + 1] = local
-    return inner[outer] + outer, literals
+def _literals(outer: np.ndarray, inner: np.ndarray, local: np.ndarray) -> np.ndarray:
+    """Return the terms of all clauses, with a mark on the last of each clause and of each piece: int32."""
+    literals = local.astype(np.int32)
+    literals[inner[1:] - 1] |= LAST_OF_CLAUSE
+    literals[inner[outer[1:]] - 1] |= LAST_OF_PIECE
+    return literals
 
 
 def _levels(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -217,12 +208,18 @@ def _levels(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return used.astype(np.int64), np.append(borders[used], len(cells)).astype(np.int64)
 
 
-def _records(rows: pa.Table, exact_test: np.ndarray) -> np.ndarray:
-    records = np.empty((rows.num_rows, 4), np.int64)
-    for place, name in enumerate(("subscription_key", "created_at", "end_at")):
-        records[:, place] = rows.column(name).to_numpy()
-    records[:, 3] = exact_test
-    return records
+def _bounds(keys: np.ndarray, created: np.ndarray, end: np.ndarray, exact_test: np.ndarray) -> np.ndarray:
+    last, first = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+    return np.array(
+        [
+            keys.min(initial=last),
+            keys.max(initial=first),
+            created.max(initial=first),
+            end.min(initial=last),
+            (exact_test >= 0).any(),
+        ],
+        np.int64,
+    )
 
 
 def _exact_tests(rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

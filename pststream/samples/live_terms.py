@@ -3,7 +3,7 @@
 import numpy as np
 
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.kernels.matching.build_segment import hash_table
+from pststream.kernels.matching.term_table import make_term_table
 from pststream.kernels.planning.count_loads import find_term_positions, mark_objects_with_live_terms
 
 
@@ -17,9 +17,7 @@ def find_posted_terms(sample: WorkloadSample) -> tuple[np.ndarray, np.ndarray]:
 
 def find_positions(posted: np.ndarray, terms: np.ndarray) -> np.ndarray:
     """Return the position of each of `terms` (int64[n]) in `posted` (int64, distinct), or -1: int32[n]."""
-    bits = max(3, (2 * len(posted)).bit_length())
-    slots, positions = hash_table(posted, bits)
-    return np.asarray(find_term_positions(terms, slots, positions, bits))
+    return np.asarray(find_term_positions(terms, make_term_table(posted, np.arange(len(posted)))))
 
 
 def mark_live_terms(sample: WorkloadSample) -> np.ndarray:

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.kernels.matching.build_segment import count_postings, directory, fill_postings
-from pststream.kernels.matching.match_segment import point_codes
+from pststream.kernels.matching.build_segment import SORT_KEY_BITS, count_postings, directory, fill_postings
+from pststream.kernels.matching.point_order import sort_points
 from pststream.kernels.matching.posting_reads import count_reads
+from pststream.kernels.radix_sort import sort_with
 from pststream.samples.live_terms import find_positions
 
 
@@ -26,17 +27,15 @@ def make_sample_with_reads(**columns: Any) -> WorkloadSample:
     boxes, sizes = columns["boxes"], np.diff(post_offsets)
     literals = np.searchsorted(posted, post_terms).astype(np.int32)
     count = count_postings(boxes, sizes)
-    keys, piece, rank = np.empty(count, np.int64), np.empty(count, np.int32), np.empty(count, np.int16)
-    fill_postings(boxes, post_offsets[:-1], sizes, literals, keys, piece, rank)
-    sorted_by_key = np.argsort(keys, kind="stable")
+    keys, piece = np.empty(count, np.int64), np.empty(count, np.int32)
+    fill_postings(boxes, post_offsets[:-1], sizes, literals, keys, piece)
+    keys, piece = sort_with(keys, piece, SORT_KEY_BITS)
     # Read them with the objects, in the order of their points.
-    codes = point_codes(columns["lon"], columns["lat"])
-    order = np.argsort(codes, kind="stable")
+    order, codes = sort_points(columns["lon"], columns["lat"])
     positions = find_positions(posted, columns["terms"])
-    key_directory, pieces = directory(keys[sorted_by_key]), piece[sorted_by_key]
     points, weight = np.column_stack([columns["lon"], columns["lat"]]), columns.get("match_reads", 0)
     reads = count_reads(
-        order, codes[order], columns["term_offsets"], positions, *key_directory, pieces, boxes, points, weight
+        order, codes, columns["term_offsets"], positions, *directory(keys), piece, boxes, points, weight
     )
     return WorkloadSample(**columns, reads=np.asarray(reads))
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from pststream.domain.plan import DispatchGrid
 from pststream.domain.planner_sample import WorkloadSample
-from pststream.kernels.matching.build_segment import hash_table
+from pststream.kernels.matching.term_table import make_term_table
 from pststream.kernels.planning.count_loads import find_live_terms
 from pststream.kernels.planning.term_runs import group_rows_by_rank
 from pststream.samples.raster_ranges import compute_cell_ranges
@@ -58,15 +58,14 @@ def sort_sample(sample: WorkloadSample, grid: DispatchGrid) -> SortedSample:
     """Sort a sample by the cells of a raster; the result takes about as much memory as the sample."""
     # Number the live terms.
     term_ids = np.unique(sample.post_terms)
-    bits = max(3, (2 * len(term_ids)).bit_length())
-    slots, places = hash_table(term_ids, bits)
+    table = make_term_table(term_ids, np.arange(len(term_ids)))
     # Sort the objects by raster cell, and keep their live terms.
     cells = grid.cell(sample.lon, sample.lat)
     order = np.argsort(cells, kind="stable")
-    start, object_terms, origin = find_live_terms(order, sample.term_offsets, sample.terms, slots, places, bits)
+    start, object_terms, origin = find_live_terms(order, sample.term_offsets, sample.terms, table)
     # Replace the posting terms of the boxes by their numbers.
     pieces = np.arange(sample.pieces)
-    piece_start, piece_terms, _ = find_live_terms(pieces, sample.post_offsets, sample.post_terms, slots, places, bits)
+    piece_start, piece_terms, _ = find_live_terms(pieces, sample.post_offsets, sample.post_terms, table)
     cells = cells[order]
     return SortedSample(
         grid=grid,

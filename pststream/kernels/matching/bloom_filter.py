@@ -44,15 +44,16 @@ def _bits_of(value):
 
 
 @kernel
-def add_keys(words, cells, cell_keys, key_term, terms):
-    """Add every (cell, term) of a segment to the filter (uint64[2^k])."""
+def add_keys(words, cells, cell_buckets, buckets, keys, terms):
+    """Add every (cell, term) of a segment (`matching/segments.py`) to the filter (uint64[2^k])."""
     last = np.uint64(len(words) - 1)
     for c in range(len(cells)):
         cell = cells[c]
         while cell >= (1 << (2 * LIVE_LEVEL + 1)):
             cell >>= 2
-        for k in range(cell_keys[c], cell_keys[c + 1]):
-            value = _mixed(cell, terms[key_term[k]])
+        end = cell_buckets[c + 1] >> 6 if c + 1 < len(cells) else len(buckets) - 1
+        for k in range(np.int64(buckets[cell_buckets[c] >> 6, 1]), np.int64(buckets[end, 1])):
+            value = _mixed(cell, terms[keys[k] >> np.uint64(32)])
             words[(value >> np.uint64(20)) & last] |= _bits_of(value)
 
 

@@ -6,18 +6,11 @@
 import numpy as np
 
 from pststream.kernels.compile import kernel
-from pststream.kernels.matching.index_cells import (
-    MAX_LEVEL,
-    column_of,
-    fine_x,
-    fine_y,
-    interleave,
-    level_of_box,
-    row_of,
-)
+from pststream.kernels.matching.index_cells import MAX_LEVEL, column_of, interleave, level_of_box, row_of
+from pststream.kernels.matching.postings import TERM, TERM_BITS, encode_box, words_of_piece
 
-TERM_BITS = 26
-"""A posting's sort key is (cell id << TERM_BITS) | segment-local term: 35 + 26 bits."""
+SORT_KEY_BITS = 2 * MAX_LEVEL + 1 + TERM_BITS
+"""A posting's sort key is (cell id << TERM_BITS) | segment-local term."""
 
 
 @kernel
@@ -45,33 +38,55 @@ def first_cells(boxes):
 
 
 @kernel
-def fine_boxes(boxes):
-    """Boxes in whole steps of `fine_x` and `fine_y` (int32)."""
-    fine = np.empty(boxes.shape, np.int32)
-    for piece in range(boxes.shape[0]):
-        for side in (0, 2):
-            fine[piece, side] = fine_x(boxes[piece, side])
-            fine[piece, side + 1] = fine_y(boxes[piece, side + 1])
-    return fine
+def fill_postings(boxes, first_literal, first_clause_size, literals, sort_key, posting_piece):
+    """Write for each posting its sort key and its piece; return the number of postings.
 
-
-@kernel
-def fill_postings(boxes, clause_start, first_clause_size, literals, sort_key, posting_piece, posting_rank):
-    """Write for each posting its sort key, its piece, and the place of its term in the clause."""
+    first_literal: the place in `literals` of the first term of the clause that a piece is posted under
+    """
     posting = 0
     for piece in range(boxes.shape[0]):
         level = level_of_box(boxes[piece, 0], boxes[piece, 1], boxes[piece, 2], boxes[piece, 3])
         shift = MAX_LEVEL - level
-        start = clause_start[piece]
+        start = first_literal[piece]
         for row in range(row_of(boxes[piece, 1]) >> shift, (row_of(boxes[piece, 3]) >> shift) + 1):
             for column in range(column_of(boxes[piece, 0]) >> shift, (column_of(boxes[piece, 2]) >> shift) + 1):
                 cell = (1 << (2 * level)) | interleave(column, row)
                 for rank in range(first_clause_size[piece]):
-                    sort_key[posting] = (cell << TERM_BITS) | literals[start + rank]
+                    sort_key[posting] = (cell << TERM_BITS) | (literals[start + rank] & TERM)
                     posting_piece[posting] = piece
-                    posting_rank[posting] = rank
                     posting += 1
     return posting
+
+
+@kernel
+def encode_postings(sort_key, posting_piece, boxes, first_literal, literals):
+    """Encode sorted postings (`postings.py`): uint64[P,2]."""
+    postings = np.empty((len(sort_key), 2), np.uint64)
+    for p in range(len(sort_key)):
+        piece, cell = posting_piece[p], sort_key[p] >> TERM_BITS
+        level = level_of_cell(cell)
+        shift = MAX_LEVEL - level
+        # The cell of the posting is one of the up to four that the box covers.
+        column, row = column_of(boxes[piece, 0]) >> shift, row_of(boxes[piece, 1]) >> shift
+        marker = np.int64(1) << (2 * level)
+        while marker | interleave(column, row) != cell:
+            column += 1
+            if column > column_of(boxes[piece, 2]) >> shift:
+                column = column_of(boxes[piece, 0]) >> shift
+                row += 1
+        words = words_of_piece(literals, first_literal[piece], sort_key[p] & TERM)
+        postings[p, 0] = encode_box(boxes[piece], column, row, level)
+        postings[p, 1] = words | np.uint64(piece)
+    return postings
+
+
+@kernel
+def level_of_cell(cell):
+    """The level of an index cell, from its id."""
+    level = 0
+    while (cell >> (2 * (level + 1))) > 0:
+        level += 1
+    return level
 
 
 @kernel
@@ -113,37 +128,46 @@ def directory(sort_key):
 
 @kernel
 def term_levels(cells, cell_keys, key_term, terms):
-    """Return the levels of each term: bit l of entry t is set if term t has a posting on level l (uint32[terms])."""
-    mask = np.zeros(terms, np.uint32)
+    """Return the levels of each term: bit l of entry t is set if term t has a posting on level l (int64[terms])."""
+    levels = np.zeros(terms, np.int64)
     for c in range(len(cells)):
-        level = 0
-        while (cells[c] >> (2 * (level + 1))) > 0:
-            level += 1
+        bit = np.int64(1) << level_of_cell(cells[c])
         for k in range(cell_keys[c], cell_keys[c + 1]):
-            mask[key_term[k]] |= np.uint32(1 << level)
-    return mask
+            levels[key_term[k]] |= bit
+    return levels
 
 
 @kernel
-def spot_of(term, terms):
-    """The place of a term among the terms of a segment, scaled to [0, 2^32)."""
-    return (np.int64(term) << 32) // terms
+def encode_keys(key_term, key_postings):
+    """Return the keys as one number each: term << 32 | first posting (uint64[K+1]); the last one ends the postings."""
+    keys = np.empty(len(key_postings), np.uint64)
+    for k in range(len(key_term)):
+        keys[k] = np.uint64((np.int64(key_term[k]) << 32) | key_postings[k])
+    keys[len(key_term)] = np.uint64(key_postings[len(key_term)])
+    return keys
+
+
+@kernel
+def spot_scale(terms):
+    """The factor that scales the number of a term, of `terms` terms, to a spot in [0, 2^32)."""
+    return (np.int64(1) << 32) // max(terms, 1)
 
 
 @kernel
 def cell_buckets(cell_keys):
-    """Return the first bucket of each cell and its shift from a spot to a bit (int64[C,2]), and the number of buckets.
+    """Return the first bucket of each cell with its shift from a spot to a bit, and the number of buckets.
 
-    A cell has a power of two of buckets of 64 bits, 8 to 16 bits for each key.
+    A cell has a power of two of buckets of 64 bits, 8 to 16 bits for each key. Its number is first bucket << 6 | shift
+    (int64[C]).
     """
-    starts = np.empty((len(cell_keys) - 1, 2), np.int64)
+    starts = np.empty(len(cell_keys) - 1, np.int64)
     total = 0
     for c in range(len(cell_keys) - 1):
         words, shift = 1, 26
         while words * 8 < cell_keys[c + 1] - cell_keys[c]:
             words *= 2
             shift -= 1
-        starts[c, 0], starts[c, 1] = total, shift
+        starts[c] = (total << 6) | shift
         total += words
     return starts, total
 
@@ -152,51 +176,21 @@ def cell_buckets(cell_keys):
 def fill_buckets(cell_keys, key_term, starts, total, terms):
     """Return the key bits and first key of each bucket (uint64[B+1,2]); the last row has the number of keys."""
     buckets = np.zeros((total + 1, 2), np.uint64)
+    scale = spot_scale(terms)
     for c in range(len(cell_keys) - 1):
         # The keys of the cell, in the order of their terms.
-        bucket = starts[c, 0]
+        first, shift = starts[c] >> 6, starts[c] & 63
+        bucket = first
         buckets[bucket, 1] = cell_keys[c]
         for k in range(cell_keys[c], cell_keys[c + 1]):
-            place = spot_of(key_term[k], terms) >> starts[c, 1]
-            while bucket < starts[c, 0] + (place >> 6):
+            place = (key_term[k] * scale) >> shift
+            while bucket < first + (place >> 6):
                 bucket += 1
                 buckets[bucket, 1] = k
             buckets[bucket, 0] |= np.uint64(1) << np.uint64(place & 63)
         # The remaining buckets of the cell are empty.
-        last = starts[c + 1, 0] if c + 1 < len(starts) else total
+        last = starts[c + 1] >> 6 if c + 1 < len(starts) else total
         for rest in range(bucket + 1, last):
             buckets[rest, 1] = cell_keys[c + 1]
     buckets[total, 1] = len(key_term)
     return buckets
-
-
-@kernel
-def hash_table(terms, bits):
-    """Open addressing table of 2^bits slots: term id int64, its place in `terms` int32 (-1: free slot)."""
-    size = 1 << bits
-    slots = np.zeros(size, np.int64)
-    places = np.full(size, -1, np.int32)
-    for place in range(len(terms)):
-        slot = slot_of(terms[place], bits)
-        while places[slot] >= 0:
-            slot = (slot + 1) & (size - 1)
-        slots[slot] = terms[place]
-        places[slot] = place
-    return slots, places
-
-
-@kernel
-def slot_of(term, bits):
-    """Home slot of a term id (the ids are hashes already; multiply to use their high bits)."""
-    return np.int64((np.uint64(term) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - bits))
-
-
-@kernel
-def look_up(term, slots, places, bits):
-    """Place of a term id in the segment's terms, or -1."""
-    slot = slot_of(term, bits)
-    while places[slot] >= 0:
-        if slots[slot] == term:
-            return places[slot]
-        slot = (slot + 1) & (len(slots) - 1)
-    return -1

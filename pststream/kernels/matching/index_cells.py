@@ -30,18 +30,18 @@ def row_of(lat: float) -> int:
 
 
 @kernel
-def fine_x(lon: float) -> np.int32:
-    """Longitude in whole steps of 360 / 2^32 degrees (9 mm at the equator), as a signed number of 32 bits.
+def fine_column(lon: float) -> int:
+    """Longitude in whole steps of 360 / 2^32 degrees (9 mm at the equator), counted from the west: 0 to 2^32 - 1.
 
-    Never decreases with the longitude, so points and edges that differ in steps differ alike in degrees.
+    Never decreases with the longitude, and `column_of` is exactly its upper 17 bits.
     """
-    return np.int32(min(max((lon + 180.0) * (4294967296.0 / 360.0) - 2147483648.0, -2147483648.0), 2147483647.0))
+    return min(max(int((lon + 180.0) * (4294967296.0 / 360.0)), 0), 4294967295)
 
 
 @kernel
-def fine_y(lat: float) -> np.int32:
-    """Latitude in the same steps as `fine_x`, counted from the equator."""
-    return np.int32(min(max(lat * (4294967296.0 / 360.0), -2147483648.0), 2147483647.0))
+def fine_row(lat: float) -> int:
+    """Latitude in the same steps, counted from the south: 0 to 2^31 - 1; `row_of` is exactly its upper 16 bits."""
+    return min(max(int((lat + 90.0) * (4294967296.0 / 360.0)), 0), 2147483647)
 
 
 @kernel

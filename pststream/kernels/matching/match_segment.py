@@ -1,187 +1,204 @@
-"""Match a micro-batch of objects with one index segment; return the pairs (object, subscription key) that match.
+"""Match a micro-batch of objects with one index segment; return the subscription keys that match each object.
 
-The kernel is a merge join: the objects are sorted in Morton order, which on every level of the quadtree is also the
-order of the segment's index cells. Objects and cells are walked in step, so each cell is visited once in a batch.
+The objects are sorted in Morton order, which on every level of the quadtree is also the order of the segment's index
+cells, so objects and cells are walked in step. A block of objects goes through one stage after another: its terms are
+looked up, then the cells of its points, the buckets of each (term, cell), the keys in them, the posting lists, the
+records of the hits. Each stage computes the addresses that the next one reads and begins to fetch them, so that the
+processor waits for many reads at a time.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from pststream.kernels.compile import inlined, kernel
-from pststream.kernels.matching.build_segment import look_up, spot_of
-from pststream.kernels.matching.index_cells import MAX_LEVEL, column_of, fine_x, fine_y, interleave, row_of
-from pststream.kernels.matching.verify import Hits, verify
-from pststream.kernels.search import find, gallop
+from pststream.kernels.compile import kernel
+from pststream.kernels.intrinsics import count_bits, prefetch
+from pststream.kernels.matching.build_segment import spot_scale
+from pststream.kernels.matching.index_cells import MAX_LEVEL
+from pststream.kernels.matching.object_block import OBJECTS, load_block, make_block
+from pststream.kernels.matching.postings import GUARDS, ONES, PIECE_BITS, encode_point
+from pststream.kernels.matching.verify import LIST_SHIFT, UNSURE_BOX, UNSURE_WORDS, PostingLists, verify
+from pststream.kernels.search import gallop
 
-
-class LocalObjects(NamedTuple):
-    """Objects in Morton order with their terms as one segment numbers them (see `localize`).
-
-    codes int64[n]; lon, lat float64[n]; ts int64[n]; offsets int64[n+1]; term int32[m]; spot int64[m];
-    mask uint32[m]; unit int32[m].
-    """
-
-    codes: np.ndarray
-    lon: np.ndarray
-    lat: np.ndarray
-    ts: np.ndarray
-    offsets: np.ndarray
-    term: np.ndarray
-    spot: np.ndarray
-    mask: np.ndarray
-    unit: np.ndarray
+_LINES = 4
+"""Cache lines of a posting list that are fetched early."""
 
 
 class SearchCounts(NamedTuple):
-    """Counts that a batch adds to: candidates, matches int64[units]; pairs int64[objects]."""
+    """Counts that a batch adds to: candidates, matches int64[units]."""
 
     candidates: np.ndarray
     matches: np.ndarray
-    pairs: np.ndarray
 
 
 @kernel
-def point_codes(lon, lat):
-    """Morton number of each point's cell on the finest level: int64[n]."""
-    codes = np.empty(len(lon), np.int64)
-    for i in range(len(lon)):
-        codes[i] = interleave(column_of(lon[i]), row_of(lat[i]))
-    return codes
+def _find_cells(codes, start, stop, segment, cursors, block_cells):
+    """Write `cell_buckets` of the cell of each object on each level in use, or -1, to `block_cells` int64[objects,L]."""
+    cells, cell_buckets, level_cells = segment.cells, segment.cell_buckets, segment.level_cells
+    for depth in range(len(segment.levels)):
+        level = segment.levels[depth]
+        shift, marker = 2 * (MAX_LEVEL - level), np.int64(1) << (2 * level)
+        cell, last_cell, previous, buckets = cursors[depth], level_cells[depth + 1], np.int64(-1), np.int64(-1)
+        for b in range(stop - start):
+            own_cell = marker | (codes[start + b] >> shift)
+            if own_cell != previous:
+                previous = own_cell
+                cell = gallop(cells, cell, last_cell, own_cell)
+                buckets = cell_buckets[cell] if cell < last_cell and cells[cell] == own_cell else np.int64(-1)
+            block_cells[b, depth] = buckets
+        cursors[depth] = cell
 
 
 @kernel
-def localize(term_offsets, terms, units, slots, places, bits, levels_of_term):
-    """Replace the terms of each object by their numbers in the segment, and drop terms that the segment does not have.
+def _probe_buckets(count, block, block_cells, segment, probe_bucket, lists):
+    """Write the probes whose bit is set in their bucket: the first key that may be theirs, and the end of the keys.
 
-    `units` int32, parallel to `terms`: the unit that the (object, term) is probed for; -1: the term is only used to
-    verify clauses. Returns offsets int64[n+1], term int32[m], spot int64[m] (see `spot_of`), mask uint32[m] (levels to
-    probe; 0: none), unit int32[m].
+    A probe is a term of one of the `count` objects and the cell of the object on a level that the term is posted on.
+    Returns the number of probes kept; their keys are in `lists.first` and `lists.last`.
     """
-    objects = len(term_offsets) - 1
-    offsets = np.empty(objects + 1, np.int64)
-    term = np.empty(len(terms), np.int32)
-    spot = np.empty(len(terms), np.int64)
-    mask = np.empty(len(terms), np.uint32)
-    unit = np.empty(len(terms), np.int32)
-    count = 0
-    for i in range(objects):
-        offsets[i] = count
-        for j in range(term_offsets[i], term_offsets[i + 1]):
-            place = look_up(terms[j], slots, places, bits)
-            if place >= 0:
-                term[count] = place
-                spot[count] = spot_of(place, len(levels_of_term))
-                mask[count] = levels_of_term[place] if units[j] >= 0 else np.uint32(0)
-                unit[count] = units[j]
-                count += 1
-    offsets[objects] = count
-    return offsets, term[:count].copy(), spot[:count].copy(), mask[:count].copy(), unit[:count].copy()
+    offsets, block_term, levels_of = block.offsets, block.term, block.levels
+    levels, buckets, scale = segment.levels, segment.buckets, spot_scale(len(segment.terms))
+    first, last, list_object, list_term, list_level = lists.first, lists.last, lists.object, lists.term, lists.level
+    probes = 0
+    for b in range(count):
+        for depth in range(len(levels)):
+            cell = block_cells[b, depth]
+            if cell < 0:
+                continue
+            level, bucket, shift = levels[depth], cell >> 6, cell & 63
+            for t in range(offsets[b], offsets[b + 1]):
+                place = (block_term[t] * scale) >> shift
+                probe_bucket[probes], first[probes] = bucket + (place >> 6), place & 63
+                list_object[probes], list_term[probes], list_level[probes] = b, t, level
+                probes += (levels_of[t] >> level) & 1
+    for p in range(probes):
+        prefetch(buckets, probe_bucket[p])
+    kept = 0
+    for p in range(probes):
+        bucket, bit = probe_bucket[p], np.uint64(first[p])
+        word = buckets[bucket, 0]
+        below = word & ((np.uint64(1) << bit) - np.uint64(1))
+        first[kept] = np.int64(buckets[bucket, 1] + count_bits(below))
+        last[kept] = np.int64(buckets[bucket + 1, 1])
+        list_object[kept], list_term[kept], list_level[kept] = list_object[p], list_term[p], list_level[p]
+        kept += np.int64((word >> bit) & np.uint64(1))
+    return kept
 
 
 @kernel
-def _doubled(array):
-    wider = np.empty(2 * len(array), array.dtype)
+def _find_lists(kept, block, segment, lists, candidates):
+    """Replace the keys of `kept` probes by the posting lists of those that have one; return their number."""
+    block_term, unit, keys, postings = block.term, block.unit, segment.keys, segment.postings
+    first, last, list_object, list_term, list_level = lists.first, lists.last, lists.object, lists.term, lists.level
+    for p in range(kept):
+        prefetch(keys, first[p])
+    found = 0
+    for p in range(kept):
+        key, last_key, t = first[p], last[p], list_term[p]
+        wanted = np.uint64(block_term[t])
+        while key < last_key and keys[key] >> np.uint64(32) < wanted:
+            key += 1
+        if key < last_key and keys[key] >> np.uint64(32) == wanted:
+            begin, end = np.int64(keys[key] & np.uint64(0xFFFFFFFF)), np.int64(keys[key + 1] & np.uint64(0xFFFFFFFF))
+            for line in range(begin, min(end, begin + 4 * _LINES), 4):
+                prefetch(postings, line)
+            first[found], last[found] = begin, end
+            list_object[found], list_term[found], list_level[found] = list_object[p], t, list_level[p]
+            candidates[unit[t]] += end - begin
+            found += 1
+    return found
+
+
+@kernel
+def _append_hits(postings, first, last, point, words, number, hits, waiting):
+    """Append the postings in [first, last) whose box and mask admit the object; return the number of hits."""
+    tag, absent = np.uint64(number) << LIST_SHIFT, ~words
+    for p in range(first, last):
+        box, info = postings[p, 0], postings[p, 1]
+        lanes = point - box
+        masked = info >> np.uint64(32)
+        several = np.uint64(0) - ((info >> np.uint64(31)) & np.uint64(1))
+        admitted = ((lanes & GUARDS) == GUARDS) & ((masked & absent & several) == np.uint64(0))
+        unsure_box = np.uint64(((lanes - ONES) & GUARDS) != GUARDS) * UNSURE_BOX
+        unsure_words = np.uint64(((masked & words) | several) != np.uint64(0)) * UNSURE_WORDS
+        hits[waiting] = (info & PIECE_BITS) | unsure_box | unsure_words | tag
+        waiting += admitted
+    return waiting
+
+
+@kernel
+def _wider(array, least):
+    """Return a copy of an array with twice the room, at least `least`."""
+    wider = np.empty(max(2 * len(array), least), array.dtype)
     wider[: len(array)] = array
     return wider
 
 
 @kernel
-def _append_near(fine_boxes, first, last, x, y, hit_posting, waiting):
-    """Append the postings in [first, last) whose box contains the point, in whole steps; return the number of hits."""
-    for p in range(first, last):
-        hit_posting[waiting] = p
-        waiting += (x >= fine_boxes[p, 0]) & (x <= fine_boxes[p, 2]) & (y >= fine_boxes[p, 1]) & (y <= fine_boxes[p, 3])
-    return waiting
-
-
-@inlined
-def _posting_key(term, spot, cell, cell_buckets, buckets, key_term):
-    """Place of a term among the keys of an index cell, or -1 (see matching/segments.py for the buckets)."""
-    place = spot >> cell_buckets[cell, 1]
-    bucket = cell_buckets[cell, 0] + (place >> 6)
-    key = -1
-    if (buckets[bucket, 0] >> np.uint64(place & 63)) & np.uint64(1) != 0:
-        last = np.int64(buckets[bucket + 1, 1])
-        candidate = find(key_term, np.int64(buckets[bucket, 1]), last, term)
-        if candidate < last and key_term[candidate] == term:
-            key = candidate
-    return key
+def _read_lists(found, block, segment, deleted, always_valid, lists, hits, unsure, keys, pairs):
+    """Read the posting lists of a block and verify the hits; return the keys, perhaps in a new array, and the pairs."""
+    postings, room, waiting = segment.postings, len(hits), 0
+    list_first, list_last, list_object, list_level = lists.first, lists.last, lists.object, lists.level
+    column, row, words_of, list_pairs = block.column, block.row, block.words, lists.pairs
+    for number in range(found):
+        i, level = list_object[number], list_level[number]
+        point, words = encode_point(column[i], row[i], level), words_of[i]
+        first, last = list_first[number], list_last[number]
+        list_pairs[number] = 0
+        while first < last:
+            if waiting == room:
+                if pairs + room > len(keys):
+                    keys = _wider(keys, pairs + room)
+                pairs = verify(hits, waiting, lists, block, segment, deleted, always_valid, unsure, keys, pairs)
+                waiting = 0
+            part = min(last, first + room - waiting)
+            waiting = _append_hits(postings, first, part, point, words, number, hits, waiting)
+            first = part
+    if pairs + waiting > len(keys):
+        keys = _wider(keys, pairs + waiting)
+    return keys, verify(hits, waiting, lists, block, segment, deleted, always_valid, unsure, keys, pairs)
 
 
 @kernel
-def match_segment(objects, segment, deleted, counts, hit_buffer, max_pairs):
-    """Find all matching pairs of `objects` (in Morton order) and the pieces of one segment; add to `counts`.
+def match_segment(objects, segment, deleted, always_valid, counts, hit_buffer, max_pairs, keys):
+    """Find the subscription keys of one segment that match each object; add to `counts`.
 
-    Hits are verified when `hit_buffer` of them are waiting; `hit_buffer` is at least the length of the longest posting
-    list. Returns object int32[pairs], subscription key int64[pairs], in no order. The search stops early, with some of
-    the pairs, once there are more than `max_pairs`.
+    Hits are verified when `hit_buffer` of them are waiting. `keys` int64[]: room for the keys; a larger array is made
+    when it is full. Returns offsets int64[n+1] and keys int64[pairs] of the objects in Morton order. The search stops
+    early once there are more than `max_pairs`.
     """
-    # A field of a tuple costs two atomic operations each time it is read, so the hot loop reads plain names.
-    codes, lon, lat, _, offsets, term, spot, mask, unit = objects
-    cells, cell_buckets, buckets = segment.cells, segment.cell_buckets, segment.buckets
-    key_term, key_postings, fine_boxes = segment.key_term, segment.key_postings, segment.fine_boxes
-    candidates, _, _ = counts
-    size = hit_buffer + 1
-    hits = Hits(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64))
-    hit_object, hit_unit, hit_posting = hits
-    pair_object, pair_key = np.empty(4 * hit_buffer, np.int32), np.empty(4 * hit_buffer, np.int64)
-    last_object = np.full(len(segment.terms), np.int32(-1))
-    pairs, waiting = 0, 0
-    for depth in range(len(segment.levels)):
-        level = segment.levels[depth]
-        bit, shift, marker = np.uint32(1 << level), 2 * (MAX_LEVEL - level), 1 << (2 * level)
-        i, cell, last_cell = 0, segment.level_cells[depth], segment.level_cells[depth + 1]
-        while i < len(codes) and cell < last_cell:
-            # Advance the objects or the cells, whichever are behind, until an object lies in the cell.
-            own_cell = marker | (codes[i] >> shift)
-            if cells[cell] < own_cell:
-                cell = gallop(cells, cell, last_cell, own_cell)
-                continue
-            if cells[cell] > own_cell:
-                i = gallop(codes, i, len(codes), (cells[cell] - marker) << shift)
-                continue
-            x, y = fine_x(lon[i]), fine_y(lat[i])
-            for j in range(offsets[i], offsets[i + 1]):
-                # Look up the object's term among the keys of the cell.
-                if mask[j] & bit == 0:
-                    continue
-                key = _posting_key(term[j], spot[j], cell, cell_buckets, buckets, key_term)
-                if key < 0:
-                    continue
-                first, last = key_postings[key], key_postings[key + 1]
-                if waiting + last - first > hit_buffer:
-                    # Verify the waiting hits to make room for this posting list.
-                    while pairs + waiting > len(pair_key):
-                        pair_object, pair_key = _doubled(pair_object), _doubled(pair_key)
-                    pairs += verify(
-                        hits, waiting, objects, segment, deleted, counts, last_object, pair_object[pairs:],
-                        pair_key[pairs:],
-                    )  # fmt: skip
-                    waiting = 0
-                    if pairs > max_pairs:
-                        return pair_object[:pairs], pair_key[:pairs]
-                # Keep the postings whose box contains the object as hits.
-                before = waiting
-                waiting = _append_near(fine_boxes, first, last, x, y, hit_posting, waiting)
-                candidates[unit[j]] += last - first
-                for h in range(before, waiting):
-                    hit_object[h] = i
-                    hit_unit[h] = unit[j]
-            i += 1
-    # Verify the remaining hits.
-    while pairs + waiting > len(pair_key):
-        pair_object, pair_key = _doubled(pair_object), _doubled(pair_key)
-    pairs += verify(
-        hits, waiting, objects, segment, deleted, counts, last_object, pair_object[pairs:], pair_key[pairs:]
-    )
-    return pair_object[:pairs], pair_key[:pairs]
+    candidates, matches = counts.candidates, counts.matches
+    block = make_block(objects.term_offsets)
+    depths, codes = len(segment.levels), objects.codes
+    room = len(block.term) * depths + 1
+    lists = PostingLists(
+        np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32),
+        np.empty(room, np.int32), np.empty(room, np.int64),
+    )  # fmt: skip
+    probe_bucket, block_cells = np.empty(room, np.int64), np.empty((OBJECTS, depths), np.int64)
+    cursors = segment.level_cells[:-1].copy()
+    hits, unsure = np.empty(hit_buffer + 1, np.uint64)[:hit_buffer], np.empty(hit_buffer + 1, np.int32)
+    offsets = np.zeros(len(codes) + 1, np.int64)
+    start, pairs = 0, 0
+    while start < len(codes) and pairs <= max_pairs:
+        stop = load_block(objects, start, segment.term_table, block)
+        _find_cells(codes, start, stop, segment, cursors, block_cells)
+        kept = _probe_buckets(stop - start, block, block_cells, segment, probe_bucket, lists)
+        found = _find_lists(kept, block, segment, lists, candidates)
+        keys, pairs = _read_lists(found, block, segment, deleted, always_valid, lists, hits, unsure, keys, pairs)
+        for number in range(found):
+            offsets[start + lists.object[number] + 1] += lists.pairs[number]
+            matches[block.unit[lists.term[number]]] += lists.pairs[number]
+        start = stop
+    for i in range(len(codes)):
+        offsets[i + 1] += offsets[i]
+    return offsets, keys[:pairs]
 
 
 @kernel
-def place_pairs(pair_object, pair_key, following, keys):
-    """Put each pair's key at its object's next free place (`following` int64[objects], advanced)."""
-    for p in range(len(pair_object)):
-        place = following[pair_object[p]]
-        keys[place] = pair_key[p]
-        following[pair_object[p]] = place + 1
+def append_lists(offsets, keys, following, merged):
+    """Append the keys of each object to its others, at its next free place (`following` int64[objects], advanced)."""
+    for i in range(len(following)):
+        for k in range(offsets[i], offsets[i + 1]):
+            merged[following[i]] = keys[k]
+            following[i] += 1

@@ -45,7 +45,7 @@ def count_reads(
     SAMPLED_POSTINGS postings, only a sample of their boxes is tested.
 
     order                int64[objects]    the objects in Morton order
-    codes                int64[objects]    `match_segment.point_codes` of the objects in this order
+    codes                int64[objects]    Morton numbers of the objects in this order (`point_order`)
     object_offsets       int64[objects+1]  slice of `places` of each object
     places               int32[n]          position of each of the objects' terms in the posted terms, or -1
     cells, cell_keys, key_term, key_postings   of the postings, as `build_segment.directory` returns them

@@ -1,27 +1,50 @@
-"""Verify candidate postings near an object: test clauses (CNF), box, shape and validity; write the matching pairs.
+"""Verify hits: test clauses, exact boxes, shapes, validity and deletions; write the subscription keys of the matches.
 
-`match_segment` calls `verify` whenever its buffer of hits is full, and at the end.
+`match_segment` calls `verify` when its buffer of hits is full, and at the end of a block of objects.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from pststream.kernels.compile import inlined, kernel
-from pststream.kernels.matching.index_cells import fine_x, fine_y
+from pststream.kernels.compile import kernel
+from pststream.kernels.intrinsics import prefetch
+from pststream.kernels.matching.postings import (
+    LAST_OF_CLAUSE,
+    LAST_OF_PIECE,
+    PIECE_BITS,
+    TERM,
+    term_bit,
+)
 from pststream.kernels.matching.shapes.contains_point import contains_point
 from pststream.kernels.search import find
 
+LIST_SHIFT = np.uint64(34)
+"""A hit (uint64) is a piece, the two flags, and the number of its posting list from bit LIST_SHIFT on."""
 
-class Hits(NamedTuple):
-    """Postings whose box, in steps of 9 mm, contains an object's point; the hits of one object are adjacent.
+UNSURE_BOX = np.uint64(1 << 31)
+"""Flag of a hit: the point is on a step of a side of the box, and the exact box decides."""
 
-    object, unit int32[hits]; posting int64[hits].
+UNSURE_WORDS = np.uint64(1 << 32)
+"""Flag of a hit: literals decide whether the clauses hold."""
+
+UNSURE = np.uint64(3 << 31)
+NO_MATCH = np.uint64(1 << 33)
+
+
+class PostingLists(NamedTuple):
+    """Posting lists that the objects of a block read, in the order of the objects.
+
+    first, last int64[lists]: slice of the postings; object int32[lists]: the object in the block; term int32[lists]: its
+    term, an index of the terms of the block; level int32[lists]; pairs int64[lists]: matches.
     """
 
+    first: np.ndarray
+    last: np.ndarray
     object: np.ndarray
-    unit: np.ndarray
-    posting: np.ndarray
+    term: np.ndarray
+    level: np.ndarray
+    pairs: np.ndarray
 
 
 class Deleted(NamedTuple):
@@ -46,100 +69,137 @@ def mark_bits(pieces, count):
 
 
 @kernel
-def _clauses_hold(literals, start, stop, rank, last_object, i):
-    """Return whether object i has no earlier term of the first clause, and at least one term of every other clause.
+def _least_with(wanted, low, records, key_order):
+    """Return the first place in `key_order` from `low` on whose piece has a key of at least `wanted`."""
+    high = len(key_order)
+    while low < high:
+        middle = (low + high) >> 1
+        if records[key_order[middle], 0] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
-    The posting stands for term number `rank` of the first clause, so each pair is found under one posting only.
-    Literals of a piece: size of the first clause, its terms, size of the next, its terms ... Object i has a term if the
-    term's entry in `last_object` is `i`.
+
+@kernel
+def find_pieces(keys, records, key_order):
+    """Return all pieces of each of ascending `keys` (int64[n]): pieces int64[p], and their indexes in `keys` int64[p]."""
+    place, count = 0, 0
+    for key in keys:
+        place = _least_with(key, place, records, key_order)
+        while place < len(key_order) and records[key_order[place], 0] == key:
+            place += 1
+            count += 1
+    pieces, indexes = np.empty(count, np.int64), np.empty(count, np.int64)
+    place, count = 0, 0
+    for index in range(len(keys)):
+        place = _least_with(keys[index], place, records, key_order)
+        while place < len(key_order) and records[key_order[place], 0] == keys[index]:
+            pieces[count], indexes[count] = key_order[place], index
+            place += 1
+            count += 1
+    return pieces, indexes
+
+
+@kernel
+def _has(wanted, term, first, last, words):
+    """Return whether `wanted` is among the terms in [first, last), whose mask is `words`."""
+    if words & term_bit(wanted):
+        for t in range(first, last):
+            if term[t] == wanted:
+                return True
+    return False
+
+
+@kernel
+def _clauses_hold(literals, place, own, term, first, last, words):
+    """Return whether the object has no word of the first clause before `own`, and a word of every other clause.
+
+    The posting stands for one word of the first clause, so each pair is found under one posting only. The object has
+    the terms in [first, last); `words` is their mask. `place` is the first literal of the piece.
     """
-    first = start + 1
-    for literal in range(first, first + rank):
-        if last_object[literals[literal]] == i:
+    while (literals[place] & TERM) != own:
+        if _has(literals[place] & TERM, term, first, last, words):
             return False
-    clause = first + literals[start]
-    while clause < stop:
-        size = literals[clause]
+        place += 1
+    while not literals[place] & LAST_OF_CLAUSE:
+        place += 1
+    satisfied = True
+    while satisfied and not literals[place] & LAST_OF_PIECE:
         satisfied = False
-        for literal in range(clause + 1, clause + 1 + size):
-            if last_object[literals[literal]] == i:
-                satisfied = True
-                break
-        if not satisfied:
-            return False
-        clause += 1 + size
-    return True
-
-
-@inlined
-def _in_box(posting, piece, x, y, lon, lat, fine_boxes, boxes):
-    """Test exactly whether the box contains the point; degrees are read only if the point is in the step of an edge."""
-    inner = fine_boxes[posting, 0] < x and x < fine_boxes[posting, 2]
-    inner = inner and fine_boxes[posting, 1] < y and y < fine_boxes[posting, 3]
-    return inner or (
-        boxes[piece, 0] <= lon and lon <= boxes[piece, 2] and boxes[piece, 1] <= lat and lat <= boxes[piece, 3]
-    )
+        place += 1
+        while not literals[place] & LAST_OF_CLAUSE:
+            satisfied = satisfied or _has(literals[place] & TERM, term, first, last, words)
+            place += 1
+        satisfied = satisfied or _has(literals[place] & TERM, term, first, last, words)
+    return satisfied
 
 
 @kernel
-def _satisfied(hits, waiting, objects, segment, last_object):
-    """Keep the hits whose box and clauses hold, and replace the posting by its piece; return their number."""
-    hit_object, hit_unit, hit_posting = hits
-    _, lon, lat, _, offsets, term, _, _, _ = objects
-    fine_boxes, boxes = segment.fine_boxes, segment.boxes
-    posting_piece, posting_rank = segment.posting_piece, segment.posting_rank
-    literal_offsets, literals = segment.literal_offsets, segment.literals
-    kept, current = 0, -1
+def _decide_unsure(hits, waiting, lists, block, segment, unsure):
+    """Replace the unsure hits that do not match by NO_MATCH."""
+    records, literals, boxes = segment.records, segment.literals, segment.boxes
+    offsets, term, words, lon, lat = block.offsets, block.term, block.words, block.lon, block.lat
+    list_object, list_term = lists.object, lists.term
+    # Collect the unsure hits, and begin to fetch the records of all.
+    count = 0
     for h in range(waiting):
-        i, posting = hit_object[h], hit_posting[h]
-        if i != current:
-            # Mark the terms of the next object.
-            current = i
-            x, y = fine_x(lon[i]), fine_y(lat[i])
-            for j in range(offsets[i], offsets[i + 1]):
-                last_object[term[j]] = i
-        piece, rank = posting_piece[posting], posting_rank[posting]
-        if rank >= 0 and not _clauses_hold(
-            literals, literal_offsets[piece], literal_offsets[piece + 1], rank, last_object, i
-        ):
-            continue
-        if not _in_box(posting, piece, x, y, lon[i], lat[i], fine_boxes, boxes):
-            continue
-        hit_object[kept], hit_unit[kept], hit_posting[kept] = i, hit_unit[h], piece
-        kept += 1
-    return kept
+        prefetch(records, np.int64(hits[h] & PIECE_BITS))
+        unsure[count] = h
+        count += hits[h] & UNSURE != 0
+    for u in range(count):
+        prefetch(literals, records[hits[unsure[u]] & PIECE_BITS, 1] & 0xFFFFFFFF)
+    for u in range(count):
+        hit = hits[unsure[u]]
+        piece, number = np.int64(hit & PIECE_BITS), np.int64(hit >> LIST_SHIFT)
+        i, ok = list_object[number], True
+        if hit & UNSURE_WORDS:
+            place, own = records[piece, 1] & 0xFFFFFFFF, term[list_term[number]]
+            ok = _clauses_hold(literals, place, own, term, offsets[i], offsets[i + 1], words[i])
+        if ok and hit & UNSURE_BOX:
+            ok = boxes[piece, 0] <= lon[i] and lon[i] <= boxes[piece, 2]
+            ok = ok and boxes[piece, 1] <= lat[i] and lat[i] <= boxes[piece, 3]
+        if not ok:
+            hits[unsure[u]] |= NO_MATCH
 
 
 @kernel
-def verify(hits, waiting, objects, segment, deleted, counts, last_object, pair_object, pair_key):
-    """Write the pairs among the first `waiting` hits to pair_object int32[] and pair_key int64[]; return their number.
+def _is_valid(piece, i, block, segment, deleted):
+    """Return whether the piece is valid at the object's time, not deleted, newer than a key, and its shape matches."""
+    key, created, end = segment.records[piece, 0], segment.validity[piece, 0], segment.validity[piece, 1]
+    if (deleted.marks[piece >> 6] >> np.uint64(piece & 63)) & np.uint64(1):
+        end = min(end, deleted.ends[find(deleted.pieces, 0, len(deleted.pieces), piece)])
+    test = segment.records[piece, 1] >> 32
+    ok = created <= block.ts[i] and block.ts[i] < end and key > deleted.after_key
+    if ok and test >= 0:
+        start, stop = segment.shape_offsets[test], segment.shape_offsets[test + 1]
+        ok = contains_point(segment.shape_codes[test], segment.shape_numbers, start, stop, block.lon[i], block.lat[i])
+    return ok
 
-    `last_object` int32[terms of the segment] is, for each term, the last verified object that has it; -1 before.
+
+@kernel
+def verify(hits, waiting, lists, block, segment, deleted, always_valid, unsure, keys, pairs):
+    """Write the subscription keys of the matches among the first `waiting` hits to `keys` from `pairs` on.
+
+    always_valid: validity, deletions and shapes cannot decide; unsure int32[waiting] is scratch. Returns the number of
+    pairs written so far; `lists.pairs` counts those of each list.
     """
-    # Test boxes and clauses first: they are cheap, and most hits fail there.
-    waiting = _satisfied(hits, waiting, objects, segment, last_object)
-    # Test validity in a separate loop, so that the processor fetches many of the scattered records at a time.
-    hit_object, hit_unit, hit_piece = hits
-    lon, lat, ts = objects.lon, objects.lat, objects.ts
-    records, codes = segment.records, segment.shape_codes
-    shape_offsets, shape_numbers = segment.shape_offsets, segment.shape_numbers
-    marks, pieces, ends, after_key = deleted
-    _, matches, object_pairs = counts
-    pairs = 0
+    _decide_unsure(hits, waiting, lists, block, segment, unsure)
+    records, list_pairs = segment.records, lists.pairs
+    if always_valid:
+        for h in range(waiting):
+            # Write every key, but advance only past a match: there is no branch to mispredict.
+            ok = np.int64((hits[h] & NO_MATCH) == 0)
+            keys[pairs] = records[hits[h] & PIECE_BITS, 0]
+            pairs += ok
+            list_pairs[hits[h] >> LIST_SHIFT] += ok
+        return pairs
     for h in range(waiting):
-        i, piece = hit_object[h], hit_piece[h]
-        key, created, end, test = records[piece, 0], records[piece, 1], records[piece, 2], records[piece, 3]
-        if (marks[piece >> 6] >> np.uint64(piece & 63)) & np.uint64(1):
-            end = min(end, ends[find(pieces, 0, len(pieces), piece)])
-        ok = (created <= ts[i]) & (ts[i] < end) & (key > after_key)
-        # The exact test of the shape, where the box does not decide.
-        if test >= 0 and ok:
-            ok = contains_point(
-                codes[test], shape_numbers, shape_offsets[test], shape_offsets[test + 1], lon[i], lat[i]
-            )
-        # Write every pair, but advance only past a match: there is no branch to mispredict.
-        pair_object[pairs], pair_key[pairs] = i, key
-        pairs += ok
-        matches[hit_unit[h]] += ok
-        object_pairs[i] += ok
+        prefetch(segment.validity, np.int64(hits[h] & PIECE_BITS))
+    for h in range(waiting):
+        piece, number = np.int64(hits[h] & PIECE_BITS), hits[h] >> LIST_SHIFT
+        if (hits[h] & NO_MATCH) == 0 and _is_valid(piece, lists.object[number], block, segment, deleted):
+            keys[pairs] = records[piece, 0]
+            pairs += 1
+            list_pairs[number] += 1
     return pairs

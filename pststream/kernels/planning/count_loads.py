@@ -6,26 +6,26 @@ The load model counts a sample (`cost/load_model.py`); matching tasks count thei
 import numpy as np
 
 from pststream.kernels.compile import kernel
-from pststream.kernels.matching.build_segment import look_up
+from pststream.kernels.matching.term_table import look_up
 from pststream.kernels.routing.dispatch import PlanArrays, leaf_owner
 from pststream.kernels.routing.pyramid import Pyramid, find_distinct_codes, make_search
 
 
 @kernel
-def find_term_positions(terms: np.ndarray, slots: np.ndarray, places: np.ndarray, bits: int) -> np.ndarray:
+def find_term_positions(terms: np.ndarray, table: np.ndarray) -> np.ndarray:
     """Return the position of each term (int64[n]) in the terms that a hash table was built from, or -1: int32[n].
 
-    slots, places, bits  as `kernels.matching.build_segment.hash_table` returns them, and its number of bits
+    table  `kernels.matching.term_table` of the terms and their positions
     """
     positions = np.empty(len(terms), np.int32)
     for t in range(len(terms)):
-        positions[t] = look_up(terms[t], slots, places, bits)
+        positions[t] = look_up(terms[t], table)
     return positions
 
 
 @kernel
 def find_live_terms(
-    rows: np.ndarray, offsets: np.ndarray, terms: np.ndarray, slots: np.ndarray, places: np.ndarray, bits: int
+    rows: np.ndarray, offsets: np.ndarray, terms: np.ndarray, table: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Find the live terms, which are the terms in the hash table, of some rows of a CSR.
 
@@ -39,7 +39,7 @@ def find_live_terms(
     size = 0
     for i in range(len(rows)):
         for t in range(offsets[rows[i]], offsets[rows[i] + 1]):
-            position = look_up(terms[t], slots, places, bits)
+            position = look_up(terms[t], table)
             if position >= 0:
                 positions[size] = position
                 origin[size] = t
