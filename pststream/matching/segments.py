@@ -168,7 +168,8 @@ def _in_order_of_postings(rows: pa.Table) -> pa.Table:
     """Sort rows by the cell and the term of their first posting, so that hits of one list are neighbours in memory."""
     outer, inner, terms = _nested(rows.column("clauses"))
     first = terms[inner[outer[:-1]]]
-    order = np.argsort((first_cells(_boxes(rows)) << TERM_BITS) | (first & ((1 << TERM_BITS) - 1)), kind="stable")
+    keys = (first_cells(_boxes(rows)) << TERM_BITS) | (first & ((1 << TERM_BITS) - 1))
+    _, order = sort_with(keys, np.arange(len(keys), dtype=np.int32), SORT_KEY_BITS)
     return rows.take(pa.array(order)).combine_chunks()
 
 

@@ -6,11 +6,15 @@
 import numpy as np
 
 from pststream.kernels.compile import kernel
+from pststream.kernels.intrinsics import prefetch
 from pststream.kernels.matching.index_cells import MAX_LEVEL, column_of, interleave, level_of_box, row_of
 from pststream.kernels.matching.postings import TERM, TERM_BITS, encode_box, words_of_piece
 
 SORT_KEY_BITS = 2 * MAX_LEVEL + 1 + TERM_BITS
 """A posting's sort key is (cell id << TERM_BITS) | segment-local term."""
+
+_AHEAD = 16
+"""Postings ahead whose piece is fetched."""
 
 
 @kernel
@@ -63,6 +67,8 @@ def encode_postings(sort_key, posting_piece, boxes, first_literal, literals):
     """Encode sorted postings (`postings.py`): uint64[P,2]."""
     postings = np.empty((len(sort_key), 2), np.uint64)
     for p in range(len(sort_key)):
+        prefetch(boxes, posting_piece[min(p + _AHEAD, len(sort_key) - 1)])
+        prefetch(literals, first_literal[posting_piece[min(p + _AHEAD, len(sort_key) - 1)]])
         piece, cell = posting_piece[p], sort_key[p] >> TERM_BITS
         level = level_of_cell(cell)
         shift = MAX_LEVEL - level
