@@ -42,7 +42,7 @@ def deleted_pieces(segment: Segment, keys: np.ndarray, ends: np.ndarray, after_k
     """Return the pieces of the segment that the deletions end, with their ends, for `verify`."""
     # Most deletions concern subscriptions that are older than the segment.
     first, last = np.searchsorted(keys, segment.bounds[0], "left"), np.searchsorted(keys, segment.bounds[1], "right")
-    pieces, deletion = find_pieces(keys[first:last], segment.records, segment.key_order)
+    pieces, deletion = find_pieces(keys[first:last], segment.subscription_keys, segment.key_order)
     piece_ends = ends[first:last][deletion]
     order = np.argsort(pieces, kind="stable")
     return Deleted(mark_bits(pieces, segment.pieces), pieces[order], piece_ends[order], after_key)

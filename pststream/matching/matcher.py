@@ -66,9 +66,9 @@ def match_objects(batch: ObjectBatch, probes: Sequence[SegmentProbe], units: int
         # Memory is taken when it is written, so generous room costs nothing.
         room = np.empty(min(limit - total, EXPECTED_PAIRS * batch.objects) + HIT_BUFFER, np.int64)
         always_valid = _is_always_valid(batch, segment, deleted)
-        found = match_segment(batch.arrays, segment, deleted, always_valid, counts, HIT_BUFFER, limit - total, room)
-        searches.append(found)
-        total += len(found[1])
+        keys_of = match_segment(batch.arrays, segment, deleted, always_valid, counts, HIT_BUFFER, limit - total, room)
+        searches.append(keys_of)
+        total += len(keys_of[1])
         if total > limit:
             raise TooManyPairs
     return MatchedPairs(*_merge_lists(searches, batch.objects), counts.candidates, counts.matches)
@@ -76,10 +76,10 @@ def match_objects(batch: ObjectBatch, probes: Sequence[SegmentProbe], units: int
 
 def _is_always_valid(batch: ObjectBatch, segment: Segment, deleted: Deleted) -> bool:
     """Return whether neither validity nor deletions nor exact tests can decide a pair of the batch and the segment."""
-    least_key, _, created, end, has_tests = segment.bounds.tolist()
+    least_key, _, created, end = segment.bounds.tolist()
     ts = batch.arrays.ts
     within = not batch.objects or (created <= ts.min() and ts.max() < end)
-    return bool(within and not has_tests and not len(deleted.pieces) and least_key > deleted.after_key)
+    return bool(within and not len(segment.exact_tests) and not len(deleted.pieces) and least_key > deleted.after_key)
 
 
 def merge_pairs(searches: Sequence[MatchedPairs]) -> tuple[np.ndarray, np.ndarray]:

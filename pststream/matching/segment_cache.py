@@ -14,7 +14,7 @@ from pststream.matching.segments import COLUMNS, Segment, build_segment
 from pststream.shapes.registry import PIECE_COLUMNS
 from pststream.storage.parquet_files import open_parquet
 
-LAYOUT = 4
+LAYOUT = 5
 """Layout version in the name of the cache folder, so that code with other arrays reads none of the entries."""
 
 PIECE_TYPES = {column.name: column.type for column in PIECE_COLUMNS}

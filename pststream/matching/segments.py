@@ -11,21 +11,23 @@ is found once, on one worker, and no merger is needed.
 
 Arrays of a segment (S pieces, P postings, K keys, C cells, T terms):
 
-    terms int64[T] ascending; term_table int64[2^b,2]: hash table of them (`kernels/matching/term_table.py`); the value of
-        a term is its number | the levels that it is posted on << 32
+    terms int64[T] ascending; term_table int64[2^b,2]: hash table of them (`kernels/matching/term_table.py`); the value
+        of a term is its number | the levels that it is posted on << 32
     levels int64[L], level_cells int64[L+1]: slice of `cells` of each level in use
     cells int64[C], cell_buckets int64[C]: index cells, ascending, and where the buckets of each begin
-    buckets uint64[B+1,2]: the keys (cell, term) of a cell in buckets of 64 bits by their place among all terms. A bucket
-        has a bit for each key, so that most misses cost one look-up, and its first key, so that a hit costs few more
-    keys uint64[K+1]: term << 32 | first posting, ascending inside a cell
+    buckets uint64[B+1,2]: the keys (cell, term) of a cell in buckets of 64 bits by their place among all terms. A
+        bucket has a bit for each key, so that most misses cost one look-up, and its first key | its first posting
+        << 32, so that a hit costs few more
+    keys uint32[K]: term and place of the first posting in the bucket (`kernels/matching/posting_keys.py`), ascending
+        inside a cell
+    far_keys int64[F], far_postings int64[F]: keys whose place does not fit, ascending, and the first posting of each
     postings uint64[P,2]: box, piece and a mask of words (`kernels/matching/postings.py`)
-    records int64[S,2]: subscription key; number of the first literal | number of the exact test << 32 (-1: the box
-        decides)
-    literals int32[]: the terms of all clauses of all pieces; marks end a clause and a piece
+    subscription_keys int64[S]
+    first_literals int32[S], literals int32[]: the terms of all clauses of all pieces; marks end a clause and a piece
     boxes float64[S,4]: read only where the steps of a posting's box do not decide
     validity int64[S,2]: created_at, end_at; read only if `bounds` do not decide
-    bounds int64[5]: of all pieces the least key, the greatest key, the greatest created_at, the least end_at, and
-        whether any has an exact test
+    bounds int64[4]: of all pieces the least key, the greatest key, the greatest created_at, the least end_at
+    exact_tests int32[S]: number of the exact test or -1: the box decides; none if no piece has one
     shape_codes int64[R], shape_offsets int64[R+1], shape_numbers float64[]: exact tests, each with the code of its
         shape and the numbers that its kernel reads (kernels/matching/shapes)
     key_order int32[S]: the pieces in the order of their subscription keys
@@ -38,24 +40,21 @@ import pyarrow as pa
 
 from pststream.kernels.matching.build_segment import (
     SORT_KEY_BITS,
-    cell_buckets,
     count_postings,
     directory,
-    encode_keys,
     encode_postings,
-    fill_buckets,
     fill_postings,
     first_cells,
     term_levels,
 )
 from pststream.kernels.matching.index_cells import MAX_LEVEL
+from pststream.kernels.matching.posting_keys import cell_buckets, encode_keys, fill_buckets
 from pststream.kernels.matching.postings import LAST_OF_CLAUSE, LAST_OF_PIECE, TERM_BITS
 from pststream.kernels.matching.term_table import make_term_table
 from pststream.kernels.radix_sort import sort_with
 from pststream.shapes.registry import PIECE_COLUMNS, SHAPES
 
 COLUMNS = ("subscription_key", *(column.name for column in PIECE_COLUMNS), "clauses", "created_at", "end_at")
-
 
 MAX_POSTINGS = (1 << 31) - 1
 
@@ -71,12 +70,16 @@ class Segment(NamedTuple):
     cell_buckets: np.ndarray
     buckets: np.ndarray
     keys: np.ndarray
+    far_keys: np.ndarray
+    far_postings: np.ndarray
     postings: np.ndarray
-    records: np.ndarray
+    subscription_keys: np.ndarray
+    first_literals: np.ndarray
     literals: np.ndarray
     boxes: np.ndarray
     validity: np.ndarray
     bounds: np.ndarray
+    exact_tests: np.ndarray
     shape_codes: np.ndarray
     shape_offsets: np.ndarray
     shape_numbers: np.ndarray
@@ -85,12 +88,12 @@ class Segment(NamedTuple):
     @property
     def pieces(self) -> int:
         """Number of pieces."""
-        return len(self.records)
+        return len(self.subscription_keys)
 
     @property
     def posting_keys(self) -> int:
         """Number of keys, which are pairs of an index cell and a term."""
-        return len(self.keys) - 1
+        return len(self.keys)
 
     @property
     def nbytes(self) -> int:
@@ -119,11 +122,13 @@ def build_segment(rows: pa.Table) -> Segment:
     # The directory of cells and keys, and the look-ups into it.
     cells, cell_keys, key_term, key_postings = directory(sort_key)
     levels, level_cells = _levels(cells)
-    starts, buckets = cell_buckets(cell_keys)
+    starts, count = cell_buckets(cell_keys)
+    buckets = fill_buckets(cell_keys, key_term, key_postings, starts, count, len(terms))
+    posting_keys, far_keys = encode_keys(key_term, key_postings, buckets, len(terms))
     levels_of_term = term_levels(cells, cell_keys, key_term, len(terms))
     # The data to verify a posting whose box contains the object.
     exact_test, shape_codes, shape_offsets, shape_numbers = _exact_tests(rows)
-    keys, created, end = (rows.column(name).to_numpy() for name in ("subscription_key", "created_at", "end_at"))
+    keys, created, end = (_integers(rows, name) for name in ("subscription_key", "created_at", "end_at"))
     segment = Segment(
         terms=terms,
         term_table=make_term_table(terms, np.arange(len(terms)) | (levels_of_term << 32)),
@@ -131,14 +136,18 @@ def build_segment(rows: pa.Table) -> Segment:
         level_cells=level_cells,
         cells=cells,
         cell_buckets=starts,
-        buckets=fill_buckets(cell_keys, key_term, starts, buckets, len(terms)),
-        keys=encode_keys(key_term, key_postings),
+        buckets=buckets,
+        keys=posting_keys,
+        far_keys=far_keys,
+        far_postings=key_postings[far_keys].astype(np.int64),
         postings=encode_postings(sort_key, piece, boxes, first_literal, literals),
-        records=np.column_stack([keys, first_literal | (exact_test << 32)]),
+        subscription_keys=keys,
+        first_literals=first_literal.astype(np.int32),
         literals=literals,
         boxes=boxes,
         validity=np.column_stack([created, end]),
-        bounds=_bounds(keys, created, end, exact_test),
+        bounds=_bounds(keys, created, end),
+        exact_tests=exact_test if len(shape_codes) else np.empty(0, np.int32),
         shape_codes=shape_codes,
         shape_offsets=shape_offsets,
         shape_numbers=shape_numbers,
@@ -181,6 +190,10 @@ def _floats(rows: pa.Table, name: str) -> np.ndarray:
     return rows.column(name).to_numpy().astype(np.float64, copy=False)
 
 
+def _integers(rows: pa.Table, name: str) -> np.ndarray:
+    return rows.column(name).to_numpy().astype(np.int64)
+
+
 def _nested(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the offsets of each piece's clauses, the offsets of each clause's terms, and the terms; offsets from 0."""
     clauses = _one_chunk(column)
@@ -209,17 +222,10 @@ def _levels(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return used.astype(np.int64), np.append(borders[used], len(cells)).astype(np.int64)
 
 
-def _bounds(keys: np.ndarray, created: np.ndarray, end: np.ndarray, exact_test: np.ndarray) -> np.ndarray:
+def _bounds(keys: np.ndarray, created: np.ndarray, end: np.ndarray) -> np.ndarray:
     last, first = np.iinfo(np.int64).max, np.iinfo(np.int64).min
     return np.array(
-        [
-            keys.min(initial=last),
-            keys.max(initial=first),
-            created.max(initial=first),
-            end.min(initial=last),
-            (exact_test >= 0).any(),
-        ],
-        np.int64,
+        [keys.min(initial=last), keys.max(initial=first), created.max(initial=first), end.min(initial=last)], np.int64
     )
 
 
@@ -237,7 +243,7 @@ def _exact_tests(rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
             codes[has], lengths[has] = shape.CODE, kept.value_lengths().to_numpy()
             tests_by_shape.append((np.flatnonzero(has), kept.flatten().to_numpy()))
     tested = np.flatnonzero(codes)
-    exact_test = np.full(rows.num_rows, -1, np.int64)
+    exact_test = np.full(rows.num_rows, -1, np.int32)
     exact_test[tested] = np.arange(len(tested))
     offsets = np.concatenate([[0], np.cumsum(lengths[tested])]).astype(np.int64)
     numbers = np.empty(offsets[-1], np.float64)

@@ -58,7 +58,7 @@ def measure(count: int, style: SubscriptionStyle, seed: int, steps: Steps) -> di
     steps.end(f"{count:,} subscriptions: {OBJECTS / seconds:,.0f} objects/s")
     return {
         "subscriptions": count,
-        "postings": len(segment.posting_piece),
+        "postings": len(segment.postings),
         "objects_per_second": round(OBJECTS / seconds),
         "microseconds_per_object": round(seconds / OBJECTS * 1e6, 3),
         "matches_per_object": round(len(pairs.keys) / OBJECTS, 2),

@@ -12,6 +12,7 @@ import numpy as np
 
 from pststream.kernels.compile import inlined, kernel
 from pststream.kernels.matching.index_cells import MAX_LEVEL
+from pststream.kernels.matching.posting_keys import LOW, place_bits
 
 LIVE_LEVEL = 9
 """An index cell of a finer level is replaced by its ancestor of this level (0.7 degrees wide)."""
@@ -47,13 +48,14 @@ def _bits_of(value):
 def add_keys(words, cells, cell_buckets, buckets, keys, terms):
     """Add every (cell, term) of a segment (`matching/segments.py`) to the filter (uint64[2^k])."""
     last = np.uint64(len(words) - 1)
+    bits = place_bits(len(terms))
     for c in range(len(cells)):
         cell = cells[c]
         while cell >= (1 << (2 * LIVE_LEVEL + 1)):
             cell >>= 2
         end = cell_buckets[c + 1] >> 6 if c + 1 < len(cells) else len(buckets) - 1
-        for k in range(np.int64(buckets[cell_buckets[c] >> 6, 1]), np.int64(buckets[end, 1])):
-            value = _mixed(cell, terms[keys[k] >> np.uint64(32)])
+        for k in range(np.int64(buckets[cell_buckets[c] >> 6, 1] & LOW), np.int64(buckets[end, 1] & LOW)):
+            value = _mixed(cell, terms[np.int64(keys[k]) >> bits])
             words[(value >> np.uint64(20)) & last] |= _bits_of(value)
 
 

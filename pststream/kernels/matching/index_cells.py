@@ -7,8 +7,6 @@ level are contiguous, and the parent of a cell is its id >> 2. Columns and rows 
 latitude, so a box covers exactly the cells between those of its corners, whatever the rounding.
 """
 
-import numpy as np
-
 from pststream.kernels.compile import kernel
 
 MAX_LEVEL = 17

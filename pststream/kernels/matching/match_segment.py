@@ -13,9 +13,9 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.intrinsics import count_bits, prefetch
-from pststream.kernels.matching.build_segment import spot_scale
 from pststream.kernels.matching.index_cells import MAX_LEVEL
 from pststream.kernels.matching.object_block import OBJECTS, load_block, make_block
+from pststream.kernels.matching.posting_keys import HIGH, LOW, first_posting, place_bits, spot_scale
 from pststream.kernels.matching.postings import GUARDS, ONES, PIECE_BITS, encode_point
 from pststream.kernels.matching.verify import LIST_SHIFT, UNSURE_BOX, UNSURE_WORDS, PostingLists, verify
 from pststream.kernels.search import gallop
@@ -33,7 +33,10 @@ class SearchCounts(NamedTuple):
 
 @kernel
 def _find_cells(codes, start, stop, segment, cursors, block_cells):
-    """Write `cell_buckets` of the cell of each object on each level in use, or -1, to `block_cells` int64[objects,L]."""
+    """Find the cell of each object on each level in use: write its `cell_buckets`, or -1, to `block_cells`.
+
+    block_cells  int64[objects,L]
+    """
     cells, cell_buckets, level_cells = segment.cells, segment.cell_buckets, segment.level_cells
     for depth in range(len(segment.levels)):
         level = segment.levels[depth]
@@ -51,14 +54,14 @@ def _find_cells(codes, start, stop, segment, cursors, block_cells):
 
 @kernel
 def _probe_buckets(count, block, block_cells, segment, probe_bucket, lists):
-    """Write the probes whose bit is set in their bucket: the first key that may be theirs, and the end of the keys.
+    """Write the probes whose bit is set in their bucket, and the first key that may be theirs to `lists.first`.
 
     A probe is a term of one of the `count` objects and the cell of the object on a level that the term is posted on.
-    Returns the number of probes kept; their keys are in `lists.first` and `lists.last`.
+    Returns the number of probes kept.
     """
     offsets, block_term, levels_of = block.offsets, block.term, block.levels
     levels, buckets, scale = segment.levels, segment.buckets, spot_scale(len(segment.terms))
-    first, last, list_object, list_term, list_level = lists.first, lists.last, lists.object, lists.term, lists.level
+    first, list_object, list_term, list_level = lists.first, lists.object, lists.term, lists.level
     probes = 0
     for b in range(count):
         for depth in range(len(levels)):
@@ -78,35 +81,42 @@ def _probe_buckets(count, block, block_cells, segment, probe_bucket, lists):
         bucket, bit = probe_bucket[p], np.uint64(first[p])
         word = buckets[bucket, 0]
         below = word & ((np.uint64(1) << bit) - np.uint64(1))
-        first[kept] = np.int64(buckets[bucket, 1] + count_bits(below))
-        last[kept] = np.int64(buckets[bucket + 1, 1])
+        first[kept] = np.int64((buckets[bucket, 1] & LOW) + count_bits(below))
+        probe_bucket[kept] = bucket
         list_object[kept], list_term[kept], list_level[kept] = list_object[p], list_term[p], list_level[p]
         kept += np.int64((word >> bit) & np.uint64(1))
     return kept
 
 
 @kernel
-def _find_lists(kept, block, segment, lists, candidates):
+def _find_lists(kept, block, segment, probe_bucket, lists, candidates):
     """Replace the keys of `kept` probes by the posting lists of those that have one; return their number."""
-    block_term, unit, keys, postings = block.term, block.unit, segment.keys, segment.postings
+    block_term, unit, buckets, keys = block.term, block.unit, segment.buckets, segment.keys
+    postings, far_keys, far_postings = segment.postings, segment.far_keys, segment.far_postings
     first, last, list_object, list_term, list_level = lists.first, lists.last, lists.object, lists.term, lists.level
+    bits = place_bits(len(segment.terms))
+    greatest = (np.int64(1) << bits) - 1
     for p in range(kept):
         prefetch(keys, first[p])
-    found = 0
+    list_count = 0
     for p in range(kept):
-        key, last_key, t = first[p], last[p], list_term[p]
-        wanted = np.uint64(block_term[t])
-        while key < last_key and keys[key] >> np.uint64(32) < wanted:
+        key, t, bucket = first[p], list_term[p], probe_bucket[p]
+        wanted, base = np.int64(block_term[t]), np.int64(buckets[bucket, 1] >> HIGH)
+        last_key, end = np.int64(buckets[bucket + 1, 1] & LOW), np.int64(buckets[bucket + 1, 1] >> HIGH)
+        while key < last_key and np.int64(keys[key]) >> bits < wanted:
             key += 1
-        if key < last_key and keys[key] >> np.uint64(32) == wanted:
-            begin, end = np.int64(keys[key] & np.uint64(0xFFFFFFFF)), np.int64(keys[key + 1] & np.uint64(0xFFFFFFFF))
+        if key < last_key and np.int64(keys[key]) >> bits == wanted:
+            begin = first_posting(key, np.int64(keys[key]) & greatest, greatest, base, far_keys, far_postings)
+            key += 1
+            if key < last_key:
+                end = first_posting(key, np.int64(keys[key]) & greatest, greatest, base, far_keys, far_postings)
             for line in range(begin, min(end, begin + 4 * _LINES), 4):
                 prefetch(postings, line)
-            first[found], last[found] = begin, end
-            list_object[found], list_term[found], list_level[found] = list_object[p], t, list_level[p]
+            first[list_count], last[list_count] = begin, end
+            list_object[list_count], list_term[list_count], list_level[list_count] = list_object[p], t, list_level[p]
             candidates[unit[t]] += end - begin
-            found += 1
-    return found
+            list_count += 1
+    return list_count
 
 
 @kernel
@@ -135,12 +145,12 @@ def _wider(array, least):
 
 
 @kernel
-def _read_lists(found, block, segment, deleted, always_valid, lists, hits, unsure, keys, pairs):
+def _read_lists(list_count, block, segment, deleted, always_valid, lists, hits, unsure, keys, pairs):
     """Read the posting lists of a block and verify the hits; return the keys, perhaps in a new array, and the pairs."""
     postings, room, waiting = segment.postings, len(hits), 0
     list_first, list_last, list_object, list_level = lists.first, lists.last, lists.object, lists.level
     column, row, words_of, list_pairs = block.column, block.row, block.words, lists.pairs
-    for number in range(found):
+    for number in range(list_count):
         i, level = list_object[number], list_level[number]
         point, words = encode_point(column[i], row[i], level), words_of[i]
         first, last = list_first[number], list_last[number]
@@ -184,9 +194,9 @@ def match_segment(objects, segment, deleted, always_valid, counts, hit_buffer, m
         stop = load_block(objects, start, segment.term_table, block)
         _find_cells(codes, start, stop, segment, cursors, block_cells)
         kept = _probe_buckets(stop - start, block, block_cells, segment, probe_bucket, lists)
-        found = _find_lists(kept, block, segment, lists, candidates)
-        keys, pairs = _read_lists(found, block, segment, deleted, always_valid, lists, hits, unsure, keys, pairs)
-        for number in range(found):
+        list_count = _find_lists(kept, block, segment, probe_bucket, lists, candidates)
+        keys, pairs = _read_lists(list_count, block, segment, deleted, always_valid, lists, hits, unsure, keys, pairs)
+        for number in range(list_count):
             offsets[start + lists.object[number] + 1] += lists.pairs[number]
             matches[block.unit[lists.term[number]]] += lists.pairs[number]
         start = stop

@@ -35,8 +35,8 @@ NO_MATCH = np.uint64(1 << 33)
 class PostingLists(NamedTuple):
     """Posting lists that the objects of a block read, in the order of the objects.
 
-    first, last int64[lists]: slice of the postings; object int32[lists]: the object in the block; term int32[lists]: its
-    term, an index of the terms of the block; level int32[lists]; pairs int64[lists]: matches.
+    first, last int64[lists]: slice of the postings; object int32[lists]: the object in the block; term int32[lists]:
+    its term, an index of the terms of the block; level int32[lists]; pairs int64[lists]: matches.
     """
 
     first: np.ndarray
@@ -69,12 +69,12 @@ def mark_bits(pieces, count):
 
 
 @kernel
-def _least_with(wanted, low, records, key_order):
+def _least_with(wanted, low, subscription_keys, key_order):
     """Return the first place in `key_order` from `low` on whose piece has a key of at least `wanted`."""
     high = len(key_order)
     while low < high:
         middle = (low + high) >> 1
-        if records[key_order[middle], 0] < wanted:
+        if subscription_keys[key_order[middle]] < wanted:
             low = middle + 1
         else:
             high = middle
@@ -82,19 +82,19 @@ def _least_with(wanted, low, records, key_order):
 
 
 @kernel
-def find_pieces(keys, records, key_order):
-    """Return all pieces of each of ascending `keys` (int64[n]): pieces int64[p], and their indexes in `keys` int64[p]."""
+def find_pieces(keys, subscription_keys, key_order):
+    """Return all pieces of each of ascending `keys` (int64[n]), and the index in `keys` of each: int64[p] twice."""
     place, count = 0, 0
     for key in keys:
-        place = _least_with(key, place, records, key_order)
-        while place < len(key_order) and records[key_order[place], 0] == key:
+        place = _least_with(key, place, subscription_keys, key_order)
+        while place < len(key_order) and subscription_keys[key_order[place]] == key:
             place += 1
             count += 1
     pieces, indexes = np.empty(count, np.int64), np.empty(count, np.int64)
     place, count = 0, 0
     for index in range(len(keys)):
-        place = _least_with(keys[index], place, records, key_order)
-        while place < len(key_order) and records[key_order[place], 0] == keys[index]:
+        place = _least_with(keys[index], place, subscription_keys, key_order)
+        while place < len(key_order) and subscription_keys[key_order[place]] == keys[index]:
             pieces[count], indexes[count] = key_order[place], index
             place += 1
             count += 1
@@ -138,23 +138,26 @@ def _clauses_hold(literals, place, own, term, first, last, words):
 @kernel
 def _decide_unsure(hits, waiting, lists, block, segment, unsure):
     """Replace the unsure hits that do not match by NO_MATCH."""
-    records, literals, boxes = segment.records, segment.literals, segment.boxes
+    subscription_keys, first_literals = segment.subscription_keys, segment.first_literals
+    literals, boxes = segment.literals, segment.boxes
     offsets, term, words, lon, lat = block.offsets, block.term, block.words, block.lon, block.lat
     list_object, list_term = lists.object, lists.term
-    # Collect the unsure hits, and begin to fetch the records of all.
+    # Collect the unsure hits, and begin to fetch the subscription keys of all.
     count = 0
     for h in range(waiting):
-        prefetch(records, np.int64(hits[h] & PIECE_BITS))
+        prefetch(subscription_keys, np.int64(hits[h] & PIECE_BITS))
         unsure[count] = h
         count += hits[h] & UNSURE != 0
     for u in range(count):
-        prefetch(literals, records[hits[unsure[u]] & PIECE_BITS, 1] & 0xFFFFFFFF)
+        prefetch(first_literals, np.int64(hits[unsure[u]] & PIECE_BITS))
+    for u in range(count):
+        prefetch(literals, first_literals[hits[unsure[u]] & PIECE_BITS])
     for u in range(count):
         hit = hits[unsure[u]]
         piece, number = np.int64(hit & PIECE_BITS), np.int64(hit >> LIST_SHIFT)
         i, ok = list_object[number], True
         if hit & UNSURE_WORDS:
-            place, own = records[piece, 1] & 0xFFFFFFFF, term[list_term[number]]
+            place, own = first_literals[piece], term[list_term[number]]
             ok = _clauses_hold(literals, place, own, term, offsets[i], offsets[i + 1], words[i])
         if ok and hit & UNSURE_BOX:
             ok = boxes[piece, 0] <= lon[i] and lon[i] <= boxes[piece, 2]
@@ -166,11 +169,11 @@ def _decide_unsure(hits, waiting, lists, block, segment, unsure):
 @kernel
 def _is_valid(piece, i, block, segment, deleted):
     """Return whether the piece is valid at the object's time, not deleted, newer than a key, and its shape matches."""
-    key, created, end = segment.records[piece, 0], segment.validity[piece, 0], segment.validity[piece, 1]
+    key, created, end = segment.subscription_keys[piece], segment.validity[piece, 0], segment.validity[piece, 1]
     if (deleted.marks[piece >> 6] >> np.uint64(piece & 63)) & np.uint64(1):
         end = min(end, deleted.ends[find(deleted.pieces, 0, len(deleted.pieces), piece)])
-    test = segment.records[piece, 1] >> 32
     ok = created <= block.ts[i] and block.ts[i] < end and key > deleted.after_key
+    test = segment.exact_tests[piece] if len(segment.exact_tests) else -1
     if ok and test >= 0:
         start, stop = segment.shape_offsets[test], segment.shape_offsets[test + 1]
         ok = contains_point(segment.shape_codes[test], segment.shape_numbers, start, stop, block.lon[i], block.lat[i])
@@ -185,12 +188,12 @@ def verify(hits, waiting, lists, block, segment, deleted, always_valid, unsure, 
     pairs written so far; `lists.pairs` counts those of each list.
     """
     _decide_unsure(hits, waiting, lists, block, segment, unsure)
-    records, list_pairs = segment.records, lists.pairs
+    subscription_keys, list_pairs = segment.subscription_keys, lists.pairs
     if always_valid:
         for h in range(waiting):
             # Write every key, but advance only past a match: there is no branch to mispredict.
             ok = np.int64((hits[h] & NO_MATCH) == 0)
-            keys[pairs] = records[hits[h] & PIECE_BITS, 0]
+            keys[pairs] = subscription_keys[hits[h] & PIECE_BITS]
             pairs += ok
             list_pairs[hits[h] >> LIST_SHIFT] += ok
         return pairs
@@ -199,7 +202,7 @@ def verify(hits, waiting, lists, block, segment, deleted, always_valid, unsure, 
     for h in range(waiting):
         piece, number = np.int64(hits[h] & PIECE_BITS), hits[h] >> LIST_SHIFT
         if (hits[h] & NO_MATCH) == 0 and _is_valid(piece, lists.object[number], block, segment, deleted):
-            keys[pairs] = records[piece, 0]
+            keys[pairs] = subscription_keys[piece]
             pairs += 1
             list_pairs[number] += 1
     return pairs

@@ -162,6 +162,36 @@ def test_hits_are_verified_in_parts(monkeypatch):
     assert fast(made, [world], deletions) == sorted(matches_of(made, world, deletions))
 
 
+def test_objects_of_many_blocks_and_keys_that_outgrow_their_room(monkeypatch):
+    """Objects of several blocks, one with more terms than a block has room for, and cells on all levels."""
+    monkeypatch.setattr(matcher, "HIT_BUFFER", 8)
+    monkeypatch.setattr(matcher, "EXPECTED_PAIRS", 0)
+    random = np.random.default_rng(1)
+    made = [
+        {"lon": lon, "lat": lat, "ts": 1, "terms": sorted(random.choice(40, n % 9, replace=False).tolist())}
+        for n, (lon, lat) in enumerate(random.uniform(-60, 60, (600, 2)).tolist())
+    ]
+    made[300]["terms"] = list(range(6000))
+    box = {"circle": None, "polygon": None, "created_at": 0, "end_at": NEVER_US}
+    world = []
+    for key in range(120):
+        (west, south), half = random.uniform(-60, 60, 2).tolist(), 90.0 / 2 ** (key % 12)
+        sides = {"west": west - half, "east": west + half, "south": max(south - half, -90.0), "north": south + 1}
+        clauses = [sorted(random.choice(40, n, replace=False).tolist()) for n in random.integers(1, 4, 1 + key % 3)]
+        world.append({**box, **sides, "subscription_key": key, "clauses": clauses})
+    pairs = sorted(matches_of(made, world, []))
+    assert len(pairs) > 500
+    assert fast(made, [world], []) == pairs
+    assert fast(made, [world[::2], world[1::2]], []) == pairs
+
+
+def test_two_words_of_a_clause_with_one_id_make_one_pair():
+    made = [{"lon": 1.0, "lat": 1.0, "ts": 1, "terms": [1]}]
+    box = {"west": 0.0, "south": 0.0, "east": 2.0, "north": 2.0, "circle": None, "polygon": None}
+    world = [{**box, "subscription_key": 7, "clauses": [[1, 1, 2], [1, 1]], "created_at": 0, "end_at": NEVER_US}]
+    assert fast(made, [world], []) == [(0, 7)]
+
+
 def test_levels_suit_the_region():
     hundred_metres = 0.0009
     assert level_of_box(10.0, 50.0, 10.0, 50.0) == MAX_LEVEL
@@ -180,7 +210,7 @@ def test_no_region_blows_the_index_up():
     }
     for half in (0.0, 0.0004, 0.01, 0.3, 4.0, 60.0, 90.0):
         row = {**box, "west": 5.0 - half, "east": 5.0 + half, "south": -half, "north": half}
-        assert len(build_segment(rows_of([row])).posting_piece) <= 4
+        assert len(build_segment(rows_of([row])).postings) <= 4
 
 
 @pytest.mark.parametrize("terms", [1, 1000])
