@@ -121,20 +121,19 @@ def load_block(objects, start, term_table, block):
             slots[count], ids[count], block_unit[count] = slot, terms[j], units[j]
             count += 1
         offsets[b] = count
-    # Replace the terms by their numbers; drop those that the segment does not have.
-    kept, t = 0, 0
+    # Replace the terms by their numbers; drop those that the segment does not have. Each is written, but only those
+    # that are kept advance the place: there is no branch to mispredict.
+    kept, first = 0, 0
     for b in range(stop - start):
-        end, mask = offsets[b], np.uint64(0)
+        last, mask = offsets[b], np.uint64(0)
         offsets[b] = kept
-        while t < end:
+        for t in range(first, last):
             value, unit = find_value(ids[t], slots[t], term_table), block_unit[t]
-            t += 1
-            if value >= 0:
-                term = value & 0xFFFFFFFF
-                mask |= term_bit(term)
-                block_term[kept], block_unit[kept] = term, unit
-                levels[kept] = value >> 32 if unit >= 0 else 0
-                kept += 1
-        words[b] = mask
+            block_term[kept], block_unit[kept] = value & 0xFFFFFFFF, unit
+            levels[kept] = value >> 32 if unit >= 0 else 0
+            known = value >= 0
+            mask |= np.uint64(known) * term_bit(value)
+            kept += known
+        words[b], first = mask, last
     offsets[stop - start] = kept
     return stop
