@@ -37,9 +37,9 @@ test-spark: setup lint  ## run all checks and tests with every task on Spark, wh
 test-days: setup  ## run simulated days of a drifting stream under Airflow's scheduler (ten minutes, on an idle machine)
 	$(BIN)/python -m pytest -m days
 
-fuzz: setup  ## test hostile files, settings, power cuts, erasures and old rows, TIMES as many cases as in make test
+fuzz: setup  ## test hostile files, settings, power cuts, erasures, withdrawals, old rows, TIMES as many cases as in make test
 	PSTSTREAM_FUZZ_TIMES=$(TIMES) $(BIN)/python -m pytest tests/fuzz tests/e2e/test_power_cut.py \
-		tests/e2e/test_power_cut_upkeep.py \
+		tests/e2e/test_power_cut_upkeep.py tests/e2e/test_withdraw.py \
 		tests/unit/pipeline/upkeep/test_erase.py tests/unit/pipeline/upkeep/test_old_rows.py --timeout 0
 
 chaos: setup  ## inject faults for up to 20 minutes, by SEED, and compare the result with the oracle (docs/chaos.md)

@@ -10,9 +10,21 @@ from pststream.kernels.questions.windows import count_by_time, greatest_time, ke
 from pststream.stored_objects.object_segments import ObjectSegment
 
 EARLIEST = -(2**63)
-LAST_KEY = 2**63 - 1
+WITHDRAWN_KEY = 2**63 - 1
+"""Key of a withdrawn object: after every key that counts."""
+
+LAST_KEY = WITHDRAWN_KEY - 1
 
 _BUCKETS = 4_096
+
+
+def leave_out(segment: ObjectSegment, is_withdrawn: np.ndarray) -> ObjectSegment:
+    """Return the segment without the objects that are withdrawn (bool[n]): no question counts them."""
+    if not is_withdrawn.any():
+        return segment
+    first, last, first_key, _ = segment.bounds.tolist()
+    keys = np.where(is_withdrawn, WITHDRAWN_KEY, segment.keys)
+    return segment._replace(keys=keys, bounds=np.array([first, last, first_key, WITHDRAWN_KEY]))
 
 
 class ObjectSnapshot:

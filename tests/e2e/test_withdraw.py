@@ -3,6 +3,7 @@
 Each test makes its world with objects of a wrong clock, and its twin without them from the withdrawal on.
 """
 
+import datetime as dt
 import json
 import random
 from collections.abc import Iterator
@@ -11,10 +12,14 @@ from typing import Any
 
 import pytest
 
+import pststream
 from pststream.ledgers.log_end import Ledger
 from pststream.state.home import Home as State
 from tests import worlds
 from tests.commands import KILLED, Home, new_home, run_here
+from tests.fuzz.cases import FIRST, TIMES
+from tests.kill_and_rerun import table_of
+from tests.old_homes import unpacked
 from tests.oracles import twin
 from tests.oracles.twin import Incarnation, LogFile, PublishedObject
 
@@ -112,6 +117,11 @@ def test_rows_that_a_wrong_clock_made_late_are_taken_in_again(tmp_path: Path) ->
         for row in [thing("a", 0), thing("wrong", 1), *(thing(f"b{n}", 1) for n in range(5))]
     )
     assert home.run("status")["withdrawals"]["pending"] == 0
+    asked_for = [{"kind": "knn", "point": {"lon": 1.0, "lat": 1.0}, "k": 1}, {"question_id": "all", **ANYWHERE}]
+    asked_for.append(asked_for[1] | {"question_id": "hour", "window": "1h"})
+    rows = pststream.open(home.path).ask(asked_for).to_pylist()
+    assert worlds.moment(200) not in {row["ts"].isoformat().replace("+00:00", "Z") for row in rows}
+    assert [sum(row["question_id"] == name for row in rows) for name in ("1", "all", "hour")] == [1, 7, 7]
     assert home.run("check", "--all")["success"]
     explained = home.run("explain", "wrong", "s")
     assert {pair["condition"] for pair in explained["pairs"]} == {None, "withdrawn"} and not explained["problem"]
@@ -131,6 +141,20 @@ def test_sinks_get_retractions(tmp_path: Path) -> None:
         files = sorted((tmp_path / "sent").iterdir())
         sent.append([json.loads(line) for file in files for line in file.read_text().splitlines()])
     assert [(one["kind"], one["object"]["object_id"]) for one in sent[1][len(sent[0]) :]] == [("retracted", "wrong")]
+
+
+def test_a_replay_leaves_out_what_was_withdrawn_before_it(tmp_path: Path) -> None:
+    home = home_at(tmp_path / "home")
+    home.ingest("objects", [lines(tmp_path / "1.jsonl", thing("a", 0), thing("wrong", 200))])
+    home.match()
+    home.run("withdraw", "--object-id", "wrong")
+    home.match()
+    home.ingest("objects", [lines(tmp_path / "2.jsonl", thing("b", 1))])
+    home.match()
+    home.ingest("requests", [lines(tmp_path / "r.jsonl", asked("late"))])
+    home.match()
+    assert ids_of(home) == {"a", "b"}
+    assert home.run("replay", "--last", "1")["matches_equal"]
 
 
 def test_what_is_selected(tmp_path: Path) -> None:
@@ -201,6 +225,37 @@ def test_a_retry_that_is_killed_doubles_nothing(tmp_path: Path) -> None:
     assert home.run("check", "--all")["success"]
 
 
+def test_an_erased_object_is_not_retried(tmp_path: Path) -> None:
+    home = home_at(tmp_path / "home")
+    home.ingest("objects", [lines(tmp_path / "1.jsonl", thing("wrong", 200))])
+    home.ingest("objects", [lines(tmp_path / "2.jsonl", thing("b0", 1, "secret"), thing("b1", 1))])
+    home.run("withdraw", "--object-id", "wrong")
+    assert home.run("erase", "--object-id", "b0")["rows"] == {"rejects": 1}
+    assert "secret" not in str(table_of(home, "rejects").to_pyarrow_table().to_pylist())
+    assert home.run("ingest", "objects", "--retry-rejects", "late")["accepted"] == 1
+    assert home.run("check")["success"]
+
+
+def test_future_rows_are_accepted_when_their_time_has_come(tmp_path: Path) -> None:
+    """The clock is that of the retry: here the setting stands for its passing."""
+    home = home_at(tmp_path / "home", max_ahead_seconds=1)
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(minutes=30)
+    home.ingest("objects", [lines(tmp_path / "1.jsonl", thing("o", 0) | {"ts": later.isoformat()})])
+    retry = ("ingest", "objects", "--retry-rejects", "future")
+    assert home.run(*retry)["rejects_by_reason"] == {"future": 1}
+    home.set(max_ahead_seconds=3600)
+    done = home.run(*retry)
+    assert (done["retried"], done["accepted"]) == (1, 1) and home.run(*retry)["retried"] == 0
+
+
+def test_rejects_of_an_older_version_are_reported(tmp_path: Path) -> None:
+    home = unpacked(8, tmp_path)
+    home.run("upgrade")
+    late = sum(row["reason"] == "late" for row in home.run("rejects")["rejects"])
+    done = home.run("ingest", "objects", "--retry-rejects", "late")
+    assert (done["retried"], done["not_stored"]) == (0, late) and late > 0
+
+
 def test_withdraw_killed_at_each_step(tmp_path: Path) -> None:
     home = home_at(tmp_path / "home")
     home.ingest("requests", [lines(tmp_path / "r.jsonl", asked("s"))])
@@ -240,7 +295,7 @@ def random_steps(folder: Path, seed: int) -> Iterator[tuple[str, Any]]:
             yield "withdraw", set(wanted)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + 3 * TIMES))
 def test_the_matches_are_those_of_the_twin_whatever_the_cut(seed: int, tmp_path: Path) -> None:
     steps = list(random_steps(tmp_path / "files", seed))
     pairs, reasons = expected(steps, worlds.LATENESS_STEPS * 600)

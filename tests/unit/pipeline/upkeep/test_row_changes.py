@@ -9,6 +9,7 @@ import pytest
 from pststream.pipeline.upkeep.remove_rows import _lost_pairs
 from pststream.pipeline.upkeep.row_changes import MatchesOf, RejectsOf, RowsBelow, TextFinder, any_between, is_among
 from pststream.state.data_files import DataFile
+from pststream.state.table_types import RECORD
 
 
 def match_rows(rnd: random.Random, count: int) -> pa.RecordBatch:
@@ -97,15 +98,19 @@ def test_beginnings_may_go_on() -> None:
 
 def test_rejects_that_name_an_id() -> None:
     rows = [
-        ("objects", "object_id", "duplicate", "a", 1),
-        ("requests", "subscription_id", "already live", "a", 1),
-        ("objects", "object_id", "duplicate", "b", 1),
-        ("objects", "", "not JSON", '{"object_id": "a", "te', 2),
-        ("objects", "", "not JSON at a", None, 2),
-        ("objects", "object_id", "duplicate", "a", 3),
-        ("objects", "text", "too long", "the text of the row and more", 1),
+        ("objects", "object_id", "duplicate", "a", 1, None),
+        ("requests", "subscription_id", "already live", "a", 1, None),
+        ("objects", "object_id", "duplicate", "b", 1, "b"),
+        ("objects", "", "not JSON", '{"object_id": "a", "te', 2, None),
+        ("objects", "", "not JSON at a", None, 2, None),
+        ("objects", "object_id", "duplicate", "a", 3, "a"),
+        ("objects", "text", "too long", "the text of the row and more", 1, None),
+        ("objects", "ts", "late", "2026-03-01", 2, "a"),
     ]
     names = ("kind", "field", "detail", "raw", "ingest_id")
     batch = pa.RecordBatch.from_pylist([dict(zip(names, row)) for row in rows])
+    records = [None if row[-1] is None else {"object_id": row[-1]} for row in rows]
+    batch = batch.append_column("record", pa.array(records, RECORD))
     stay, count = RejectsOf("objects", ("a",), ("the text of the",), 2).apply(batch)
-    assert [rows.index(tuple(row.values())) for row in stay.to_pylist()] == [1, 2, 5] and count == 4
+    kept = [next(n for n, row in enumerate(rows) if row[:5] == tuple(one.values())[:5]) for one in stay.to_pylist()]
+    assert kept == [1, 2, 5] and count == 5
