@@ -38,6 +38,12 @@ def read_table(address: str, columns: list[str] | None = None, filter: pds.Expre
     return data.to_table(columns=columns, filter=filter)
 
 
+def describe_snapshot(address: str) -> str:
+    """Return a text that differs between tables, also between two at one address, and between versions of a table."""
+    with latest_table(address) as table:
+        return f"{table.metadata().id}@{table.version()}"
+
+
 class QueryError(Exception):
     """A query that is not SQL, or not about the columns of its table."""
 

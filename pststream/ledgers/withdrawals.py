@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.delta_tables import greatest_value, read_table
+from pststream.delta_tables import describe_snapshot, greatest_value, read_table
 from pststream.ledgers.ledger_rows import log_key
 
 
@@ -26,11 +26,13 @@ class TableAddresses(Protocol):
 class WithdrawnObjects:
     """The objects of some withdrawals; travels pickled. A process that asks keeps 8 bytes for each object.
 
-    address  of the table `withdrawals`
-    numbers  of the withdrawals
+    address   of the table `withdrawals`
+    snapshot  of the table (delta_tables.describe_snapshot): another home may have been at the address before
+    numbers   of the withdrawals
     """
 
     address: str = ""
+    snapshot: str = ""
     numbers: tuple[int, ...] = ()
 
     def __bool__(self) -> bool:
@@ -39,7 +41,7 @@ class WithdrawnObjects:
     @property
     def keys(self) -> np.ndarray:
         """The keys of the objects, ascending: int64[n]."""
-        return _read_keys(self.address, self.numbers)
+        return _read_keys(self)
 
     def contain(self, object_keys: np.ndarray) -> np.ndarray:
         """Return which of these objects (int64[n]) are withdrawn: bool[n]."""
@@ -59,10 +61,11 @@ def withdrawn_objects(home: TableAddresses, after: int = -1, up_to: int = names.
         return NONE
     rows = read_table(home.table(names.FILES), ["file_seq", "withdrawal_id"], pds.field("withdrawal_id").is_valid())
     numbers = {row["withdrawal_id"] for row in rows.to_pylist() if after < log_key(row["file_seq"], 1) <= up_to}
-    return WithdrawnObjects(address, tuple(sorted(numbers)))
+    return WithdrawnObjects(address, describe_snapshot(address), tuple(sorted(numbers)))
 
 
 @lru_cache(maxsize=4)
-def _read_keys(address: str, numbers: tuple[int, ...]) -> np.ndarray:
-    rows = read_table(address, ["object_key"], pds.field("withdrawal_id").isin(list(numbers)))
+def _read_keys(withdrawn: WithdrawnObjects) -> np.ndarray:
+    wanted = pds.field("withdrawal_id").isin(list(withdrawn.numbers))
+    rows = read_table(withdrawn.address, ["object_key"], wanted)
     return np.unique(rows.column(0).to_numpy())

@@ -111,6 +111,22 @@ def test_a_bucket_is_as_good_as_a_folder(home: BucketHome, local: Home, world: W
     assert not [name for name in files_at(home.path).names() if name.startswith(("staging/", "spool/"))]
 
 
+def test_withdraw_and_retry(home: BucketHome, tmp_path: Path) -> None:
+    ahead, late = tmp_path / "ahead.jsonl", tmp_path / "late.jsonl"
+    place = {"lon": 1.0, "lat": 1.0, "text": "coffee"}
+    ahead.write_text(json.dumps(place | {"object_id": "ahead", "ts": "2026-05-01T00:00:00Z"}))
+    late.write_text(json.dumps(place | {"object_id": "late", "ts": "2026-03-01T00:00:00Z"}))
+    home.ingest("objects", [ahead])
+    home.ingest("objects", [late])
+    home.run("withdraw", "--object-id", "ahead")
+    retry = ("ingest", "objects", "--retry-rejects", "late")
+    assert home.crash("ingest.started", *retry).code == KILLED
+    assert home.run(*retry)["retried"] == 0
+    assert (home.run("status")["watermark"], home.run("status")["totals"]["objects"]) == ("2026-03-01T00:00:00Z", 2)
+    assert not [name for name in files_at(home.path).names() if name.startswith(("retries/", "staging/"))]
+    assert home.run("check")["success"]
+
+
 def test_python_reads_a_home_in_a_bucket(home: BucketHome, local: Home, world: WrittenWorld) -> None:
     home.ingest("requests", world.requests)
     home.ingest("objects", world.objects)

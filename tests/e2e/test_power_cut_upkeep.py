@@ -106,6 +106,32 @@ def test_maintain(made: Home, home: Home, monkeypatch: pytest.MonkeyPatch) -> No
     assert_cured(home.path, CUTS, lambda: home.run("maintain"), judge, monkeypatch)
 
 
+def test_withdraw_and_retry(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A retry that a cut leaves unfinished is finished by the next command, which then has nothing to retry."""
+    newest = home.run("status")["watermark"]
+    withdrawn = home.run("withdraw", "--from", newest, "--dry-run")["objects"]
+    ahead, late = tmp_path / "ahead.jsonl", tmp_path / "late.jsonl"
+    place = {"lon": 1.0, "lat": 1.0, "text": "coffee"}
+    ahead.write_text(json.dumps(place | {"object_id": "ahead", "ts": "2026-05-01T00:00:00Z"}))
+    late.write_text("".join(json.dumps(place | {"object_id": f"late-{n}", "ts": newest}) + "\n" for n in range(3)))
+    home.ingest("objects", [ahead])
+    assert home.ingest("objects", [late])["rejects_by_reason"] == {"late": 3}
+    before = home.run("status")["totals"]["objects"]
+
+    def work() -> None:
+        home.run("withdraw", "--object-id", "ahead")
+        home.run("ingest", "objects", "--retry-rejects", "late")
+
+    def judge() -> None:
+        status = home.run("status")
+        assert (status["totals"]["objects"], status["watermark"]) == (before + 3, newest)
+        assert home.run("withdraw", "--from", newest, "--dry-run")["objects"] == withdrawn + 3
+        home.match()
+        assert home.run("check", "--all")["success"]
+
+    assert_cured(home.path, 2 * CUTS, work, judge, monkeypatch)
+
+
 def test_backup(made: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a cut leaves is no home, or a whole one: whoever has a copy that opens can restore it."""
     (tmp_path / "disk").mkdir()
