@@ -72,6 +72,7 @@ def test_the_error_of_a_task_is_raised(engine: Engine) -> None:
 
 
 def test_tasks_that_do_not_end_are_not_waited_for(engine: Engine) -> None:
+    engine.run_tasks([0.0] * 4, time.sleep)  # starts the workers
     began = time.monotonic()
     assert sorted(engine.run_tasks([0.8] * 8, lambda one: time.sleep(one) or one, seconds=2)) == [0.8] * 8
     with pytest.raises(TasksStalled):
