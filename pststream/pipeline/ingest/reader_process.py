@@ -7,6 +7,7 @@ import ctypes
 import os
 import signal
 import sys
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -42,7 +43,8 @@ def _stage(arguments: tuple) -> StagedFile | PstError | MemoryError | RuntimeErr
 def _die_first() -> None:
     """End with the process that started this one, and before any other process if the machine lacks memory."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    Path("/proc/self/oom_score_adj").write_text("1000", "ascii")
+    with suppress(OSError):  # not every container lets a process do that
+        Path("/proc/self/oom_score_adj").write_text("1000", "ascii")
 
 
 if __name__ == "__main__":
