@@ -27,21 +27,32 @@ from pststream.state.home import Home
 from tests.commands import ENTRY, ROOT
 
 HOSTILE = str(ROOT / "tests" / "hostile_readers")
-SETTINGS = Settings(engine="local", read_seconds=3, read_memory_bytes=700_000_000)
+SETTINGS = Settings(engine="local", read_seconds=5, read_memory_bytes=700_000_000)
 REASONS = {
     "abort.csv": "its reader was ended by SIGABRT",
     "kill.csv": "its reader was ended by SIGKILL",
-    "sleep.csv": "reading it takes more than 3 seconds",
+    "sleep.csv": "reading it takes more than 5 seconds",
     "allocate.csv": "reading it takes more than 700,000,000 bytes of memory",
     "lack.csv": "reading it needs more memory than there is",
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Compile the kernels that read rows: the first process to need them takes longer than a test waits."""
+    folder = tmp_path_factory.mktemp("compiled")
+    (folder / "objects").mkdir()
+    land(folder, "a.csv")
+    home = Home(folder / "home")
+    home.init()
+    ingest(home, SETTINGS, "objects", [str(folder / "objects")], ReaderOptions())
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     home = Home(tmp_path / "home")
     home.init()
-    Path(home.path, "pststream.toml").write_text('engine = "local"\nread_seconds = 3\nread_memory_bytes = 700000000\n')
+    Path(home.path, "pststream.toml").write_text('engine = "local"\nread_seconds = 5\nread_memory_bytes = 700000000\n')
     return home
 
 
