@@ -108,6 +108,7 @@ def run(home: Home, landing: Path, **environment: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 def test_each_death_is_the_reason_of_its_file(home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(HOSTILE)  # for the process that reads
     land(landing, *REASONS)
@@ -118,6 +119,7 @@ def test_each_death_is_the_reason_of_its_file(home: Home, landing: Path, monkeyp
     assert ingest(home, SETTINGS, "objects", [str(landing)], ReaderOptions(), quarantine_unreadable=True)["files"] == 0
 
 
+@pytest.mark.slow
 def test_a_file_that_kills_the_process_is_found_by_the_third_run(
     home: Home, landing: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +148,7 @@ def test_what_the_process_survives_is_found_at_once(home: Home, landing: Path) -
     assert not home.files.exists(NOTE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["ingest.parsed", "gate.quarantined"])
 def test_killed_while_a_dead_file_is_quarantined(home: Home, landing: Path, step: str) -> None:
     land(landing, "abort.csv")
@@ -190,6 +193,7 @@ def test_a_damaged_note_is_no_note(home: Home, landing: Path, note: bytes) -> No
     assert not home.files.exists(NOTE)
 
 
+@pytest.mark.slow
 def test_a_lack_of_memory_is_no_fault_of_a_parquet_file(home: Home, landing: Path) -> None:
     """The address space of the process is limited: it cannot read the bomb, and leaves it to the other process."""
     land_parquet_bomb(landing)
