@@ -5,7 +5,7 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from pststream.errors import HomeBusy, HomeError
 from pststream.settings import FILE, default_file
 from pststream.state.first_entries import first_entry
 from pststream.state.locking import fencing, file_lock, lease
-from pststream.state.locking.lease import Lease
+from pststream.state.locking.fencing import HeldLock
+from pststream.state.locking.holder import LockTaken
 from pststream.state.table_types import Table, has_bounds
 from pststream.state.tables import TABLES
 from pststream.storage.contract import Files, Storage
@@ -78,7 +79,7 @@ class Home:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = normalize(path)
-        self._leases: list[tuple[int, Lease]] = []
+        self._locks: list[tuple[int, HeldLock]] = []
 
     def __repr__(self) -> str:
         return f"Home({self.path!r})"
@@ -116,6 +117,8 @@ class Home:
         self.create_tables(TABLES)
         if not files.exists(FILE):
             files.write(FILE, default_file().encode())
+        if not self.storage.has_leases:  # a home without the file has lost it, maybe while a process holds it
+            files.create(_lock_name(""), b"{}")
         self.write_mark({"format": FORMAT, "tokenizer": TOKENIZER})
         return True
 
@@ -181,53 +184,55 @@ class Home:
         """Lock the home for writing; with a scope, lock only that. The lock ends with the process.
 
         Raises `busy` if another process still has the lock after `wait_seconds`. Without a scope, it first waits up to
-        RUNNER_WAIT_SECONDS if a runner works on the home, because a runner frees the lock between batches. A lease
+        RUNNER_WAIT_SECONDS if a runner works on the home, because a runner frees the lock between batches. A lock
         belongs to its thread.
         """
         seconds = RUNNER_WAIT_SECONDS if not scope and self._has_other_runner() else wait_seconds
         try:
-            if self.storage.has_leases:
-                with self._hold_lease(scope, seconds):
-                    yield
-            else:
-                with file_lock.hold_file_lock(self.work_folder / _lock_name(scope), seconds):
-                    yield
-        except file_lock.LockTaken as taken:
+            with self._hold_lock(scope, seconds):
+                yield
+        except LockTaken as taken:
             raise busy(self.path, taken.holder) from None
 
     def has_lost_lock(self) -> bool:
-        """Whether another process has taken over a lease of this thread."""
-        return any(one.lost for one in self._own_leases())
+        """Whether another process has taken over a lock of this thread."""
+        return any(one.lost for one in self._own_locks())
 
     def transactions(self, table: DeltaTable, *transactions: Transaction) -> list[Transaction]:
         """Return the transactions that a commit to a just opened table carries: its own and the fencing tokens.
 
-        Raises RetryableError if a lease of this thread was lost.
+        Raises RetryableError if a lock of this thread was lost.
         """
-        return fencing.with_fencing_tokens(table, self._own_leases(), transactions)
+        return fencing.with_fencing_tokens(table, self._own_locks(), transactions)
 
-    def _own_leases(self) -> list[Lease]:
+    def _own_locks(self) -> list[HeldLock]:
         thread = threading.get_ident()
-        return [one for owner, one in tuple(self._leases) if owner == thread]
+        return [one for owner, one in tuple(self._locks) if owner == thread]
 
     @contextmanager
-    def _hold_lease(self, scope: str, seconds: float) -> Iterator[None]:
+    def _hold_lock(self, scope: str, seconds: float) -> Iterator[None]:
         name = _lock_name(scope)
         fenced = [self.table(table) for table in fencing.fenced_tables(scope)]
         with_tokens = fenced or [self.table(table) for table in TABLES]
-        with lease.hold_lease(
-            self.storage.conditional_files(self.path),
-            name,
-            seconds,
-            last_token=lambda: fencing.greatest_fencing_token(with_tokens, name),
-            fence=lambda one: fencing.write_fencing_token(fenced, one),
-        ) as one:
+
+        def last_token() -> int:
+            return fencing.greatest_fencing_token(with_tokens, name)
+
+        def fence(lock: HeldLock) -> None:
+            fencing.write_fencing_token(fenced, lock)
+
+        held: AbstractContextManager[HeldLock] = (
+            lease.hold_lease(self.storage.conditional_files(self.path), name, seconds, last_token, fence)
+            if self.storage.has_leases
+            else file_lock.hold_file_lock(self.work_folder / name, seconds, last_token, fence)
+        )
+        with held as one:
             entry = (threading.get_ident(), one)
-            self._leases.append(entry)
+            self._locks.append(entry)
             try:
                 yield
             finally:
-                self._leases.remove(entry)
+                self._locks.remove(entry)
 
     def _has_other_runner(self) -> bool:
         if self.storage.has_leases:

@@ -1,44 +1,113 @@
-"""Hold the lock of a local file (flock): it ends with its process, and the file says which process holds it."""
+"""Hold the lock of a local file (flock), which ends with its process; the file says which process holds it.
+
+A process that is stopped keeps the lock. It can lose it all the same: the file is deleted, or the home is replaced, or
+a server of NFS takes the lock from a machine that it could not reach; and some file systems grant a lock to each
+machine. Then the next holder writes itself into the file, and after that a fencing token into every table that the lock
+protects (fencing.py). A commit reads its table, then the file, and then creates the next version. So a previous holder
+either sees that the file names another one, or had read its table before the token, and the version is taken.
+"""
 
 import fcntl
 import json
 import os
-import platform
-import sys
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from pststream.utc_times import iso, utc_now
+from pststream.errors import RetryableError
+from pststream.state.locking.holder import LockTaken, describe_holder, describe_process, has_ended
 
 POLL_SECONDS = 0.05
 """Pause between two attempts to take a lock."""
 
+SIZE = 2_048
+"""Bytes of a lock file: more than its content."""
 
-class LockTaken(Exception):
-    """Another process holds the lock; `holder` describes it."""
+UNFENCED = "unfenced"
+"""Key of a file whose holder has not yet written its fencing token into the tables."""
 
-    def __init__(self, holder: str) -> None:
-        super().__init__(holder)
-        self.holder = holder
+_held: set[FileIO] = set()
+"""The open files of the locks that this process holds."""
+
+
+class FileLock:
+    """A lock that this process holds.
+
+    lapsed   nobody knows whether the previous holder has ended: it did not release the lock, or the file was deleted
+    """
+
+    is_checked_in_tables = False
+
+    def __init__(self, path: Path, file: FileIO, fencing_token: int, lapsed: bool) -> None:
+        self.name, self.fencing_token, self.lapsed = path.name, fencing_token, lapsed
+        self._path, self._file = path, file
+        self._content = describe_process() | {"number": fencing_token, "token": uuid.uuid4().hex}
+        _write(file, self._content | ({UNFENCED: True} if lapsed else {}))
+
+    @property
+    def lost(self) -> bool:
+        """Whether the file names another process, or is gone; also in a process forked from the holder."""
+        if self._file.closed:
+            return True
+        try:
+            is_same = os.path.samestat(os.fstat(self._file.fileno()), os.stat(self._path))
+        except OSError:
+            return True
+        return not is_same or (_parse(self._file) or {}).get("token") != self._content["token"]
+
+    def check(self) -> None:
+        """Raise RetryableError if the lock was lost."""
+        if self.lost:
+            raise RetryableError(
+                f"{self._path}: another process has taken over this lock, or its file was deleted",
+                "nothing was changed since; run this again",
+            )
+
+    def end_fence(self) -> None:
+        """Note that the tables have the fencing token."""
+        self.lapsed = False
+        _write(self._file, self._content)
+
+    def release(self) -> None:
+        """Write that nobody holds the lock, unless another process has taken it over, or the fence has failed."""
+        if not self.lapsed and not self.lost:
+            _write(self._file, {"number": self.fencing_token})
 
 
 @contextmanager
-def hold_file_lock(path: Path, seconds: float = 0.0) -> Iterator[None]:
-    """Hold the lock of a file; wait for it for at most `seconds`. Raises LockTaken."""
-    until = time.monotonic() + seconds
-    with open(path, "a+", encoding="utf-8") as file:
-        while not _try_lock(file):
-            if time.monotonic() >= until:
-                raise LockTaken(_read_holder(file))
-            time.sleep(POLL_SECONDS)
-        _write(file, json.dumps(describe_process()))
+def hold_file_lock(
+    path: Path, seconds: float, last_token: Callable[[], int], fence: Callable[[FileLock], None]
+) -> Iterator[FileLock]:
+    """Hold the lock of a file; wait for it for at most `seconds`. Raises LockTaken.
+
+    last_token: returns the last fencing token in the tables, 0 if there is none; called if the file has no content
+    fence: writes the token into the tables; called before the block if the lock `lapsed`. If it raises, the next holder
+    calls it again.
+    """
+    with _locked_file(path, time.monotonic() + seconds) as file:
+        content = _parse(file)
+        token = int(content.get("number", 0)) if content is not None else last_token()
+        lock = FileLock(path, file, token + 1, _has_lapsed(content, token))
+        _held.add(file)
         try:
-            yield
+            if lock.lapsed:
+                fence(lock)
+                lock.end_fence()
+            yield lock
         finally:
-            _write(file, "")
+            _held.discard(file)
+            lock.release()
+
+
+def _has_lapsed(content: dict[str, Any] | None, token: int) -> bool:
+    """Whether a holder may go on that does not know that it has lost the lock."""
+    if content is None:
+        return token > 0
+    return UNFENCED in content or ("process" in content and not has_ended(content))
 
 
 def holder_process(path: Path) -> int | None:
@@ -49,22 +118,25 @@ def holder_process(path: Path) -> int | None:
         return None
 
 
-def describe_process() -> dict[str, object]:
-    """Return what a lock says of this process. The command comes without arguments, which may be confidential."""
-    words = [Path(sys.argv[0]).name, *[word for word in sys.argv[1:2] if not word.startswith("-")]]
-    since = iso(utc_now(), "seconds")
-    return {"process": os.getpid(), "host": platform.node(), "command": " ".join(words), "since": since}
+@contextmanager
+def _locked_file(path: Path, until: float) -> Iterator[FileIO]:
+    """Open and lock the file at a path, which others may delete meanwhile."""
+    while True:
+        with open(path, "r+b", buffering=0, opener=_open_or_create) as file:
+            while not _try_lock(file):
+                if time.monotonic() >= until:
+                    raise LockTaken(describe_holder(_parse(file)))
+                time.sleep(POLL_SECONDS)
+            if path.exists() and os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                yield file
+                return
 
 
-def describe_holder(content: Any) -> str:
-    """Return the content of a lock as a part of a sentence; its holder may not have written it yet."""
-    try:
-        return f"{content['command']} (process {content['process']}, since {content['since']}, on {content['host']})"
-    except (KeyError, TypeError):
-        return "another command"
+def _open_or_create(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CREAT, 0o666)
 
 
-def _try_lock(file: TextIO) -> bool:
+def _try_lock(file: FileIO) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -72,16 +144,24 @@ def _try_lock(file: TextIO) -> bool:
     return True
 
 
-def _write(file: TextIO, text: str) -> None:
-    file.seek(0)
-    file.truncate()
-    file.write(text)
-    file.flush()
+def _write(file: FileIO, content: Mapping[str, Any]) -> None:
+    """Replace the content, padded to one size: ext4 flushes a file that was truncated to disk when it is closed."""
+    os.pwrite(file.fileno(), json.dumps(content).encode().ljust(SIZE), 0)
 
 
-def _read_holder(file: TextIO) -> str:
-    file.seek(0)
+def _parse(file: FileIO) -> dict[str, Any] | None:
+    """Return the content of the file; None if it has none, because it is new, or was damaged by a power cut."""
     try:
-        return describe_holder(json.loads(file.read()))
+        parsed = json.loads(os.pread(file.fileno(), SIZE, 0))
     except ValueError:
-        return describe_holder({})
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+def _close_in_child() -> None:
+    """Close the files in a process forked from the holder: otherwise the locks end with the last of both."""
+    for file in _held:
+        file.close()
+
+
+os.register_at_fork(after_in_child=_close_in_child)

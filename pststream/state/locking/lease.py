@@ -7,8 +7,7 @@ the holder was a process of the same machine that has ended, the lease is free a
 A process that takes over a lapsed lease first writes its fencing token into every table that the lock protects
 (fencing.py), and every commit carries the token of its writer. So a previous holder that was only slow fails at its
 next commit. Either it reads the new token in the table; or the token was committed after it had read the table, and
-then its commit is rejected: one of our own because its version is taken, one of delta-rs because two concurrent commits
-of one application conflict. Safety depends on no clock and no timing.
+then the version that it commits is taken. Safety depends on no clock and no timing.
 """
 
 import json
@@ -18,11 +17,10 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from pststream.errors import PstError, RetryableError
-from pststream.state.locking.file_lock import LockTaken, describe_holder, describe_process
+from pststream.state.locking.holder import LockTaken, describe_holder, describe_process, has_ended, process_namespace
 from pststream.storage.contract import ConditionalFiles
 
 LEASE_SECONDS = 60.0
@@ -39,16 +37,17 @@ POLL_SECONDS = 0.25
 class Lease:
     """A lease that this process takes and renews in a thread.
 
-    lapsed   the previous holder let it lapse
+    lapsed   the previous holder let it lapse, or the file was deleted
     lost     another process has taken it over
     """
+
+    is_checked_in_tables = True
 
     def __init__(self, files: ConditionalFiles, name: str, fencing_token: int, lapsed: bool) -> None:
         self.name, self.fencing_token, self.lapsed, self.lost = name, fencing_token, lapsed, False
         self._files = files
         self._holder_id = uuid.uuid4().hex
-        process = {"place": process_namespace(), "began": _start_time(os.getpid())}
-        self._content = describe_process() | {"number": fencing_token, "token": self._holder_id} | process
+        self._content = describe_process() | {"number": fencing_token, "token": self._holder_id}
         self._etag: str | None = None
         self._valid_until = -1.0
         self._renewals = 0
@@ -144,20 +143,16 @@ def has_other_holder(files: ConditionalFiles, name: str) -> bool:
     return "token" in content and (content.get("place"), content.get("process")) != (process_namespace(), os.getpid())
 
 
-def process_namespace() -> str:
-    """Return what makes process ids unique: the boot of this machine, and the namespace of process ids."""
-    return f"{Path('/proc/sys/kernel/random/boot_id').read_text('ascii').strip()} {os.readlink('/proc/self/ns/pid')}"
-
-
 def _try_acquire(files: ConditionalFiles, name: str, is_last_try: bool, last_token: Callable[[], int]) -> Lease | None:
     """Return the lease, or None if another process has it; raise LockTaken at the last try."""
     version = files.version(name)
     content = _parse(version.content) if version else {}
     has_holder = "token" in content
-    lapsed = version is not None and has_holder and (_is_late(version.age) or _has_ended(content))
+    lapsed = version is not None and has_holder and (_is_late(version.age) or has_ended(content))
     if not has_holder or lapsed:
         token = int(content["number"]) if "number" in content else last_token()
-        lease = Lease(files, name, token + 1, lapsed)
+        # Of a file that was deleted nobody knows whether its holder has ended.
+        lease = Lease(files, name, token + 1, lapsed or (version is None and token > 0))
         if lease.acquire(version.etag if version else None):
             return lease
     if is_last_try:
@@ -167,19 +162,6 @@ def _try_acquire(files: ConditionalFiles, name: str, is_last_try: bool, last_tok
 
 def _is_late(age: float) -> bool:
     return age > LEASE_SECONDS + MARGIN_SECONDS
-
-
-def _has_ended(content: dict[str, Any]) -> bool:
-    """Whether the holder was a process of this machine that has ended."""
-    return content.get("place") == process_namespace() and content.get("began") != _start_time(content.get("process"))
-
-
-def _start_time(process: Any) -> str | None:
-    """Return when a process started, which no other process with its id shares; None if there is none."""
-    try:
-        return Path(f"/proc/{int(process)}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19]
-    except (OSError, ValueError, TypeError, IndexError):
-        return None
 
 
 def _parse(content: bytes) -> dict[str, Any]:

@@ -5,13 +5,9 @@ Processes hold the home on a real server, and are stopped and killed.
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -28,10 +24,10 @@ from pststream.state.tables import TABLES
 from pststream.storage.s3_bucket import S3Bucket
 from tests.bad_store import BadStore
 from tests.bucket_home import store_on_loopback, use
+from tests.lease_holder import holder
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[4]
 SECONDS = 2.0
 
 
@@ -74,46 +70,6 @@ def append_soon(home: Home, text: str) -> None:
 
 def terms(home: Home) -> list[str]:
     return sorted(ledger_tables.read(home, names.VOCABULARY).column("term").to_pylist())
-
-
-class Holder:
-    """Another process (tests/lease_holder.py) that has reached its point."""
-
-    def __init__(self, home: Home, point: str) -> None:
-        command = [sys.executable, "-m", "tests.lease_holder", home.path, point, str(SECONDS)]
-        pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
-        assert self._line() == point
-
-    def signal(self, number: int) -> None:
-        self._process.send_signal(number)
-
-    def go_on(self) -> str:
-        """Let it go on; its last word."""
-        assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        return self._line()
-
-    def _line(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
-
-    def end(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
-
-
-@contextmanager
-def holder(home: Home, point: str) -> Iterator[Holder]:
-    process = Holder(home, point)
-    try:
-        yield process
-    finally:
-        process.end()
 
 
 def taken_over(home: Home) -> None:
@@ -256,6 +212,18 @@ def test_a_home_that_was_copied_here_is_written_to(home: Home, server: BadStore)
         append(copy, "coffee")
     assert terms(copy) == ["coffee", "tea", "tea", "tea"]
     assert open_table(copy.table(names.VOCABULARY)).transaction_version(".lock") == 4
+
+
+def test_a_holder_whose_file_was_deleted_commits_no_more(home: Home) -> None:
+    with home.locked():
+        append(home, "tea")
+    with holder(home, "checked") as first:
+        first.signal(signal.SIGSTOP)
+        S3Bucket(home.path).delete([".lock"])
+        taken_over(home)
+        first.signal(signal.SIGCONT)
+        assert first.go_on().startswith("RetryableError")
+    assert terms(home) == ["of the second", "tea"]
 
 
 def test_beside_a_runner_the_home_is_waited_for(home: Home) -> None:
