@@ -1,20 +1,21 @@
 """Serve the PSTStream pages of a home in Airflow's API server, for users who are logged in.
 
 The overview of the home, the pages of one subscription and of one object, and the metrics for Prometheus are rendered
-from the tables at each request. The pages of adjustments and the Data Docs are files. No page changes anything, loads
-anything from elsewhere, or runs a script other than the one that its policy names.
+from the tables, and kept for some seconds. The pages of adjustments and the Data Docs are files. No page changes
+anything, loads anything from elsewhere, or runs a script other than the one that its policy names.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import FileResponse, Response
 
+from pststream.airflow.page_cache import PageCache
 from pststream.quality.suites.data_docs import POLICY, read_page
 from pststream.reports.pages import airflow_views
+from pststream.reports.pages.airflow_views import Page
 from pststream.storage.registry import files_at, normalize
 
 LONGEST_NAME = 255
@@ -31,20 +32,20 @@ def make_app(home: str, folders: Sequence[Path]) -> FastAPI:
     """Return the pages of a home; the pages of adjustments are those in these folders."""
     app = FastAPI(openapi_url=None)
     app.include_router(router)
-    app.state.home, app.state.folders = home, folders
+    app.state.home, app.state.folders, app.state.cache = home, folders, PageCache()
     return app
 
 
 @router.get("/")
 def overview(request: Request) -> Response:
     """The state of the home."""
-    return _answer(airflow_views.overview_page(request.app.state.home))
+    return _answer(request, airflow_views.overview_page)
 
 
 @router.get("/subscription")
 def subscription(request: Request, id: str = Query(min_length=1, max_length=1_000)) -> Response:
     """One subscription."""
-    return _answer(airflow_views.subscription_page(request.app.state.home, id))
+    return _answer(request, airflow_views.subscription_page, id)
 
 
 @router.get("/object")
@@ -54,13 +55,13 @@ def one_object(
     subscription: str = Query(default="", max_length=1_000),
 ) -> Response:
     """One object, and why it matched a subscription or not."""
-    return _answer(airflow_views.object_page(request.app.state.home, id, subscription))
+    return _answer(request, airflow_views.object_page, id, subscription)
 
 
 @router.get("/metrics")
 def metrics(request: Request) -> Response:
     """The metrics of the home, for Prometheus."""
-    return _answer(airflow_views.metrics_page(request.app.state.home))
+    return _answer(request, airflow_views.metrics_page)
 
 
 @router.get("/pages/{name}")
@@ -84,5 +85,7 @@ def data_docs(request: Request, run: str, page: str) -> Response:
     return Response(text, 200, {**HEADERS, "Content-Security-Policy": policy}, media_type="text/html")
 
 
-def _answer(page: Any) -> Response:
+def _answer(request: Request, make: Callable[..., Page], *ids: str) -> Response:
+    state = request.app.state
+    page: Page = state.cache.get((make.__name__, *ids), lambda: make(state.home, *ids))
     return Response(page.text, page.status, HEADERS, media_type=page.type)

@@ -37,8 +37,14 @@ _UNREADABLE = "unreadable keywords were accepted"
 _INTERNAL = "This is an internal error: keep the home as it is, and report it with this explanation."
 
 
-def explain(home: AnyHome, object_id: str, subscription_id: str) -> dict[str, Any]:
-    """Explain every pair of an object and an insertion with these ids, the best pair first.
+def explain(
+    home: AnyHome,
+    object_id: str,
+    subscription_id: str,
+    max_objects: int = MAX_PER_ID,
+    max_insertions: int = MAX_PER_ID,
+) -> dict[str, Any]:
+    """Explain every pair of the latest objects and insertions with these ids, the best pair first.
 
     A pair that matches has its posting, a pair that does not match has the first condition that fails.
 
@@ -53,7 +59,8 @@ def explain(home: AnyHome, object_id: str, subscription_id: str) -> dict[str, An
     ledgers = LedgerHistory(reader)
     for name in (names.MATCHES, names.OBJECTS, names.REQUESTS):
         reader.dataset(name)
-    objects, insertions = read_objects(reader, object_id), read_insertions(reader, subscription_id)
+    objects = read_objects(reader, object_id)[:max_objects]
+    insertions = read_insertions(reader, subscription_id)[:max_insertions]
     written = read_written_pairs(reader, objects, insertions)
     withdrawn = (withdrawn_objects(home), withdrawn_objects(home, up_to=ledgers.objects_matched))
     explainer = _PairExplainer(reader, ledgers, *withdrawn)

@@ -28,7 +28,8 @@ MAX_SUBSCRIPTIONS_SHOWN = 40
 MAX_PAIRS_KEPT = 10_000
 """Pairs of one id that are kept in memory; further pairs are only counted."""
 
-_MAX_OBJECTS = 5
+MAX_OBJECTS = 5
+"""The latest objects of an id that a look-up returns."""
 
 
 Pair = tuple[dict[str, Any], int]
@@ -96,7 +97,7 @@ def look_up_subscription(reader: TableReader, subscription_id: str) -> Subscript
 def look_up_object(reader: TableReader, object_id: str) -> ObjectLookup:
     """Look up an object id."""
     ledgers = LedgerHistory(reader)
-    objects = read_objects(reader, object_id)[:_MAX_OBJECTS]
+    objects = read_objects(reader, object_id)[:MAX_OBJECTS]
     matches, pairs = _match_subscriptions(reader, objects) if objects else ([], 0)
     rejects = read_rejects_of_id(reader, "objects", object_id)
     return ObjectLookup(objects, ledgers.objects_matched, matches, pairs, rejects)

@@ -9,9 +9,9 @@ from deltalake.exceptions import DeltaError
 
 from pststream.errors import PstError
 from pststream.mask_urls import mask_urls
-from pststream.reports.commands.lookups import look_up_object, look_up_subscription
+from pststream.reports.commands.lookups import MAX_OBJECTS, look_up_object, look_up_subscription
 from pststream.reports.commands.metrics import CONTENT_TYPE, render_metrics
-from pststream.reports.pages.lookup_pages import render_message, render_object, render_subscription
+from pststream.reports.pages.lookup_pages import MAX_INSERTIONS, render_message, render_object, render_subscription
 from pststream.reports.pages.overview_data import NoHome, open_home, read_overview
 from pststream.reports.pages.overview_page import render_overview
 from pststream.reports.reading.plan_view import read_plan
@@ -76,7 +76,7 @@ def _object(home: str, object_id: str, subscription_id: str) -> Page:
 def _explain(tables: TolerantReader, object_id: str, subscription_id: str) -> dict[str, Any]:
     from pststream.reports.commands.explain import explain  # here, since it loads Numba
 
-    return explain(tables.home, object_id, subscription_id)
+    return explain(tables.home, object_id, subscription_id, MAX_OBJECTS, MAX_INSERTIONS)
 
 
 def _serve(home: str, make: Callable[[], Page]) -> Page:

@@ -20,7 +20,8 @@ Facts = list[tuple[str, str]]
 """Names and values, in order."""
 
 _MAX_TEXT = 2_000
-_MAX_INSERTIONS = 20
+MAX_INSERTIONS = 20
+"""The latest insertions of a subscription that a page shows or explains."""
 
 
 def render_message(title: str, message: str, advice: str, rejects: list[dict[str, Any]] | None = None) -> str:
@@ -30,7 +31,7 @@ def render_message(title: str, message: str, advice: str, rejects: list[dict[str
 
 def render_subscription(subscription_id: str, lookup: SubscriptionLookup, view: PlanView | None) -> str:
     """Render the page of a subscription that was accepted."""
-    insertions = lookup.insertions[:_MAX_INSERTIONS]
+    insertions = lookup.insertions[:MAX_INSERTIONS]
     region = insertions[0].query.region
     return render_page(
         "subscription.html",

@@ -1,0 +1,61 @@
+"""Keep the pages of a home for some seconds, and bound how many are made at the same time.
+
+A page reads tables: whoever is logged in could load one again and again, and the API server has 40 threads for all of
+Airflow.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+from pststream.reports.pages.airflow_views import UNAVAILABLE, Page
+from pststream.reports.pages.lookup_pages import render_message
+
+KEPT_SECONDS = 5.0
+"""How long a page is returned again, rather than made again."""
+
+MAX_PAGES = 64
+MAX_MADE = 2
+"""Pages of a home that are made at the same time."""
+
+MAX_WAITING = 6
+"""Requests that wait for one of these; further ones are refused at once."""
+
+
+class PageCache:
+    """The latest pages of one home. Safe for use by several threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._pages: dict[tuple[str, ...], tuple[float, Page]] = {}
+        self._made = threading.BoundedSemaphore(MAX_MADE)
+        self._asked = threading.BoundedSemaphore(MAX_MADE + MAX_WAITING)
+
+    def get(self, key: tuple[str, ...], make: Callable[[], Page]) -> Page:
+        """Return the page of a key, made at most KEPT_SECONDS ago; one that says so if too many are being made."""
+        page = self._find(key)
+        if page is not None:
+            return page
+        if not self._asked.acquire(blocking=False):
+            message, advice = "Too many pages are being made at the moment.", "Load the page again in a few seconds."
+            return Page(UNAVAILABLE, render_message("Busy", message, advice))
+        try:
+            with self._made:
+                page = self._find(key)  # another request may have made it meanwhile
+                return page if page is not None else self._keep(key, make())
+        finally:
+            self._asked.release()
+
+    def _find(self, key: tuple[str, ...]) -> Page | None:
+        with self._lock:
+            until, page = self._pages.get(key, (0.0, None))
+            return page if self._clock() < until else None
+
+    def _keep(self, key: tuple[str, ...], page: Page) -> Page:
+        with self._lock:
+            self._pages.pop(key, None)
+            if len(self._pages) >= MAX_PAGES:
+                del self._pages[next(iter(self._pages))]
+            self._pages[key] = (self._clock() + KEPT_SECONDS, page)
+        return page
