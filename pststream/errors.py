@@ -67,6 +67,17 @@ class RunnerBusy(HomeBusy):
         self.hint = "one `pststream run` at a time per home: wait for it, or stop it first"
 
 
+class SinkBusy(HomeBusy):
+    """A delivery does not end that has to, before messages are removed; nothing was changed."""
+
+    def __init__(self, home: str, holder: str) -> None:
+        super().__init__(home, holder)
+        self.hint = (
+            "a delivery to a sink did not end within a minute: wait for it, or stop that process (a watcher ends in order"
+            " on SIGTERM), then run this again; `pststream status` shows which sink is slow or stuck"
+        )
+
+
 class UsageError(PstError):
     """Invalid arguments; nothing was changed."""
 

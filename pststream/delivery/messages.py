@@ -16,10 +16,19 @@ from pststream.sinks.contract import Message
 from pststream.text.words import tokenize
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
+_TOO_DEEP: Any = object()
+"""Stands for a payload that no reader of JSON can decode."""
 
 MATCHED, RETRACTED, DIGEST = "matched", "retracted", "digest"
 MAX_TEXT = 4_000
 """Characters of an object's text in a message; `text_cut` marks a longer text."""
+
+MAX_ID = 4_096
+MAX_FIELD = 524_288
+"""Bytes of JSON of an object's id, and of a field of a subscription, in a message. Homes may have longer ones from
+before ids and payloads were bounded. Of a longer text the message has the first MAX_ID / 6 characters, of another value
+null, and the key `cut` lists the names of these fields.
+"""
 
 DIGEST_OBJECTS = 100
 """Objects that a digest lists; `count` is the number of all of them."""
@@ -50,15 +59,41 @@ def message_object(key: int, object_id: str, ts: str, lon: float, lat: float, te
     shown = {"object_id": object_id, "ts": ts, "lon": lon, "lat": lat, "text": text[:MAX_TEXT]}
     if len(text) > MAX_TEXT:
         shown["text_cut"] = True
-    return MessageObject(key, object_id, shown, frozenset(tokenize(text)))
+    return MessageObject(key, object_id, _cut(shown, {"object_id": MAX_ID}), frozenset(tokenize(text)))
 
 
 def message_subscription(key: int, row: Mapping[str, Any]) -> MessageSubscription:
     """Build a subscription's part of messages from `subscription_id`, `payload` and the columns that its kind shows."""
     part = stored_kind(row["kind"]).message_part(row)
-    payload = json.loads(row["payload"] or "null")
-    shown = {"subscription_id": row["subscription_id"], **part.fields, "payload": payload}
-    return MessageSubscription(key, row["subscription_id"], shown, part.words)
+    shown = {"subscription_id": row["subscription_id"], **part.fields, "payload": _read_payload(row["payload"])}
+    return MessageSubscription(key, row["subscription_id"], _cut(shown, dict.fromkeys(shown, MAX_FIELD)), part.words)
+
+
+def _read_payload(payload: str | None) -> Any:
+    """Return a payload; one that is nested too deeply for any reader, from before this was checked, is cut."""
+    try:
+        return json.loads(payload or "null")
+    except RecursionError:
+        return _TOO_DEEP
+
+
+def _cut(shown: dict[str, Any], limits: Mapping[str, int]) -> dict[str, Any]:
+    """Return fields of a message without what is longer than its limit."""
+    too_long = [name for name, limit in limits.items() if _is_longer(shown[name], limit)]
+    if not too_long:
+        return shown
+    short = {name: shown[name][: MAX_ID // 6] if isinstance(shown[name], str) else None for name in too_long}
+    return shown | short | {"cut": too_long}
+
+
+def _is_longer(value: Any, limit: int) -> bool:
+    """Whether a value has more bytes as JSON, or cannot be written as JSON."""
+    if value is None or (isinstance(value, str) and 12 * len(value) + 2 <= limit):  # a character has 12 at most
+        return False
+    try:
+        return value is _TOO_DEEP or len(_ENCODER.encode(value)) > limit
+    except RecursionError:
+        return True
 
 
 def pair_message(kind: str, batch_id: int, item: MessageObject, subscription: MessageSubscription) -> Message:

@@ -60,7 +60,7 @@ class Sink(Protocol):
     """Where messages are delivered to.
 
     A batch has at most `max_messages` per lane; `lane_of` gives the lane of a message's subscription. It has at most
-    `max_bytes` in all; one larger message may come alone.
+    `max_bytes` in all; a larger message becomes a dead letter.
     """
 
     max_messages: int

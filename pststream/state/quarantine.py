@@ -7,12 +7,13 @@ gate does not check a released file again.
 
 import hashlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from pststream import names
-from pststream.errors import PASSING, UsageError
+from pststream.errors import PASSING, InputFileError, UsageError
 from pststream.ledgers.log_end import Ledger, known_hashes
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
@@ -74,16 +75,33 @@ def find_quarantined(home: Home, numbers: Sequence[int], next_status: str) -> li
     return [known[number] for number in sorted(set(numbers)) if known[number]["status"] == QUARANTINED]
 
 
-def add_entries(home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], first: int) -> list[dict[str, Any]]:
+Opener = Callable[[dict[str, Any], str], AbstractContextManager[str]]
+"""Takes a row of `files` and the local path of its file or copy; yields a path under which the content can be opened,
+or raises InputFileError."""
+
+
+def _open_named(file: dict[str, Any], path: str) -> AbstractContextManager[str]:
+    return nullcontext(path)
+
+
+def add_entries(
+    home: Home, files: Sequence[tuple[dict[str, Any], list[str]]], first: int, opener: Opener = _open_named
+) -> list[dict[str, Any]]:
     """Copy files (rows of `files`, with reasons) into quarantine, numbered from `first`; return the entries.
 
+    opener: keeps files of a folder from leading out of it; without it, files are what their paths lead to
     Skips a file that has changed since it was read: another process still writes it, and the next ingest reads it.
     """
     rows: list[dict[str, Any]] = []
     for file, reasons in files:
         number = first + len(rows)
         copy = f"{FOLDER}/{number}/{Path(file['path']).name}"
-        if not _copy_unchanged(home, readable_path(home, file), file["sha256"], copy):
+        try:
+            with opener(file, readable_path(home, file)) as path:
+                is_copied = _copy_unchanged(home, path, file["sha256"], copy)
+        except InputFileError:  # it is a link by now, or gone
+            continue
+        if not is_copied:
             continue
         columns = {name: file[name] for name in ("kind", "path", "sha256", "bytes", "options")}
         rows.append(

@@ -5,7 +5,7 @@ from typing import Any
 
 from pststream.errors import PstError
 from pststream.pipeline.delivery.deliver import SinkOpener, select_sinks
-from pststream.pipeline.delivery.sink_sender import split_for_sink
+from pststream.pipeline.delivery.sink_sender import deliver_batch, split_for_sink
 from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
 from pststream.sinks.contract import Message, MessageBatch, Sink, SinkDown
@@ -71,7 +71,7 @@ def _deliver(home: Home, sink: Sink, retry: RetryPolicy, rows: list[dict[str, An
     accepted = 0
     for some in split_for_sink(messages, sink):
         batch = MessageBatch(f"replay-{some[0].id}", some)
-        refused = {refusal.message.id for refusal in retry.deliver(sink, batch)}
+        refused = {refusal.message.id for refusal in deliver_batch(retry, sink, batch)}
         crash_point("deliver.replayed")
         delivered = [row_of[message.id] for message in some if message.id not in refused]
         mark_delivered(home, delivered)

@@ -98,7 +98,7 @@ class SinkSender:
                 return False
             self._retry.deadline = min(self.deadline, time.monotonic() + self._seconds)
             batch = MessageBatch(f"{batch_id:08}-{self.progress.position:09}", some, self._note_response)
-            refusals = self._retry.deliver(self._sink, batch)
+            refusals = deliver_batch(self._retry, self._sink, batch)
             crash_point("deliver.sent")
             self._advance(batch_id, some, refusals)
         self.progress = replace(self.progress, complete=True)
@@ -148,8 +148,15 @@ class SinkSender:
         self._saved, self._saved_at = (self.progress, counts), time.monotonic()
 
 
+def deliver_batch(retry: RetryPolicy, sink: Sink, batch: MessageBatch) -> list[Refusal]:
+    """Deliver a batch of `split_for_sink`; a message over the sink's bound is refused, not sent. Raises SinkDown."""
+    if len(batch.messages[0].body) > sink.max_bytes:
+        return [Refusal(batch.messages[0], f"larger than {sink.max_bytes} bytes, the bound of this kind of sink")]
+    return retry.deliver(sink, batch)
+
+
 def split_for_sink(messages: Iterable[Message], sink: Sink) -> Iterator[tuple[Message, ...]]:
-    """Split messages, in order, into batches that the sink accepts."""
+    """Split messages, in order, into batches that the sink accepts; a message over its bound comes alone."""
     buffered: list[Message] = []
     size = 0
     in_lane = [0] * sink.lanes

@@ -4,6 +4,7 @@ First the figures of the landing gate are compared with their thresholds, then t
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 from pststream import names
 from pststream.ledgers.log_end import recent_row_counts
 from pststream.pipeline.ingest.judge_landed import judge_files
-from pststream.pipeline.ingest.stage_file import StagedFile
+from pststream.pipeline.ingest.stage_file import StagedFile, folder_of
 from pststream.quality.expectations import ThresholdResults, check_thresholds
+from pststream.quality.files.confined_files import content_below
 from pststream.quality.landing_expectations import (
     RECENT_FILES,
     LandedFile,
@@ -75,11 +77,15 @@ def quarantine_failing_files(
     if not failed:
         return GateOutcome([], [], judged.data_docs)
     first = max((hold["hold_id"] for hold in quarantine.read_entries(home)), default=0) + 1
-    quarantined = quarantine.add_entries(home, failed, first)
+    quarantined = quarantine.add_entries(home, failed, first, _open_confined)
     crash_point("gate.quarantined")
     hashes = {one["sha256"] for one in quarantined}
     changed = [file for file, _ in failed if file["sha256"] not in hashes]
     return GateOutcome(quarantined, changed, judged.data_docs)
+
+
+def _open_confined(file: File, path: str) -> AbstractContextManager[str]:
+    return content_below(path, folder_of(file))
 
 
 def _check(

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow.compute as pc
+
 from pststream import names
 from pststream.delta_tables import greatest_value
 from pststream.errors import RetryableError, UsageError
 from pststream.ledgers.log_end import read_batches
 from pststream.open_tables import open_table
-from pststream.state import ledger_tables
+from pststream.state import erasures, ledger_tables
 from pststream.state.home import Home
 
 
@@ -72,6 +74,24 @@ def last_batches(home: Home, count: int) -> ChosenBatches:
 def _last_batch(home: Home, version: int) -> int:
     """Return the number of the last batch that was committed at a version of `matches`; 0 if there was none."""
     return int(open_table(home.table(names.MATCHES), version).transaction_version("match") or 0)
+
+
+def refuse_removed_matches(home: Home, first: int, last: int) -> None:
+    """Raise UsageError if `keep` has removed matches of the batches since, which a replay then finds to be missing."""
+    removals = erasures.removed_rows(home)
+    of_keep = removals.filter(pc.equal(removals.column("cause"), erasures.KEEP))
+    removed = erasures.count_removed_pairs(of_keep).batch_ids
+    if not ((removed >= first) & (removed <= last)).any():
+        return
+    newest = greatest_value(home.table(names.BATCHES), "batch_id")
+    left = newest - int(removed.max())
+    hint = f"replay later batches: at most --last {left}" if left else "there is no later batch; run: pststream match"
+    gone = removed[(removed >= first) & (removed <= last)]
+    raise UsageError(
+        f"the matches differ, as the setting `keep` has removed some of {len(gone)} of the batches {first} to {last}, the"
+        f" last one of them batch {gone[-1]}, whose objects are still stored",
+        f"{hint}. docs/privacy.md says how long rows are kept",
+    )
 
 
 def _read(home: Home, first: int, last: int) -> ChosenBatches:

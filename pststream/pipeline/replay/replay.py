@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pststream.errors import RetryableError, UsageError
-from pststream.pipeline.replay.chosen_batches import ChosenBatches
+from pststream.pipeline.replay.chosen_batches import ChosenBatches, refuse_removed_matches
 from pststream.pipeline.replay.compare_matches import describe_differences, find_differences
 from pststream.pipeline.replay.load_figures import BatchLoads, add_up, read_loads
 from pststream.pipeline.replay.scratch_home import make_scratch_home, run_batches
@@ -46,7 +46,8 @@ def replay(
     "object_id", "subscription_id", "retracted", "only_in"}], "out", "seconds"}.
 
     out: folder for matches.parquet, loads.csv and replay.json, and during the replay for the scratch home; on a
-    cluster it must be one that all nodes mount. Raises UsageError if it is in the home.
+    cluster it must be one that all nodes mount. Raises UsageError if it is in the home, and if the matches differ because
+    the setting `keep` has removed some.
     """
     began = time.perf_counter()
     _check_out(home, out)
@@ -63,6 +64,8 @@ def replay(
         first, last = chosen.first["batch_id"], chosen.last["batch_id"]
         progress("comparing the matches")
         differences = find_differences(home, scratch, own, first, last, progress)
+        if differences:
+            refuse_removed_matches(home, first, last)
         was, would_be = (read_loads(one, first, last) for one in (home, scratch))
         document = {
             "batches": len(chosen.batches),

@@ -16,6 +16,7 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.delta_tables import read_table
+from pststream.errors import SinkBusy
 from pststream.ledgers.log_end import Ledger
 from pststream.matching.segment_cache import SegmentCache
 from pststream.pipeline.batch.micro_batch import run_batch
@@ -132,7 +133,7 @@ def without_deliveries(home: Home, settings: Settings) -> Iterator[None]:
     scopes += [f"compact-{name}" for name in (names.DELIVERIES, names.DEAD_LETTERS)]
     with ExitStack() as locks:
         for scope in scopes:
-            locks.enter_context(home.locked(scope, wait_seconds=RUNNER_WAIT_SECONDS))
+            locks.enter_context(home.locked(scope, SinkBusy, wait_seconds=RUNNER_WAIT_SECONDS))
         yield
 
 

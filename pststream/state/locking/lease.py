@@ -37,7 +37,7 @@ POLL_SECONDS = 0.25
 class Lease:
     """A lease that this process takes and renews in a thread.
 
-    lapsed   the previous holder let it lapse, or the file was deleted
+    lapsed   the previous holder let it lapse
     lost     another process has taken it over
     """
 
@@ -151,8 +151,7 @@ def _try_acquire(files: ConditionalFiles, name: str, is_last_try: bool, last_tok
     lapsed = version is not None and has_holder and (_is_late(version.age) or has_ended(content))
     if not has_holder or lapsed:
         token = int(content["number"]) if "number" in content else last_token()
-        # Of a file that was deleted nobody knows whether its holder has ended.
-        lease = Lease(files, name, token + 1, lapsed or (version is None and token > 0))
+        lease = Lease(files, name, token + 1, lapsed)
         if lease.acquire(version.etag if version else None):
             return lease
     if is_last_try:

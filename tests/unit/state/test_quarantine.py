@@ -1,6 +1,7 @@
 """Quarantined files: their entries and copies until they are released or discarded."""
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from pststream import names
 from pststream.errors import UsageError
+from pststream.pipeline.ingest import landing_gate
 from pststream.state import ledger_tables, quarantine
 from pststream.state.home import Home
 from pststream.state.quarantine import DISCARDED, QUARANTINED, RELEASED, find_quarantined, read_entries
@@ -38,6 +40,28 @@ def begin(home: Home, hold: dict[str, Any], status: str) -> None:
     ledger_tables.append(
         home, names.FILES, [row | {"file_seq": 1, "ingest_id": 1, "path": hold["copy"], "status": status}]
     )
+
+
+@pytest.mark.parametrize("part", ["file", "folder"])
+def test_a_file_that_became_a_link_out_of_its_landing_folder_is_not_copied(
+    home: Home, tmp_path: Path, part: str
+) -> None:
+    """The target has the same content, so that the hash does not tell."""
+    landing, outside = tmp_path / "landing" / "day", tmp_path / "outside"
+    landing.mkdir(parents=True)
+    outside.mkdir()
+    file = offered(landing, "c.csv") | {"options": json.dumps({"folder": str(tmp_path / "landing")})}
+    offered(outside, "c.csv")
+    assert len(quarantine.add_entries(home, [(file, ["bad"])], 3, landing_gate._open_confined)) == 1
+    (landing / "c.csv").unlink()
+    if part == "file":
+        (landing / "c.csv").symlink_to(outside / "c.csv")
+    else:
+        landing.rmdir()
+        landing.symlink_to(outside)
+    assert Path(file["path"]).read_text("utf-8") == "c.csv"
+    assert quarantine.add_entries(home, [(file, ["bad"])], 4, landing_gate._open_confined) == []
+    assert [path for path in copies(home) if "/4/" in path] == []
 
 
 def test_a_held_file_is_copied_and_known(home: Home, tmp_path: Path) -> None:

@@ -281,6 +281,18 @@ def test_a_home_without_batches_or_with_an_unfinished_one(
     assert "batch 3 is unfinished" in unfinished["error"]
 
 
+def test_batches_whose_matches_were_removed_are_refused_with_those_that_can_be_replayed(
+    started: tuple[UnbalancedHome, WrittenWorld], tmp_path: Path
+) -> None:
+    home = copy_of(started[0], tmp_path / "home")
+    assert replayed(home, "--last", "2")["matches_equal"]
+    expired = home.run("maintain", "--keep", "objects=4000d", "--keep", "matches=1d")["rows_expired"]
+    assert set(expired) == {"matches"}
+    refused = replayed(home, "--last", "2", code=2)["error"]
+    assert "`keep` has removed some of" in refused
+    assert "at most --last" in refused or "run: pststream match" in refused
+
+
 @pytest.mark.slow
 def test_versions_that_maintain_has_removed_from_the_log(
     started: tuple[UnbalancedHome, WrittenWorld], tmp_path: Path

@@ -9,6 +9,7 @@ import pytest
 
 from pststream import names
 from pststream.ledgers.ledger_rows import log_key
+from pststream.reports.commands import explain
 from pststream.reports.pages import airflow_views
 from pststream.reports.pages.overview_data import read_overview
 from pststream.state import ledger_tables
@@ -209,3 +210,14 @@ def test_a_home_of_an_older_format_names_the_command_that_upgrades_it(tmp_path: 
     old = unpacked(5, tmp_path)
     page = airflow_views.subscription_page(str(old.path), "s0")
     assert page.status == 503 and f"pststream upgrade --home {old.path}" in Elements(page.text).text
+
+
+def test_a_page_explains_few_of_many_pairs_with_the_same_ids(hand_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_file(hand_home, "requests", [insertion(n, "s", -n) for n in range(1, 61)])
+    add_file(hand_home, "objects", [thing(n, "o", n) for n in range(1, 31)])
+    explained: list[object] = []
+    judge = explain._PairExplainer.explain
+    monkeypatch.setattr(explain._PairExplainer, "explain", lambda *of: explained.append(of) or judge(*of))
+    page = airflow_views.object_page(hand_home.path, "o", "s")
+    assert page.status == 200 and "5 × 20 pairs" in page.text
+    assert len(explained) == 100

@@ -214,18 +214,6 @@ def test_a_home_that_was_copied_here_is_written_to(home: Home, server: BadStore)
     assert open_table(copy.table(names.VOCABULARY)).transaction_version(".lock") == 4
 
 
-def test_a_holder_whose_file_was_deleted_commits_no_more(home: Home) -> None:
-    with home.locked():
-        append(home, "tea")
-    with holder(home, "checked") as first:
-        first.signal(signal.SIGSTOP)
-        S3Bucket(home.path).delete([".lock"])
-        taken_over(home)
-        first.signal(signal.SIGCONT)
-        assert first.go_on().startswith("RetryableError")
-    assert terms(home) == ["of the second", "tea"]
-
-
 def test_beside_a_runner_the_home_is_waited_for(home: Home) -> None:
     holding, waited = threading.Event(), threading.Event()
 
