@@ -73,8 +73,8 @@ class SinkBusy(HomeBusy):
     def __init__(self, home: str, holder: str) -> None:
         super().__init__(home, holder)
         self.hint = (
-            "a delivery to a sink did not end within a minute: wait for it, or stop that process (a watcher ends in order"
-            " on SIGTERM), then run this again; `pststream status` shows which sink is slow or stuck"
+            "a delivery to a sink did not end within a minute: wait for it, or stop that process (a watcher ends in"
+            " order on SIGTERM), then run this again; `pststream status` shows which sink is slow or stuck"
         )
 
 

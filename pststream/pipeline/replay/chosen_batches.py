@@ -88,8 +88,8 @@ def refuse_removed_matches(home: Home, first: int, last: int) -> None:
     hint = f"replay later batches: at most --last {left}" if left else "there is no later batch; run: pststream match"
     gone = removed[(removed >= first) & (removed <= last)]
     raise UsageError(
-        f"the matches differ, as the setting `keep` has removed some of {len(gone)} of the batches {first} to {last}, the"
-        f" last one of them batch {gone[-1]}, whose objects are still stored",
+        f"the matches differ, as the setting `keep` has removed some of {len(gone)} of the batches {first} to {last},"
+        f" the last one of them batch {gone[-1]}, whose objects are still stored",
         f"{hint}. docs/privacy.md says how long rows are kept",
     )
 

@@ -46,8 +46,8 @@ def replay(
     "object_id", "subscription_id", "retracted", "only_in"}], "out", "seconds"}.
 
     out: folder for matches.parquet, loads.csv and replay.json, and during the replay for the scratch home; on a
-    cluster it must be one that all nodes mount. Raises UsageError if it is in the home, and if the matches differ because
-    the setting `keep` has removed some.
+    cluster it must be one that all nodes mount. Raises UsageError if it is in the home, and if the matches differ
+    because the setting `keep` has removed some.
     """
     began = time.perf_counter()
     _check_out(home, out)
