@@ -57,7 +57,7 @@ def main(address: str, point: str, seconds: str) -> None:
 def wait(point: str) -> None:
     """Print the point, and continue at the next line of standard input."""
     if point.startswith("unlocked-"):
-        for file in file_lock._held:
+        for file in file_lock._open_files:
             fcntl.flock(file, fcntl.LOCK_UN)
     if point == "forked" and os.fork() == 0:
         while os.getppid() != 1 and time.sleep(0.01) is None:

@@ -8,8 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from pststream.reports.pages.airflow_views import UNAVAILABLE, Page
-from pststream.reports.pages.lookup_pages import render_message
+from pststream.reports.pages.page import Page
 
 KEPT_SECONDS = 5.0
 """How long a page is returned again, rather than made again."""
@@ -23,9 +22,13 @@ MAX_WAITING = 6
 
 
 class PageCache:
-    """The latest pages of one home. Safe for use by several threads."""
+    """The latest pages of one home. Safe for use by several threads.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    busy: makes the page for a request that is refused
+    """
+
+    def __init__(self, busy: Callable[[], Page], clock: Callable[[], float] = time.monotonic) -> None:
+        self._busy = busy
         self._clock = clock
         self._lock = threading.Lock()
         self._pages: dict[tuple[str, ...], tuple[float, Page]] = {}
@@ -33,13 +36,12 @@ class PageCache:
         self._asked = threading.BoundedSemaphore(MAX_MADE + MAX_WAITING)
 
     def get(self, key: tuple[str, ...], make: Callable[[], Page]) -> Page:
-        """Return the page of a key, made at most KEPT_SECONDS ago; one that says so if too many are being made."""
+        """Return the page of a key, made at most KEPT_SECONDS ago; that of `busy` if too many are being made."""
         page = self._find(key)
         if page is not None:
             return page
         if not self._asked.acquire(blocking=False):
-            message, advice = "Too many pages are being made at the moment.", "Load the page again in a few seconds."
-            return Page(UNAVAILABLE, render_message("Busy", message, advice))
+            return self._busy()
         try:
             with self._made:
                 page = self._find(key)  # another request may have made it meanwhile

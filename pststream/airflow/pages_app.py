@@ -15,7 +15,7 @@ from fastapi.responses import FileResponse, Response
 from pststream.airflow.page_cache import PageCache
 from pststream.quality.suites.data_docs import POLICY, read_page
 from pststream.reports.pages import airflow_views
-from pststream.reports.pages.airflow_views import Page
+from pststream.reports.pages.page import Page
 from pststream.storage.registry import files_at, normalize
 
 LONGEST_NAME = 255
@@ -32,7 +32,7 @@ def make_app(home: str, folders: Sequence[Path]) -> FastAPI:
     """Return the pages of a home; the pages of adjustments are those in these folders."""
     app = FastAPI(openapi_url=None)
     app.include_router(router)
-    app.state.home, app.state.folders, app.state.cache = home, folders, PageCache()
+    app.state.home, app.state.folders, app.state.cache = home, folders, PageCache(airflow_views.busy_page)
     return app
 
 

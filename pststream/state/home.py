@@ -221,12 +221,12 @@ class Home:
         def fence(lock: HeldLock) -> None:
             fencing.write_fencing_token(fenced, lock)
 
-        held: AbstractContextManager[HeldLock] = (
+        lock: AbstractContextManager[HeldLock] = (
             lease.hold_lease(self.storage.conditional_files(self.path), name, seconds, last_token, fence)
             if self.storage.has_leases
             else file_lock.hold_file_lock(self.work_folder / name, seconds, last_token, fence)
         )
-        with held as one:
+        with lock as one:
             entry = (threading.get_ident(), one)
             self._locks.append(entry)
             try:

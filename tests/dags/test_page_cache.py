@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pststream.airflow.page_cache import KEPT_SECONDS, MAX_MADE, MAX_PAGES, MAX_WAITING, PageCache
-from pststream.reports.pages.airflow_views import Page
+from pststream.reports.pages.airflow_views import busy_page
+from pststream.reports.pages.page import Page
 
 pytestmark = pytest.mark.airflow
 
@@ -22,7 +23,7 @@ def counting(made: list[str], name: str) -> Callable[[], Page]:
 
 def test_a_page_is_made_once_in_some_seconds() -> None:
     now, made = [0.0], []
-    cache = PageCache(lambda: now[0])
+    cache = PageCache(busy_page, lambda: now[0])
     for _ in range(3):
         assert cache.get(("object", "a"), counting(made, "a")).text == "a"
     assert cache.get(("object", "b"), counting(made, "b")).text == "b"
@@ -32,7 +33,7 @@ def test_a_page_is_made_once_in_some_seconds() -> None:
 
 
 def test_memory_is_bounded_and_a_failure_is_not_kept() -> None:
-    cache, made = PageCache(lambda: 0.0), []
+    cache, made = PageCache(busy_page, lambda: 0.0), []
     for n in range(3 * MAX_PAGES):
         cache.get((str(n),), counting(made, str(n)))
     assert len(cache._pages) == MAX_PAGES
@@ -42,7 +43,7 @@ def test_memory_is_bounded_and_a_failure_is_not_kept() -> None:
 
 
 def test_few_pages_are_made_at_the_same_time_and_few_requests_wait() -> None:
-    cache, busy, most, go_on, lock = PageCache(), [0], [0], threading.Event(), threading.Lock()
+    cache, busy, most, go_on, lock = PageCache(busy_page), [0], [0], threading.Event(), threading.Lock()
 
     def make() -> Page:
         with lock:

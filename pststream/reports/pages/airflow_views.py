@@ -1,7 +1,6 @@
 """Build the HTML page and the HTTP status for each request of the Airflow plugin, without a JVM."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -14,20 +13,12 @@ from pststream.reports.commands.metrics import CONTENT_TYPE, render_metrics
 from pststream.reports.pages.lookup_pages import MAX_INSERTIONS, render_message, render_object, render_subscription
 from pststream.reports.pages.overview_data import NoHome, open_home, read_overview
 from pststream.reports.pages.overview_page import render_overview
+from pststream.reports.pages.page import Page
 from pststream.reports.reading.plan_view import read_plan
 from pststream.reports.reading.tolerant_reader import TolerantReader
 
 NOT_FOUND, UNAVAILABLE = 404, 503
 _MAX_ERROR_TEXT = 300
-
-
-@dataclass(frozen=True)
-class Page:
-    """A page, its HTTP status and its type: 200; 404 for an unknown home or id; 503 if tables cannot be read."""
-
-    status: int
-    text: str
-    type: str = "text/html; charset=utf-8"
 
 
 def overview_page(home: str) -> Page:
@@ -48,6 +39,12 @@ def object_page(home: str, object_id: str, subscription_id: str = "") -> Page:
 def metrics_page(home: str) -> Page:
     """Return the metrics of a home as text for Prometheus; a page in HTML if there is no home, or tables are broken."""
     return _serve(home, lambda: Page(200, render_metrics(open_home(home).home), CONTENT_TYPE))
+
+
+def busy_page() -> Page:
+    """Return the page for a request that is refused because too many pages are being made."""
+    message, advice = "Too many pages are being made at the moment.", "Load the page again in a few seconds."
+    return Page(UNAVAILABLE, render_message("Busy", message, advice))
 
 
 def _subscription(home: str, subscription_id: str) -> Page:

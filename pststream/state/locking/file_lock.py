@@ -30,7 +30,7 @@ SIZE = 2_048
 UNFENCED = "unfenced"
 """Key of a file whose holder has not yet written its fencing token into the tables."""
 
-_held: set[FileIO] = set()
+_open_files: set[FileIO] = set()
 """The open files of the locks that this process holds."""
 
 
@@ -92,14 +92,14 @@ def hold_file_lock(
         content = _parse(file)
         token = int(content.get("number", 0)) if content is not None else last_token()
         lock = FileLock(path, file, token + 1, _has_lapsed(content, token))
-        _held.add(file)
+        _open_files.add(file)
         try:
             if lock.lapsed:
                 fence(lock)
                 lock.end_fence()
             yield lock
         finally:
-            _held.discard(file)
+            _open_files.discard(file)
             lock.release()
 
 
@@ -160,7 +160,7 @@ def _parse(file: FileIO) -> dict[str, Any] | None:
 
 def _close_in_child() -> None:
     """Close the files in a process forked from the holder: otherwise the locks end with the last of both."""
-    for file in _held:
+    for file in _open_files:
         file.close()
 
 
