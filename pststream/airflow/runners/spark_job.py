@@ -32,6 +32,7 @@ from pststream.airflow.runners.job_outcome import RETRY_POLICY, WORK_WAITS, JobR
 from pststream.airflow.runners.job_process import JOBS, JobProcess, environment
 from pststream.airflow.runners.run_environment import run_environment
 from pststream.airflow.runners.spark_properties import properties_of
+from pststream.mask_urls import mask_urls
 
 JARS = Path(sys.prefix) / "share" / "pststream" / "jars"
 DRIVER_MEMORY = "2g"
@@ -151,7 +152,9 @@ class SparkJob(SparkSubmitOperator):
         except FileNotFoundError as error:
             raise JobRefused(f"{error}: install Spark where Airflow's tasks run") from error
         except ValueError as error:
-            raise JobRefused(f"Airflow's operator refuses the connection or an argument: {error}") from error
+            raise JobRefused(
+                f"Airflow's operator refuses the connection or an argument: {mask_urls(str(error))}"
+            ) from error
         except (AirflowException, RuntimeError) as error:
             return error
         return None
