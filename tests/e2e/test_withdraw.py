@@ -218,6 +218,8 @@ def test_a_retry_that_is_killed_doubles_nothing(tmp_path: Path) -> None:
     retry = ("ingest", "objects", "--retry-rejects", "late")
     for step in ("retry.written", "ingest.started", "ingest.objects_written"):
         assert home.crash(step, *retry).code == KILLED
+        home.run("maintain")
+        assert len(list(home.path.glob("retries/*"))) == (step != "retry.written")
     assert home.run(*retry)["retried"] == 0
     assert home.run("status")["totals"]["objects"] == 6
     assert not list(home.path.glob("retries/*"))

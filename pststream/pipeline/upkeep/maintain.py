@@ -4,6 +4,7 @@ from typing import Any
 
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.index.compact_index import compact_index
+from pststream.pipeline.ingest import retry_rejects
 from pststream.pipeline.upkeep.compact_tables import compact_tables
 from pststream.pipeline.upkeep.old_rows import remove_old_rows
 from pststream.progress import Progress, StepCounter, no_progress
@@ -44,6 +45,7 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
                 ledger_tables.compact(home, table.name, ledger_tables.MAX_FILE_BYTES)
             ledger_tables.trim_log(home, table.name, settings.retention_days)
         quarantine.remove_unneeded_copies(home)
+        retry_rejects.remove_unneeded_files(home)
         delete_old_docs(home.files)
         removed = delete_old_outcomes(home, settings.retention_days)
         counter = StepCounter(progress, "deleting unused files", "table", len(TABLES))
