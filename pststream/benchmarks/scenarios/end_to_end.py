@@ -22,6 +22,9 @@ RUNS = 3
 STYLES = {"few": SubscriptionStyle(frequent_share=0.06), "many": SubscriptionStyle(frequent_share=0.45)}
 """The paper's Q1 with fewer frequent keywords, for about 10 and about 100 matches per object at full size."""
 
+MOST_OVER_FLOOR = {"few": 1.3, "many": 1.5}
+"""Targets for the time of a batch over that of the baseline job."""
+
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
     """Measure objects/s of warm batches, and their time over the time of baseline jobs, for few and many matches."""
@@ -35,7 +38,7 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
         figures.update({f"{name}_{k}": v for k, v in measured.items()})
         floor.update({f"{name}_{k}": v for k, v in floors.items()})
         if scale == "full":
-            targets[f"{name}_over_floor"] = at_most(measured["over_floor"], 1.3)
+            targets[f"{name}_over_floor"] = at_most(measured["over_floor"], MOST_OVER_FLOOR[name])
             targets[f"{name}_over_spark_floor"] = at_most(measured["over_spark_floor"], 1.3)
     figures.update(watch.peaks)
     if scale == "full":
