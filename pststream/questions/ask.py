@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.errors import UsageError
+from pststream.ledgers.withdrawals import withdrawn_objects
 from pststream.progress import Progress, StepCounter, no_progress
 from pststream.questions.answer_table import ANSWERS, answer_table
 from pststream.questions.open_snapshot import greatest_key, open_snapshot
@@ -15,7 +16,7 @@ from pststream.questions.read_questions import Question, ReadQuestions, reject_q
 from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.stored_objects.answerers import ANSWERERS
-from pststream.stored_objects.object_snapshot import LAST_KEY
+from pststream.stored_objects.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.stored_objects.question_batch import TimedQuestion
 
 BATCH_QUESTIONS = 1_000
@@ -33,6 +34,14 @@ class Answered(NamedTuple):
     seconds: dict[str, float]
 
 
+class _AskedQuestion(NamedTuple):
+    """A question with the greatest key of its version, and the objects that count in this version."""
+
+    question: Question
+    up_to_key: int
+    snapshot: ObjectSnapshot
+
+
 def answer_questions(home: Home, settings: Settings, read: ReadQuestions, progress: Progress = no_progress) -> Answered:
     """Answer the questions that were read; the answers are in their order.
 
@@ -41,14 +50,14 @@ def answer_questions(home: Home, settings: Settings, read: ReadQuestions, progre
     began = time.perf_counter()
     snapshot = open_snapshot(home, settings)
     opened = time.perf_counter()
-    questions, rejects = _with_versions(home, read)
-    counter = StepCounter(progress, "answering", "question", len(questions))
+    asked, rejects = _resolve_versions(home, read, snapshot)
+    counter = StepCounter(progress, "answering", "question", len(asked))
     tables, owners = [ANSWERS.empty_table()], [np.empty(0, np.int64)]
-    for places in _batches([question for question, _ in questions]):
-        some = [questions[place][0] for place in places]
-        timed = [TimedQuestion(one.parsed, one.as_of, questions[place][1]) for one, place in zip(some, places)]
-        rows = ANSWERERS[some[0].kind.name](snapshot, timed)
-        tables.append(answer_table(some, rows))
+    for places in _batches(asked):
+        some = [asked[place] for place in places]
+        timed = [TimedQuestion(one.question.parsed, one.question.as_of, one.up_to_key) for one in some]
+        rows = ANSWERERS[some[0].question.kind.name](some[0].snapshot, timed)
+        tables.append(answer_table([one.question for one in some], rows))
         owners.append(np.array(places, np.int64)[rows.question])
         counter.add(len(places))
     order = np.argsort(np.concatenate(owners), kind="stable")
@@ -57,33 +66,46 @@ def answer_questions(home: Home, settings: Settings, read: ReadQuestions, progre
     return Answered(answers, rejects, seconds)
 
 
-def _with_versions(home: Home, read: ReadQuestions) -> tuple[list[tuple[Question, int]], list[dict[str, Any]]]:
-    """Return each question with the greatest key of its version, and the rejects."""
-    keys: dict[int | None, int | UsageError] = {None: LAST_KEY}
-    questions, rejects = [], list(read.rejects)
+def _resolve_versions(
+    home: Home, read: ReadQuestions, snapshot: ObjectSnapshot
+) -> tuple[list[_AskedQuestion], list[dict[str, Any]]]:
+    """Return each question with what its version has, and the rejects."""
+    versions: dict[int | None, tuple[int, ObjectSnapshot] | UsageError] = {}
+    asked, rejects = [], list(read.rejects)
     for question in read.questions:
-        if question.version is not None and question.version not in keys:
-            try:
-                keys[question.version] = greatest_key(home, question.version)
-            except UsageError as error:
-                keys[question.version] = error
-        key = keys[question.version]
-        if isinstance(key, UsageError):
-            rejects.append(reject_question(question, "version", "unknown_version", question.version, str(key.args[0])))
+        if question.version not in versions:
+            versions[question.version] = _open_version(home, question.version, snapshot)
+        version = versions[question.version]
+        if isinstance(version, UsageError):
+            rejects.append(reject_question(question, "version", "unknown_version", question.version, version.args[0]))
         else:
-            questions.append((question, key))
-    return questions, sorted(rejects, key=lambda reject: (reject["file"], reject["row"]))
+            asked.append(_AskedQuestion(question, *version))
+    return asked, sorted(rejects, key=lambda reject: (reject["file"], reject["row"]))
 
 
-def _batches(questions: Sequence[Question]) -> Iterator[list[int]]:
-    """Yield the places of questions of one kind, as many as are answered together."""
-    for kind in dict.fromkeys(question.kind.name for question in questions):
+def _open_version(home: Home, version: int | None, snapshot: ObjectSnapshot) -> tuple[int, ObjectSnapshot] | UsageError:
+    """Return the greatest key of a version (None: the newest), and its objects that are not withdrawn by then."""
+    if version is None:
+        withdrawn = withdrawn_objects(home)
+        return LAST_KEY, snapshot.without(withdrawn.keys) if withdrawn else snapshot
+    try:
+        key = greatest_key(home, version)
+    except UsageError as error:
+        return error
+    withdrawn = withdrawn_objects(home, up_to=key)
+    return key, snapshot.without(withdrawn.keys) if withdrawn else snapshot
+
+
+def _batches(asked: Sequence[_AskedQuestion]) -> Iterator[list[int]]:
+    """Yield the places of questions of one kind about one snapshot, as many as are answered together."""
+    groups: dict[tuple[str, int], list[int]] = {}
+    for place, one in enumerate(asked):
+        groups.setdefault((one.question.kind.name, id(one.snapshot)), []).append(place)
+    for places in groups.values():
         batch: list[int] = []
         rows = 0
-        for place, question in enumerate(questions):
-            if question.kind.name != kind:
-                continue
-            wanted = question.parsed.k or 0
+        for place in places:
+            wanted = asked[place].question.parsed.k or 0
             if batch and (len(batch) >= BATCH_QUESTIONS or rows + wanted > BATCH_ROWS):
                 yield batch
                 batch, rows = [], 0

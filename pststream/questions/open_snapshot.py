@@ -3,26 +3,22 @@
 from functools import lru_cache
 
 from pststream import names
-from pststream.ledgers.withdrawals import withdrawn_objects
 from pststream.settings import Settings
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.stored_objects.object_cache import ObjectCache, ObjectFile, group_files
-from pststream.stored_objects.object_snapshot import ObjectSnapshot, leave_out
+from pststream.stored_objects.object_snapshot import ObjectSnapshot
 
 
 def open_snapshot(home: Home, settings: Settings) -> ObjectSnapshot:
-    """Return the segments of all stored objects, without withdrawn ones; those that the node does not have are built
-    first.
-    """
+    """Return the segments of all stored objects; those that the node does not have are built first."""
     files = list_data_files(home, names.OBJECTS)
     stored = [
         ObjectFile(address, rows, file.low.get("object_key", -1))
         for file, (address, rows) in zip(files, addresses_and_rows(home, names.OBJECTS, files))
     ]
     cache = _object_cache(settings.cache_dir, settings.cache_bytes)
-    segments, withdrawn = [cache.segment(paths) for paths in group_files(stored)], withdrawn_objects(home)
-    return ObjectSnapshot([leave_out(one, withdrawn.contain(one.keys)) for one in segments] if withdrawn else segments)
+    return ObjectSnapshot([cache.segment(paths) for paths in group_files(stored)])
 
 
 def greatest_key(home: Home, version: int) -> int:

@@ -18,15 +18,6 @@ LAST_KEY = WITHDRAWN_KEY - 1
 _BUCKETS = 4_096
 
 
-def leave_out(segment: ObjectSegment, is_withdrawn: np.ndarray) -> ObjectSegment:
-    """Return the segment without the objects that are withdrawn (bool[n]): no question counts them."""
-    if not is_withdrawn.any():
-        return segment
-    first, last, first_key, _ = segment.bounds.tolist()
-    keys = np.where(is_withdrawn, WITHDRAWN_KEY, segment.keys)
-    return segment._replace(keys=keys, bounds=np.array([first, last, first_key, WITHDRAWN_KEY]))
-
-
 class ObjectSnapshot:
     """The segments of all data files of `objects`, in the order of their keys."""
 
@@ -34,6 +25,10 @@ class ObjectSnapshot:
         self.segments = [segment for segment in segments if len(segment.keys)]
         self._last_times: dict[int, int] = {}
         self._boundaries: dict[tuple[int, int, int], tuple[int, int]] = {}
+
+    def without(self, keys: np.ndarray) -> "ObjectSnapshot":
+        """Return a snapshot in which the objects with these keys (int64[n], ascending) count for no question."""
+        return ObjectSnapshot([_leave_out(segment, keys) for segment in self.segments])
 
     @cached_property
     def bounds(self) -> np.ndarray:
@@ -103,3 +98,17 @@ class ObjectSnapshot:
             parts.append(ids.take(pa.array(row[chosen])).cast(pa.large_string()))
             order.append(chosen)
         return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(order))))
+
+
+def _leave_out(segment: ObjectSegment, keys: np.ndarray) -> ObjectSegment:
+    """Give the objects with these keys a key that is above those of every window; the other arrays stay mapped."""
+    first, last, first_key, last_key = segment.bounds.tolist()
+    within = keys[np.searchsorted(keys, first_key) : np.searchsorted(keys, last_key, "right")]
+    withdrawn = np.isin(segment.keys, within) if len(within) else np.zeros(0, bool)
+    if not withdrawn.any():
+        return segment
+    changed = np.where(withdrawn, WITHDRAWN_KEY, segment.keys)
+    bounds = np.array([first, last, first_key, WITHDRAWN_KEY], np.int64)
+    for array in (changed, bounds):
+        array.setflags(write=False)
+    return segment._replace(keys=changed, bounds=bounds)

@@ -10,7 +10,8 @@ import pytest
 import pststream
 from pststream.errors import UsageError
 from pststream.state.home import Home
-from tests.commands import run_here
+from tests.commands import Home as CommandHome
+from tests.commands import new_home, run_here
 from tests.unit.reports.commands.homes import add_file, copy_of, thing
 
 TEXTS = ("free coffee", "Cheap TEA and coffee", "kaffe på Söder")
@@ -138,3 +139,45 @@ def test_from_python(home: Home) -> None:
     assert opened.ask([]).num_rows == 0
     with pytest.raises(UsageError, match="question 2: k: missing"):
         opened.ask([KNN, {"kind": "knn", "point": {"lon": 0, "lat": 0}}])
+
+
+@pytest.mark.parametrize("kind", ["range", "knn", "topk", "frequent_terms"])
+def test_withdrawn_objects_do_not_count(withdrawn: CommandHome, kind: str) -> None:
+    fields: dict = {"keywords": "w", "point": {"lon": 0, "lat": 0}, "alpha": 0.5, "k": 3, "bbox": [-1, -1, 1, 1]}
+    if kind in ("knn", "topk"):
+        del fields["bbox"]
+    if kind in ("range", "frequent_terms"):
+        del fields["point"]
+    if kind != "topk":
+        del fields["alpha"]
+    if kind == "range":
+        del fields["k"]
+    if kind == "frequent_terms":
+        del fields["keywords"]
+    versions = {name: {**fields, "kind": kind, "question_id": name} for name in ("now", "before", "windowed")}
+    versions["before"]["version"] = 1
+    versions["windowed"]["window"] = "90m"
+    answers = pststream.open(withdrawn.path).ask(versions.values()).to_pylist()
+    by_id = {name: [row["object_id"] for row in answers if row["question_id"] == name] for name in versions}
+    if kind == "frequent_terms":
+        counts = [(row["question_id"], row["term"], row["count"]) for row in answers if row["term"] == "w"]
+        assert counts == [("now", "w", 3), ("before", "w", 3), ("windowed", "w", 2)]
+        return
+    assert {name: set(ids) for name, ids in by_id.items()} == {
+        "now": {"a", "b", "d"}, "before": {"a", "b", "c"}, "windowed": {"b", "d"},
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def withdrawn(tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
+    """A home with objects at 0, 1 and 9 hours, the last of them withdrawn, and then one at 2 hours."""
+    folder = tmp_path_factory.mktemp("withdrawn")
+    home = new_home(folder / "home", engine="local")
+    for number, hours in enumerate(({"a": 0, "b": 1, "c": 9}, {"d": 2})):
+        lines = [f"{name},2026-03-01T0{hour}:00:00Z,0,0,w {name}" for name, hour in hours.items()]
+        file = folder / f"{number}.csv"
+        file.write_text("\n".join(["object_id,ts,lon,lat,text", *lines]))
+        home.ingest("objects", [file])
+        if not number:
+            home.run("withdraw", "--object-id", "c")
+    return home
