@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from pststream.kernels.questions.count_terms import count_terms, merge_counts
+from pststream.kernels.questions.count_terms import count_terms, may_be_answers, merge_counts, word_heads
 from pststream.kernels.questions.question_arrays import RegionArrays
 from pststream.stored_objects.answer_rows import AnswerRows, ranks
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
@@ -23,11 +23,13 @@ def answer_terms(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -
     after, up_to = window_bounds(snapshot, questions)
     regions = region_arrays([question.parsed.region for question in questions if question.parsed.region])
     limits = np.array([question.parsed.k or 0 for question in questions], np.int64)
+    terms = max((len(segment.terms) for segment in snapshot.segments), default=0)
+    work = np.zeros(terms, np.int64), np.empty(terms, np.int32)
     place: list[int] = []
     rows: list[Candidate] = []
     for low in range(0, len(questions), COUNTED_TOGETHER):
         together = np.arange(low, min(low + COUNTED_TOGETHER, len(questions)))
-        for question, candidates in zip(together, _count(snapshot, together, regions, after, up_to, limits)):
+        for question, candidates in zip(together, _count(snapshot, together, regions, after, up_to, limits, work)):
             kept = sorted(candidates, key=lambda one: (one[0], one[1].encode()))[: limits[question]]
             place += [int(question)] * len(kept)
             rows += kept
@@ -46,6 +48,7 @@ def _count(
     after: np.ndarray,
     up_to: np.ndarray,
     limits: np.ndarray,
+    work: tuple[np.ndarray, np.ndarray],
 ) -> list[list[Candidate]]:
     """Return the terms of each question whose counts are not less than its k-th greatest."""
     segments, local, counts, ids, starts = [], [], [], [], []
@@ -54,7 +57,7 @@ def _count(
         asked = questions[np.isin(questions, reached(segment.bounds, after, up_to))]
         if not len(asked):
             continue
-        offsets, terms, numbers = count_terms(segment.objects, asked, regions, after, up_to)
+        offsets, terms, numbers = count_terms(segment.objects, asked, regions, after, up_to, *work)
         borders = np.full((2, len(questions)), total, np.int64)
         borders[:, np.searchsorted(questions, asked)] += np.stack([offsets[:-1], offsets[1:]])
         segments.append(segment)
@@ -69,7 +72,13 @@ def _count(
     kept, places, sums = merge_counts(
         np.concatenate(ids), np.concatenate(counts), borders[:, 0].copy(), borders[:, 1].copy(), limits[questions]
     )
-    term = np.concatenate(local)
-    owner = np.repeat(np.arange(len(segments)), [len(some) for some in local])
-    candidates = [(-count, segments[owner[at]].word(term[at])) for at, count in zip(places.tolist(), sums.tolist())]
-    return [candidates[start:stop] for start, stop in zip(kept[:-1], kept[1:])]
+    term, owner = np.concatenate(local)[places], np.repeat(np.arange(len(segments)), list(map(len, local)))[places]
+    # Of many terms with the same count, only the first by their words are decoded.
+    heads = np.zeros(len(term), np.uint64)
+    for number, segment in enumerate(segments):
+        mine = owner == number
+        heads[mine] = word_heads(segment.word_offsets, segment.words, term[mine])
+    chosen = np.flatnonzero(may_be_answers(kept, sums, heads, limits[questions]))
+    candidates = [(-int(sums[at]), segments[owner[at]].word(term[at])) for at in chosen]
+    borders_of_chosen = np.searchsorted(chosen, kept)
+    return [candidates[start:stop] for start, stop in zip(borders_of_chosen, borders_of_chosen[1:])]

@@ -9,15 +9,15 @@ from pststream.kernels.questions.rows_in_regions import split_list
 
 
 @kernel
-def count_terms(objects, asked, regions, after, up_to):
+def count_terms(objects, asked, regions, after, up_to, counts, touched):
     """Return the terms that objects of each question have: offsets int64[asked+1], terms int32[], counts int64[].
 
     objects, regions, after, up_to  see kernels/questions/question_arrays.py
     asked                           int64[]: the questions to answer, of those of the batch
+    counts, touched                 int64[] of zeros, int32[]: for the work, at least as long as the segment has terms
     Terms are numbered within the segment, in no order.
     """
-    counts = np.zeros(len(objects.posting_offsets), np.int64)
-    touched, size = np.empty(len(counts), np.int32), 0
+    size = 0
     offsets = np.zeros(len(asked) + 1, np.int64)
     terms, numbers, total = np.empty(1024, np.int32), np.empty(1024, np.int64), 0
     spans = np.empty((256, 3), np.int64)
@@ -134,3 +134,37 @@ def _kth_greatest(numbers, k):
     if len(numbers) < k:
         return 0
     return np.partition(numbers, len(numbers) - k)[len(numbers) - k]
+
+
+@kernel
+def word_heads(word_offsets, words, terms):
+    """Return the first eight bytes of the word of each term as a number, in the order of the words: uint64[n]."""
+    heads = np.zeros(len(terms), np.uint64)
+    for at in range(len(terms)):
+        start, stop = word_offsets[terms[at]], word_offsets[terms[at] + 1]
+        for place in range(8):
+            byte = words[start + place] if start + place < stop else np.uint8(0)
+            heads[at] = (heads[at] << np.uint64(8)) | np.uint64(byte)
+    return heads
+
+
+@kernel
+def may_be_answers(offsets, sums, heads, limits):
+    """Return whether each candidate may be among the k of its question, by its count, then by its word: bool[n].
+
+    offsets, sums  the candidates of each question with their counts, as `merge_counts` returns them
+    heads          uint64[n] of their words: those of equal heads are left to the caller
+    limits         int64[q]     k of each question
+    """
+    kept = np.ones(len(sums), np.bool_)
+    for question in range(len(limits)):
+        start, stop = offsets[question], offsets[question + 1]
+        if stop - start <= limits[question]:
+            continue
+        least = sums[start:stop].min()
+        tied = heads[start:stop][sums[start:stop] == least]
+        wanted = limits[question] - (stop - start - len(tied))
+        last = np.partition(tied, wanted - 1)[wanted - 1]
+        for at in range(start, stop):
+            kept[at] = sums[at] > least or heads[at] <= last
+    return kept

@@ -144,3 +144,11 @@ def test_scores(tmp_path) -> None:
     assert by_text.columns["score"].to_pylist()[0] == 1.0
     assert by_text.columns["term_statistics_version"].to_pylist() == [0] * 4
     assert check_answers(snapshot, rows, "topk", [{**question, "alpha": 0.5, "keywords": "nothing at all"}]) == 0
+
+
+def test_words_with_a_common_beginning_are_compared_whole(tmp_path) -> None:
+    words = [f"sameprefix{number:03}" for number in range(60)] + ["sameprefi", "sameprefix", "same", "é", "東京"]
+    rows = [thing(number, text=" ".join(words[number::3])) for number in (2, 1, 0)]
+    question = {"question_id": "q", "kind": "frequent_terms", "bbox": WORLD}
+    snapshot = snapshot_of(tmp_path, rows, [1, 2])
+    check_answers(snapshot, rows, "frequent_terms", [{**question, "k": k} for k in (1, 2, 3, 4, 5, 30, 62, 63, 65)])
