@@ -19,8 +19,8 @@ from pststream.settings import Settings
 OBJECTS = 200_000
 RUNS = 5
 CASES = {
-    "and": (1_000_000, SubscriptionStyle(connective="and", frequent_share=0.5), 500_000),
-    "cnf": (5_000_000, SubscriptionStyle(connective="both", frequent_share=0.37), 150_000),
+    "and": (1_000_000, SubscriptionStyle(connective="and", frequent_share=0.5), 1_500_000),
+    "cnf": (5_000_000, SubscriptionStyle(connective="both", frequent_share=0.37), 350_000),
 }
 """Subscriptions, how they are drawn, and the target in objects/s."""
 
