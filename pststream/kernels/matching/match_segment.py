@@ -15,13 +15,10 @@ from pststream.kernels.compile import kernel
 from pststream.kernels.intrinsics import count_bits, prefetch
 from pststream.kernels.matching.index_cells import MAX_LEVEL
 from pststream.kernels.matching.object_block import OBJECTS, load_block, make_block
-from pststream.kernels.matching.posting_keys import HIGH, LOW, first_posting, place_bits, spot_scale
+from pststream.kernels.matching.posting_keys import HIGH, LOW, find_far_posting, place_bits, spot_scale
 from pststream.kernels.matching.postings import GUARDS, ONES, PIECE_BITS, encode_point
 from pststream.kernels.matching.verify import LIST_SHIFT, UNSURE_BOX, UNSURE_WORDS, PostingLists, verify
 from pststream.kernels.search import gallop
-
-_LINES = 4
-"""Cache lines of a posting list that are fetched early."""
 
 
 class SearchCounts(NamedTuple):
@@ -90,32 +87,39 @@ def _probe_buckets(count, block, block_cells, segment, probe_bucket, lists):
 
 @kernel
 def _find_lists(kept, block, segment, probe_bucket, lists, candidates):
-    """Replace the keys of `kept` probes by the posting lists of those that have one; return their number."""
+    """Replace the keys of `kept` probes by the posting lists of those that have one; return their number.
+
+    Each probe writes a list, but only one whose key has its term advances: there is no branch to mispredict.
+    """
     block_term, unit, buckets, keys = block.term, block.unit, segment.buckets, segment.keys
     postings, far_keys, far_postings = segment.postings, segment.far_keys, segment.far_postings
     first, last, list_object, list_term, list_level = lists.first, lists.last, lists.object, lists.term, lists.level
     bits = place_bits(len(segment.terms))
-    greatest = (np.int64(1) << bits) - 1
+    far = (np.int64(1) << bits) - 1
     for p in range(kept):
         prefetch(keys, first[p])
-    list_count = 0
+    list_count, greatest_key = 0, len(keys) - 1
     for p in range(kept):
         key, t, bucket = first[p], list_term[p], probe_bucket[p]
         wanted, base = np.int64(block_term[t]), np.int64(buckets[bucket, 1] >> HIGH)
         last_key, end = np.int64(buckets[bucket + 1, 1] & LOW), np.int64(buckets[bucket + 1, 1] >> HIGH)
-        while key < last_key and np.int64(keys[key]) >> bits < wanted:
+        word = np.int64(keys[key])
+        while word >> bits < wanted and key + 1 < last_key:
             key += 1
-        if key < last_key and np.int64(keys[key]) >> bits == wanted:
-            begin = first_posting(key, np.int64(keys[key]) & greatest, greatest, base, far_keys, far_postings)
-            key += 1
-            if key < last_key:
-                end = first_posting(key, np.int64(keys[key]) & greatest, greatest, base, far_keys, far_postings)
-            for line in range(begin, min(end, begin + 4 * _LINES), 4):
-                prefetch(postings, line)
-            first[list_count], last[list_count] = begin, end
-            list_object[list_count], list_term[list_count], list_level[list_count] = list_object[p], t, list_level[p]
-            candidates[unit[t]] += end - begin
-            list_count += 1
+            word = np.int64(keys[key])
+        place, next_place = word & far, np.int64(keys[min(key + 1, greatest_key)]) & far
+        begin, next_begin = base + place, base + next_place
+        if place == far:
+            begin = find_far_posting(key, far_keys, far_postings)
+        if next_place == far and key + 1 < last_key:
+            next_begin = find_far_posting(key + 1, far_keys, far_postings)
+        first[list_count], last[list_count] = begin, next_begin if key + 1 < last_key else end
+        list_object[list_count], list_term[list_count], list_level[list_count] = list_object[p], t, list_level[p]
+        list_count += word >> bits == wanted
+    for number in range(list_count):
+        prefetch(postings, first[number])
+        prefetch(postings, last[number] - 1)
+        candidates[unit[list_term[number]]] += last[number] - first[number]
     return list_count
 
 

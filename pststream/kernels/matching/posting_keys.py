@@ -8,7 +8,7 @@ posting is then in a list of such keys.
 
 import numpy as np
 
-from pststream.kernels.compile import inlined, kernel
+from pststream.kernels.compile import kernel
 from pststream.kernels.search import find
 
 LOW = np.uint64(0xFFFFFFFF)
@@ -95,7 +95,7 @@ def encode_keys(key_term, key_postings, buckets, terms):
     return keys, far[:count].copy()
 
 
-@inlined
-def first_posting(key, place, greatest, base, far_keys, far_postings):
-    """The first posting of a key with this place in a bucket whose first posting is `base`."""
-    return base + place if place < greatest else far_postings[find(far_keys, 0, len(far_keys), key)]
+@kernel
+def find_far_posting(key, far_keys, far_postings):
+    """The first posting of a key whose place does not fit."""
+    return far_postings[find(far_keys, 0, len(far_keys), key)]

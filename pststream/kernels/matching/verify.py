@@ -104,11 +104,12 @@ def find_pieces(keys, subscription_keys, key_order):
 @kernel
 def _has(wanted, term, first, last, words):
     """Return whether `wanted` is among the terms in [first, last), whose mask is `words`."""
+    known = False
     if words & term_bit(wanted):
+        # The hits of an object walk all of its terms: a loop of the same length is predicted, an early end is not.
         for t in range(first, last):
-            if term[t] == wanted:
-                return True
-    return False
+            known |= term[t] == wanted
+    return known
 
 
 @kernel

@@ -185,6 +185,18 @@ def test_objects_of_many_blocks_and_keys_that_outgrow_their_room(monkeypatch):
     assert fast(made, [world[::2], world[1::2]], []) == pairs
 
 
+def test_posting_lists_after_a_longer_one_than_the_place_of_a_key_can_count():
+    """With 2^17 terms a key has 15 bits for its place: lists of later terms begin behind 40,000 postings."""
+    box = {"west": 0.0, "south": 0.0, "east": 2.0, "north": 2.0, "circle": None, "polygon": None}
+    world = [{**box, "clauses": [[1]]} for _ in range(40_000)] + [{**box, "clauses": [[2]]}]
+    world += [{**box, "west": 1.5, "clauses": [list(range(start, start + 500))]} for start in range(3, 130_000, 500)]
+    for key, piece in enumerate(world):
+        piece |= {"subscription_key": key, "created_at": 0, "end_at": NEVER_US}
+    assert len(build_segment(rows_of(world)).far_keys) > 1
+    made = [{"lon": 1.7, "lat": 1.0, "ts": 1, "terms": terms} for terms in ([1], [2], [4])]
+    assert fast(made, [world], []) == [(0, key) for key in range(40_000)] + [(1, 40_000), (2, 40_001)]
+
+
 def test_two_words_of_a_clause_with_one_id_make_one_pair():
     made = [{"lon": 1.0, "lat": 1.0, "ts": 1, "terms": [1]}]
     box = {"west": 0.0, "south": 0.0, "east": 2.0, "north": 2.0, "circle": None, "polygon": None}

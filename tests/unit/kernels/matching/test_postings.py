@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.matching.index_cells import MAX_LEVEL, column_of, fine_column, fine_row, row_of
-from pststream.kernels.matching.posting_keys import cell_buckets, encode_keys, fill_buckets, first_posting, place_bits
+from pststream.kernels.matching.posting_keys import (
+    cell_buckets,
+    encode_keys,
+    fill_buckets,
+    find_far_posting,
+    place_bits,
+)
 from pststream.kernels.matching.postings import (
     GUARDS,
     LAST_OF_CLAUSE,
@@ -85,9 +91,8 @@ def test_keys_lead_to_their_first_postings(terms: int) -> None:
     for bucket in range(count):
         base, begin = int(buckets[bucket, 1]) >> 32, int(buckets[bucket, 1]) & 0xFFFFFFFF
         for key in range(begin, int(buckets[bucket + 1, 1]) & 0xFFFFFFFF):
-            found = first_posting(
-                key, int(keys[key]) & greatest, greatest, base, far, key_postings[far].astype(np.int64)
-            )
+            place = int(keys[key]) & greatest
+            found = base + place if place < greatest else find_far_posting(key, far, key_postings[far].astype(np.int64))
             assert (int(keys[key]) >> bits, found) == (key_term[key], key_postings[key])
 
 
