@@ -168,17 +168,27 @@ def _decide_unsure(hits, waiting, lists, block, segment, unsure):
 
 
 @kernel
-def _is_valid(piece, i, block, segment, deleted):
-    """Return whether the piece is valid at the object's time, not deleted, newer than a key, and its shape matches."""
-    key, created, end = segment.subscription_keys[piece], segment.validity[piece, 0], segment.validity[piece, 1]
-    if (deleted.marks[piece >> 6] >> np.uint64(piece & 63)) & np.uint64(1):
-        end = min(end, deleted.ends[find(deleted.pieces, 0, len(deleted.pieces), piece)])
-    ok = created <= block.ts[i] and block.ts[i] < end and key > deleted.after_key
-    test = segment.exact_tests[piece] if len(segment.exact_tests) else -1
-    if ok and test >= 0:
-        start, stop = segment.shape_offsets[test], segment.shape_offsets[test + 1]
-        ok = contains_point(segment.shape_codes[test], segment.shape_numbers, start, stop, block.lon[i], block.lat[i])
-    return ok
+def _decide_validity(hits, waiting, lists, block, segment, deleted):
+    """Replace the hits that are not valid at the object's time, or whose shape does not contain it, by NO_MATCH."""
+    subscription_keys, validity, exact_tests = segment.subscription_keys, segment.validity, segment.exact_tests
+    codes, shape_offsets, shape_numbers = segment.shape_codes, segment.shape_offsets, segment.shape_numbers
+    list_object, ts, lon, lat = lists.object, block.ts, block.lon, block.lat
+    marks, pieces, ends, after_key = deleted
+    for h in range(waiting):
+        prefetch(validity, np.int64(hits[h] & PIECE_BITS))
+    for h in range(waiting):
+        hit = hits[h]
+        piece, i = np.int64(hit & PIECE_BITS), list_object[hit >> LIST_SHIFT]
+        end = validity[piece, 1]
+        if (marks[piece >> 6] >> np.uint64(piece & 63)) & np.uint64(1):
+            end = min(end, ends[find(pieces, 0, len(pieces), piece)])
+        ok = (validity[piece, 0] <= ts[i]) & (ts[i] < end) & (subscription_keys[piece] > after_key)
+        if len(exact_tests) > 0 and exact_tests[piece] >= 0 and ok and not hit & NO_MATCH:
+            test = exact_tests[piece]
+            ok = contains_point(
+                codes[test], shape_numbers, shape_offsets[test], shape_offsets[test + 1], lon[i], lat[i]
+            )
+        hits[h] = hit | np.uint64(not ok) * NO_MATCH
 
 
 @kernel
@@ -189,21 +199,13 @@ def verify(hits, waiting, lists, block, segment, deleted, always_valid, unsure, 
     pairs written so far; `lists.pairs` counts those of each list.
     """
     _decide_unsure(hits, waiting, lists, block, segment, unsure)
+    if not always_valid:
+        _decide_validity(hits, waiting, lists, block, segment, deleted)
     subscription_keys, list_pairs = segment.subscription_keys, lists.pairs
-    if always_valid:
-        for h in range(waiting):
-            # Write every key, but advance only past a match: there is no branch to mispredict.
-            ok = np.int64((hits[h] & NO_MATCH) == 0)
-            keys[pairs] = subscription_keys[hits[h] & PIECE_BITS]
-            pairs += ok
-            list_pairs[hits[h] >> LIST_SHIFT] += ok
-        return pairs
     for h in range(waiting):
-        prefetch(segment.validity, np.int64(hits[h] & PIECE_BITS))
-    for h in range(waiting):
-        piece, number = np.int64(hits[h] & PIECE_BITS), hits[h] >> LIST_SHIFT
-        if (hits[h] & NO_MATCH) == 0 and _is_valid(piece, lists.object[number], block, segment, deleted):
-            keys[pairs] = subscription_keys[piece]
-            pairs += 1
-            list_pairs[number] += 1
+        # Write every key, but advance only past a match: there is no branch to mispredict.
+        ok = np.int64((hits[h] & NO_MATCH) == 0)
+        keys[pairs] = subscription_keys[hits[h] & PIECE_BITS]
+        pairs += ok
+        list_pairs[hits[h] >> LIST_SHIFT] += ok
     return pairs
