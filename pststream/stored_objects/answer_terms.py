@@ -24,7 +24,7 @@ def answer_terms(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -
     regions = region_arrays([question.parsed.region for question in questions if question.parsed.region])
     limits = np.array([question.parsed.k or 0 for question in questions], np.int64)
     terms = max((len(segment.terms) for segment in snapshot.segments), default=0)
-    work = np.zeros(terms, np.int64), np.empty(terms, np.int32)
+    work = np.zeros(terms, np.int32), np.empty(terms, np.int32)
     place: list[int] = []
     rows: list[Candidate] = []
     for low in range(0, len(questions), COUNTED_TOGETHER):

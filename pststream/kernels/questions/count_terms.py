@@ -10,16 +10,16 @@ from pststream.kernels.questions.rows_in_regions import split_list
 
 @kernel
 def count_terms(objects, asked, regions, after, up_to, counts, touched):
-    """Return the terms that objects of each question have: offsets int64[asked+1], terms int32[], counts int64[].
+    """Return the terms that objects of each question have: offsets int64[asked+1], terms int32[], counts int32[].
 
     objects, regions, after, up_to  see kernels/questions/question_arrays.py
     asked                           int64[]: the questions to answer, of those of the batch
-    counts, touched                 int64[] of zeros, int32[]: for the work, at least as long as the segment has terms
+    counts, touched                 int32[] of zeros, int32[]: for the work, at least as long as the segment has terms
     Terms are numbered within the segment, in no order.
     """
     size = 0
     offsets = np.zeros(len(asked) + 1, np.int64)
-    terms, numbers, total = np.empty(1024, np.int32), np.empty(1024, np.int64), 0
+    terms, numbers, total = np.empty(1024, np.int32), np.empty(1024, np.int32), 0
     spans = np.empty((256, 3), np.int64)
     for place in range(len(asked)):
         question = asked[place]
@@ -30,7 +30,7 @@ def count_terms(objects, asked, regions, after, up_to, counts, touched):
                 objects, regions, piece, spans[:parts], after[question], up_to[question], counts, touched, size
             )
         while total + size > len(terms):
-            longer, wider = np.empty(2 * len(terms), np.int32), np.empty(2 * len(terms), np.int64)
+            longer, wider = np.empty(2 * len(terms), np.int32), np.empty(2 * len(terms), np.int32)
             longer[:total], wider[:total] = terms[:total], numbers[:total]
             terms, numbers = longer, wider
         for at in range(size):
@@ -71,7 +71,7 @@ def _count_spans(objects, regions, piece, spans, after, up_to, counts, touched, 
 def merge_counts(ids, counts, starts, stops, limits):
     """Merge the counts of segments, and keep for each question those that are not less than its k-th greatest.
 
-    ids, counts    int64[n]      term ids and counts of all segments
+    ids, counts    int64[n], int32[n]   term ids and counts of all segments
     starts, stops  int64[s,q]    slice of them of each segment and question
     limits         int64[q]      k of each question
     Returns offsets int64[q+1], and for each kept term its place in `ids` (one of its places) and its count, int64[].
@@ -89,7 +89,14 @@ def merge_counts(ids, counts, starts, stops, limits):
         mask = len(slots) - 1
         firsts, sums, size = np.empty(most, np.int64), np.empty(most, np.int64), 0
         for segment in range(len(starts)):
-            for at in range(starts[segment, question], stops[segment, question]):
+            start, stop = starts[segment, question], stops[segment, question]
+            if stop - start == most:
+                # Terms of one segment are distinct.
+                for at in range(start, stop):
+                    firsts[size], sums[size] = at, counts[at]
+                    size += 1
+                continue
+            for at in range(start, stop):
                 slot = ids[at] & mask
                 while slots[slot] >= 0 and ids[firsts[slots[slot]]] != ids[at]:
                     slot = (slot + 1) & mask
