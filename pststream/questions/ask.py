@@ -1,7 +1,9 @@
 """Answer questions about the stored objects of a home in this process, without a JVM."""
 
+import os
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +21,7 @@ from pststream.stored_objects.answerers import ANSWERERS
 from pststream.stored_objects.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.stored_objects.question_batch import TimedQuestion
 
-BATCH_QUESTIONS = 1_000
+BATCH_QUESTIONS = 500
 """Questions of a batch at most."""
 
 BATCH_ROWS = 2_000_000
@@ -53,17 +55,26 @@ def answer_questions(home: Home, settings: Settings, read: ReadQuestions, progre
     asked, rejects = _resolve_versions(home, read, snapshot)
     counter = StepCounter(progress, "answering", "question", len(asked))
     tables, owners = [ANSWERS.empty_table()], [np.empty(0, np.int64)]
-    for places in _batches(asked):
-        some = [asked[place] for place in places]
-        timed = [TimedQuestion(one.question.parsed, one.question.as_of, one.up_to_key) for one in some]
-        rows = ANSWERERS[some[0].question.kind.name](some[0].snapshot, timed)
-        tables.append(answer_table([one.question for one in some], rows))
-        owners.append(np.array(places, np.int64)[rows.question])
-        counter.add(len(places))
+    batches = [[(place, asked[place]) for place in places] for places in _batches(asked)]
+    # Kernels and Arrow release the interpreter's lock.
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+        for batch, (owner, table) in zip(batches, threads.map(_answer_batch, batches)):
+            tables.append(table)
+            owners.append(owner)
+            counter.add(len(batch))
     order = np.argsort(np.concatenate(owners), kind="stable")
     answers = pa.concat_tables(tables).take(pa.array(order))
     seconds = {"segments": opened - began, "answer": time.perf_counter() - opened}
     return Answered(answers, rejects, seconds)
+
+
+def _answer_batch(batch: list[tuple[int, _AskedQuestion]]) -> tuple[np.ndarray, pa.Table]:
+    """Answer questions of one kind about one snapshot; return the place of the question of each row, and the rows."""
+    asked = [one for _, one in batch]
+    timed = [TimedQuestion(one.question.parsed, one.question.as_of, one.up_to_key) for one in asked]
+    rows = ANSWERERS[asked[0].question.kind.name](asked[0].snapshot, timed)
+    places = np.array([place for place, _ in batch], np.int64)
+    return places[rows.question], answer_table([one.question for one in asked], rows)
 
 
 def _resolve_versions(

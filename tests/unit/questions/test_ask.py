@@ -9,6 +9,7 @@ import pytest
 
 import pststream
 from pststream.errors import UsageError
+from pststream.questions import ask
 from pststream.state.home import Home
 from tests.commands import Home as CommandHome
 from tests.commands import new_home, run_here
@@ -181,3 +182,12 @@ def withdrawn(tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
         if not number:
             home.run("withdraw", "--object-id", "c")
     return home
+
+
+def test_answers_of_many_batches_are_in_the_order_of_the_questions(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ask, "BATCH_QUESTIONS", 3)
+    box = {"bbox": [-1, -1, 1, 1]}
+    mixed = [(KNN, {"kind": "frequent_terms", "k": 2, **box}, {**box, "limit": 2})[number % 3] for number in range(50)]
+    answers = pststream.open(home.path).ask(mixed)
+    assert answers["question_id"].to_pylist() == [str(number) for number in range(1, 51) for _ in range(2)]
+    assert answers["rank"].to_pylist() == [1, 2] * 50
