@@ -1,19 +1,23 @@
-"""Inject faults without a watcher: kill commands and jobs, fail requests to the store, damage a data file."""
+"""Inject faults without a watcher: kill commands and jobs, cut the power, fail the store, damage a data file."""
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from pststream.state.home import Home as Tables
 from pststream.state.locking.file_lock import holder_process
 from tests.bad_store import BUCKET, is_body
 from tests.chaos.environment import ChaosEnvironment, restore
 from tests.chaos.plan import Episode
-from tests.commands import KILLED, ROOT, run_here
+from tests.commands import KILLED, ROOT, Home, run_here
+from tests.flushed_disk import FlushedDisk
 from tests.kill_and_rerun import table_of
 from tests.oracles.delivery import expected_messages
 from tests.watcher_process import SECONDS
@@ -21,6 +25,8 @@ from tests.watcher_process import SECONDS
 LANDING = f"s3://{BUCKET}/in"
 CORRUPTED = ("objects", "requests", "matches", "worker_index", "files", "batches", "plan_units")
 TRIES = 12
+MOST_FLUSHES = 60
+"""A run of two to four files flushes about so many times."""
 
 
 def killed_command(chaos: ChaosEnvironment, episode: Episode) -> None:
@@ -110,6 +116,28 @@ def corrupted(chaos: ChaosEnvironment, episode: Episode) -> None:
     chaos.home.run("run", chaos.landing)
     chaos.injected[fault.kind] += 1
     chaos.noticed += noticed
+
+
+def power_cut(chaos: ChaosEnvironment, episode: Episode) -> None:
+    """Cut the power at a flush of a run, on a copy of the home; the home then has what the cut has left of the copy.
+
+    The run is in this process, whose flushes are recorded (tests/flushed_disk.py), and so are its tasks.
+    """
+    (fault,) = episode.faults
+    rnd = random.Random(fault.seed)
+    folder = chaos.folder / f"power-{time.monotonic_ns()}"
+    copy, left = Home(folder / "home"), folder / "left"
+    shutil.copytree(chaos.home.path, copy.path)
+    for kind, path in chaos.next_files(rnd.choice((2, 4))):
+        (chaos.landing / kind / path.name).write_bytes(path.read_bytes())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PSTSTREAM_ENGINE", "local")
+        disk = FlushedDisk(copy.path, left, rnd.randrange(MOST_FLUSHES), rnd.random() < 0.5)
+        with disk.recording(patch):
+            copy.run("run", chaos.landing)
+    chaos.injected[fault.kind] += left.exists()
+    restore(chaos.home, left if left.exists() else copy.path)
+    shutil.rmtree(folder)
 
 
 def _upload(chaos: ChaosEnvironment, count: int) -> None:

@@ -41,7 +41,9 @@ class Fault:
 
 @dataclass(frozen=True)
 class Episode:
-    """Faults of one process: `life` of a watcher, `crash` of one at a step, `command`, `job`, `bucket`, `restore`."""
+    """Faults of one process: `life` of a watcher, `crash` of one at a step, `command`, `job`, `bucket`, `restore`,
+    `power`.
+    """
 
     kind: str
     faults: tuple[Fault, ...]
@@ -90,6 +92,7 @@ def _block(rnd: random.Random, steps: tuple[Iterator[str], Iterator[str]], seed:
         Episode("command", (Fault("command_killed", f"{seed} command", next(steps[1])),)),
         Episode("restore", (Fault("data_file_corrupted", f"{seed} restore"),)),
         Episode("job", (Fault("airflow_job_killed", f"{seed} job"),)),
+        Episode("power", (Fault("power_cut", f"{seed} power"),)),
     ]
     block = [Episode("life", (*faults, end)), *crashes, *buckets]
-    return rnd.sample(block, len(block)) + rnd.sample(others, 2 if size >= 37 else 0)
+    return rnd.sample(block, len(block)) + rnd.sample(others, 3 if size >= 37 else 0)

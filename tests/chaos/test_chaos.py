@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.compare import DELIVERY_ERRORS, ERRORS, is_right
-from tests.chaos.plan import COMMAND_STEPS, STEPS, WATCHER_FAULTS, counts, plan
-from tests.chaos.run import run
+from tests.chaos.command_faults import power_cut
+from tests.chaos.compare import DELIVERY_ERRORS, ERRORS, compare, is_right
+from tests.chaos.environment import chaos_environment
+from tests.chaos.plan import COMMAND_STEPS, STEPS, WATCHER_FAULTS, Episode, Fault, counts, plan
+from tests.chaos.run import quiet, run
 from tests.chaos.watcher_faults import FAILED
 
-FAULTS = 6
+FAULTS, CUTS = 6, 8
 
 
 def test_the_plan_is_that_of_its_seed() -> None:
@@ -17,7 +19,7 @@ def test_the_plan_is_that_of_its_seed() -> None:
     assert sum(counts(plan(7, 296)).values()) == 296
     assert sum(counts(plan(7, FAULTS)).values()) == FAULTS
     kinds = {"driver_killed", "jvm_killed", "driver_killed_at_step", "command_killed", "airflow_job_killed"}
-    assert set(counts(plan(7, 296))) == {*kinds, *WATCHER_FAULTS, "s3_answer_bad", "data_file_corrupted"}
+    assert set(counts(plan(7, 296))) == {*kinds, *WATCHER_FAULTS, "s3_answer_bad", "data_file_corrupted", "power_cut"}
     faults = [fault for episode in plan(7, 296) for fault in episode.faults]
     assert len({fault.seed for fault in faults}) == len(faults)
 
@@ -48,3 +50,17 @@ def test_a_few_faults_change_nothing(tmp_path: Path) -> None:
     assert summary["right"]
     assert summary["matches"] and all(sink["expected"] for sink in summary["deliveries"].values())
     assert summary["faults"] >= FAULTS / 2
+
+
+@pytest.mark.e2e
+@pytest.mark.chaos
+@pytest.mark.timeout(600)
+def test_power_cuts_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with chaos_environment(tmp_path / "chaos", 11, 2 * CUTS + 4) as chaos:
+        monkeypatch.setenv("PSTSTREAM_ENGINE", "local")
+        for number in range(CUTS):
+            power_cut(chaos, Episode("power", (Fault("power_cut", f"cut {number}"),)))
+        quiet(chaos)
+        summary = compare(chaos)
+    assert is_right(summary), summary
+    assert chaos.injected["power_cut"] >= CUTS / 2
