@@ -3,7 +3,7 @@
 import pytest
 
 from pststream.benchmarks.registry import run_benchmark
-from pststream.benchmarks.scenarios import freshness, soak, year
+from pststream.benchmarks.scenarios import freshness, hostile, soak, year
 from pststream.settings import Settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -17,6 +17,19 @@ def test_each_file_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (figures["files"], figures["objects_per_second"]) == (4, 1000)
     assert 0 < figures["median_seconds"] <= figures["p99_seconds"] <= figures["max_seconds"]
     assert 1 <= figures["batches"] <= 7 and document["targets"] == {}
+
+
+def test_hostile_files_get_their_verdicts_and_cost_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(hostile.SIZES, "small", (300, 50, 0.05))
+    settings = Settings(engine="local", spark_master="local[2]")
+    document = run_benchmark("hostile", "small", 1, settings, lambda _: None)
+    assert {name: target["met"] for name, target in document["targets"].items()} == dict.fromkeys(
+        ("wrong_verdicts", "rows_lost", "matches_changed"), True
+    )
+    figures = document["figures"]
+    assert (figures["good_restarts"], figures["hostile_restarts"] > 0) == (0, True)
+    assert figures["hostile_files"] > 40 and figures["hostile_memory_peak_mb"] > figures["good_memory_peak_mb"] / 2
+    assert 0 < figures["hostile_median_seconds"] <= figures["hostile_p99_seconds"] <= figures["hostile_max_seconds"]
 
 
 def test_each_part_of_a_long_run_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

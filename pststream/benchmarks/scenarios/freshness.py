@@ -5,14 +5,9 @@ measured one after the other, each with a watcher of its own. A file is matched 
 in the ledger, which is after its matches are committed.
 """
 
-import json
-import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,12 +17,11 @@ import numpy as np
 from pststream.benchmarks.support.engines import ENGINES, side_by_side
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
+from pststream.benchmarks.support.watchers import PATIENCE, idle_watcher, matched, start_watcher, wait
 from pststream.errors import PstError
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.generate_files import write_objects, write_requests
-from pststream.ledgers.ledger_rows import log_key
-from pststream.ledgers.log_end import Ledger, read_batches, read_files
-from pststream.names import HEARTBEAT
+from pststream.ledgers.log_end import Ledger, read_batches
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.engine.running_engine import stop_engine
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
@@ -45,9 +39,6 @@ OBJECTS, SECONDS = 500, 0.5
 STYLE = SubscriptionStyle(frequent_share=0.12)
 WARM_FILES = 10
 """Number of files at the start of each engine that are a warm-up and not counted."""
-
-PATIENCE = 900.0
-WATCHER = "from pststream.cli.main import entry; entry()"
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
@@ -83,18 +74,18 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
 def _measure_delays(home: Home, settings: Settings, landing: Path, parts: list[Path]) -> dict[str, float]:
     """Let the files land while a watcher runs; return the figures of their delays."""
     before = Ledger(home).next_batch_id - 1
-    watcher = _start_watcher(home, settings, landing)
+    watcher = start_watcher(home, settings, landing)
     try:
-        _wait(watcher, lambda: _idle_watcher(home) == watcher.pid, "the watcher does not become idle")
+        wait(watcher, lambda: idle_watcher(home) == watcher.pid, "the watcher does not become idle")
         landed = _land(parts, landing / "objects")
-        _wait(watcher, lambda: landed.keys() <= _matched(home).keys(), "not all files are matched")
+        wait(watcher, lambda: landed.keys() <= matched(home).keys(), "not all files are matched")
         watcher.send_signal(signal.SIGTERM)
         watcher.wait(PATIENCE)
     finally:
         watcher.kill()
         watcher.wait()
-    matched = _matched(home)
-    waits = np.array([matched[path] - at for path, at in landed.items()])[WARM_FILES:]
+    ends = matched(home)
+    waits = np.array([ends[path] - at for path, at in landed.items()])[WARM_FILES:]
     done = read_batches(home, before)
     return {
         "batches": len(done),
@@ -141,12 +132,6 @@ def _parts(folder: Path, files: int, seed: int) -> list[Path]:
     return parts
 
 
-def _start_watcher(home: Home, settings: Settings, landing: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", WATCHER, "run", str(landing), "--watch", "--quiet", "--home", home.path]
-    environment = os.environ | {"PSTSTREAM_SPARK_MASTER": settings.spark_master, "PSTSTREAM_ENGINE": settings.engine}
-    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-
-
 def _land(parts: list[Path], landing: Path) -> dict[str, float]:
     """Rename the files into the folder one by one, at an even rate; return the time of each."""
     landed, began = {}, time.monotonic()
@@ -155,34 +140,3 @@ def _land(parts: list[Path], landing: Path) -> dict[str, float]:
         part.rename(landing / part.name)
         landed[part.name] = time.time()
     return landed
-
-
-def _wait(watcher: subprocess.Popen[bytes], condition: Callable[[], bool], error: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        if watcher.poll() is not None or time.monotonic() > deadline:
-            raise PstError(error, "run `pststream run LANDING --watch` by itself to see its errors")
-        time.sleep(1.0)
-
-
-def _idle_watcher(home: Home) -> int | None:
-    """Return the process id of the watcher if it is idle; None if it is not, or if there is none."""
-    try:
-        heartbeat: dict[str, Any] = json.loads(Path(home.path, HEARTBEAT).read_text("utf-8"))
-    except FileNotFoundError:
-        return None
-    return heartbeat["process"] if heartbeat["state"] == "idle" else None
-
-
-def _matched(home: Home) -> dict[str, float]:
-    """Return the end time of the batch with the last row of each file of objects (seconds since 1970), by file name."""
-    done = [b for b in read_batches(home) if b["status"] == "done"]
-    ends = np.array([b["objects_to"] for b in done])
-    matched = {}
-    for file in read_files(home):
-        if (file["kind"], file["status"]) != ("objects", "done"):
-            continue
-        batch = int(np.searchsorted(ends, log_key(file["file_seq"], file["rows"])))
-        if batch < len(done):
-            matched[Path(file["path"]).name] = done[batch]["finished_at"].timestamp()
-    return matched

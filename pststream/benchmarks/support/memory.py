@@ -14,10 +14,13 @@ class MemoryWatch:
     jvm_peak_mb                   resident
     python_worker_peak_mb         resident without mapped files: the worker's own memory
     python_worker_mapped_peak_mb  with mapped files; these are page cache, shared by all workers and freed on demand
+
+    `tree_peak_mb` is the greatest sum of the memory of all of them at one moment, without mapped files.
     """
 
     def __init__(self) -> None:
         self.peaks = {"jvm_peak_mb": 0.0, "python_worker_peak_mb": 0.0, "python_worker_mapped_peak_mb": 0.0}
+        self.tree_peak_mb = 0.0
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -34,9 +37,11 @@ class MemoryWatch:
     def _watch(self) -> None:
         while not self._done.wait(SECONDS):
             known = _processes()
-            for pid, fields in known.items():
-                if _descends(pid, os.getpid(), known):
-                    self._record(fields)
+            tree = [fields for pid, fields in known.items() if _descends(pid, os.getpid(), known)]
+            for fields in tree:
+                self._record(fields)
+            total = sum(_mb(fields, "RssAnon") for fields in tree)
+            self.tree_peak_mb = max(self.tree_peak_mb, round(total, 1))
 
     def _record(self, fields: dict[str, str]) -> None:
         if fields["Name"] == "java":

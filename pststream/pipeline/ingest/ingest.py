@@ -80,7 +80,7 @@ def ingest(
     suites = load_landed_suites(home, [kind])[kind]
     addresses = [path for path in dict.fromkeys(paths) if is_fetched(path)]
     local = [path for path in paths if not is_fetched(path)]
-    listed = find_files(local, options.format) if local else []
+    listed = find_files(local, options.format, any_name=quarantine_unreadable) if local else []
     folders = dict.fromkeys(listed, folder) if folder else find_folders(listed, local)
     opened = select_readable(listed, progress, folders) if quarantine_unreadable else listed
     folders = {str(Path(path).absolute()): str(Path(one).absolute()) for path, one in folders.items()}

@@ -38,12 +38,14 @@ AHEAD_BYTES = 1 << 22
 _DAMAGED = "it is cut short or damaged: fetch it again"
 
 
-def find_files(patterns: Iterable[str | os.PathLike[str]], format: str | None = None) -> list[str]:
+def find_files(
+    patterns: Iterable[str | os.PathLike[str]], format: str | None = None, any_name: bool = False
+) -> list[str]:
     """Return the files that match the patterns, sorted, each once. A pattern is a file, a folder or a glob (also `**`).
 
     Skips files whose name, or a folder above, begins with `.` or `_`, and files of folders with an unknown ending. A
     file given by name or glob may have any ending if `format` is given. Raises InputFileError for a pattern without
-    files, UsageError for an unknown `format`.
+    files, and for a name that is not UTF-8 unless `any_name`; UsageError for an unknown `format`.
     """
     if format is not None:
         format_of("", format)
@@ -58,7 +60,7 @@ def find_files(patterns: Iterable[str | os.PathLike[str]], format: str | None = 
             raise InputFileError(pattern, "no such file", f"a file, a folder or a glob; known endings: {known}")
         paths.update(files)
     for path in sorted(paths):
-        if not is_utf8_name(path):
+        if not any_name and not is_utf8_name(path):
             raise InputFileError(path, "its name is not UTF-8", "rename it")
     return sorted(paths)
 
