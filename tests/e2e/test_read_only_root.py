@@ -15,9 +15,8 @@ from tests.dags.landing_folder import ACCEPTED, PAIRS, fill_landing
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "tests" / "read_only_root.sh"
 UNSHARE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
-IS_ALLOWED = (
-    shutil.which("unshare") and not subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode
-)
+PROBE = [*UNSHARE, "bash", str(SCRIPT), str(Path(__file__).parent), "--", "test", "!", "-w", str(ROOT)]
+IS_ALLOWED = shutil.which("unshare") and not subprocess.run(PROBE, capture_output=True, check=False).returncode
 
 pytestmark = [
     pytest.mark.e2e,
