@@ -19,6 +19,7 @@ def test_each_file_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 1 <= figures["batches"] <= 7 and document["targets"] == {}
 
 
+@pytest.mark.chaos
 def test_hostile_files_get_their_verdicts_and_cost_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(hostile.SIZES, "small", (300, 50, 0.05))
     settings = Settings(engine="local", spark_master="local[2]")
