@@ -40,6 +40,7 @@ test-days: setup  ## run simulated days of a drifting stream under Airflow's sch
 fuzz: setup  ## test hostile files, settings, power cuts, erasures, withdrawals, old rows, TIMES as many cases as in make test
 	PSTSTREAM_FUZZ_TIMES=$(TIMES) $(BIN)/python -m pytest tests/fuzz tests/e2e/test_power_cut.py \
 		tests/e2e/test_power_cut_upkeep.py tests/e2e/test_withdraw.py \
+		tests/spark/test_watch_benchmarks.py::test_hostile_files_get_their_verdicts_and_cost_no_row \
 		tests/unit/pipeline/upkeep/test_erase.py tests/unit/pipeline/upkeep/test_old_rows.py --timeout 0
 
 chaos: setup  ## inject faults for up to 20 minutes, by SEED, and compare the result with the oracle (docs/chaos.md)
