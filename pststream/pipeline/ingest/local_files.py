@@ -48,12 +48,16 @@ def select_readable(paths: list[str], progress: Progress, folders: Mapping[str, 
     return readable
 
 
-def _obstacle(path: str, folder: str | None) -> str:
+def refusal(path: str, folder: str | None) -> str:
+    """Return why a file is never opened as it is: its name, or a link that leads out of `folder`; "" if it may be."""
     if not is_utf8_name(path):
         return "its name is not UTF-8: rename it"
-    if leads_outside(path, folder):
-        return OUTSIDE
-    return "" if os.path.isfile(path) and os.access(path, os.R_OK) else "it is not a readable file"
+    return OUTSIDE if leads_outside(path, folder) else ""
+
+
+def _obstacle(path: str, folder: str | None) -> str:
+    readable = os.path.isfile(path) and os.access(path, os.R_OK)
+    return refusal(path, folder) or ("" if readable else "it is not a readable file")
 
 
 def read_stamps(paths: list[str]) -> dict[str, Stamp]:

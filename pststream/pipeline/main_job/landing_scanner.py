@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
+from pststream.pipeline.ingest.local_files import refusal
 from pststream.quality.files.input_files import files_below, has_format
 
 KINDS = ("requests", "objects")
@@ -73,8 +74,9 @@ class LandingScanner:
     def mark_ingested(self, paths: list[str], passed_over: Collection[str] = ()) -> None:
         """Record that these files were ingested as the last scan found them.
 
-        passed_over: absolute paths of files among them that could not be opened or changed meanwhile. These files count
-        as not matched, and are returned again after RETRY_SECONDS or when they change.
+        passed_over: absolute paths of files among them that could not be opened or changed meanwhile. These files are
+        returned again after RETRY_SECONDS or when they change. They count as not matched, except links out of the
+        landing folder and names that are refused: whoever lands one must not make the watcher seem late.
         """
         self._ingested.update({path: self._last_stamps[path] for path in paths})
         retry_at = time.monotonic() + RETRY_SECONDS
@@ -82,6 +84,8 @@ class LandingScanner:
             self._retry_at.pop(path, None)
             if str(Path(path).absolute()) in passed_over:
                 self._retry_at[path] = retry_at
+                if refusal(path, self.folder(Path(path).relative_to(self._landing).parts[0])):
+                    self._landed_at.pop(path, None)
 
     def mark_matched(self) -> None:
         """Record that all ingested files are matched."""

@@ -126,3 +126,17 @@ def test_a_file_that_could_not_be_opened_is_returned_again(landing: Path, monkey
     scanner.mark_ingested(paths[1:])
     scanner.mark_matched()
     assert (scanner.scan(), scanner.waiting_files) == ({}, 0)
+
+
+def test_links_and_names_that_are_refused_do_not_wait(landing: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text("x")
+    (landing / "objects" / "link.csv").symlink_to(secret)
+    (landing / "objects" / os.fsdecode(b"\xff.csv")).write_text("x")
+    (landing / "objects" / "late.csv").write_text("x")
+    scanner = LandingScanner(str(landing))
+    scanner.scan()
+    paths = scanner.scan()["objects"]
+    scanner.mark_ingested(paths, paths)
+    scanner.mark_matched()
+    assert (len(paths), scanner.waiting_files) == (3, 1), "only the file that may be read later waits"
