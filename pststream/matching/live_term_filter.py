@@ -38,18 +38,21 @@ class LiveTermFilter:
 
     def _add(self, wanted: frozenset[Paths], cache: SegmentCache) -> None:
         segments = cache.segments(wanted - self._keys_of.keys())
-        self._keys_of = {paths: count for paths, count in self._keys_of.items() if paths in wanted}
-        self._keys_of |= {paths: segment.posting_keys for paths, segment in segments.items()}
-        self._added += sum(segment.posting_keys for segment in segments.values())
-        needed = sum(self._keys_of.values())
-        if self._added > 2 * needed or BITS_PER_KEY * self._added > 64 * len(self._words):
+        keys_of = {paths: count for paths, count in self._keys_of.items() if paths in wanted}
+        keys_of |= {paths: segment.posting_keys for paths, segment in segments.items()}
+        added = self._added + sum(segment.posting_keys for segment in segments.values())
+        needed = sum(keys_of.values())
+        filter_words, levels = self._words, self._levels
+        if added > 2 * needed or BITS_PER_KEY * added > 64 * len(filter_words):
             segments = cache.segments(wanted)
-            self._added, self._levels = needed, set()
+            added, levels = needed, set()
             words = BITS_PER_KEY * needed // 64
-            self._words = np.zeros(1 << max(10, int(words + words // 4).bit_length()), np.uint64)
+            filter_words = np.zeros(1 << max(10, int(words + words // 4).bit_length()), np.uint64)
         for segment in segments.values():
-            add_keys(self._words, segment.cells, segment.cell_buckets, segment.buckets, segment.keys, segment.terms)
-            self._levels.update(min(int(level), LIVE_LEVEL) for level in segment.levels)
+            add_keys(filter_words, segment.cells, segment.cell_buckets, segment.buckets, segment.keys, segment.terms)
+            levels = levels | {min(int(level), LIVE_LEVEL) for level in segment.levels}
+        # Nothing counts as added before it is: reading a segment may fail, and the process goes on with a later batch.
+        self._keys_of, self._added, self._words, self._levels = keys_of, added, filter_words, levels
 
     def arrays(self) -> LiveTerms:
         """Return the filter as kernels take it."""
