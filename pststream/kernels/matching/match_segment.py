@@ -149,8 +149,11 @@ def _wider(array, least):
 
 
 @kernel
-def _read_lists(list_count, block, segment, deleted, always_valid, lists, hits, unsure, keys, pairs):
-    """Read the posting lists of a block and verify the hits; return the keys, perhaps in a new array, and the pairs."""
+def _read_lists(list_count, block, segment, deleted, always_valid, lists, hits, unsure, max_pairs, keys, pairs):
+    """Read the posting lists of a block and verify the hits; return the keys, perhaps in a new array, and the pairs.
+
+    No list is read once there are more than `max_pairs`.
+    """
     postings, room, waiting = segment.postings, len(hits), 0
     list_first, list_last, list_object, list_level = lists.first, lists.last, lists.object, lists.level
     column, row, words_of, list_pairs = block.column, block.row, block.words, lists.pairs
@@ -159,7 +162,7 @@ def _read_lists(list_count, block, segment, deleted, always_valid, lists, hits, 
         point, words = encode_point(column[i], row[i], level), words_of[i]
         first, last = list_first[number], list_last[number]
         list_pairs[number] = 0
-        while first < last:
+        while first < last and pairs <= max_pairs:
             if waiting == room:
                 if pairs + room > len(keys):
                     keys = _wider(keys, pairs + room)
@@ -199,7 +202,9 @@ def match_segment(objects, segment, deleted, always_valid, counts, hit_buffer, m
         _find_cells(codes, start, stop, segment, cursors, block_cells)
         kept = _probe_buckets(stop - start, block, block_cells, segment, probe_bucket, lists)
         list_count = _find_lists(kept, block, segment, probe_bucket, lists, candidates)
-        keys, pairs = _read_lists(list_count, block, segment, deleted, always_valid, lists, hits, unsure, keys, pairs)
+        keys, pairs = _read_lists(
+            list_count, block, segment, deleted, always_valid, lists, hits, unsure, max_pairs, keys, pairs
+        )
         for number in range(list_count):
             offsets[start + lists.object[number] + 1] += lists.pairs[number]
             matches[block.unit[lists.term[number]]] += lists.pairs[number]
