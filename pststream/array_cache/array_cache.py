@@ -59,8 +59,10 @@ class ArrayCache:
 
         paths: the files, or other texts that identify the arrays
         """
-        if paths in self._mapped:
-            return self._mapped[paths]
+        # One look-up: another thread may clear the entries after it.
+        mapped = self._mapped.get(paths)
+        if mapped is not None:
+            return mapped
         entry = self.folder / hashlib.sha256("\n".join(paths).encode()).hexdigest()[:32]
         try:
             arrays = map_arrays(entry)

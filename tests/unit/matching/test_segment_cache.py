@@ -128,3 +128,18 @@ def test_another_process_may_empty_the_folder_while_an_entry_is_written(tmp_path
 
     monkeypatch.setattr(os, "replace", replace)
     assert len(cache.deletions(path)["ends"]) == 9
+
+
+def test_another_thread_may_forget_a_mapped_entry_while_it_is_looked_up(tmp_path):
+    path = deletions(tmp_path / "d.parquet", 9)
+    cache = SegmentCache(str(tmp_path / "cache"), 10**9)
+
+    class Mapped(dict):
+        def __contains__(self, paths: object) -> bool:
+            known = super().__contains__(paths)
+            self.clear()
+            return known
+
+    cache._mapped = Mapped()
+    for _ in range(2):
+        assert len(cache.deletions(path)["ends"]) == 9
