@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pststream.domain.plan import DispatchGrid, space_plan
 from pststream.kernels.matching.index_cells import MAX_LEVEL, level_of_box
+from pststream.kernels.matching.match_segment import SearchCounts, match_segment
 from pststream.matching import matcher
 from pststream.matching.deletions import build_deletions, merge_deletions
 from pststream.matching.live_term_filter import LiveTermFilter
@@ -116,6 +117,50 @@ def test_no_live_term_is_filtered_out(data):
         assert all(passed[mine][[t in clause for t in terms[mine]]])
     live.update(frozenset(), Cache())
     assert not passes(live, lon, lat, offsets, terms).any()
+
+
+def test_a_failed_reading_leaves_no_segment_out_of_the_filter():
+    """The filter would be built again when a segment cannot be read; a later batch wants more segments."""
+    segments = {name: build_segment(rows_of([world_of_terms(*terms)])) for name, *terms in
+                (("a", 0, 100), ("b", 100, 140), ("c", 140, 240))}  # fmt: skip
+    readings = []
+
+    class Cache:
+        def segments(self, wanted: frozenset[tuple[str, ...]]):
+            readings.append(wanted)
+            if len(readings) == failing:
+                raise OSError("unreadable")
+            return {paths: segments[paths[0]] for paths in wanted}
+
+    live, cache, failing = LiveTermFilter(), Cache(), 0
+    live.update(frozenset([("a",)]), cache)
+    failing = len(readings) + 3
+    with pytest.raises(OSError, match="unreadable"):
+        live.update(frozenset([("b",)]), cache)
+    live.update(frozenset([("b",), ("c",)]), cache)
+    terms = np.arange(100, 240)
+    assert passes(live, np.full(140, 1.0), np.full(140, 1.0), np.arange(141), terms).all()
+
+
+def world_of_terms(first: int, last: int) -> dict:
+    """Return a piece that is posted under the terms in [first, last)."""
+    box = {"west": 0.0, "south": 0.0, "east": 2.0, "north": 2.0, "circle": None, "polygon": None}
+    return {**box, "subscription_key": first, "clauses": [list(range(first, last))], "created_at": 0, "end_at": 9}
+
+
+def test_a_search_ends_soon_after_its_greatest_number_of_pairs():
+    """Objects of one block have far more pairs than a search may find: only a buffer more of them is kept."""
+    box = {"west": 0.0, "south": 0.0, "east": 2.0, "north": 2.0, "circle": None, "polygon": None}
+    world = [
+        {**box, "subscription_key": key, "clauses": [[1]], "created_at": 0, "end_at": NEVER_US} for key in range(500)
+    ]
+    lon, lat, ts, offsets, terms = arrays_of([{"lon": 1.0, "lat": 1.0, "ts": 1, "terms": [1]}] * 200)
+    objects = sort_objects(lon, lat, ts, offsets, terms, np.zeros(200, np.int32)).arrays
+    segment, deleted = make_probe(build_segment(rows_of(world)))
+    counts = SearchCounts(np.zeros(1, np.int64), np.zeros(1, np.int64))
+    for most, found in ((1_000, (1_001, 1_000 + 2 * 64)), (100_000, (100_000, 100_000))):
+        _, keys = match_segment(objects, segment, deleted, True, counts, 64, most, np.empty(128, np.int64))
+        assert found[0] <= len(keys) <= found[1]
 
 
 def passes(
