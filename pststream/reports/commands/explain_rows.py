@@ -23,6 +23,9 @@ from pststream.reports.reading.table_reader import TableReader
 MAX_PER_ID = 200
 """Number of objects, and of insertions, that are read for one id: the latest ones."""
 
+MAX_REQUESTS = 10_000
+"""Number of requests, insertions and deletions together, that are read for one id: the latest ones."""
+
 MAX_REJECTS = 5
 _COMMON_COLUMNS = ("request_key", "op", "subscription_id", "subscription_key", "kind", "effective_at", "expires_at")
 
@@ -30,7 +33,7 @@ _COMMON_COLUMNS = ("request_key", "op", "subscription_id", "subscription_key", "
 def read_objects(reader: TableReader, object_id: str) -> list[StoredObject]:
     """Read the accepted objects of an id, the latest first: several if their times differ by more than the lateness."""
     columns = ("object_key", "object_id", "ts", "lon", "lat", "text", "terms")
-    rows = _rows_of_id(reader, names.OBJECTS, columns, pds.field("object_id") == object_id)
+    rows = _rows_of_id(reader, names.OBJECTS, columns, pds.field("object_id") == object_id, MAX_PER_ID)
     objects = [
         StoredObject(
             r["object_key"], r["object_id"], r["ts"], r["lon"], r["lat"], r["text"] or "", tuple(r["terms"] or ())
@@ -43,7 +46,7 @@ def read_objects(reader: TableReader, object_id: str) -> list[StoredObject]:
 def read_insertions(reader: TableReader, subscription_id: str) -> list[StoredSubscription]:
     """Read the insertions of an id, the latest first, each with its deletions."""
     columns = (*_COMMON_COLUMNS, *(column.name for column in request_columns()))
-    rows = _rows_of_id(reader, names.REQUESTS, columns, pds.field("subscription_id") == subscription_id)
+    rows = _rows_of_id(reader, names.REQUESTS, columns, pds.field("subscription_id") == subscription_id, MAX_REQUESTS)
     deletions: dict[int, list[tuple[int, dt.datetime]]] = {}
     for row in rows:
         if row["op"] == "delete":
@@ -52,13 +55,15 @@ def read_insertions(reader: TableReader, subscription_id: str) -> list[StoredSub
     return sorted(insertions, key=lambda insertion: -insertion.key)[:MAX_PER_ID]
 
 
-def _rows_of_id(reader: TableReader, name: str, columns: Sequence[str], wanted: pds.Expression) -> list[dict[str, Any]]:
-    """Read the rows with an id; the first of `columns` is the key.
+def _rows_of_id(
+    reader: TableReader, name: str, columns: Sequence[str], wanted: pds.Expression, most: int
+) -> list[dict[str, Any]]:
+    """Read the latest rows with an id, `most` of them; the first of `columns` is the key.
 
     Ids are stored in no order, so a first read scans the column of ids for the keys of the rows. A second read takes
     all columns, but only from the row groups that may contain these keys.
     """
-    keys = reader.read(name, columns[:1], wanted).column(0).to_pylist()
+    keys = np.sort(reader.read(name, columns[:1], wanted).column(0).to_numpy())[-most:].tolist()
     return reader.rows(name, columns, pds.field(columns[0]).isin(keys)) if keys else []
 
 
