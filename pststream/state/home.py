@@ -198,6 +198,11 @@ class Home:
         """Whether another process has taken over a lock of this thread."""
         return any(one.lost for one in self._own_locks())
 
+    def check_locks(self) -> None:
+        """Raise RetryableError if a lock of this thread was lost."""
+        for one in self._own_locks():
+            one.check()
+
     def transactions(self, table: DeltaTable, *transactions: Transaction) -> list[Transaction]:
         """Return the transactions that a commit to a just opened table carries: its own and the fencing tokens.
 

@@ -54,10 +54,11 @@ class FileLock:
         if self._file.closed:
             return True
         try:
-            is_same = os.path.samestat(os.fstat(self._file.fileno()), os.stat(self._path))
+            with open(self._path, "rb", buffering=0) as named:  # opened again: until then NFS reads from its cache
+                is_same = os.path.samestat(os.fstat(self._file.fileno()), os.fstat(named.fileno()))
+                return not is_same or (_parse(named) or {}).get("token") != self._content["token"]
         except OSError:
             return True
-        return not is_same or (_parse(self._file) or {}).get("token") != self._content["token"]
 
     def check(self) -> None:
         """Raise RetryableError if the lock was lost."""

@@ -13,12 +13,12 @@ import pytest
 from deltalake import DeltaTable
 
 from pststream import names
-from pststream.errors import HomeBusy
+from pststream.errors import HomeBusy, RetryableError
 from pststream.open_tables import open_table
 from pststream.state import home as homes
 from pststream.state import ledger_tables
 from pststream.state.home import Home
-from pststream.state.locking import fencing
+from pststream.state.locking import fencing, file_lock
 from pststream.state.tables import TABLES
 from tests.lease_holder import holder
 
@@ -136,6 +136,36 @@ def test_a_new_home_and_each_lock_of_it_begin_without_a_fence(tmp_path: Path) ->
         with home.locked(scope):
             assert not home.has_lost_lock()
     assert {DeltaTable(home.table(name)).version() for name in TABLES} == {0}
+
+
+def test_what_this_machine_has_cached_of_a_lock_file_does_not_count(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS reads an open file from the cache of the machine, and looks at the server when a file is opened."""
+    pread = os.pread
+    with home.locked(), monkeypatch.context() as patch:
+        [lock] = home._own_locks()
+        own, cached = lock._file.fileno(), lock_file(home).read_bytes()
+        patch.setattr(os, "pread", lambda fd, *where: cached if fd == own else pread(fd, *where))
+        assert not home.has_lost_lock()
+        lock_file(home).write_bytes(b'{"number": 9, "token": "of the next"}'.ljust(file_lock.SIZE))
+        assert home.has_lost_lock()
+
+
+def test_a_holder_that_lost_its_lock_deletes_no_file_of_the_next(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened_before_another_writes(address: str) -> DeltaTable:
+        patch.undo()
+        table = DeltaTable(address)
+        lock_file(home).unlink()
+        with Home(home.path).locked():
+            append(Home(home.path), "of the next")
+        return table
+
+    with home.locked(), monkeypatch.context() as patch:
+        patch.setattr(ledger_tables, "open_table", opened_before_another_writes)
+        with pytest.raises(RetryableError, match="another process has taken over"):
+            ledger_tables.vacuum(home, names.VOCABULARY, 0)
+    assert terms(home) == ["before", "of the next"]
 
 
 def test_a_lost_lock_is_not_released(home: Home) -> None:
