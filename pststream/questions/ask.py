@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.errors import UsageError
-from pststream.ledgers.withdrawals import withdrawn_objects
+from pststream.ledgers.withdrawals import NONE, withdrawn_objects
 from pststream.progress import Progress, StepCounter, no_progress
 from pststream.questions.answer_table import ANSWERS, answer_table
 from pststream.questions.open_snapshot import greatest_key, open_snapshot
@@ -82,10 +82,11 @@ def _resolve_versions(
 ) -> tuple[list[_AskedQuestion], list[dict[str, Any]]]:
     """Return each question with what its version has, and the rejects."""
     versions: dict[int | None, tuple[int, ObjectSnapshot] | UsageError] = {}
+    snapshots = {NONE.numbers: snapshot}
     asked, rejects = [], list(read.rejects)
     for question in read.questions:
         if question.version not in versions:
-            versions[question.version] = _open_version(home, question.version, snapshot)
+            versions[question.version] = _open_version(home, question.version, snapshots)
         version = versions[question.version]
         if isinstance(version, UsageError):
             rejects.append(reject_question(question, "version", "unknown_version", question.version, version.args[0]))
@@ -94,17 +95,24 @@ def _resolve_versions(
     return asked, sorted(rejects, key=lambda reject: (reject["file"], reject["row"]))
 
 
-def _open_version(home: Home, version: int | None, snapshot: ObjectSnapshot) -> tuple[int, ObjectSnapshot] | UsageError:
-    """Return the greatest key of a version (None: the newest), and its objects that are not withdrawn by then."""
+def _open_version(
+    home: Home, version: int | None, snapshots: dict[tuple[int, ...], ObjectSnapshot]
+) -> tuple[int, ObjectSnapshot] | UsageError:
+    """Return the greatest key of a version (None: the newest), and its objects that are not withdrawn by then.
+
+    snapshots: by the numbers of the withdrawals that they leave out; versions with the same ones share a snapshot
+    """
     if version is None:
-        withdrawn = withdrawn_objects(home)
-        return LAST_KEY, snapshot.without(withdrawn.keys) if withdrawn else snapshot
-    try:
-        key = greatest_key(home, version)
-    except UsageError as error:
-        return error
-    withdrawn = withdrawn_objects(home, up_to=key)
-    return key, snapshot.without(withdrawn.keys) if withdrawn else snapshot
+        key, withdrawn = LAST_KEY, withdrawn_objects(home)
+    else:
+        try:
+            key = greatest_key(home, version)
+        except UsageError as error:
+            return error
+        withdrawn = withdrawn_objects(home, up_to=key)
+    if withdrawn.numbers not in snapshots:
+        snapshots[withdrawn.numbers] = snapshots[NONE.numbers].without(withdrawn.keys)
+    return key, snapshots[withdrawn.numbers]
 
 
 def _batches(asked: Sequence[_AskedQuestion]) -> Iterator[list[int]]:

@@ -169,6 +169,21 @@ def test_withdrawn_objects_do_not_count(withdrawn: CommandHome, kind: str) -> No
     }  # fmt: skip
 
 
+def test_versions_with_the_same_withdrawals_share_a_snapshot(
+    withdrawn: CommandHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, leave_out = [], ask.ObjectSnapshot.without
+    monkeypatch.setattr(
+        ask.ObjectSnapshot, "without", lambda snapshot, keys: made.append(keys) or leave_out(snapshot, keys)
+    )
+    everything = {"bbox": [-1, -1, 1, 1]}
+    answers = pststream.open(withdrawn.path).ask(
+        [everything, {**everything, "version": 2}, {**everything, "version": 1}]
+    )
+    assert answers["object_id"].to_pylist() == ["d", "b", "a", "d", "b", "a", "c", "b", "a"]
+    assert len(made) == 1
+
+
 @pytest.fixture(scope="module")
 def withdrawn(tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
     """A home with objects at 0, 1 and 9 hours, the last of them withdrawn, and then one at 2 hours."""
