@@ -12,6 +12,7 @@ from pststream.airflow.runners.allowed_places import admit
 from pststream.airflow.runners.engine_choice import read_file
 from pststream.airflow.runners.file_names import file_name
 from pststream.airflow.runners.run_environment import run_environment
+from pststream.mask_urls import mask_urls
 from pststream.utc_times import iso, utc_now
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class AlertOnChange:
         except FileNotFoundError:
             return {}
         except Exception as error:
-            log.warning("the stored state cannot be read: %s: %s", type(error).__name__, error)
+            log.warning("the stored state cannot be read: %s: %s", type(error).__name__, mask_urls(str(error)))
             return {}
 
     def _write_failing(self, context: Context, failing: Faults) -> None:
@@ -121,7 +122,7 @@ class AlertOnChange:
                 if files.exists(MARK):
                     files.write(_state_file(context), (json.dumps(content, indent=1) + "\n").encode())
         except Exception as error:
-            log.warning("the state cannot be stored: %s: %s", type(error).__name__, error)
+            log.warning("the state cannot be stored: %s: %s", type(error).__name__, mask_urls(str(error)))
 
     @contextmanager
     def _home(self, context: Context) -> Iterator[str]:
@@ -144,7 +145,7 @@ def _send(context: Context, callbacks: Sequence[Callable[[Any], Any]]) -> bool:
 
 
 def _fault(error: object, text: str) -> dict[str, Any]:
-    return {"since": iso(utc_now(), "seconds"), "why": f"{type(error).__name__}: {text}"}
+    return {"since": iso(utc_now(), "seconds"), "why": f"{type(error).__name__}: {mask_urls(text)}"}
 
 
 def _listed(texts: Iterable[str]) -> str:

@@ -12,6 +12,8 @@ from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
+from pststream.mask_urls import mask_urls
+
 log = logging.getLogger("pststream.alerts")
 
 REMEDIES = {
@@ -101,7 +103,7 @@ def failure_message(context: Context) -> str:
         [
             f"FAILED: {task.dag_id}.{task.task_id}, run {task.run_id}, try {task.try_number}",
             *([f"new:    {context['alert_subjects']}"] if context.get("alert_subjects") else []),
-            f"why:    {kind}: {error}",
+            f"why:    {kind}: {mask_urls(str(error))}",
             f"remedy: {REMEDIES.get(kind, DEFAULT_REMEDY)}",
             f"log:    {getattr(task, 'log_url', '')}",
         ]

@@ -18,6 +18,16 @@ def test_the_message_has_task_error_remedy_and_log() -> None:
     assert "unknown error" in failure_message({"ti": task})
 
 
+def test_an_alert_shows_no_secret_of_a_url() -> None:
+    from pststream.airflow.alert_on_change import _fault
+    from pststream.airflow.alerts import failure_message
+
+    error = OSError("no answer: https://user:s3cr3t@h/a?token=s3cr3t")
+    task = SimpleNamespace(dag_id="d", task_id="t", run_id="r", try_number=1, log_url="http://x")
+    for text in (failure_message({"ti": task, "exception": error}), _fault(error, str(error))["why"]):
+        assert "OSError: no answer: https://***@h/a?***" in text
+
+
 def test_remedies_name_errors_that_exist() -> None:
     from pststream.airflow import alerts
     from pststream.airflow.runners import job_outcome
