@@ -96,7 +96,9 @@ def _stage(kind: str, folder: str, at: dt.datetime, task: StageTask) -> tuple[in
     return task.number, stage_file(kind, folder, at, task.file, task.part)
 
 
-def _split_files(engine: Engine, files: Sequence[File], seconds: float | None) -> list[tuple[File, FilePart | None]]:
+def _split_files(
+    engine: Engine, files: Sequence[File], seconds: float | None = None
+) -> list[tuple[File, FilePart | None]]:
     """Return each file with each of its parts, or with None if it is read as a whole."""
     part_bytes = choose_part_bytes([_size(file["path"]) for file in files])
     formats = {file["path"]: json.loads(file["options"])["format"] for file in files}
