@@ -127,6 +127,26 @@ def test_rows_that_a_wrong_clock_made_late_are_taken_in_again(tmp_path: Path) ->
     assert {pair["condition"] for pair in explained["pairs"]} == {None, "withdrawn"} and not explained["problem"]
 
 
+def test_subscriptions_that_are_indexed_under_another_clause_stay_as_they_are(tmp_path: Path) -> None:
+    """A new plan keeps the clause of the old index if both are as frequent; the request alone would give the other."""
+    home = home_at(tmp_path / "home", planner="frequency")
+    both = asked("s", keywords="alpha AND beta", expires_at=worlds.moment(10))
+    ended = asked("old", -100, keywords="gamma", expires_at=worlds.moment(-90))
+    home.ingest("requests", [lines(tmp_path / "r.jsonl", both, ended)])
+    often = [thing(f"a{n}", 0, "alpha") for n in range(5)]
+    home.ingest("objects", [lines(tmp_path / "1.jsonl", *often, thing("b", 0, "beta"))])
+    home.match()
+    assert home.run("maintain")["dropped_rows"] == 1
+    home.ingest("objects", [lines(tmp_path / "2.jsonl", *(thing(f"b{n}", 5, "beta") for n in range(4)))])
+    home.match()
+    home.run("plan")
+    home.ingest("objects", [lines(tmp_path / "3.jsonl", thing("wrong", 200))])
+    home.run("withdraw", "--object-id", "wrong")
+    home.ingest("objects", [lines(tmp_path / "4.jsonl", thing("o", 5, "alpha beta"))])
+    assert home.match()["matches"] == 1 and ids_of(home) == {"o"}
+    assert home.run("check", "--all")["success"]
+
+
 def test_sinks_get_retractions(tmp_path: Path) -> None:
     home = home_at(tmp_path / "home")
     home.add_sink("sent", kind="file", target=str(tmp_path / "sent"))

@@ -169,13 +169,17 @@ def is_served_by(pieces: pa.RecordBatch, dispatch: DispatchIndex, worker: int) -
 
 def apply_deletions(pieces: pa.RecordBatch, deleted: Deletions) -> pa.RecordBatch:
     """Set the end of each deleted piece to its deletion, if that is before the end it has."""
+    return pieces.set_column(PIECES.get_field_index("end_at"), "end_at", pa.array(ends_of(pieces, deleted)))
+
+
+def ends_of(pieces: pa.RecordBatch, deleted: Deletions) -> np.ndarray:
+    """Return the end of each piece (microseconds), which is that of its deletion if that is earlier: int64[pieces]."""
     keys, ends = deleted
-    own = pieces.column("subscription_key").to_numpy()
-    place = np.minimum(np.searchsorted(keys, own), max(len(keys) - 1, 0))
-    until = pieces.column("end_at").to_numpy()
-    if len(keys):
-        until = np.where(keys[place] == own, np.minimum(until, ends[place]), until)
-    return pieces.set_column(PIECES.get_field_index("end_at"), "end_at", pa.array(until))
+    own, until = (pieces.column(name).to_numpy() for name in ("subscription_key", "end_at"))
+    if not len(keys):
+        return until
+    place = np.minimum(np.searchsorted(keys, own), len(keys) - 1)
+    return np.where(keys[place] == own, np.minimum(until, ends[place]), until)
 
 
 def make_pieces(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -2,7 +2,8 @@
 
 `maintain` drops a subscription that ended before every object still to come. A withdrawal lowers the watermark, so that
 earlier objects may come. The added pieces change nothing for the objects that were to come before, so this runs before
-the withdrawal, and may be killed and run again: pieces that a worker has are not added twice.
+the withdrawal, and may be killed and run again: subscriptions that are in the index are left as they are. Their pieces
+may be posted under another clause than the requests alone would give now, and so be at other workers.
 """
 
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from pststream.pipeline.index.build_index import (
     REQUEST_COLUMNS,
     apply_deletions,
     assign_to_workers,
+    ends_of,
     make_pieces,
     rows_by_worker,
     rows_of_task,
@@ -50,7 +52,7 @@ def restore_ended(home: Home, settings: Settings, after: int, up_to: int) -> int
     """Add the pieces of the subscriptions that end after `after` and up to `up_to` (microseconds) and are missing.
 
     Returns the number of pieces added. No batch may be unfinished. The driver keeps 16 bytes for each deletion of the
-    request log.
+    request log, and 8 for each of these subscriptions that is not missing.
     """
     version = current_version(home)
     if not version or ledger_tables.last_transaction(home, names.WORKER_INDEX, "upkeep") < 0:
@@ -59,16 +61,17 @@ def restore_ended(home: Home, settings: Settings, after: int, up_to: int) -> int
     applied = Ledger(home).requests_applied
     retiring = retiring_plan(read_plan_row(home, version)) or Retiring(version, -1)
     parts = ((retiring.plan_version, -1, retiring.to), (version, retiring.to, applied))
-    deletions = _read_deletions(home, applied)
+    deletions, files = _read_deletions(home, applied), index_files(home, version)
+    tasks = split_into_tasks((file.path, file.rows) for file in files if file.worker != names.EVERY_WORKER)
+    indexed = get_engine(settings).run_tasks(tasks, partial(_indexed_keys, deletions, (after, up_to))) if tasks else []
+    present = np.unique(np.concatenate([np.empty(0, np.int64), *indexed]))
     added = []
     for plan_version, first, last in parts:
         requests = KeyRange("request_key", first, last)
-        files = requests.files(list_data_files(home, names.REQUESTS))
-        tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, files), rows_of_task(files))
-        send = partial(_send_ended, context, plan_version, requests, deletions, (after, up_to))
-        write = partial(
-            write_missing, home.table(names.WORKER_INDEX), context, tuple(index_files(home, version)), False
-        )
+        logged = requests.files(list_data_files(home, names.REQUESTS))
+        tasks = split_into_tasks(addresses_and_rows(home, names.REQUESTS, logged), rows_of_task(logged))
+        send = partial(_send_ended, context, plan_version, requests, deletions, (after, up_to), present)
+        write = partial(write_missing, home.table(names.WORKER_INDEX), context, tuple(files), False)
         written = get_engine(settings).run_shuffled(tasks, send, [Stage(context.workers, write)]) if tasks else []
         added += [file for part in written for file in part.files]
     last_commit = ledger_tables.last_transaction(home, names.WORKER_INDEX, APPLICATION)
@@ -93,19 +96,37 @@ def _send_ended(
     requests: KeyRange,
     deletions: Deletions,
     ends: tuple[int, int],
+    present: np.ndarray,
     slices: tuple[Slice, ...],
 ) -> Iterator[SentRows]:
-    """Send the pieces of the subscriptions that end in the range to each worker that serves them under the plan."""
+    """Send the pieces of the subscriptions that end in the range to each worker that serves them under the plan.
+
+    present: keys of subscriptions in the index (int64, ascending), which are not sent
+    """
     dispatch = dispatch_index(context.home, plan_version)
     frequencies = term_frequencies(context.home, plan_version)
-    after, up_to = ends
+    up_to = ends[1]
     for rows in read_slices(slices, ["request_key", *REQUEST_COLUMNS], requests):
         for part in split_by_bytes(rows.filter(_may_end(rows, deletions, up_to))):
             pieces = apply_deletions(make_pieces(part), deletions)
-            until = pieces.column("end_at").to_numpy()
-            ended = pieces.filter(pa.array((until > after) & (until <= up_to)))
+            is_missing = ~np.isin(pieces.column("subscription_key").to_numpy(), present)
+            ended = pieces.filter(pa.array(_is_within(pieces.column("end_at").to_numpy(), ends) & is_missing))
             assigned = assign_to_workers(ended, dispatch.workers_of_pieces, frequencies.frequency)
             yield from rows_by_worker(*assigned, context)
+
+
+def _indexed_keys(deletions: Deletions, ends: tuple[int, int], slices: tuple[Slice, ...]) -> np.ndarray:
+    """Return the keys of the subscriptions in slices of the index that end in the range: int64, ascending."""
+    keys = [np.empty(0, np.int64)]
+    for rows in read_slices(slices, ["subscription_key", "end_at"]):
+        within = _is_within(ends_of(rows, deletions), ends)
+        keys.append(np.unique(rows.column("subscription_key").to_numpy()[within]))
+    return np.unique(np.concatenate(keys))
+
+
+def _is_within(until: np.ndarray, ends: tuple[int, int]) -> np.ndarray:
+    """Return which ends are in the range: bool[n]."""
+    return (until > ends[0]) & (until <= ends[1])
 
 
 def _may_end(rows: pa.RecordBatch, deletions: Deletions, up_to: int) -> pa.Array:

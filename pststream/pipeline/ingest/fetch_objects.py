@@ -255,10 +255,10 @@ class ObjectSource:
 
 
 def fetch_again(home: Home, file: dict[str, Any]) -> None:
-    """Copy the object of a row of `files` again; its content may have changed."""
+    """Copy the object of a row of `files` again, unless its size has changed; its content may have."""
     store = storage_of(file["path"]).objects(file["path"])
     stored = store.find_object(store.prefix)
-    if stored is not None:
+    if stored is not None and stored.bytes == file["bytes"]:
         partial = fetched_files.partial_copy_path(home, file["path"])
         with open(partial, "wb") as copy:
             sha256 = store.copy_object(stored, copy)

@@ -15,7 +15,7 @@ DEAD_TRIES = 2
 """After so many dead tries a file is read in a process of its own. One may be a kill of the process by somebody."""
 
 MAX_FILES = 10_000
-"""Files in the note at most, the last ones: files that nobody offers again would stay in it for ever."""
+"""Files in the note at most besides those that are offered: files that nobody offers again would stay for ever."""
 
 NOTE = "reading.json"
 
@@ -31,6 +31,8 @@ def noted_reading(home: Home, hashes: Collection[str]) -> Iterator[set[str]]:
     suspects = {sha256 for sha256 in hashes if before.get(sha256, 0) >= DEAD_TRIES}
     tried = {sha256: before.get(sha256, 0) + 1 for sha256 in hashes if sha256 not in suspects}
     rest = {sha256: tries for sha256, tries in before.items() if sha256 not in tried}
+    for sha256 in [sha256 for sha256 in rest if sha256 not in suspects][:-MAX_FILES]:
+        del rest[sha256]
     if tried:
         _write_note(home, rest | tried)
     try:
@@ -53,6 +55,6 @@ def _read_note(home: Home) -> dict[str, int]:
 def _write_note(home: Home, tries: dict[str, int]) -> None:
     """Replace the note, or remove it if it would be empty."""
     if tries:
-        home.files.write(NOTE, json.dumps(dict(list(tries.items())[-MAX_FILES:])).encode())
+        home.files.write(NOTE, json.dumps(tries).encode())
     else:
         home.files.delete([NOTE])

@@ -7,6 +7,7 @@ by the next command.
 """
 
 import json
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,8 @@ def remove_unneeded_files(home: Home) -> None:
     """Remove the files of retries that no unfinished ingest needs; the home is locked."""
     needed = {file["path"].rpartition("/")[2] for file in Ledger(home).unfinished_ingest()}
     home.files.delete(name for name in home.files.names(FOLDER) if name.rpartition("/")[2] not in needed)
+    if is_fetched(home.path):  # a retry that was killed before its file was in the bucket
+        shutil.rmtree(home.work_folder / FOLDER, ignore_errors=True)
 
 
 def _retried_to(home: Home, reason: str) -> int:

@@ -17,7 +17,9 @@ import pyarrow as pa
 
 from pststream.atomic_files import flush_file, flush_folders, make_folder
 from pststream.errors import RetryableError, UsageError
+from pststream.ledgers.log_end import Ledger
 from pststream.open_tables import open_table
+from pststream.pipeline.ingest import retry_rejects
 from pststream.progress import Progress, StepCounter, no_progress
 from pststream.quality.suites.suite_files import FOLDER as SUITES
 from pststream.settings import FILE
@@ -59,6 +61,10 @@ def backup(home: Home, out: str, progress: Progress = no_progress) -> dict[str, 
         counter.add(1)
     for hold in quarantine.read_needed_entries(copy):
         _copy(home, hold["copy"], target)
+    for started in Ledger(copy).unfinished_ingest():
+        name = started["path"].removeprefix(f"{home.path}/")
+        if name.startswith(f"{retry_rejects.FOLDER}/"):  # only the home has it
+            _copy(home, name, target)
     if home.files.exists(FILE):
         _copy(home, FILE, target)
     for suite in home.files.names(SUITES):

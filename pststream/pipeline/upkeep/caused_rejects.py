@@ -1,6 +1,8 @@
 """Count the rejects that are late or duplicates because of objects that are to be withdrawn."""
 
 import json
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,6 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.delta_tables import read_table
 from pststream.ledgers.ledger_rows import MAX_ROW, FileRow, log_key
 from pststream.ledgers.log_end import read_files
 from pststream.ledgers.withdrawals import WithdrawnObjects
@@ -21,6 +22,7 @@ from pststream.state.slices import KeyRange, Slice, read_slices
 from pststream.utc_times import to_micros
 
 NO_TIME = -(2**63)
+REASONS = ("late", "duplicate")
 MAX_LISTED_FILES = 100
 
 
@@ -34,7 +36,6 @@ def count_caused_rejects(home: Home, selected: pa.Table, withdrawn: WithdrawnObj
     first = int(selected.column("object_key")[0].as_py()) >> names.ROW_BITS
     of_objects = (pds.field("kind") == names.OBJECTS) & (pds.field("file_seq") >= first)
     files = [one for one in read_files(home, of_objects) if one["status"] == "done" and one["withdrawal_id"] is None]
-    rejects = _read_rejects(home, files[0]["ingest_id"])
     horizons = _horizons_without(home, files, selected.column("object_key").to_numpy(), withdrawn)
     bounds = pa.table(
         {
@@ -43,37 +44,41 @@ def count_caused_rejects(home: Home, selected: pa.Table, withdrawn: WithdrawnObj
             "horizon": [horizons[one["file_seq"]] for one in files],
         }
     )
-    rows = rejects.join(bounds, ["ingest_id", "file"], join_type="inner")
-    reason = rows.column("reason")
-    late = pc.and_(pc.equal(reason, "late"), pc.greater_equal(rows.column("ts"), rows.column("horizon")))
-    duplicate = pc.and_(pc.equal(reason, "duplicate"), pc.is_in(rows.column("raw"), selected.column("object_id")))
-    caused = rows.filter(pc.or_(late, duplicate))
-    by_file = caused.group_by("file").aggregate([([], "count_all")]).sort_by([("count_all", "descending")])
-    listed = by_file.slice(0, MAX_LISTED_FILES).to_pylist()
-    return {
-        "late": _counts(rows.filter(late)),
-        "duplicate": _counts(rows.filter(duplicate)),
-        "files": [{"path": row["file"], "rows": row["count_all"]} for row in listed],
-    }
+    counts = {reason: {"rows": 0, "stored": 0} for reason in REASONS}
+    by_file = Counter[str]()
+    for rejects in _read_rejects(home, files[0]["ingest_id"]):
+        rows = rejects.join(bounds, ["ingest_id", "file"], join_type="inner")
+        is_caused = {
+            "late": pc.greater_equal(rows.column("ts"), rows.column("horizon")),
+            "duplicate": pc.is_in(rows.column("raw"), selected.column("object_id")),
+        }
+        for reason, caused in is_caused.items():
+            part = rows.filter(pc.and_(pc.equal(rows.column("reason"), reason), caused))
+            counts[reason]["rows"] += part.num_rows
+            counts[reason]["stored"] += int(pc.sum(part.column("stored")).as_py() or 0)
+            by_file.update({one["values"]: one["counts"] for one in part.column("file").value_counts().to_pylist()})
+    listed = sorted(by_file.items(), key=lambda one: (-one[1], one[0]))[:MAX_LISTED_FILES]
+    return {**counts, "files": [{"path": path, "rows": rows} for path, rows in listed]}
 
 
-def _counts(rows: pa.Table) -> dict[str, int]:
-    return {"rows": rows.num_rows, "stored": int(pc.sum(rows.column("stored")).as_py() or 0)}
+def _read_rejects(home: Home, ingest_id: int) -> Iterator[pa.Table]:
+    """Yield some late and duplicate objects at a time of the ingests from this one on, with their ts in microseconds.
 
-
-def _read_rejects(home: Home, ingest_id: int) -> pa.Table:
-    """Return the late and the duplicate objects of the ingests from this one on, with their ts in microseconds."""
-    wanted = (
-        (pds.field("kind") == names.OBJECTS)
-        & pds.field("reason").isin(["late", "duplicate"])
-        & (pds.field("ingest_id") >= ingest_id)
-    )
-    rows = read_table(home.table(names.REJECTS), ["file", "reason", "raw", "ingest_id", "record"], wanted)
-    rows = rows.combine_chunks()
-    record = rows.column("record").combine_chunks()
-    parsed, _ = parse_times(rows.column("raw").combine_chunks(), "UTC")  # of rows that older versions rejected
-    ts = pc.coalesce(pc.struct_field(record, "ts").cast(pa.int64()), pa.array(parsed))
-    return rows.drop_columns(["record"]).append_column("ts", ts).append_column("stored", pc.is_valid(record))
+    Their stored fields may be more than memory has: one object of a wrong clock makes all later ones late.
+    """
+    since = KeyRange("ingest_id", ingest_id - 1, names.NEVER_US)
+    files = since.files(list_data_files(home, names.REJECTS))
+    slices = [Slice(path, 0, rows) for path, rows in addresses_and_rows(home, names.REJECTS, files)]
+    for rows in read_slices(slices, ["kind", "file", "reason", "raw", "ingest_id", "record"], since):
+        is_known = pc.is_in(rows.column("reason"), pa.array(REASONS))
+        wanted = rows.filter(pc.and_(pc.equal(rows.column("kind"), names.OBJECTS), is_known))
+        if not wanted.num_rows:
+            continue
+        record = wanted.column("record")
+        parsed, _ = parse_times(wanted.column("raw"), "UTC")  # of rows that older versions rejected
+        ts = pc.coalesce(pc.struct_field(record, "ts").cast(pa.int64()), pa.array(parsed))
+        named = {name: wanted.column(name) for name in ("file", "reason", "raw", "ingest_id")}
+        yield pa.table({**named, "ts": ts, "stored": pc.is_valid(record)})
 
 
 def _horizons_without(

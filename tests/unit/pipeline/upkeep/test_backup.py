@@ -13,6 +13,7 @@ from pststream.pipeline.upkeep.backup import backup
 from pststream.state import ledger_tables, quarantine
 from pststream.state.home import Home
 from pststream.state.locking import file_lock
+from tests.unit.reports.commands.homes import add_file
 
 
 @pytest.fixture
@@ -105,6 +106,19 @@ def test_a_home_that_is_always_written_to_is_held_for_the_reading(
     monkeypatch.setattr(module, "MAX_READINGS", 3)
     backup(home, str(tmp_path / "copy"))
     assert numbers(Home(tmp_path / "copy").check()) == [1, 2, 3, 4, 5]
+
+
+def test_the_file_of_an_unfinished_retry_is_in_it(home: Home, tmp_path: Path) -> None:
+    """Else no ingest could go on in the restored home: only the home has this file."""
+    add_file(home, "objects", [], done=False)
+    row = ledger_tables.read(home, names.FILES).to_pylist()[0]
+    for number, name in enumerate(("needed", "unneeded"), 2):
+        home.files.write(f"retries/{name}.parquet", b"rows")
+        path = {"path": f"{home.path}/retries/{name}.parquet", "file_seq": number, "ingest_id": number}
+        if name == "needed":
+            ledger_tables.append(home, names.FILES, [row | path])
+    backup(home, str(tmp_path / "copy"))
+    assert [path.name for path in (tmp_path / "copy" / "retries").iterdir()] == ["needed.parquet"]
 
 
 def test_only_the_end_of_a_log_is_copied(home: Home, tmp_path: Path) -> None:

@@ -1,0 +1,36 @@
+"""The rejects that withdrawn objects have caused are counted a part at a time."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pststream.ledgers.ledger_rows import log_key
+from pststream.ledgers.withdrawals import NONE
+from pststream.pipeline.upkeep import caused_rejects as module
+from pststream.pipeline.upkeep.caused_rejects import count_caused_rejects
+from pststream.state.home import Home
+from tests.unit.reports.commands.homes import add_file, at, reject, thing
+
+FILES, ROWS, TEXT = 6, 16, 1_000_000
+
+
+def test_the_texts_of_all_rejects_are_never_in_memory(hand_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = add_file(hand_home, "objects", [thing(1, "a"), thing(2, "wrong", 600)])
+    fields = {"object_id": "b", "ts": at(1), "lon": 0.0, "lat": 0.0, "text": "x" * TEXT}
+    late = [reject(row, "late", "ts") | {"record": fields} for row in range(1, ROWS + 1)]
+    others = [reject(ROWS + 1, "duplicate", "object_id", name) for name in ("wrong", "a")]
+    for number in range(FILES):
+        add_file(hand_home, "objects", [], [*late, *others[:1]] if number else [*late, *others])
+    base, held = pa.total_allocated_bytes(), []
+
+    def parse_none(values: pa.Array, _: str) -> tuple[np.ndarray, np.ndarray]:
+        held.append(pa.total_allocated_bytes() - base)
+        return np.zeros(len(values), np.int64), np.zeros(len(values), bool)
+
+    monkeypatch.setattr(module, "parse_times", parse_none)
+    selected = pa.table({"object_key": [log_key(first, 2)], "object_id": ["wrong"], "ts": [0]})
+    told = count_caused_rejects(hand_home, selected, NONE)
+    assert told["late"] == {"rows": FILES * ROWS, "stored": FILES * ROWS}
+    assert told["duplicate"] == {"rows": FILES, "stored": 0}
+    assert [one["rows"] for one in told["files"]] == [ROWS + 1] * FILES
+    assert max(held) < 3 * ROWS * TEXT
