@@ -38,6 +38,7 @@ DELIVERIES = "deliveries"
 DEAD_LETTERS = "dead_letters"
 ERASURES = "erasures"
 WITHDRAWALS = "withdrawals"
+TERM_STATISTICS = "term_statistics"
 
 ERASABLE = (
     DELIVERIES,

@@ -34,6 +34,7 @@ class FileRow(TypedDict):
     max_ts: dt.datetime | None
     started_at: dt.datetime
     withdrawal_id: int | None
+    statistics_version: int | None
 
 
 class BatchRow(TypedDict):

@@ -24,7 +24,7 @@ from pststream.storage.contract import Files, Storage
 from pststream.storage.registry import normalize, storage_of
 from pststream.text.words import TOKENIZER
 
-FORMAT = 9
+FORMAT = 10
 """Format of homes. A change of tables increments it, and adds a step to state/upgrade.py and a sample to the tests."""
 
 OLDEST = 2

@@ -66,7 +66,8 @@ _TABLES = (
     ),
     Table(
         names.FILES,
-        "ledger of ingested files and withdrawals: a row when an ingest starts, another when it is done, which counts",
+        "ledger of ingested files, withdrawals and changes of the term statistics: a row when an ingest starts, another"
+        " when it is done, which counts",
         (
             Column("file_seq", pa.int64(), "position of the file in the log"),
             Column("ingest_id", pa.int64(), "the ingest, which may have several files"),
@@ -84,6 +85,13 @@ _TABLES = (
             Column("max_ts", TIME, "greatest ts that passed the row rules; withdrawal: watermark after it", True),
             Column("started_at", TIME, "when the ingest started"),
             Column("withdrawal_id", pa.int64(), "the withdrawal that takes this position; null: a file", True, 9),
+            Column(
+                "statistics_version",
+                pa.int64(),
+                "the term statistics in force from this position of the request log on; null: a file",
+                True,
+                10,
+            ),
         ),
         ("file_seq", "status"),
         writer="control",
@@ -387,6 +395,18 @@ _TABLES = (
         ),
         ("withdrawal_id", "object_key"),
         writer="control",
+    ),
+    Table(
+        names.TERM_STATISTICS,
+        "how many objects have each term, by version; a version counts once `files` has it",
+        (
+            Column("statistics_version", pa.int64(), "from 1; `files` has the number of objects in its options"),
+            Column("term_id", pa.int64(), "see text/tokenizer.py"),
+            Column("documents", pa.int64(), "objects that have the term"),
+        ),
+        ("statistics_version", "term_id"),
+        writer="control",
+        append_only=False,
     ),
 )
 

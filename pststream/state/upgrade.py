@@ -37,7 +37,7 @@ def upgrade(home: Home) -> dict[str, Any]:
     with home.locked():
         mark = _mark(home)
         before = mark["format"]
-        home.create_tables((names.ERASURES, names.WITHDRAWALS))  # of formats 8, 9; steps from 7 on look at all tables
+        home.create_tables(LATER_TABLES)
         for format in range(before, FORMAT):
             STEPS[format](home)
             crash_point("upgrade.stepped")
@@ -100,6 +100,13 @@ def _to_format_9(home: Home) -> None:
         _declare(home, table)
 
 
+def _to_format_10(home: Home) -> None:
+    """Add the column for changes of the term statistics; declare comments."""
+    _add_columns(home, 10)
+    for table in TABLES.values():
+        _declare(home, table)
+
+
 STEPS: dict[int, Callable[[Home], None]] = {
     2: _to_format_3,
     3: _to_format_4,
@@ -108,8 +115,12 @@ STEPS: dict[int, Callable[[Home], None]] = {
     6: _to_format_7,
     7: _to_format_8,
     8: _to_format_9,
+    9: _to_format_10,
 }
 """Format to the step that upgrades it to the next."""
+
+LATER_TABLES = (names.ERASURES, names.WITHDRAWALS, names.TERM_STATISTICS)
+"""Tables of formats 8 and later: the steps from 7 on look at all tables."""
 
 RENAMED = {
     names.REQUESTS: {"effective_at": "at"},

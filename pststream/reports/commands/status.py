@@ -31,7 +31,7 @@ TABLES = (
     names.OBJECTS, names.REQUESTS, names.REJECTS, names.FILES, names.VOCABULARY, names.PLANS, names.PLAN_UNITS,
     names.WORKER_INDEX, names.UNIT_LOADS, names.MIGRATIONS, names.MATCHES, names.BATCHES,
     names.QUARANTINE, names.QUALITY_RESULTS,
-    names.DELIVERIES, names.DEAD_LETTERS, names.ERASURES, names.WITHDRAWALS,
+    names.DELIVERIES, names.DEAD_LETTERS, names.ERASURES, names.WITHDRAWALS, names.TERM_STATISTICS,
 )  # fmt: skip
 SHOWN_BATCHES = 5
 MEASURED_BATCHES = 10
