@@ -95,6 +95,8 @@ def _heading(document: dict[str, Any]) -> str:
     where = f"{machine['cores']} cores, {machine['memory_gb']} GB, {machine['processor']}, Python {machine['python']}"
     if "random_read_ns" in machine:
         where += f", {machine['random_read_ns']} ns per random read"
+    if "load_average" in machine:
+        where += f", load average {machine['load_average']:.1f} at the end"
     return f"## {name}\n\n```bash\n{command}\n```\n\n{where}; {document['seconds']:.0f} s.\n"
 
 
