@@ -39,8 +39,12 @@ DEAD_LETTERS = "dead_letters"
 ERASURES = "erasures"
 WITHDRAWALS = "withdrawals"
 TERM_STATISTICS = "term_statistics"
+QUESTION_FILES = "question_files"
+QUESTION_ANSWERS = "question_answers"
+QUESTIONS = "questions"
 
 ERASABLE = (
+    QUESTION_ANSWERS,
     DELIVERIES,
     DEAD_LETTERS,
     MATCHES,
@@ -54,7 +58,7 @@ ERASABLE = (
 )
 """Tables that `erase` removes rows from, in this order: what was derived before what it was derived from."""
 
-KEEPABLE = (MATCHES, DEAD_LETTERS, REJECTS, OBJECTS)
+KEEPABLE = (QUESTION_ANSWERS, QUESTIONS, MATCHES, DEAD_LETTERS, REJECTS, OBJECTS)
 """Tables whose rows `maintain` removes when they are older than the setting `keep` says, in this order."""
 
 HEARTBEAT = "watch.json"

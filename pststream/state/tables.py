@@ -10,6 +10,7 @@ import pyarrow as pa
 from pststream import names
 from pststream.kinds.registry import request_columns
 from pststream.shapes.registry import PIECE_COLUMNS
+from pststream.state.declarations.question_tables import QUESTION_TABLES
 from pststream.state.table_types import IDS, RECORD, RESULTS, SECONDS, TIME, Column, Table
 
 KEY = "position in the log: file_seq << 32 | row"
@@ -52,14 +53,14 @@ _TABLES = (
         names.REJECTS,
         "rows that were not accepted",
         (
-            Column("kind", pa.string(), "objects or requests"),
+            Column("kind", pa.string(), "objects, requests or questions"),
             Column("file", pa.string(), "path as given"),
-            Column("row", pa.int64(), "number of the row in the file, from 1"),
+            Column("row", pa.int64(), "number of the row in the file, from 1; 0: the whole file"),
             Column("field", pa.string(), "the invalid field; empty if the whole row is invalid"),
             Column("reason", pa.string(), "code, see quality.md"),
             Column("detail", pa.string(), "the same in a sentence"),
             Column("raw", pa.string(), "the value, at most 1,000 characters", True),
-            Column("ingest_id", pa.int64(), "the ingest that wrote the row"),
+            Column("ingest_id", pa.int64(), "the ingest that wrote the row; questions: the last ingest before"),
             Column("record", RECORD, "objects that are future, late or duplicate: all fields, for a retry", True, 9),
         ),
         ("ingest_id", "file", "row"),
@@ -408,6 +409,7 @@ _TABLES = (
         writer="control",
         append_only=False,
     ),
+    *QUESTION_TABLES,
 )
 
 TABLES: dict[str, Table] = {table.name: table for table in _TABLES}

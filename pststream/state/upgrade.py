@@ -119,7 +119,14 @@ STEPS: dict[int, Callable[[Home], None]] = {
 }
 """Format to the step that upgrades it to the next."""
 
-LATER_TABLES = (names.ERASURES, names.WITHDRAWALS, names.TERM_STATISTICS)
+LATER_TABLES = (
+    names.ERASURES,
+    names.WITHDRAWALS,
+    names.TERM_STATISTICS,
+    names.QUESTION_FILES,
+    names.QUESTION_ANSWERS,
+    names.QUESTIONS,
+)
 """Tables of formats 8 and later: the steps from 7 on look at all tables."""
 
 RENAMED = {

@@ -23,10 +23,11 @@ _FILE = ["kind", "accepted", "rejected", "watermark", "max_ts", "withdrawal_id"]
 
 def count_ledger_faults(home: Home, max_ahead_seconds: int = 0) -> Figures:
     """Return the figures of the check `ledger` (quality/table_expectations.py); None for a figure that an unfinished
-    ingest makes undefined.
+    ingest, or file of questions, makes undefined.
 
-    Rows that `erase` and `maintain` removed are counted as if they were there. Reads some columns of the ledgers and
-    the lists of data files; of `objects` only the keys in files that the last batch matched in part.
+    Files of questions may be answered meanwhile, so an unfinished one is no fault. Rows that `erase` and `maintain`
+    removed are counted as if they were there. Reads some columns of the ledgers and the lists of data files; of
+    `objects` only the keys in files that the last batch matched in part.
     """
     batches, files = (
         read_latest(home, names.BATCHES, "batch_id", _BATCH),
@@ -52,11 +53,30 @@ def count_ledger_faults(home: Home, max_ahead_seconds: int = 0) -> Figures:
     for kind in ("objects", "requests"):
         accepted = _sum(_of_kind(ingested, kind), "accepted") - count_removed(gone, kind)
         figures[f"{kind}_off"] = None if unfinished else sum(f.rows for f in list_data_files(home, kind)) - accepted
-    rejected = sum(f.rows for f in list_data_files(home, names.REJECTS))
-    figures["rejects_off"] = (
-        None if unfinished else rejected + count_removed(gone, names.REJECTS) - _sum(ingested, "rejected")
+    return figures | _count_answers(home, gone, None if unfinished else _sum(ingested, "rejected"))
+
+
+def _count_answers(home: Home, gone: pa.Table, rejected: int | None) -> Figures:
+    """Return the figures of the tables that answered files of questions write.
+
+    gone: the removals; rejected: rejects of the files of objects and requests, None while an ingest is unfinished
+    """
+    answered = _question_files(home)
+    rejects, answers = (
+        sum(file.rows for file in list_data_files(home, name)) + count_removed(gone, name)
+        for name in (names.REJECTS, names.QUESTION_ANSWERS)
     )
-    return figures
+    if answered is None or _question_files(home) != answered:  # files are being answered
+        return {"rejects_off": None, "answers_off": None}
+    off = None if rejected is None else rejects - rejected - _sum(answered, "rejected")
+    return {"rejects_off": off, "answers_off": answers - _sum(answered, "rows")}
+
+
+def _question_files(home: Home) -> pa.Table | None:
+    """Return the rows of the answered files of questions; None while one is unfinished."""
+    files = read_latest(home, names.QUESTION_FILES, "question_file", ["rejected", "rows"])
+    answered = _done(files)
+    return answered if answered.num_rows == files.num_rows else None
 
 
 def _done(rows: pa.Table) -> pa.Table:

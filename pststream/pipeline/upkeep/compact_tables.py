@@ -1,4 +1,4 @@
-"""Rewrite neighbouring files of both logs, `rejects` and `matches` as larger files, without changing a row.
+"""Rewrite neighbouring files of the tables that grow with the data as larger files, without changing a row.
 
 `maintain` calls this, as each ingest and each batch leaves small files. Delta's own OPTIMIZE is not used: delta-rs
 rounds the greatest time of a file down to milliseconds, so a reader that skips files by it would miss rows. Besides,
@@ -21,6 +21,8 @@ ORDERED_BY = {
     names.REQUESTS: "request_key",
     names.REJECTS: "ingest_id",
     names.MATCHES: "batch_id",
+    names.QUESTION_ANSWERS: "question_file",
+    names.QUESTIONS: "question_file",
 }
 """By table, the column that rises from file to file. Neighbours are compacted together, so files have narrow ranges."""
 
@@ -67,7 +69,7 @@ def _group_neighbours(files: list[DataFile], column: str) -> list[list[DataFile]
     """Return groups of two or more neighbours of MAX_BYTES together at most."""
     groups: list[list[DataFile]] = [[]]
     size = 0
-    for file in sorted(files, key=lambda file: (file.low.get(column, -1), file.path)):
+    for file in sorted(files, key=lambda file: (file.low.get(column, -1), file.low.get("row", -1), file.path)):
         if groups[-1] and size + file.bytes > MAX_BYTES:
             groups.append([])
             size = 0

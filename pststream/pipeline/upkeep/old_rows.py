@@ -1,6 +1,7 @@
 """Remove the rows that are older than the setting `keep` allows (`pststream maintain`).
 
-The age of an object and of its matches is that of its `ts`, that of a reject the start of its ingest. Rows that an
+The age of an object and of its matches is that of its `ts`, that of a reject the start of its ingest, that of a
+question and its answers the time when it was answered. Rows that an
 object still to be matched may need stay, however old: the bound is never later than the horizon of the ledger.
 """
 
@@ -21,8 +22,22 @@ from pststream.state.erasures import KEEP
 from pststream.state.home import Home
 from pststream.utc_times import to_micros, utc_now
 
-AGE_OF = {names.MATCHES: "ts", names.OBJECTS: "ts", names.DEAD_LETTERS: "written_at", names.REJECTS: "ingest_id"}
-"""The column that gives the age of a row. Ingests are numbered in the order of their times."""
+AGE_OF = {
+    names.MATCHES: "ts",
+    names.OBJECTS: "ts",
+    names.DEAD_LETTERS: "written_at",
+    names.REJECTS: "ingest_id",
+    names.QUESTION_ANSWERS: "question_file",
+    names.QUESTIONS: "question_file",
+}
+"""The column that gives the age of a row. Ingests and files of questions are numbered in the order of their times."""
+
+LEDGER_OF = {
+    names.REJECTS: names.FILES,
+    names.QUESTION_ANSWERS: names.QUESTION_FILES,
+    names.QUESTIONS: names.QUESTION_FILES,
+}
+"""The ledger with the time of each number, where the age is a number."""
 
 ALSO_READ = {names.MATCHES: ("subscription_keys", "retracted", "batch_id")}
 
@@ -58,10 +73,11 @@ def remove_old_rows(home: Home, settings: Settings, progress: Progress) -> dict[
 
 def _bound(home: Home, settings: Settings, ledger: Ledger, name: str, oldest: dt.datetime) -> int | None:
     """Return the value of the column AGE_OF below which rows are too old; None if none is."""
-    if name == names.REJECTS:
-        recent = ledger_tables.read(home, names.FILES, ["ingest_id"], pds.field("started_at") >= oldest).column(0)
+    if name in LEDGER_OF:
+        stored, column = LEDGER_OF[name], AGE_OF[name]
+        recent = ledger_tables.read(home, stored, [column], pds.field("started_at") >= oldest).column(0)
         first = pc.min(recent).as_py()
-        return ledger.next_ingest_id if first is None else int(first)
+        return ledger_tables.greatest(home, stored, column) + 1 if first is None else int(first)
     if name == names.DEAD_LETTERS:
         return to_micros(oldest)
     horizon = ledger.horizon(dt.timedelta(seconds=settings.lateness_seconds))

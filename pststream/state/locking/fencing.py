@@ -17,6 +17,7 @@ from pststream.storage.registry import files_at
 from pststream.utc_times import to_micros, utc_now
 
 DELIVERY_TABLES = (names.DELIVERIES, names.DEAD_LETTERS)
+QUESTION_TABLES = (names.QUESTION_FILES, names.QUESTION_ANSWERS, names.QUESTIONS)
 TRIES = 5
 
 
@@ -93,4 +94,6 @@ def fenced_tables(scope: str) -> Sequence[str]:
         return tuple(TABLES)
     if scope.startswith("deliver-"):
         return DELIVERY_TABLES
+    if scope == names.QUESTIONS:
+        return QUESTION_TABLES
     return [name for name in TABLES if scope == f"compact-{name}"]

@@ -1,0 +1,1 @@
+"""Declarations of tables that `state/tables.py` lists with all others."""
