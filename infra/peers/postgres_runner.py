@@ -5,19 +5,12 @@ on a Unix socket only. One GiST index covers (rarest keyword, rectangle): each k
 together with the point, and the candidates' other keywords are tested afterwards.
 """
 
-import glob
 import json
-import os
-import pwd
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
-SERVER = {"shared_buffers": "2GB", "work_mem": "256MB", "maintenance_work_mem": "1GB", "fsync": "off", "jit": "off",
-          "max_wal_size": "8GB", "listen_addresses": ""}  # fmt: skip
+from postgres_server import serve
+
 LOAD = """
 CREATE EXTENSION btree_gist;
 CREATE UNLOGGED TABLE subscriptions (key int8, west float8, south float8, east float8, north float8, rarest int8,
@@ -37,55 +30,9 @@ WHERE s.rarest = term AND s.box @> box(point(o.lon, o.lat), point(o.lon, o.lat))
 """
 
 
-def programs() -> Path:
-    """Return the folder of PostgreSQL's programs; those of the server are rarely on PATH."""
-    on_path = shutil.which("initdb")
-    folders = (
-        [Path(on_path).resolve().parent]
-        if on_path
-        else [Path(p) for p in sorted(glob.glob("/usr/lib/postgresql/*/bin"))]
-    )
-    if not folders:
-        raise SystemExit("absent: no initdb on PATH or in /usr/lib/postgresql")
-    return folders[-1]
-
-
 def main(folder: str, count: int) -> dict[str, object]:
     """Start a server, load the files, run the query, stop the server; return the figures."""
-    bin_folder = programs()
-    # The server refuses to run as root.
-    user = {"user": "postgres"} if os.geteuid() == 0 else {}
-    scratch = tempfile.mkdtemp(prefix="pststream-postgres-")
-    if user:
-        owner = pwd.getpwnam("postgres")
-        os.chown(scratch, owner.pw_uid, owner.pw_gid)
-
-    def run(*command: str, **options: object) -> str:
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **options)  # type: ignore[call-overload]
-        return str(done.stdout)
-
-    def psql(script: str) -> str:
-        options = ("-qAtX", "-v", "ON_ERROR_STOP=1", "-h", scratch, "-U", "postgres", "-d", "postgres")
-        return run(str(bin_folder / "psql"), *options, input=script, cwd=folder)
-
-    control = str(bin_folder / "pg_ctl")
-    data = f"{scratch}/data"
-    settings = " ".join(f"-c {name}='{value}'" for name, value in SERVER.items())
-    run(str(bin_folder / "initdb"), "-D", data, "-A", "trust", "-U", "postgres", **user, cwd=scratch)
-    try:
-        run(
-            control,
-            "-D",
-            data,
-            "-w",
-            "-l",
-            f"{scratch}/log",
-            "-o",
-            f"-k {scratch} {settings}",
-            "start",
-            **user,
-            cwd=scratch,
-        )
+    with serve(folder) as psql:
         began = time.perf_counter()
         psql(LOAD.format(count=count))
         loaded = time.perf_counter() - began
@@ -95,9 +42,6 @@ def main(folder: str, count: int) -> dict[str, object]:
             matches, key_sum = psql(MATCH).split()
             times.append(time.perf_counter() - began)
         version = psql("SHOW server_version")
-    finally:
-        subprocess.run([control, "-D", data, "-m", "immediate", "stop"], stdout=subprocess.DEVNULL, cwd=scratch, **user)  # type: ignore[call-overload]
-        shutil.rmtree(scratch, ignore_errors=True)
     return {
         "version": version.strip(),
         "setting": "GiST (rarest keyword, box), second run",

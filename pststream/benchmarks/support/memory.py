@@ -15,12 +15,13 @@ class MemoryWatch:
     python_worker_peak_mb         resident without mapped files: the worker's own memory
     python_worker_mapped_peak_mb  with mapped files; these are page cache, shared by all workers and freed on demand
 
-    `tree_peak_mb` is the greatest sum of the memory of all of them at one moment, without mapped files.
+    `tree_peak_mb` is the greatest sum of the memory of all of them at one moment, and `own_peak_mb` the greatest memory
+    of this process; both without mapped files.
     """
 
     def __init__(self) -> None:
         self.peaks = {"jvm_peak_mb": 0.0, "python_worker_peak_mb": 0.0, "python_worker_mapped_peak_mb": 0.0}
-        self.tree_peak_mb = 0.0
+        self.tree_peak_mb = self.own_peak_mb = 0.0
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -42,6 +43,7 @@ class MemoryWatch:
                 self._record(fields)
             total = sum(_mb(fields, "RssAnon") for fields in tree)
             self.tree_peak_mb = max(self.tree_peak_mb, round(total, 1))
+            self.own_peak_mb = max(self.own_peak_mb, round(_mb(known[os.getpid()], "RssAnon"), 1))
 
     def _record(self, fields: dict[str, str]) -> None:
         if fields["Name"] == "java":
