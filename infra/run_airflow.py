@@ -33,7 +33,10 @@ BINARIES = Path(sys.executable).parent
 CONNECTION = "pststream_spark"
 DAGS = {
     f"pststream_{name}"
-    for name in ("adjust_load", "check_tables", "health", "maintain", "micro_batch", "quarantine", "repartition")
+    for name in (
+        *("adjust_load", "check_tables", "health", "maintain", "micro_batch", "quarantine", "questions"),
+        "repartition",
+    )
 }
 COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 SECONDS_TO_STOP = 30

@@ -14,6 +14,9 @@ PLANNERS = {
 `partitioning/registry.py` imports a module when its planner is first used, so this list loads nothing.
 """
 
+QUESTION_KINDS = ("range", "knn", "topk", "frequent_terms")
+"""Kinds of question for the form of a DAG; `kinds/question_registry.py` lists them."""
+
 SQL_DIALECTS = ("spark", "duckdb", "trino")
 """Programs in whose SQL the views of a home are written; `reports/views/dialects.py` declares the dialects."""
 

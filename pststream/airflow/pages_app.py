@@ -1,11 +1,12 @@
 """Serve the PSTStream pages of a home in Airflow's API server, for users who are logged in.
 
 The overview of the home, the pages of one subscription and of one object, and the metrics for Prometheus are rendered
-from the tables, and kept for some seconds. The pages of adjustments and the Data Docs are files. No page changes
-anything, loads anything from elsewhere, or runs a script other than the one that its policy names.
+from the tables, and kept for some seconds. A question is answered by a process of its own. The pages of adjustments and
+the Data Docs are files. No page changes anything, loads anything from elsewhere, or runs a script other than the one
+that its policy names.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from airflow.api_fastapi.core_api.security import get_user
@@ -13,12 +14,14 @@ from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import FileResponse, Response
 
 from pststream.airflow.page_cache import PageCache
+from pststream.airflow.question_process import ask_in_process
 from pststream.quality.suites.data_docs import POLICY, read_page
 from pststream.reports.pages import airflow_views
 from pststream.reports.pages.page import Page
 from pststream.storage.registry import files_at, normalize
 
 LONGEST_NAME = 255
+BAD_REQUEST = 400
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "frame-ancestors 'self'",
@@ -32,7 +35,8 @@ def make_app(home: str, folders: Sequence[Path]) -> FastAPI:
     """Return the pages of a home; the pages of adjustments are those in these folders."""
     app = FastAPI(openapi_url=None)
     app.include_router(router)
-    app.state.home, app.state.folders, app.state.cache = home, folders, PageCache(airflow_views.busy_page)
+    app.state.home, app.state.folders = home, folders
+    app.state.cache, app.state.answers = PageCache(airflow_views.busy_page), PageCache(airflow_views.busy_page)
     return app
 
 
@@ -56,6 +60,19 @@ def one_object(
 ) -> Response:
     """One object, and why it matched a subscription or not."""
     return _answer(request, airflow_views.object_page, id, subscription)
+
+
+@router.get("/questions")
+def questions(request: Request) -> Response:
+    """The form of a question; if its kind is given, also the answer."""
+    try:
+        fields = airflow_views.question_fields(request.query_params)
+    except ValueError as error:
+        raise HTTPException(422, str(error)) from None
+    if "kind" not in fields:
+        return _answer(request, airflow_views.question_form_page)
+    key = tuple(f"{name}={value}" for name, value in fields.items())
+    return _response(request.app.state.answers.get(key, lambda: _ask(request.app.state.home, fields)))
 
 
 @router.get("/metrics")
@@ -85,7 +102,18 @@ def data_docs(request: Request, run: str, page: str) -> Response:
     return Response(text, 200, {**HEADERS, "Content-Security-Policy": policy}, media_type="text/html")
 
 
+def _ask(home: str, fields: Mapping[str, str]) -> Page:
+    outcome = ask_in_process(home, fields)
+    if outcome.page:
+        return Page(200, outcome.page)
+    status = BAD_REQUEST if outcome.refused else airflow_views.UNAVAILABLE
+    return airflow_views.question_form_page(home, fields, outcome.problem, status)
+
+
 def _answer(request: Request, make: Callable[..., Page], *ids: str) -> Response:
     state = request.app.state
-    page: Page = state.cache.get((make.__name__, *ids), lambda: make(state.home, *ids))
+    return _response(state.cache.get((make.__name__, *ids), lambda: make(state.home, *ids)))
+
+
+def _response(page: Page) -> Response:
     return Response(page.text, page.status, HEADERS, media_type=page.type)

@@ -14,7 +14,7 @@ from pststream import names
 from pststream.airflow.dag_options import DagOptions
 
 PREFIX = "/pststream"
-ROUTES = ("pages", "object", "subscription", "metrics", "data_docs")
+ROUTES = ("pages", "object", "subscription", "questions", "metrics", "data_docs")
 
 
 def homes_by_name() -> dict[str, str]:

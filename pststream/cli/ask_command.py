@@ -17,12 +17,6 @@ from pststream.errors import UsageError
 from pststream.escape_text import escape_controls
 from pststream.format_values import counted
 
-FIELDS = (
-    *("keywords", "bbox", "circle", "geometry", "point", "k", "limit", "window", "alpha", "distance_scale_m", "as_of"),
-    "version",
-)
-"""Options of one question, by the fields that they give."""
-
 _NUMBERS = re.compile(r"-[0-9.][0-9.,eE+-]*$")
 
 
@@ -55,7 +49,9 @@ def add_ask_options(command: ArgumentParser) -> None:
 
 def ask_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Answer questions about stored objects."""
-    given = {field: getattr(arguments, field) for field in FIELDS if getattr(arguments, field) is not None}
+    from pststream.questions.typed_question import TYPED_FIELDS
+
+    given = {field: getattr(arguments, field) for field in TYPED_FIELDS if getattr(arguments, field) is not None}
     if arguments.kind is not None:
         refuse_options("ask --kind", {"FILE": arguments.files})
         return _ask_one(context, arguments, {"kind": arguments.kind, **given})
@@ -101,12 +97,13 @@ def _ask_one(context: CommandContext, arguments: Any, given: dict[str, Any]) -> 
     from pststream.questions.answer_text import render_answers
     from pststream.questions.ask import answer_questions
     from pststream.questions.read_questions import read_question_records
+    from pststream.questions.typed_question import record_of_texts
 
     if arguments.out is not None:
         check_output_path(arguments.out)
         check_answer_path(arguments.out)
     home = context.home.check()
-    read = read_question_records([_record_of(given)], context.settings)
+    read = read_question_records([record_of_texts(given, _option)], context.settings)
     answered = answer_questions(home, context.settings, read, context.progress)
     for reject in answered.rejects:
         raise UsageError(
@@ -122,34 +119,5 @@ def _ask_one(context: CommandContext, arguments: Any, given: dict[str, Any]) -> 
     return CommandResult(document, render_answers(answered.answers))
 
 
-def _record_of(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the options as the fields of a question; other texts are left to the parser."""
-    record = dict(given)
-    for field, names in (("bbox", ()), ("circle", ("lon", "lat", "radius_m")), ("point", ("lon", "lat"))):
-        if field in record:
-            numbers = _numbers(f"--{field}", record[field], len(names) or 4)
-            record[field] = dict(zip(names, numbers)) if names else numbers
-    for field in ("k", "limit", "version"):
-        if field in record and re.fullmatch(r"-?[0-9]{1,18}", record[field], re.ASCII):
-            record[field] = int(record[field])
-    for field in ("alpha", "distance_scale_m"):
-        if field in record:
-            record[field] = _numbers(_option(field), record[field], 1)[0]
-    match = re.fullmatch(r"objects=([0-9]{1,18})", record.get("window", ""), re.ASCII)
-    return {**record, "window": {"objects": int(match[1])}} if match else record
-
-
 def _option(field: str) -> str:
     return "-k" if field == "k" else f"--{field.replace('_', '-')}"
-
-
-def _numbers(option: str, text: str, count: int) -> list[float]:
-    """Return comma-separated numbers; raises UsageError."""
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    if len(numbers) != count:
-        expected = "a number is" if count == 1 else f"{count} numbers separated by commas are"
-        raise UsageError(f"{option} {text}: {expected} expected")
-    return numbers

@@ -1,12 +1,13 @@
-"""Show the answer of one question as a table for a terminal."""
+"""Show the answer of one question as a table for a terminal or a log."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from pststream.escape_text import escape_controls
 from pststream.reports.commands.text_tables import table_lines
+from pststream.reports.pages.answer_section import AnswerRow
 from pststream.utc_times import iso
 
 _COLUMNS: dict[str, Callable[[Any], str]] = {
@@ -25,5 +26,15 @@ def render_answers(answers: pa.Table) -> str:
     if answers.num_rows == 0:
         return "nothing answers the question"
     shown = [name for name in _COLUMNS if answers.column(name).null_count < answers.num_rows]
-    rows = [[_COLUMNS[name](row[name]) for name in shown] for row in answers.select(shown).to_pylist()]
-    return "\n".join(table_lines([shown, *rows]))
+    return "\n".join(_lines(shown, answers.select(shown).to_pylist()))
+
+
+def answer_lines(rows: Sequence[AnswerRow]) -> list[str]:
+    """Return the lines of a table of these rows, with the columns that they have values for."""
+    values = [vars(row) for row in rows]
+    shown = [name for name in _COLUMNS if any(value[name] is not None for value in values)]
+    return _lines(shown, values) if rows else ["nothing answers the question"]
+
+
+def _lines(shown: list[str], rows: list[dict[str, Any]]) -> list[str]:
+    return table_lines([shown, *([_COLUMNS[name](row[name]) for name in shown] for row in rows)])

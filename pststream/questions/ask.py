@@ -17,6 +17,7 @@ from pststream.questions.open_snapshot import greatest_key, open_snapshot
 from pststream.questions.read_questions import Question, ReadQuestions, reject_question
 from pststream.settings import Settings
 from pststream.state.home import Home
+from pststream.stored_objects.answer_rows import AnswerRows
 from pststream.stored_objects.answerers import ANSWERERS
 from pststream.stored_objects.object_snapshot import LAST_KEY, ObjectSnapshot
 from pststream.stored_objects.question_batch import TimedQuestion
@@ -66,6 +67,16 @@ def answer_questions(home: Home, settings: Settings, read: ReadQuestions, progre
     answers = pa.concat_tables(tables).take(pa.array(order))
     seconds = {"segments": opened - began, "answer": time.perf_counter() - opened}
     return Answered(answers, rejects, seconds)
+
+
+def answer_question(home: Home, settings: Settings, question: Question) -> AnswerRows:
+    """Return the rows of the answer of one question; raises UsageError for a version that does not exist."""
+    snapshot = open_snapshot(home, settings)
+    version = _open_version(home, question.version, {NONE.numbers: snapshot})
+    if isinstance(version, UsageError):
+        raise version
+    up_to_key, counted = version
+    return ANSWERERS[question.kind.name](counted, [TimedQuestion(question.parsed, question.as_of, up_to_key)])
 
 
 def _answer_batch(batch: list[tuple[int, _AskedQuestion]]) -> tuple[np.ndarray, pa.Table]:

@@ -17,7 +17,7 @@ class AnswerRows(NamedTuple):
 
     question    int64[n]    place of the question in the batch
     rank        int64[n]    from 1
-    columns     n values of each column that the kind has: object_id, ts, distance_m, score, term, count
+    columns     n values of each column that the kind has: object_key, object_id, ts, distance_m, score, term, count
     """
 
     question: np.ndarray
@@ -59,7 +59,9 @@ def place_of(segment: int, row: np.ndarray) -> np.ndarray:
 def ranked(
     snapshot: ObjectSnapshot, question: np.ndarray, value: np.ndarray, rows: np.ndarray, points: np.ndarray | None
 ) -> tuple[AnswerRows, np.ndarray]:
-    """Order rows by question, value, then newest, then last in the log; return them with object_id, ts and distance_m.
+    """Order rows by question, value, then newest, then last in the log; return them with their objects.
+
+    The columns are object_key, object_id, ts and, with points, distance_m.
 
     question  int64[n]
     value     float32[n]
@@ -71,6 +73,7 @@ def ranked(
     question, rows = question[order], rows[order]
     segment, row = rows[:, 2] >> _ROW_BITS, rows[:, 2] & ((1 << _ROW_BITS) - 1)
     columns = {
+        "object_key": pa.array(rows[:, 1].copy()),
         "object_id": snapshot.object_ids(segment, row),
         "ts": pa.array(rows[:, 0].copy()).cast(pa.timestamp("us", "UTC")),
     }

@@ -30,7 +30,7 @@ for module in {modules!r}:
 SECONDS = 30.0
 
 
-NAMES = ("adjust_load", "check_tables", "health", "maintain", "micro_batch", "quarantine", "repartition")
+NAMES = ("adjust_load", "check_tables", "health", "maintain", "micro_batch", "quarantine", "questions", "repartition")
 
 
 def test_a_dag_file_loads_nothing_heavy(airflow_home: Path) -> None:
@@ -61,6 +61,7 @@ def test_one_run_at_a_time_and_no_catchup(dagbag: Any) -> None:
     assert dagbag.dags["pststream_maintain"].schedule == "10 2 * * *"
     assert dagbag.dags["pststream_check_tables"].schedule == "50 4 * * *"
     assert dagbag.dags["pststream_quarantine"].schedule is None
+    assert dagbag.dags["pststream_questions"].schedule is None
     assert dagbag.dags["pststream_health"].schedule == "*/5 * * * *"
     hourly = dagbag.dags["pststream_adjust_load"].schedule
     assert hourly.timetable.expression == "0 * * * *"
@@ -181,6 +182,20 @@ def test_every_field_of_a_form_has_title_section_and_description(dagbag: Any) ->
         ("adjust_load", {"approval": "no"}),
         ("repartition", {"gain": 1}),
         ("repartition", {"gain": -0.1}),
+        ("questions", {"kind": "nearest"}),
+        ("questions", {"k": 0}),
+        ("questions", {"k": 10_001}),
+        ("questions", {"k": "10"}),
+        ("questions", {"limit": 1.5}),
+        ("questions", {"alpha": 1.01}),
+        ("questions", {"distance_scale_m": 0}),
+        ("questions", {"lon": 181}),
+        ("questions", {"south": -90.5}),
+        ("questions", {"radius_m": -1}),
+        ("questions", {"geometry": "POLYGON EMPTY"}),
+        ("questions", {"window": "3 days"}),
+        ("questions", {"as_of": "yesterday"}),
+        ("questions", {"version": -1}),
     ],
 )
 def test_a_bad_value_in_a_form_is_refused(dagbag: Any, dag: str, form: dict[str, Any]) -> None:
@@ -199,6 +214,9 @@ def test_a_bad_value_in_a_form_is_refused(dagbag: Any, dag: str, form: dict[str,
         ("micro_batch", {"max_objects": 1, "strict": True, "home": "h", "landing": "l"}),
         ("repartition", {"gain": 0.25, "approval": True}),
         ("micro_batch", {}),
+        *[("questions", {"kind": kind, "k": 10, "as_of": "2026-03-01T00:00:00Z"}) for kind in names.QUESTION_KINDS],
+        ("questions", {"window": "72h", "lon": 18.07, "lat": 59, "alpha": 0.5, "geometry": {"type": "Polygon"}}),
+        ("questions", {"window": "objects=1000"}),
         ("quarantine", {"action": "release", "holds": "1"}),
         ("quarantine", {"action": "discard", "holds": " 1, 2 30"}),
         ("check_tables", {"all": True}),

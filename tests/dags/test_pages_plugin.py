@@ -14,10 +14,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from pststream.reports.commands.metrics import render_metrics
 from pststream.state.home import Home
 from pststream.state.tables import TABLES
+from tests.unit.reports.commands.homes import add_file, thing
 from tests.unit.reports.page_home import write_home
 
 pytestmark = pytest.mark.airflow
 
+HOSTILE = "<script>alert('coffee')</script> coffee"
 RUN = "20260101T000000000000-pairs-failed"
 QUERY = {"id": "hostile", "subscription": "x"}
 
@@ -58,7 +60,7 @@ def test_every_route_needs_a_login_and_only_reads(app: Any) -> None:
 
     stranger = TestClient(app)
     docs = f"/data_docs/{RUN}/index.html"
-    assert sorted(paths(app)) == ["/", docs, "/metrics", "/object", "/pages/one.html", "/subscription"]
+    assert sorted(paths(app)) == ["/", docs, "/metrics", "/object", "/pages/one.html", "/questions", "/subscription"]
     for path in paths(app):
         answer = stranger.get(path, params=QUERY)
         assert answer.status_code == 401 and "hostile" not in answer.text, path
@@ -75,7 +77,7 @@ def test_a_logged_in_user_gets_the_pages(app: Any) -> None:
     app.dependency_overrides[get_user] = lambda: None
     found = {path: client.get(path, params={"id": "hostile"}) for path in paths(app)}
     assert {path: answer.status_code for path, answer in found.items()} == {
-        "/": 200, "/metrics": 200, "/object": 200, "/pages/one.html": 200, "/subscription": 404,
+        "/": 200, "/metrics": 200, "/object": 200, "/pages/one.html": 200, "/questions": 200, "/subscription": 404,
         f"/data_docs/{RUN}/index.html": 200,
     }  # fmt: skip
     for path, answer in found.items():
@@ -91,6 +93,34 @@ def test_a_logged_in_user_gets_the_pages(app: Any) -> None:
         assert client.get(f"/pages/{name}").status_code == 404
         assert client.get(f"/data_docs/{RUN}/{name}").status_code == 404
         assert client.get(f"/data_docs/..%2F..%2F/{name}").status_code == 404
+
+
+def test_a_question_is_answered_by_a_process_that_ends(
+    airflow_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.api_fastapi.core_api.security import get_user
+    from fastapi.testclient import TestClient
+
+    from pststream.airflow import question_process
+    from pststream.airflow.pages_app import make_app
+
+    stored = Home(tmp_path / "asked")
+    stored.init()
+    add_file(stored, "objects", [thing(1, HOSTILE, text=HOSTILE), thing(2, "far", lon=5.0)])
+    app = make_app(stored.path, [])
+    app.dependency_overrides[get_user] = lambda: None
+    client = TestClient(app)
+    asked = {"kind": "knn", "point": "0,0", "k": "1", "keywords": "coffee", "bbox": "", "home": "/etc"}
+    answer = client.get("/questions", params=asked)
+    assert answer.status_code == 200 and "1 object." in answer.text, answer.text
+    assert "<script>alert" not in answer.text and "&lt;script&gt;alert" in answer.text
+    bad = client.get("/questions", params=asked | {"k": "0", "keywords": HOSTILE})
+    assert bad.status_code == 400 and "k: out_of_range" in bad.text and "<script>alert" not in bad.text
+    assert client.get("/questions", params=asked | {"keywords": "a" * 60_000}).status_code == 422
+    monkeypatch.setattr(question_process.ask_in_process, "__defaults__", (0.01,))
+    slow = client.get("/questions", params=asked | {"k": "2"})
+    assert slow.status_code == 503 and "took longer than 0.01 s" in slow.text
+    assert client.get("/questions", params=asked).text == answer.text, "the same page again for some seconds"
 
 
 def test_each_home_has_its_pages_and_an_entry_in_the_menu(
@@ -113,7 +143,7 @@ def test_each_home_has_its_pages_and_an_entry_in_the_menu(
     assert pages["app"].state.folders == sorted([home / "pages", tmp_path / "south" / "pages"])
     assert list(homes_by_name()) == ["north", "south"], "the menu has no home that nobody named"
     assert _view("north")["href"] == "/pststream/north/"
-    for bad in ("pages", "metrics", "a/b", ""):
+    for bad in ("pages", "questions", "metrics", "a/b", ""):
         monkeypatch.setenv("PSTSTREAM_HOMES", json.dumps({bad: "/h"}))
         with pytest.raises(ValueError, match="is not a name"):
             homes_by_name()

@@ -103,8 +103,8 @@ LOOKED_AT = {
     "quality/raw_values.py", "quality/parquet_fields.py", "text/words.py", "text/expression.py",
     "text/unicode_tables.py", "reports/pages/matches_section.py", "reports/commands/pair_files.py",
     "pipeline/upkeep/row_changes.py", "mask_urls.py",
-    # A duration has one start and at most 19 characters.
-    "kinds/question_fields.py",
+    # A duration, a whole number and a number of objects have one start and at most 26 characters.
+    "kinds/question_fields.py", "questions/typed_question.py",
     # The texts are rejects, of at most 1,000 characters, or the frames of an error; one start each.
     "reports/commands/explain_rows.py", "cli/main.py",
     # Great Expectations writes the pages and escapes texts in them; the path of a page is measured.

@@ -163,6 +163,11 @@ def _quarantine(document: dict[str, Any]) -> Line:
     return logging.INFO, f"{counted(len(document['discarded']), 'file')} discarded"
 
 
+def _ask(document: dict[str, Any]) -> Line:
+    rows = f"more than {document['rows']:,} rows" if document["more"] else counted(document["rows"], "row")
+    return logging.INFO, f"{document['kind']}: {rows} in {duration(document['seconds'])}"
+
+
 def _status(document: dict[str, Any]) -> Line:
     totals, lag = document["totals"], document["lag"]["seconds"]
     batches, matches = counted(totals["batches"], "batch"), counted(totals["matches"], "match")
@@ -181,6 +186,7 @@ DESCRIPTIONS: dict[str, Callable[[Any], Line]] = {
     "maintain": _maintain,
     "check_tables": _check_tables,
     "quarantine": _quarantine,
+    "ask": _ask,
     "status": _status,
 }
 """By job, as `airflow` names it: the description of its JSON document."""

@@ -30,6 +30,7 @@ READS_WRITES: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "replay": ((names.BATCHES, names.UNIT_LOADS, names.OBJECTS, names.REQUESTS, names.MATCHES, names.PLANS), ()),
     "maintain": ((names.WORKER_INDEX, names.MATCHES), (names.WORKER_INDEX, names.MATCHES)),
     "check_tables": ((names.FILES, names.BATCHES, names.OBJECTS, names.MATCHES, *INDEX), (names.QUALITY_RESULTS,)),
+    "ask": ((names.OBJECTS,), ()),
     "quarantine": ((names.QUARANTINE,), (names.OBJECTS, names.REQUESTS, names.REJECTS, names.QUARANTINE)),
 }
 """By job: the tables that it reads, and the tables that it writes."""

@@ -1,6 +1,7 @@
 """Build the HTML page and the HTTP status for each request of the Airflow plugin, without a JVM."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -14,10 +15,13 @@ from pststream.reports.pages.lookup_pages import MAX_INSERTIONS, render_message,
 from pststream.reports.pages.overview_data import NoHome, open_home, read_overview
 from pststream.reports.pages.overview_page import render_overview
 from pststream.reports.pages.page import Page
+from pststream.reports.pages.question_page import LONGEST_VALUE, QUESTION_FIELDS, render_question
 from pststream.reports.reading.plan_view import read_plan
+from pststream.reports.reading.samples import sample_points
 from pststream.reports.reading.tolerant_reader import TolerantReader
 
 NOT_FOUND, UNAVAILABLE = 404, 503
+NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 _MAX_ERROR_TEXT = 300
 
 
@@ -39,6 +43,23 @@ def object_page(home: str, object_id: str, subscription_id: str = "") -> Page:
 def metrics_page(home: str) -> Page:
     """Return the metrics of a home as text for Prometheus; a page in HTML if there is no home, or tables are broken."""
     return _serve(home, lambda: Page(200, render_metrics(open_home(home).home), CONTENT_TYPE))
+
+
+def question_fields(parameters: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields of a question among the parameters of a request, by name, without empty ones.
+
+    Raises ValueError for a field that is too long.
+    """
+    given = {name: parameters.get(name, "").strip() for name in QUESTION_FIELDS}
+    for name, value in given.items():
+        if len(value) > LONGEST_VALUE:
+            raise ValueError(f"{name} has more than {LONGEST_VALUE:,} characters")
+    return {name: value for name, value in given.items() if value}
+
+
+def question_form_page(home: str, fields: Mapping[str, str] = NO_FIELDS, problem: str = "", status: int = 200) -> Page:
+    """Return the form of a question with these values; `problem` says why the question has no answer."""
+    return _serve(home, lambda: Page(status, render_question(home, fields, sample_points(open_home(home)), problem)))
 
 
 def busy_page() -> Page:

@@ -97,7 +97,7 @@
     dot.parentNode.append(dot);
     const found = only ? [only] : rows(dot);
     const title = document.createElement("h3");
-    title.textContent = found.length === 1 ? "Matched object and subscription" : `${found.length} matches of this object`;
+    title.textContent = found.length === 1 ? chosen.dataset.one || "Matched object and subscription" : `${found.length} matches of this object`;
     chosen.replaceChildren(title, ...found.map((row) => {
       row.classList.add("chosen");
       const article = document.createElement("article");
@@ -142,7 +142,7 @@
   }
   const titled = dots.filter((dot) => rows(dot).some((row) => row.querySelector("code")));
   const first = titled.length ? titled : dots;
-  if (first.length) choose(first[first.length >> 1]);
+  if (first.length) choose(first[chosen.dataset.one ? 0 : first.length >> 1]);
 
   for (const box of document.querySelectorAll("[data-layer]")) {
     box.addEventListener("change", () => map.classList.toggle(`hide-${box.dataset.layer}`, !box.checked));

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -39,14 +40,15 @@ _FILTERS = (
 _CONTROL_CHARACTERS = {code: " " for code in range(32) if chr(code) not in "\n\t"}
 
 
-def render_page(template: str, forms: bool = False, **values: object) -> str:
+def render_page(template: str, forms: bool = False, scripts: Sequence[str] = ("page.js",), **values: object) -> str:
     """Render `templates/<template>` as a self-contained page.
 
     Style and script are part of the page. Whatever the tables contain, its content security policy allows only this
-    script and no request to any address; with `forms`, forms may be sent to the server of the page.
+    script and no request to any address; with `forms`, forms may be sent to the server of the page. `scripts` are the
+    files that the script is made of.
     Characters that HTML does not allow become spaces or question marks.
     """
-    script = _read_file("page.js")
+    script = "".join(map(_read_file, scripts))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     form_action = "'self'" if forms else "'none'"
     policy = (

@@ -136,7 +136,7 @@ def test_nothing_is_loaded_and_forms_go_to_the_plugin(home: Home) -> None:
         assert {form["action"] for form in elements.all("form")} == {"subscription", "object"}, name
         assert {form["method"] for form in elements.all("form")} == {"get"}, name
         targets = [str(link["href"]) for link in elements.all("a")]
-        assert all(re.match(r"#|\./$|(subscription|object)\?", target) for target in targets), name
+        assert all(re.match(r"#|\./$|questions$|(subscription|object)\?", target) for target in targets), name
         policy = next(m["content"] for m in elements.all("meta") if m.get("http-equiv") == "Content-Security-Policy")
         assert policy is not None and "default-src 'none'" in policy and "form-action 'self'" in policy, name
 

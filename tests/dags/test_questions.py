@@ -1,0 +1,83 @@
+"""The DAG `questions` answers the question of its form, and links a page with the answer."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream import names
+from pststream.kinds.question_registry import QUESTION_KINDS
+from pststream.state.home import Home
+from tests.dags.dag_runs import FinishedRun
+from tests.unit.reports.commands.homes import add_file, thing
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home with three objects."""
+    home = Home(tmp_path_factory.mktemp("questions") / "home")
+    home.init()
+    texts = enumerate(("free coffee", "tea", "<b>coffee</b> and cake"), start=1)
+    add_file(home, "objects", [thing(row, f"o{row}", row, lon=row / 100, text=text) for row, text in texts])
+    return home
+
+
+def form(**fields: Any) -> dict[str, Any]:
+    from pststream.airflow.tasks.question_form import question_fields
+
+    return dict.fromkeys(question_fields()) | fields
+
+
+def test_the_form_lists_the_kinds() -> None:
+    assert tuple(QUESTION_KINDS) == names.QUESTION_KINDS
+
+
+def test_the_question_of_a_form_as_texts(airflow_home: Path) -> None:
+    from pststream.airflow.tasks.question_form import typed_question
+
+    assert typed_question(form(lon=1.0, lat=2.0)) == {}
+    nearest = form(kind="knn", lon=-1.5, lat=2, k=3, window="72h", as_of="2026-03-01T00:00:00Z", version=0)
+    assert typed_question(nearest) == {
+        "kind": "knn", "point": "-1.5,2", "k": "3", "window": "72h", "as_of": "2026-03-01T00:00:00Z", "version": "0",
+    }  # fmt: skip
+    assert typed_question(form(kind="range", lon=1, lat=2, radius_m=30)) == {"kind": "range", "circle": "1,2,30"}
+    assert typed_question(form(kind="range", west=1, south=2, east=3, north=4)) == {"kind": "range", "bbox": "1,2,3,4"}
+    assert typed_question(form(kind="range", west=0)) == {"kind": "range", "bbox": "0,,,"}
+    polygon = {"type": "Polygon", "coordinates": []}
+    assert typed_question(form(kind="range", geometry=polygon)) == {"kind": "range", "geometry": json.dumps(polygon)}
+
+
+@pytest.mark.slow
+def test_a_run_answers_the_question_of_its_form(
+    dagbag: Any, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dag = dagbag.dags["pststream_questions"]
+    monkeypatch.setattr(dag.get_task("ask"), "page", str(tmp_path / "pages" / "{{ run_id | file_name }}.html"))
+    question = {"kind": "knn", "lon": 0.03, "lat": 0.0, "k": 2, "keywords": "coffee"}
+    ran = FinishedRun(dag, question | {"home": home.path})
+    assert ran.states == {"ask": "success"}
+    answer = ran.xcom("ask")
+    assert {name: answer[name] for name in ("kind", "rows", "more")} == {"kind": "knn", "rows": 2, "more": False}
+    [page] = (tmp_path / "pages").iterdir()
+    assert answer["page"].endswith(f"/pststream/pages/{page.name}")
+    text = page.read_text("utf-8")
+    assert "2 objects." in text and "&lt;b&gt;coffee" in text and "<b>" not in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"kind": "knn", "lon": 0.0, "lat": 0.0}, "k: missing"),
+        ({"kind": "range", "west": 0.0}, "bbox 0.0,,,: 4 numbers"),
+    ],
+)
+def test_a_question_that_is_not_valid_fails_with_field_and_reason(
+    dagbag: Any, home: Home, fields: dict[str, Any], message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran = FinishedRun(dagbag.dags["pststream_questions"], fields | {"home": home.path})
+    assert ran.states == {"ask": "failed"} and ran.tries == {"ask": 1}
+    assert message in caplog.text

@@ -1,0 +1,126 @@
+"""A person draws questions on the map of the page with a mouse, and reads an answer, in a browser."""
+
+import datetime as dt
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, sync_playwright
+
+from pststream.reports.pages.answer_section import AnsweredQuestion, AnswerRow
+from pststream.reports.pages.question_page import render_answer, render_question
+from pststream.shapes.great_circle import haversine_m
+from pststream.shapes.registry import read_region
+
+CHROMIUM = shutil.which("chromium")
+SIDES = ("west", "south", "east", "north")
+AT = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+
+pytestmark = [pytest.mark.e2e, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium to look with")]
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with sync_playwright() as playwright, playwright.chromium.launch(
+        executable_path=CHROMIUM, args=["--no-sandbox"]
+    ) as browser:  # fmt: skip
+        page = browser.new_page(viewport={"width": 1200, "height": 1400})
+        faults: list[str] = []
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda message: faults.append(message.text))
+        yield page
+        assert faults == []
+
+
+def opened(page: Page, text: str, path: Path) -> Page:
+    path.write_text(text, "utf-8")
+    page.goto(path.as_uri())
+    return page
+
+
+def value(page: Page, field: str) -> str:
+    return page.locator(f"#ask-{field}").input_value()
+
+
+class DrawnMap:
+    """Draws on the map; its corners in degrees are those of the page."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        svg = page.locator("#map")
+        svg.scroll_into_view_if_needed()
+        box = svg.bounding_box()
+        assert box is not None
+        self.box = box
+        self.west, self.south, self.east, self.north = (float(str(svg.get_attribute(f"data-{s}"))) for s in SIDES)
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """Return the place on the screen of a share of the map's width and height."""
+        return self.box["x"] + x * self.box["width"], self.box["y"] + y * self.box["height"]
+
+    def degrees(self, x: float, y: float) -> tuple[float, float]:
+        return self.west + x * (self.east - self.west), self.north - y * (self.north - self.south)
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        self.page.mouse.move(*self.at(*start))
+        self.page.mouse.down()
+        self.page.mouse.move(*self.at(*end), steps=4)
+        self.page.mouse.up()
+
+
+def test_regions_and_a_point_are_drawn(page: Page, tmp_path: Path) -> None:
+    places = np.array([[17.0, 59.0], [19.0, 60.0]])
+    opened(page, render_question("home", {"kind": "range", "keywords": "tea"}, places), tmp_path / "form.html")
+    assert page.locator("#ask-point").is_hidden() and page.locator("#ask-bbox").is_visible()
+    before = page.locator("#map").get_attribute("viewBox")
+    drawn = DrawnMap(page)
+    near = (drawn.east - drawn.west) / 200
+
+    page.get_by_role("button", name="Box").click()
+    drawn.drag((0.6, 0.7), (0.25, 0.3))
+    sides = [float(part) for part in value(page, "bbox").split(",")]
+    (west, north), (east, south) = drawn.degrees(0.25, 0.3), drawn.degrees(0.6, 0.7)
+    assert sides == pytest.approx([west, south, east, north], abs=near)
+
+    page.get_by_role("button", name="Circle").click()
+    drawn.drag((0.5, 0.5), (0.5, 0.75))
+    lon, lat, radius = (float(part) for part in value(page, "circle").split(","))
+    assert (lon, lat) == pytest.approx(drawn.degrees(0.5, 0.5), abs=near)
+    assert radius == pytest.approx(haversine_m(lon, lat, *drawn.degrees(0.5, 0.75)), rel=0.02)
+    assert value(page, "bbox") == "", "a question has one region"
+
+    page.get_by_role("button", name="Polygon").click()
+    for corner in ((0.2, 0.2), (0.6, 0.25)):
+        page.mouse.click(*drawn.at(*corner))
+    page.mouse.dblclick(*drawn.at(0.4, 0.7))
+    region = read_region({"geometry": json.loads(value(page, "geometry"))})
+    assert len(region.numbers[0]) == 8 and math.isclose(region.boxes[0][0], drawn.degrees(0.2, 0)[0], abs_tol=near)
+    assert value(page, "circle") == "" and value(page, "keywords") == "tea"
+    assert page.locator("#map").get_attribute("viewBox") == before, "drawing does not move the map"
+
+    page.locator("#ask-kind").select_option("knn")
+    assert page.locator("#ask-geometry").is_hidden() and value(page, "k") == "10"
+    drawn = DrawnMap(page)  # the form has other fields now, and the map another place
+    page.get_by_role("button", name="Point").click()
+    page.mouse.click(*drawn.at(0.7, 0.4))
+    assert [float(part) for part in value(page, "point").split(",")] == pytest.approx(drawn.degrees(0.7, 0.4), abs=near)
+    page.get_by_role("button", name="Zoom in").click()
+    page.mouse.click(*drawn.at(0.5, 0.5))
+    assert [float(part) for part in value(page, "point").split(",")] == pytest.approx(drawn.degrees(0.5, 0.5), abs=near)
+
+
+def test_an_answer_is_accessible_and_its_dots_show_their_rows(page: Page, tmp_path: Path) -> None:
+    rows = [AnswerRow(n, f"o{n}", AT, 100.0 * n, lon=18 + n / 10, lat=59.5, text=f"tea {n}") for n in (1, 2, 3)]
+    answered = AnsweredQuestion("knn", [("Kind", "knn")], "tea", None, (18.0, 59.5), rows, False, 0.1)
+    opened(page, render_answer("home", {"kind": "knn", "k": "3"}, answered, form=True), tmp_path / "answer.html")
+    page.locator("#map .match[data-rows=\"2\"]").dispatch_event("click")
+    assert "tea 3" in page.locator("#chosen").inner_text()
+    for width in (1200, 400):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert Axe().run(page).response["violations"] == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
