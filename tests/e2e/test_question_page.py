@@ -118,7 +118,7 @@ def test_an_answer_is_accessible_and_its_dots_show_their_rows(page: Page, tmp_pa
     rows = [AnswerRow(n, f"o{n}", AT, 100.0 * n, lon=18 + n / 10, lat=59.5, text=f"tea {n}") for n in (1, 2, 3)]
     answered = AnsweredQuestion("knn", [("Kind", "knn")], "tea", None, (18.0, 59.5), rows, False, 0.1)
     opened(page, render_answer("home", {"kind": "knn", "k": "3"}, answered, form=True), tmp_path / "answer.html")
-    page.locator("#map .match[data-rows=\"2\"]").dispatch_event("click")
+    page.locator('#map .match[data-rows="2"]').dispatch_event("click")
     assert "tea 3" in page.locator("#chosen").inner_text()
     for width in (1200, 400):
         page.set_viewport_size({"width": width, "height": 900})
