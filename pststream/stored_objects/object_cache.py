@@ -15,6 +15,9 @@ LARGE_ROWS = 1_000_000
 SIMILAR_ROWS = 1.5
 """Ratio of rows up to which two groups of files count as similar in size."""
 
+SETTLED_ROWS = int(LARGE_ROWS * SIMILAR_ROWS / (SIMILAR_ROWS + 1))
+"""With so many rows a group is not built together with newer files: these would have to be similar and too many."""
+
 
 @dataclass(frozen=True)
 class ObjectFile:
@@ -43,12 +46,26 @@ def group_files(files: Iterable[ObjectFile]) -> list[Paths]:
     n files of one size the segments are the powers of two that sum to n: 8 + 4 + 1 for 13. A row is built again at
     most log5/3(n) times as n files are added; the groups of older files stay as they are.
     """
+    return [tuple(file.address for file in group) for group in _groups(files)]
+
+
+def settled_groups(files: Iterable[ObjectFile]) -> list[tuple[ObjectFile, ...]]:
+    """Return the groups of `group_files` that stay as they are when newer files are added."""
+    groups = _groups(files)
+    newer = 0
+    while groups and (rows := sum(file.rows for file in groups[-1])) < SETTLED_ROWS and rows + newer <= LARGE_ROWS:
+        groups.pop()
+        newer = rows
+    return [tuple(group) for group in groups]
+
+
+def _groups(files: Iterable[ObjectFile]) -> list[list[ObjectFile]]:
     groups: list[list[ObjectFile]] = []
     for file in sorted(files, key=lambda file: (file.least_key, file.address)):
         groups.append([file])
         while len(groups) > 1 and _belong_together(groups[-2], groups[-1]):
             groups[-2:] = [groups[-2] + groups[-1]]
-    return [tuple(file.address for file in group) for group in groups]
+    return groups
 
 
 def _belong_together(older: list[ObjectFile], newer: list[ObjectFile]) -> bool:

@@ -61,6 +61,12 @@ class ObjectSegment(NamedTuple):
         """Bytes of all arrays."""
         return sum(array.nbytes for array in self)
 
+    def object_ids(self, rows: np.ndarray) -> pa.Array:
+        """Return the object_id of some rows (int64[n]): string[n], or large_string[n]."""
+        texts = pa.StringArray if self.id_offsets.dtype == np.int32 else pa.LargeStringArray
+        ids = texts.from_buffers(len(self.keys), pa.py_buffer(self.id_offsets), pa.py_buffer(self.ids))
+        return ids.take(pa.array(rows))
+
     def word(self, term: int) -> str:
         """Return the word of a term, by its place among the terms of the segment."""
         return bytes(self.words[self.word_offsets[term] : self.word_offsets[term + 1]]).decode()

@@ -92,10 +92,7 @@ class ObjectSnapshot:
         parts, order = [pa.array([], pa.large_string())], [np.empty(0, np.int64)]
         for number in np.unique(segment).tolist():
             chosen = np.flatnonzero(segment == number)
-            one = self.segments[number]
-            texts = pa.StringArray if one.id_offsets.dtype == np.int32 else pa.LargeStringArray
-            ids = texts.from_buffers(len(one.keys), pa.py_buffer(one.id_offsets), pa.py_buffer(one.ids))
-            parts.append(ids.take(pa.array(row[chosen])).cast(pa.large_string()))
+            parts.append(self.segments[number].object_ids(row[chosen]).cast(pa.large_string()))
             order.append(chosen)
         return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(order))))
 

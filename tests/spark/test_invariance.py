@@ -13,6 +13,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from pststream import names
+from pststream.pipeline.batch import late_questions
+from pststream.stored_objects import object_cache, wanted_rows
+from pststream.stored_objects.wanted_rows import find_wanted_rows
 from tests import worlds
 from tests.commands import Home, ingest_world, new_home
 from tests.kill_and_rerun import assert_same_tables
@@ -164,6 +167,30 @@ def test_both_engines_write_the_same_tables(tmp_path: Path) -> None:
         run_in_between(home, world, Schedule(cuts=3, replans=replans))
         assert_as_the_twin(home, world)
     assert_same_tables(local, on_spark)
+
+
+@pytest.mark.parametrize(
+    ("seed", "engine", "row_work"),
+    [(21, "local", 10**6), (22, "local", 40), pytest.param(23, "spark", 0, marks=pytest.mark.slow)],
+)
+def test_late_subscriptions_ask_object_segments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, engine: str, row_work: int
+) -> None:
+    """Every file of objects is in a segment that the late subscriptions ask; some of them in vain."""
+    monkeypatch.setattr(object_cache, "SETTLED_ROWS", 1)
+    monkeypatch.setattr(wanted_rows, "ROW_WORK", row_work or wanted_rows.ROW_WORK)
+    answers = []
+    monkeypatch.setattr(
+        late_questions, "find_wanted_rows", lambda *asked: answers.append(find_wanted_rows(*asked)) or answers[-1]
+    )
+    world = written(tmp_path / "files", seed, files=6, objects=240, requests=160)
+    schedule = Schedule("kd_tree", 5, cuts=6, replans={3: ("hybrid", 3)}, engine=engine)
+    home = home_for(tmp_path, world, schedule)
+    run_in_between(home, world, schedule)
+    assert_as_the_twin(home, world)
+    if engine == "local":
+        assert sum(rows is not None and len(rows) for rows in answers) > 10
+        assert any(rows is None for rows in answers) == (row_work == 40)
 
 
 @pytest.mark.slow

@@ -101,7 +101,7 @@ def find_rows(objects, asked, regions, clauses, after, up_to, limits, starts, si
             for piece in range(regions.piece_offsets[question], regions.piece_offsets[question + 1]):
                 box = regions.boxes[piece]
                 spans, parts = split_list(objects.codes, objects.postings, driving >= 0, low, high, box, spans)
-                chosen, kept = _read_spans(
+                chosen, kept = read_spans(
                     objects, regions, clauses, spans[:parts], question, piece, driving, number,
                     after[question], up_to[question], chosen,
                 )  # fmt: skip
@@ -123,7 +123,7 @@ def find_rows(objects, asked, regions, clauses, after, up_to, limits, starts, si
 
 
 @kernel
-def _read_spans(objects, regions, clauses, spans, question, piece, driving, number, after, up_to, chosen):
+def read_spans(objects, regions, clauses, spans, question, piece, driving, number, after, up_to, chosen):
     """Write the rows of the spans that answer the question to `chosen`, made longer if needed; return it and their
     number.
 

@@ -18,7 +18,8 @@ from pststream.ledgers.log_end import Ledger
 from pststream.ledgers.withdrawals import withdrawn_objects
 from pststream.pipeline.batch.match_task import WorkerReport, match_worker
 from pststream.pipeline.batch.retract import write_retractions
-from pststream.pipeline.batch.route_task import NEW_OBJECTS, STORED_OBJECTS, ObjectScan, route_objects
+from pststream.pipeline.batch.route_task import NEW_OBJECTS, ObjectScan, route_objects
+from pststream.pipeline.batch.stored_scans import stored_scans
 from pststream.pipeline.batch.unit_loads import save_unit_loads
 from pststream.pipeline.engine.contract import Stage
 from pststream.pipeline.engine.running_engine import get_engine
@@ -36,7 +37,7 @@ from pststream.state.index_files import index_files
 from pststream.state.lineage_tables import lineage_table
 from pststream.state.plans import current_version
 from pststream.state.slices import KeyRange, split_into_tasks
-from pststream.utc_times import to_micros, utc_now
+from pststream.utc_times import utc_now
 
 COMPACT_EVERY = 8
 """Batches after which the small files of the ledgers are compacted."""
@@ -174,7 +175,7 @@ def run_batch(
 
     # Match the objects of the batch, and stored objects with the subscriptions of the batch.
     context = replace(context, files=tuple(index_files(home, batch["plan_version"])))
-    scans = _object_scans(home, batch, ledger)
+    scans = _object_scans(home, batch, ledger, settings.cache_bytes)
     reports = route_and_match(settings, context, scans, batch["requests_after"])
     for report in reports:
         report.index_seconds += sum(other.built_seconds.get(report.worker, 0.0) for other in reports)
@@ -219,21 +220,13 @@ def _done_row(
     }
 
 
-def _object_scans(home: Home, batch: dict[str, Any], ledger: Ledger) -> list[ObjectScan]:
+def _object_scans(home: Home, batch: dict[str, Any], ledger: Ledger, cache_bytes: int) -> list[ObjectScan]:
     """Return scans of the batch's objects, and of the stored objects that its late subscriptions may match."""
     files, withdrawn = list_data_files(home, names.OBJECTS), withdrawn_objects(home, up_to=batch["objects_to"])
     new = KeyRange("object_key", batch["objects_after"], batch["objects_to"])
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, new.files(files)))
     scans = [ObjectScan(slices, new, NEW_OBJECTS, withdrawn=withdrawn) for slices in tasks]
-    first = ledger.min_request_time(batch["requests_after"], batch["requests_to"])
-    last = ledger.max_matched_ts(batch["objects_after"])
-    if first is None or last is None or first > last:
-        return scans
-    since = to_micros(first)
-    stored = KeyRange("object_key", -1, batch["objects_after"])
-    late_files = [file for file in stored.files(files) if file.may_contain("ts", since, names.NEVER_US)]
-    tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, late_files))
-    return scans + [ObjectScan(slices, stored, STORED_OBJECTS, since, withdrawn) for slices in tasks]
+    return scans + stored_scans(home, batch, ledger, withdrawn, cache_bytes)
 
 
 def route_and_match(

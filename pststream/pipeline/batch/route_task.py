@@ -9,14 +9,15 @@ import pyarrow as pa
 
 from pststream.kernels.routing.dispatch import group_by_worker
 from pststream.ledgers.withdrawals import NONE, WithdrawnObjects
+from pststream.pipeline.batch.late_questions import COLUMNS, LateRequests, ask_segment, object_segment
 from pststream.pipeline.engine.arrow_columns import csr, micros
 from pststream.pipeline.engine.contract import SentRows
 from pststream.pipeline.engine.task_context import TaskContext, dispatch_index, live_term_filter, segment_cache
 from pststream.pipeline.engine.warm_up import load_kernels
 from pststream.state.index_files import segment_files
 from pststream.state.slices import KeyRange, Slice, read_slices
+from pststream.stored_objects.object_segments import ObjectSegment
 
-COLUMNS = ["object_key", "object_id", "ts", "lon", "lat", "terms"]
 NEW_OBJECTS, STORED_OBJECTS, ROUTE_COUNTS = 0, 1, 2
 """Tags of sent rows: objects of the batch; stored objects, for subscriptions of the batch; counts of a routing task."""
 
@@ -40,6 +41,7 @@ class ObjectScan:
 
     tag: NEW_OBJECTS meet all subscriptions, STORED_OBJECTS only those with a key above `after_key` of `route_objects`.
     withdrawn: objects that go to no worker
+    late: the slices are the files of an object segment, of which only the objects matter that these may match
     """
 
     slices: tuple[Slice, ...]
@@ -47,6 +49,7 @@ class ObjectScan:
     tag: int
     min_ts: int = -(2**63)
     withdrawn: WithdrawnObjects = NONE
+    late: LateRequests | None = None
 
 
 def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Iterator[SentRows]:
@@ -55,6 +58,7 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
     after_key: the key of the last request before the batch
     """
     load_kernels()
+    segment = None if scan.late is None else object_segment(context, (one.path for one in scan.slices))
     began = time.thread_time()
 
     # Bring the filters of live terms up to the segments that these objects may meet.
@@ -72,9 +76,7 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
 
     # Route the objects by each plan that serves the index.
     seen = sent = 0
-    for rows in read_slices(scan.slices, COLUMNS, scan.keys):
-        is_new = scan.tag == NEW_OBJECTS
-        objects = rows if is_new else rows.filter(pa.array(micros(rows.column("ts")) >= scan.min_ts))
+    for objects in _read_objects(scan, segment):
         seen += objects.num_rows
         if scan.withdrawn:
             objects = objects.filter(pa.array(~scan.withdrawn.contain(objects.column("object_key").to_numpy())))
@@ -94,6 +96,18 @@ def route_objects(context: TaskContext, after_key: int, scan: ObjectScan) -> Ite
         "built_seconds": [list(built.values())],
     }
     yield 0, ROUTE_COUNTS, pa.RecordBatch.from_pydict(counts, schema=COUNTS)
+
+
+def _read_objects(scan: ObjectScan, segment: ObjectSegment | None) -> Iterator[pa.RecordBatch]:
+    """Yield the objects of a scan; from a segment, only those that its late subscriptions may match."""
+    if segment is not None and scan.late is not None:
+        answers = ask_segment(segment, scan.late, scan.keys.up_to)
+        if answers is not None:
+            yield from answers
+            return
+    for rows in read_slices(scan.slices, COLUMNS, scan.keys):
+        is_new = scan.tag == NEW_OBJECTS
+        yield rows if is_new else rows.filter(pa.array(micros(rows.column("ts")) >= scan.min_ts))
 
 
 def _merge_routes(routes: list[tuple[np.ndarray, np.ndarray]], workers: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,7 @@
 """Define what the driver sends with each task (home, plan, index), and cache what a process reuses across tasks.
 
-A process caches mapped segments, deletions, dispatch indexes, term frequencies, filters of live terms and chunk sizes.
+A process caches mapped segments of the index and of objects, deletions, dispatch indexes, term frequencies, filters of
+live terms and chunk sizes.
 """
 
 import os
@@ -18,6 +19,7 @@ from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.state.index_files import IndexFile
 from pststream.state.plans import TermFrequencies, load_plan, load_term_frequencies, read_plan_row, retiring_plan
+from pststream.stored_objects.object_cache import ObjectCache
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,12 @@ def _deletions(paths: tuple[str, ...], folder: str, max_bytes: int) -> Deletions
 def segment_cache(folder: str, max_bytes: int) -> SegmentCache:
     """Return the process's cache of segments; folder, max_bytes: as `cache_place` returns them."""
     return SegmentCache(folder, max_bytes)
+
+
+@lru_cache(maxsize=4)
+def object_cache(folder: str, max_bytes: int) -> ObjectCache:
+    """Return the process's cache of object segments; folder, max_bytes: as `cache_place` returns them."""
+    return ObjectCache(folder, max_bytes)
 
 
 @lru_cache(maxsize=8)

@@ -11,7 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.stored_objects.object_cache import LARGE_ROWS, ObjectCache, ObjectFile, group_files
+from pststream.stored_objects.object_cache import (
+    LARGE_ROWS,
+    ObjectCache,
+    ObjectFile,
+    group_files,
+    settled_groups,
+)
 from pststream.stored_objects.object_segments import ObjectSegment, build_object_segment
 from pststream.text.words import tokenize
 from tests.unit.stored_objects.worlds import check_answers, object_table, snapshot_of, some_objects, some_question
@@ -142,3 +148,20 @@ def test_groups_of_older_files_stay_as_files_are_added() -> None:
         built += sum(counts[int(address)] for group in groups - before for address in group)
         before = groups
     assert built <= 8 * sum(counts)
+
+
+def test_settled_groups_stay_as_they_are() -> None:
+    for seed, greatest in enumerate((1_000, 100_000, 300_000, 2 * LARGE_ROWS)):
+        rnd = random.Random(seed)
+        files: list[ObjectFile] = []
+        before: list[tuple[ObjectFile, ...]] = []
+        for number in range(400):
+            files.append(ObjectFile(f"{number:03}", rnd.randrange(1, greatest), number))
+            settled = settled_groups(files)
+            assert settled[: len(before)] == before
+            addresses = [tuple(file.address for file in group) for group in settled]
+            assert addresses == group_files(files)[: len(settled)]
+            left = sum(file.rows for file in files) - sum(file.rows for group in settled for file in group)
+            assert left < 2 * LARGE_ROWS
+            before = settled
+        assert before or greatest == 1_000
