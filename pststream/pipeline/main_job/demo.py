@@ -1,4 +1,4 @@
-"""Generate demo data, ingest, plan and match it in a new home, and write a report page (`pststream demo`)."""
+"""Generate demo data, ingest, plan and match it in a new home, ask about it, write a report page (`pststream demo`)."""
 
 import shutil
 import time
@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from pststream.demo_data.demo_files import write_demo
+from pststream.demo_data.demo_questions import demo_questions
 from pststream.errors import UsageError
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.pipeline.planning.plan import plan
 from pststream.progress import Progress
+from pststream.questions.answered_question import answer_for_page
 from pststream.reports.pages.report_page import write_report
 from pststream.settings import Settings
 from pststream.state.home import Home
@@ -51,13 +53,16 @@ def demo(out: str, settings: Settings, progress: Progress) -> dict[str, Any]:
     ingest(home, settings, "objects", files.objects[half:], ReaderOptions(), progress)
     second_match = match(home, settings, progress=progress)
     report = folder / "report.html"
+    progress("answering questions")
+    answers = [replace(answer_for_page(home, settings, record), title=title) for title, record in demo_questions()]
     progress("writing the report")
-    write_report(home.path, str(report))
+    write_report(home.path, str(report), answers)
     return {
         "objects": first_match["objects"] + second_match["objects"],
         "subscriptions": files.request_rows,
         "matches": first_match["matches"] + second_match["matches"],
         "batches": first_match["batches"] + second_match["batches"],
+        "questions": len(answers),
         "home": home.path,
         "report": str(report.absolute()),
         "seconds": round(time.perf_counter() - began, 1),

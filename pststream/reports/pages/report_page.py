@@ -2,11 +2,13 @@
 
 import datetime as dt
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from pststream.reports.pages.answer_section import AnsweredQuestion, prepare_answer
 from pststream.reports.pages.balance_section import prepare_balance
 from pststream.reports.pages.batches_section import prepare_batches
 from pststream.reports.pages.map_section import CITIES, describe_plan, plan_items, sampled
@@ -17,6 +19,9 @@ from pststream.reports.reading.batch_history import BatchHistory, read_batch_his
 from pststream.reports.reading.plan_view import MeasuredLoads, PlanView, read_loads, read_plan
 from pststream.reports.reading.samples import MatchView, RejectView, sample_matches, sample_points, summarize_rejects
 from pststream.reports.reading.tolerant_reader import TolerantReader
+
+ROWS_OF_ANSWER = 5
+"""Rows that the page lists of each answer."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Report:
     matches: list[MatchView]
     rejects: list[RejectView]
     problems: list[str]
+    answers: Sequence[AnsweredQuestion] = ()
 
     @property
     def empty(self) -> bool:
@@ -40,12 +46,15 @@ class Report:
         return not (totals.objects or totals.requests or self.plan or self.rejects or self.history.batches)
 
 
-def write_report(home: str | os.PathLike[str], out: str | os.PathLike[str]) -> dict[str, object]:
+def write_report(
+    home: str | os.PathLike[str], out: str | os.PathLike[str], answers: Sequence[AnsweredQuestion] = ()
+) -> dict[str, object]:
     """Write the page on `home` to the file `out`; the section of a missing or empty table is empty.
 
+    answers  questions that were asked about the home; without any the page has no section of them
     Returns the path of the page, its size, and the totals it shows.
     """
-    report = read_report(str(home))
+    report = replace(read_report(str(home)), answers=answers)
     page = render_report(report)
     path = Path(out)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,5 +100,6 @@ def render_report(report: Report) -> str:
         legend=[*dots, *plan_items(report.plan)],
         balance=prepare_balance(report.plan, report.loads) if report.plan is not None else None,
         batches=prepare_batches(report.history),
+        answers=[prepare_answer(answer, ROWS_OF_ANSWER) for answer in report.answers],
         matches=prepare_matches(report.matches, plan_map.projection),
     )

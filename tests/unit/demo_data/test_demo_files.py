@@ -9,9 +9,13 @@ import pyarrow.compute as pc
 import pytest
 
 from pststream.demo_data.demo_files import DemoFiles, write_demo
+from pststream.demo_data.demo_questions import demo_questions
 from pststream.demo_data.demo_texts import demo_objects
 from pststream.demo_data.named_subscriptions import named_subscriptions
 from pststream.demo_data.sentences import THEMES, themed_places, write_sentence
+from pststream.kinds.question_registry import QUESTION_KINDS
+from pststream.questions.read_questions import read_question_records
+from pststream.settings import Settings
 from pststream.shapes.region import RegionError
 from pststream.shapes.registry import contains, read_region
 from pststream.text.expression import ExpressionError, evaluate, parse_keywords
@@ -81,3 +85,9 @@ def test_sentences_have_no_choices_left() -> None:
     said = [write_sentence(rng, place) for place in places for _ in range(20)]
     assert not any(character in text for text in said for character in "{}|")
     assert all(theme in THEMES for place in places for theme in place.themes)
+
+
+def test_the_demo_asks_a_valid_question_of_each_kind() -> None:
+    read = read_question_records([record for _, record in demo_questions()], Settings())
+    assert read.rejects == []
+    assert {question.kind.name for question in read.questions} == set(QUESTION_KINDS)

@@ -10,10 +10,11 @@ import pytest
 from deltalake import write_deltalake
 
 from pststream import names
+from pststream.reports.pages.answer_section import AnsweredQuestion, AnswerRow
 from pststream.reports.pages.report_page import read_report, write_report
 from pststream.reports.reading.samples import PAIRS
 from pststream.state.tables import TABLES
-from tests.unit.reports.page_home import HOSTILE, WORKERS, write_home
+from tests.unit.reports.page_home import AT, HOSTILE, WORKERS, write_home
 
 
 class Elements(HTMLParser):
@@ -171,3 +172,27 @@ def test_retracted_pairs_are_not_shown(home: Path, tmp_path: Path) -> None:
     ]  # fmt: skip
     write_deltalake(path, pa.Table.from_pylist(rows, schema=TABLES[names.MATCHES].schema), mode="append")
     assert before and read_report(str(changed)).matches == []
+
+
+def test_questions_are_drawn_with_their_answers(home: Path, tmp_path: Path) -> None:
+    rows = [AnswerRow(n, f"o{n}", AT, 100.0 * n, lon=n / 10, lat=0.0, text=HOSTILE) for n in range(1, 9)]
+    nearest = AnsweredQuestion(
+        "knn", [("Keywords", HOSTILE)], "coffee", None, (0.0, 0.0), rows, False, 0.1, "Nearest <b>"
+    )
+    terms = [AnswerRow(1, term="tea", count=3)]
+    answers = [nearest, AnsweredQuestion("frequent_terms", [], "", None, None, terms, True, 0.1, "Words")]
+    write_report(home, tmp_path / "r.html", answers)
+    page = (tmp_path / "r.html").read_text("utf-8")
+    elements = Elements(page)
+    maps = elements.of("small")
+    assert len(maps) == 2 and all(map_["role"] == "img" for map_ in maps)
+    dots = elements.of("answer-dot")
+    assert [str(path["d"]).count("h0") for path in dots] == [8, 0], "the map has all objects, the table the first ones"
+    assert "8 objects, the first 5 are listed." in page and "More than 1 term" in page and "Nearest &lt;b&gt;" in page
+    assert [tag for tag, _ in elements.tags].count("script") == 1
+    assert elements.of("answers") and not Elements(_page_without_answers(home, tmp_path)).of("answers")
+
+
+def _page_without_answers(home: Path, folder: Path) -> str:
+    write_report(home, folder / "r.html")
+    return (folder / "r.html").read_text("utf-8")
