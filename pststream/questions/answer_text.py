@@ -1,13 +1,12 @@
 """Show the answer of one question as a table for a terminal or a log."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from pststream.escape_text import escape_controls
 from pststream.reports.commands.text_tables import table_lines
-from pststream.reports.pages.answer_section import AnswerRow
 from pststream.utc_times import iso
 
 _COLUMNS: dict[str, Callable[[Any], str]] = {
@@ -29,12 +28,11 @@ def render_answers(answers: pa.Table) -> str:
     return "\n".join(_lines(shown, answers.select(shown).to_pylist()))
 
 
-def answer_lines(rows: Sequence[AnswerRow]) -> list[str]:
+def answer_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the lines of a table of these rows, with the columns that they have values for."""
-    values = [vars(row) for row in rows]
-    shown = [name for name in _COLUMNS if any(value[name] is not None for value in values)]
-    return _lines(shown, values) if rows else ["nothing answers the question"]
+    shown = [name for name in _COLUMNS if any(row[name] is not None for row in rows)]
+    return _lines(shown, rows) if rows else ["nothing answers the question"]
 
 
-def _lines(shown: list[str], rows: list[dict[str, Any]]) -> list[str]:
+def _lines(shown: list[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return table_lines([shown, *([_COLUMNS[name](row[name]) for name in shown] for row in rows)])
