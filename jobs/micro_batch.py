@@ -1,9 +1,10 @@
-"""Run `pststream run` as a job: ingest, match and deliver what is new in a landing folder; end soon if nothing is new.
+"""Run `pststream run` as a job: ingest, match, deliver and answer what is new in a landing folder.
 
     python jobs/micro_batch.py [--result FILE] [--home DIR] [--landing DIR] [--max-objects N] [--strict]
                                [--since TIME] [--no-deliver] [--only-if-idle]
 
-The landing folder, or `s3://bucket/prefix`, contains `objects/` and `requests/`. Default: `PSTSTREAM_LANDING`, or else
+The job ends soon if nothing is new. The landing folder, or `s3://bucket/prefix`, contains `objects/`, `requests/` and,
+in a folder, `questions/`. Default: `PSTSTREAM_LANDING`, or else
 `landing` in the home. `--since` is for a retry: the result includes what earlier tries ingested and matched from this
 time on (ISO 8601). With `--only-if-idle` the job changes nothing if there is work, and fails with the kind `WorkWaits`;
 a DAG then submits it to its cluster.
@@ -25,6 +26,7 @@ from pststream.cli.arguments import build_parser
 from pststream.cli.stderr_log import StderrLog
 from pststream.pipeline.delivery.waiting_sinks import waiting_sinks
 from pststream.pipeline.main_job.find_work import has_work
+from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED
 from pststream.settings import load_settings
 from pststream.state.home import Home
 from pststream.state.ledger_tables import version
@@ -65,7 +67,10 @@ def _run(home: str, landing: str, rest: Sequence[str], only_if_idle: bool) -> di
         return asked
     if not asked["result"]:
         StderrLog("run", quiet=False).log_progress("nothing is new")
-        nothing = {"ingest": {}, "match": {"batches": [], "objects": 0, "matches": 0}, "deliver": {"sinks": {}}}
+        nothing = {
+            "ingest": {}, "match": {"batches": [], "objects": 0, "matches": 0}, "deliver": {"sinks": {}},
+            "questions": NOTHING_ANSWERED,
+        }  # fmt: skip
         return asked | {"result": nothing}
     if only_if_idle:
         return asked | {"exit_code": entry.FAILED, "kind": WORK_WAITS, "error": "there is work", "result": None}

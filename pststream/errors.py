@@ -78,6 +78,14 @@ class SinkBusy(HomeBusy):
         )
 
 
+class QuestionsBusy(HomeBusy):
+    """Another process answers files of questions of this home; nothing was changed."""
+
+    def __init__(self, home: str, holder: str) -> None:
+        super().__init__(home, holder)
+        self.hint = "files of questions are being answered: wait until they are, then run this again"
+
+
 class UsageError(PstError):
     """Invalid arguments; nothing was changed."""
 

@@ -63,7 +63,7 @@ def ask_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 def _ask_files(context: CommandContext, arguments: Any) -> CommandResult:
     from pststream.questions.answer_files import check_answer_path, write_answers
-    from pststream.questions.ask import answer_questions
+    from pststream.questions.ask import stream_answers
     from pststream.questions.read_questions import read_question_files
 
     check_output_path(arguments.out)
@@ -72,17 +72,17 @@ def _ask_files(context: CommandContext, arguments: Any) -> CommandResult:
     began = time.perf_counter()
     read = read_question_files(arguments.files, context.settings)
     seconds = {"read": time.perf_counter() - began}
-    answered = answer_questions(home, context.settings, read, context.progress)
+    answers = stream_answers(home, context.settings, read, context.progress)
     began = time.perf_counter()
-    write_answers(answered.answers, arguments.out)
-    seconds |= {**answered.seconds, "write": time.perf_counter() - began}
-    asked, rejected = len(read.questions) + len(read.rejects), len(answered.rejects)
+    rows = write_answers(answers.tables, arguments.out)
+    seconds |= {**answers.seconds, "write": time.perf_counter() - began - answers.seconds["answer"]}
+    asked, rejected = len(read.questions) + len(read.rejects), len(answers.rejects)
     document = {
-        "questions": asked, "rejected": rejected, "rows": answered.answers.num_rows, "seconds": seconds,
-        "out": arguments.out, "rejects": answered.rejects,
+        "questions": asked, "rejected": rejected, "rows": rows, "seconds": seconds,
+        "out": arguments.out, "rejects": answers.rejects,
     }  # fmt: skip
-    lines = [f"{arguments.out}: {counted(answered.answers.num_rows, 'row')} for {counted(asked, 'question')}"]
-    lines += [f"rejected: {_describe_reject(reject)}" for reject in answered.rejects]
+    lines = [f"{arguments.out}: {counted(rows, 'row')} for {counted(asked, 'question')}"]
+    lines += [f"rejected: {_describe_reject(reject)}" for reject in answers.rejects]
     code = DONE_WITH_REJECTS if arguments.strict and rejected else DONE
     return CommandResult(document, "\n".join(lines), code)
 
@@ -110,7 +110,7 @@ def _ask_one(context: CommandContext, arguments: Any, given: dict[str, Any]) -> 
             f"{_option(reject['field'])}: {reject['reason']}: {reject['detail']}", "see: pststream ask --help"
         )
     if arguments.out is not None:
-        write_answers(answered.answers, arguments.out)
+        write_answers([answered.answers], arguments.out)
     rows = answered.answers.to_pylist()
     document = {
         "questions": 1, "rejected": 0, "rows": len(rows), "seconds": answered.seconds,

@@ -37,6 +37,13 @@ def describe_match(document: dict[str, Any]) -> str:
     return describe_batches(len(document["batches"]), document["objects"], document["matches"])
 
 
+def describe_answers(document: dict[str, Any]) -> str:
+    """Describe the answered files of questions."""
+    text = f"questions: {counted(document['files'], 'file')} answered; {counted(document['questions'], 'question')}"
+    rejected = f", {document['rejected']:,} rejected (see: pststream rejects)" if document["rejected"] else ""
+    return f"{text}{rejected}, {counted(document['rows'], 'row')} of answers"
+
+
 def describe_batches(batches: int, objects: int, matches: int) -> str:
     """Describe micro-batches by their counts."""
     text = f"{counted(batches, 'batch', 'batches')}: {counted(objects, 'object')}"

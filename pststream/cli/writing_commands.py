@@ -18,6 +18,7 @@ from pststream.cli.command import (
 )
 from pststream.cli.result_texts import (
     describe_adjustment,
+    describe_answers,
     describe_batches,
     describe_delivery,
     describe_demo,
@@ -238,7 +239,7 @@ def register_command(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def run_command(context: CommandContext, arguments: Any) -> CommandResult:
-    """Ingest, match and deliver what is new in a landing folder."""
+    """Ingest, match, deliver and answer what is new in a landing folder."""
     from pststream.pipeline.main_job.run import check_landing, run
 
     options = reader_options(context, arguments)
@@ -255,7 +256,10 @@ def run_command(context: CommandContext, arguments: Any) -> CommandResult:
     lines = [describe_ingest(kind, figures) for kind, figures in document["ingest"].items()]
     lines.append(describe_match(document["match"]))
     lines += [describe_delivery(document["deliver"])] if settings.sinks else []
-    return CommandResult(document, "\n".join(lines), _strict(arguments, list(document["ingest"].values())))
+    answered = document["questions"]
+    lines += [describe_answers(answered)] if answered["files"] else []
+    judged = [*document["ingest"].values(), {**answered, "quarantined": []}]
+    return CommandResult(document, "\n".join(lines), _strict(arguments, judged))
 
 
 def _watch(context: CommandContext, arguments: Any, options: Any) -> CommandResult:

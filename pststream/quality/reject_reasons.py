@@ -34,6 +34,7 @@ REASONS: dict[str, str] = {
     "unreadable_payload": "the other fields cannot be stored as JSON",
     "payload_too_long": "the other fields are longer than allowed",
     "empty_validity": "the validity ends before it begins",
+    "unreadable_file": "the file cannot be read",
     "unknown_version": "the table has no such version, or no longer",
     # Rules of the logs, which compare rows with the clock and with each other.
     "future": "the time is further ahead of the clock than max_ahead_seconds allows",

@@ -1,6 +1,6 @@
-"""Write the table of answers to a CSV, JSON Lines or Parquet file."""
+"""Write tables of answers to a CSV, JSON Lines or Parquet file."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -10,7 +10,13 @@ import pyarrow.parquet as pq
 
 from pststream.atomic_files import replacing
 from pststream.errors import UsageError
+from pststream.questions.answer_table import ANSWERS
 from pststream.reports.commands.pair_files import csv_fields, joined, json_strings, times
+
+BATCH_ROWS = 65_536
+
+ROW_GROUP = 1_048_576
+"""Rows of a row group of a Parquet file."""
 
 
 def check_answer_path(out: str) -> None:
@@ -19,26 +25,36 @@ def check_answer_path(out: str) -> None:
         raise UsageError(f"--out {out}: unknown format", f"end the name with {', '.join(_WRITERS)}")
 
 
-def write_answers(answers: pa.Table, out: str) -> None:
-    """Write answers to a file, all or nothing; the ending of its name gives the format.
+def write_answers(answers: Iterable[pa.Table], out: str) -> int:
+    """Write tables of answers (ANSWERS) to a file, all or nothing; return the number of rows.
 
-    Texts of CSV that a spreadsheet would run as a formula get an apostrophe; nulls are empty fields.
+    The ending of the name gives the format. One table is in memory at a time. Texts of CSV that a
+    spreadsheet would run as a formula get an apostrophe; nulls are empty fields.
     """
     check_answer_path(out)
     path = Path(out)
+    rows = 0
+
+    def counted() -> Iterator[pa.RecordBatch]:
+        nonlocal rows
+        for table in answers:
+            rows += table.num_rows
+            yield from table.to_batches(max_chunksize=BATCH_ROWS)
+
     with replacing(path) as temporary, open(temporary, "wb") as file:
-        _WRITERS[path.suffix.lower()](answers, file)
+        _WRITERS[path.suffix.lower()](counted(), file)
+    return rows
 
 
-def _write_csv(answers: pa.Table, file: BinaryIO) -> None:
-    file.write((",".join(answers.column_names) + "\n").encode())
-    for rows in answers.to_batches(max_chunksize=65_536):
+def _write_csv(answers: Iterator[pa.RecordBatch], file: BinaryIO) -> None:
+    file.write((",".join(ANSWERS.names) + "\n").encode())
+    for rows in answers:
         fields = [csv_fields(_text(column).fill_null("")) for column in rows.columns]
         _write_lines(joined(*_separated(fields, ","), "\n"), file)
 
 
-def _write_json(answers: pa.Table, file: BinaryIO) -> None:
-    for rows in answers.to_batches(max_chunksize=65_536):
+def _write_json(answers: Iterator[pa.RecordBatch], file: BinaryIO) -> None:
+    for rows in answers:
         values = []
         for name, column in zip(rows.schema.names, rows.columns):
             text = _text(column)
@@ -49,8 +65,17 @@ def _write_json(answers: pa.Table, file: BinaryIO) -> None:
         _write_lines(joined("{", *_separated(values, ", "), "}\n"), file)
 
 
-def _write_parquet(answers: pa.Table, file: BinaryIO) -> None:
-    pq.write_table(answers, file, compression="zstd")
+def write_parquet(answers: Iterator[pa.RecordBatch], file: BinaryIO) -> None:
+    """Write rows of answers (ANSWERS) as a Parquet file."""
+    with pq.ParquetWriter(file, ANSWERS, compression="zstd") as writer:
+        group: list[pa.RecordBatch] = []
+        for rows in answers:
+            group.append(rows)
+            if sum(one.num_rows for one in group) >= ROW_GROUP:
+                writer.write_table(pa.Table.from_batches(group))
+                group = []
+        if group:
+            writer.write_table(pa.Table.from_batches(group))
 
 
 def _text(column: pa.Array) -> pa.Array:
@@ -68,8 +93,8 @@ def _write_lines(lines: pa.Array, file: BinaryIO) -> None:
     file.write("".join(pc.cast(lines, pa.large_string()).to_pylist()).encode())
 
 
-_WRITERS: dict[str, Callable[[pa.Table, BinaryIO], None]] = {
+_WRITERS: dict[str, Callable[[Iterator[pa.RecordBatch], BinaryIO], None]] = {
     ".csv": _write_csv,
     ".jsonl": _write_json,
-    ".parquet": _write_parquet,
+    ".parquet": write_parquet,
 }

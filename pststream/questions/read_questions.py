@@ -1,6 +1,6 @@
 """Read questions from JSON Lines and Parquet files or from records; questions that are not valid become rejects."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,9 @@ from pststream.settings import Settings
 from pststream.shapes.region import RegionLimits
 
 LAST_VERSION = 2**53
+
+PART_QUESTIONS = 50_000
+"""Questions of a file that are in memory together, about."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +59,30 @@ def question_limits(settings: Settings) -> QuestionLimits:
 
 def read_question_files(paths: Iterable[str], settings: Settings) -> ReadQuestions:
     """Read the questions of files, folders and globs; raises InputFileError for a file that cannot be read."""
-    limits, read = question_limits(settings), ReadQuestions([], [])
+    read = ReadQuestions([], [])
     for path in find_files(paths):
-        names: set[str] = {"question_id"}
-        for chunk in read_requests(path, None, names, None, limits.request.longest_row, ("question_id",)):
-            records = chunk.records(np.arange(len(chunk.rows)))
-            rejected = [*chunk.rejected, *records.rejected]
-            _parse_records(read, path, zip(records.rows, records.records), rejected, limits, settings.timezone)
+        for part in read_question_parts(path, settings, path):
+            read.questions.extend(part.questions)
+            read.rejects.extend(part.rejects)
     return read
+
+
+def read_question_parts(path: str, settings: Settings, name: str) -> Iterator[ReadQuestions]:
+    """Yield the questions of a file, about PART_QUESTIONS at a time; `name`: the path that they are reported with.
+
+    Raises InputFileError for a file that cannot be read, at its beginning or later.
+    """
+    limits, names = question_limits(settings), {"question_id"}
+    part = ReadQuestions([], [])
+    for chunk in read_requests(path, None, names, None, limits.request.longest_row, ("question_id",)):
+        records = chunk.records(np.arange(len(chunk.rows)))
+        rejected = [*chunk.rejected, *records.rejected]
+        _parse_records(part, name, zip(records.rows, records.records), rejected, limits, settings.timezone)
+        if len(part.questions) + len(part.rejects) >= PART_QUESTIONS:
+            yield part
+            part = ReadQuestions([], [])
+    if part.questions or part.rejects:
+        yield part
 
 
 def read_question_records(records: Iterable[Mapping[str, Any]], settings: Settings) -> ReadQuestions:
@@ -87,16 +106,17 @@ def _parse_records(
             read.questions.append(parse_question(record, limits, timezone, path, row))
         except FieldError as error:
             rejected.append(Reject(row, error.field, error.reason, raw_text(error.raw), error.detail))
-    read.rejects.extend(_described(path, rejected))
+    read.rejects.extend(describe_rejects(path, rejected))
 
 
 def reject_question(question: Question, field: str, reason: str, raw: Any, detail: str) -> dict[str, Any]:
     """Return a question as a reject."""
-    (reject,) = _described(question.file, [Reject(question.row, field, reason, raw_text(raw), detail)])
+    (reject,) = describe_rejects(question.file, [Reject(question.row, field, reason, raw_text(raw), detail)])
     return reject
 
 
-def _described(path: str, rejected: Iterable[Reject]) -> list[dict[str, Any]]:
+def describe_rejects(path: str, rejected: Iterable[Reject]) -> list[dict[str, Any]]:
+    """Return rejects of a file as dicts: file, row, field, reason, detail, raw."""
     return [{"file": path, **reject} for reject in rejects_table(rejected).to_pylist()]
 
 

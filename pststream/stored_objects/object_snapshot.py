@@ -64,7 +64,7 @@ class ObjectSnapshot:
         # Narrow [low, high] to the ts of the count-th object; `count` is what is left of it below `high`.
         while low < high:
             width = (high - low) // _BUCKETS + 1
-            counts = self._count(low, high, width, up_to_key)
+            counts = self.count_by_time(low, high, width, up_to_key)
             later = np.cumsum(counts[::-1])
             place = int(np.searchsorted(later, count))
             if place == len(counts):
@@ -72,16 +72,22 @@ class ObjectSnapshot:
             bucket = len(counts) - 1 - place
             count -= int(later[place - 1]) if place else 0
             low, high = low + bucket * width, min(high, low + (bucket + 1) * width - 1)
-        keys = np.concatenate([keys_at(one.times, one.keys, up_to_key, low) for one in self._at(low, high)] or [[]])
+        keys = self.keys_at(low, up_to_key)
         if low > high or len(keys) < count:
             return EARLIEST, LAST_KEY
         return low, int(np.partition(keys, len(keys) - count)[len(keys) - count]) - 1
 
-    def _count(self, low: int, high: int, width: int, up_to_key: int) -> np.ndarray:
+    def count_by_time(self, low: int, high: int, width: int, up_to_key: int) -> np.ndarray:
+        """Count the objects with low <= ts <= high and key <= up_to_key, by (ts - low) // width: int64[]."""
         counts = np.zeros((high - low) // width + 1, np.int64)
         for segment in self._at(low, high):
             count_by_time(segment.times, segment.keys, up_to_key, low, high, width, counts)
         return counts
+
+    def keys_at(self, ts: int, up_to_key: int) -> np.ndarray:
+        """Return the keys of the objects with this ts and key <= up_to_key: int64[]."""
+        parts = [keys_at(one.times, one.keys, up_to_key, ts) for one in self._at(ts, ts)]
+        return np.concatenate([np.empty(0, np.int64), *parts])
 
     def _at(self, low: int, high: int) -> list[ObjectSegment]:
         """Return the segments that may have objects with ts in [low, high]."""

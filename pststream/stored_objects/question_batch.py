@@ -17,17 +17,25 @@ from pststream.stored_objects.object_snapshot import EARLIEST, LAST_KEY, ObjectS
 
 @dataclass(frozen=True)
 class TimedQuestion:
-    """A parsed question with its time: `as_of` in microseconds (None: the last ts), objects up to a key."""
+    """A parsed question with its time: `as_of` in microseconds (None: the last ts), objects up to a key.
+
+    bounds: the bounds of its window, ts and key after which and ts and key up to which, if they are known already
+    """
 
     parsed: ParsedQuestion
     as_of: int | None = None
     up_to_key: int = LAST_KEY
+    bounds: tuple[int, int, int, int] | None = None
 
 
 def window_bounds(snapshot: ObjectSnapshot, questions: Iterable[TimedQuestion]) -> tuple[np.ndarray, np.ndarray]:
     """Return the bounds `after`, `up_to` of each question: int64[q,2] each (kernels/questions/question_arrays.py)."""
     after, up_to = [], []
     for question in questions:
+        if question.bounds is not None:
+            after.append(question.bounds[:2])
+            up_to.append(question.bounds[2:])
+            continue
         window, last_key = question.parsed.window, question.up_to_key
         as_of = snapshot.last_time(last_key) if question.as_of is None else question.as_of
         up_to.append((as_of, last_key))

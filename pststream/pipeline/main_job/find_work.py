@@ -10,6 +10,8 @@ from pststream.ledgers.log_end import Ledger, known_hashes
 from pststream.pipeline.ingest.fetch_objects import ObjectSource, is_fetched
 from pststream.pipeline.ingest.local_files import UNCACHED_BYTES, hash_files, read_stamps, select_readable
 from pststream.pipeline.main_job.landing_scanner import KINDS
+from pststream.pipeline.questions.find_question_files import new_question_files, question_paths
+from pststream.pipeline.questions.question_ledger import unfinished_files
 from pststream.progress import no_progress
 from pststream.quality.files.input_files import files_below, has_format
 from pststream.settings import Settings
@@ -19,8 +21,8 @@ from pststream.state.home import MARK, RUNNER, Home
 
 def has_work(home: Home, settings: Settings, landing: str) -> bool:
     """Whether `run` would do or report anything: ingest a file, name one that it cannot read or that is pending, match
-    pending rows, finish an interrupted step, create the
-    home, or refuse the landing folder. Where only reading a large file can say, it has work.
+    pending rows, answer a file of questions, finish an interrupted step, create the home, or refuse the landing folder.
+    Where only reading a large file can say, it has work.
 
     Raises RunnerBusy as `run` does.
     """
@@ -35,7 +37,9 @@ def has_work(home: Home, settings: Settings, landing: str) -> bool:
         folders = ((kind, f"{landing.rstrip('/')}/{kind}") for kind in KINDS)
         if fetched:
             return any(_has_new_objects(home, settings, kind, folder) for kind, folder in folders)
-        return any(_has_new_files(home, kind, folder) for kind, folder in folders)
+        if any(_has_new_files(home, kind, folder) for kind, folder in folders):
+            return True
+        return bool(unfinished_files(home) or new_question_files(home, landing, question_paths(landing), no_progress))
 
 
 def _has_new_files(home: Home, kind: str, folder: str) -> bool:

@@ -1,5 +1,6 @@
 """Scan a local landing folder for `pststream run --watch`: return new or changed files that are written completely."""
 
+import math
 import os
 import stat
 import time
@@ -7,10 +8,11 @@ from collections.abc import Collection
 from pathlib import Path
 
 from pststream.pipeline.ingest.local_files import refusal
+from pststream.pipeline.questions.find_question_files import FOLDER as QUESTIONS
 from pststream.quality.files.input_files import files_below, has_format
 
 KINDS = ("requests", "objects")
-"""Subfolders of a landing folder, in the order in which they are read."""
+"""Subfolders of a landing folder with files to ingest, in the order in which they are read."""
 
 RETRY_SECONDS = 60.0
 """Time after which a file that could not be opened is returned again."""
@@ -23,7 +25,8 @@ class LandingScanner:
     """Scans a landing folder again and again, and returns each file when it is ready; keeps a stamp of each file.
 
     A file is ready when scans that are `stable_seconds` apart or more, and all scans in between, find the same stamp,
-    so a file that is still being written waits. It is returned until `mark_ingested`, and again when it changes after
+    so a file that is still being written waits. A file of questions also waits for the files of objects and requests
+    that have landed with it or before it. A file is returned until `mark_ingested`, and again when it changes after
     that.
 
     format              of the objects; None: of any known one
@@ -39,6 +42,7 @@ class LandingScanner:
         self._ingested: dict[str, Stamp] = {}
         self._landed_at: dict[str, float] = {}  # of files that are not matched yet
         self._retry_at: dict[str, float] = {}
+        self._questions: set[str] = set()
         self._scanned_at = time.monotonic()
         self.scan_seconds = 0.0
         self.has_unstable_files = False
@@ -46,7 +50,11 @@ class LandingScanner:
     def scan(self) -> dict[str, list[str]]:
         """Return the files that are ready, by kind, in the order of their names; kinds without any are left out."""
         now = time.monotonic()
+        # Questions are listed first, so that this scan finds the objects that have landed before them.
+        questions = {QUESTIONS: _stamps(self._landing / QUESTIONS, None)}
         files = {kind: _stamps(self._landing / kind, self._format if kind == "objects" else None) for kind in KINDS}
+        files |= questions
+        self._questions = set(files[QUESTIONS])
         stamps = {path: stamp for of_kind in files.values() for path, stamp in of_kind.items()}
         for path in [path for path, retry_at in self._retry_at.items() if retry_at <= now]:
             del self._retry_at[path]
@@ -61,6 +69,9 @@ class LandingScanner:
         seen = {path for path, stamp in stamps.items() if self._last_stamps.get(path) == stamp}
         self._stable_since = {path: self._stable_since[path] if path in seen else now for path in stamps}
         stable = {path for path in new & seen if now - self._stable_since[path] >= self._stable_seconds}
+        not_ingested = (self._landed_at[path] for path in new - self._questions)
+        first = min(not_ingested, default=math.inf)
+        stable -= {path for path in stable & self._questions if self._landed_at[path] >= first}
         ready = {kind: [path for path in of_kind if path in stable] for kind, of_kind in files.items()}
         self.has_unstable_files = sum(map(len, ready.values())) < len(new)
         self._last_stamps, self._scanned_at = stamps, now
@@ -94,13 +105,14 @@ class LandingScanner:
 
     @property
     def waiting_files(self) -> int:
-        """The number of files that have landed and are not matched."""
-        return len(self._landed_at)
+        """The number of files to ingest that have landed and are not matched."""
+        return len(self._landed_at.keys() - self._questions)
 
     @property
     def matched_until(self) -> float:
         """The time (of `time.monotonic`) up to which all landed files are matched."""
-        return min(self._landed_at.values(), default=self._scanned_at)
+        landed = (at for path, at in self._landed_at.items() if path not in self._questions)
+        return min(landed, default=self._scanned_at)
 
 
 def _stamps(folder: Path, format: str | None) -> dict[str, Stamp]:

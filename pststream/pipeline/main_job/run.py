@@ -1,4 +1,4 @@
-"""Run the main job once (`pststream run`): ingest new files of a landing folder or bucket, match, and deliver.
+"""Run the main job once (`pststream run`): ingest new files of a landing folder or bucket, match, deliver, answer.
 
 The job runs unattended, so a file that cannot be read is quarantined and the other files are ingested.
 """
@@ -12,6 +12,8 @@ from pststream.pipeline.delivery.deliver import deliver
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
 from pststream.pipeline.ingest.judge_landed import load_landed_suites
 from pststream.pipeline.main_job.landing_scanner import KINDS
+from pststream.pipeline.questions.answer_landed import answer_landed_questions
+from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED
 from pststream.progress import Progress, no_progress, with_fields
 from pststream.quality.files.input_files import files_below, has_format
 from pststream.settings import Settings
@@ -27,12 +29,14 @@ def run(
     max_objects: int | None = None,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Ingest `landing/requests` and `landing/objects`, match what is pending, deliver to the sinks.
+    """Ingest `landing/requests` and `landing/objects`, match what is pending, deliver to the sinks, and answer
+    `landing/questions`.
 
-    `landing`: a folder, or an address in a bucket. Returns {"ingest": {"requests": …, "objects": …}, "match": …,
-    "deliver": …}; a folder of one of the kinds that is absent or empty is no error, nor is a sink that is down. Raises
-    RunnerBusy while another runner, or a watcher, uses the home; SuiteError for a suite that cannot be used, before any
-    work; at the end, RetryableError for a kind that could not be read just now.
+    `landing`: a folder, or an address in a bucket, whose questions are not read. Returns {"ingest": {"requests": …,
+    "objects": …}, "match": …, "deliver": …, "questions": …}; a folder of one of the kinds that is absent or empty is no
+    error, nor is a sink that is down. Raises RunnerBusy while another runner, or a watcher, uses the home; SuiteError
+    for a suite that cannot be used, before any work; at the end, RetryableError for a kind that could not be read just
+    now, and for questions that could not be answered.
     """
     check_landing(landing)
     load_landed_suites(home, KINDS)
@@ -50,15 +54,21 @@ def run(
                     failures.append(error)
         matched = match(home, settings, max_objects=max_objects, progress=progress)
         delivered = deliver(home, settings, progress=progress)
+        answered = NOTHING_ANSWERED
+        if not fetched:
+            try:
+                answered = answer_landed_questions(home, settings, landing, progress=progress)
+            except RetryableError as error:
+                failures.append(error)
         if failures:
             raise failures[0]
-        return {"ingest": ingested, "match": matched, "deliver": delivered}
+        return {"ingest": ingested, "match": matched, "deliver": delivered, "questions": answered}
 
 
 def check_landing(landing: str) -> None:
     """Raise UsageError unless `landing` is a folder or an address in a bucket."""
     if local_path(landing) is not None and not Path(landing).is_dir():
-        raise UsageError(f"{landing} is not a folder", "put files into its subfolders objects/ and requests/")
+        raise UsageError(f"{landing} is not a folder", "put files into its folders objects/, requests/, questions/")
 
 
 def ingest_landed(

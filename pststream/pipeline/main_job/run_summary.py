@@ -33,7 +33,8 @@ def summarize_since(home: Home, since: dt.datetime) -> dict[str, Any]:
 
 def _count(home: Home, files: list[FileRow]) -> dict[str, Any]:
     numbers = sorted({file["ingest_id"] for file in files})
-    rejects = ledger_tables.read(home, names.REJECTS, ["reason"], pds.field("ingest_id").isin(numbers))
+    mine = pds.field("ingest_id").isin(numbers) & (pds.field("kind") == files[0]["kind"])
+    rejects = ledger_tables.read(home, names.REJECTS, ["reason"], mine)
     reasons = Counter(rejects.column("reason").to_pylist())
     sums = {name: sum(file[name] for file in files) for name in ("accepted", "rejected")}
     rows = {"rows": sums["accepted"] + sums["rejected"]}

@@ -1,17 +1,28 @@
-"""Run the main job until a signal (`pststream run --watch`): ingest files as they land, match, and deliver.
+"""Run the main job until a signal (`pststream run --watch`): ingest files as they land, match, deliver, and answer.
 
-A round ingests the files that are ready and matches one batch. The home is locked only during an ingest and a batch, so
-that upkeep gets its turn in between; the scope RUNNER is locked all the time, so that no second runner starts. A round
-that fails does not end the watcher: the next round comes after a pause, which doubles until a round succeeds.
+A round ingests the files that are ready, matches one batch, and answers files of questions. The home is locked only
+during an ingest and a batch, so that upkeep gets its turn in between; the scope RUNNER is locked all the time, so that
+no second runner starts. A round that fails does not end the watcher: the next round comes after a pause, which doubles
+until a round succeeds.
 """
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pststream import names
-from pststream.errors import HomeBusy, HomeError, PassingError, RetryableError, RunnerBusy, SettingError, UsageError
+from pststream.errors import (
+    HomeBusy,
+    HomeError,
+    PassingError,
+    QuestionsBusy,
+    RetryableError,
+    RunnerBusy,
+    SettingError,
+    UsageError,
+)
 from pststream.format_values import duration
 from pststream.mask_urls import mask_urls
 from pststream.pipeline.batch.micro_batch import match
@@ -24,6 +35,9 @@ from pststream.pipeline.main_job.graceful_shutdown import Abandoned, GracefulShu
 from pststream.pipeline.main_job.landing_scanner import KINDS, LandingScanner
 from pststream.pipeline.main_job.metrics_server import Address, serve_metrics
 from pststream.pipeline.main_job.run import check_landing, ingest_landed
+from pststream.pipeline.questions.answer_landed import answer_landed_questions
+from pststream.pipeline.questions.find_question_files import FOLDER as QUESTIONS
+from pststream.pipeline.questions.question_ledger import unfinished_files
 from pststream.progress import LogMessage, Progress, no_progress
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -63,9 +77,9 @@ def watch(
 
     metrics: where to serve the metrics of the home; None: nowhere
 
-    Returns {"batches": n, "objects": n, "matches": n, "failures": rounds that failed, "abandoned": whether a step
-    is left for the next command to finish}. Raises RunnerBusy while another runner uses the home; errors of usage,
-    settings, suites and home; RetryableError when Spark has died.
+    Returns {"batches": n, "objects": n, "matches": n, "questions": n, "failures": rounds that failed, "abandoned":
+    whether a step is left for the next command to finish}. Raises RunnerBusy while another
+    runner uses the home; errors of usage, settings, suites and home; RetryableError when Spark has died.
     """
     home.check()
     if local_path(landing) is None:
@@ -79,7 +93,7 @@ def watch(
         Heartbeat(home) as heart,
     ):
         scanner = LandingScanner(landing, options.format, settings.watch_seconds)
-        watcher = _Watcher(home, settings, scanner, options, max_objects, progress, heart, shutdown)
+        watcher = _Watcher(home, settings, landing, scanner, options, max_objects, progress, heart, shutdown)
         try:
             watcher.start()
             watcher.run_rounds()
@@ -102,6 +116,7 @@ def watch(
 class _Watcher:
     home: Home
     settings: Settings
+    landing: str
     scanner: LandingScanner
     options: ReaderOptions
     max_objects: int | None
@@ -109,7 +124,7 @@ class _Watcher:
     heart: Heartbeat
     shutdown: GracefulShutdown
     totals: dict[str, Any] = field(
-        default_factory=lambda: dict.fromkeys(("batches", "objects", "matches", "failures"), 0)
+        default_factory=lambda: dict.fromkeys(("batches", "objects", "matches", "questions", "failures"), 0)
     )
     _failed: int = 0
     _pending: bool = True
@@ -126,6 +141,8 @@ class _Watcher:
         self.shutdown.install_handlers()
         self._warm_up()
         self.sinks.start()
+        if unfinished_files(self.home):
+            self._answer([])
         self.progress("watcher started")
 
     def run_rounds(self) -> None:
@@ -170,6 +187,7 @@ class _Watcher:
         if ready:
             self._pending = True
             self._report("working")
+        questions = ready.pop(QUESTIONS, [])
         for kind, paths in ready.items():
             if self.shutdown.requested:
                 return
@@ -186,9 +204,27 @@ class _Watcher:
             self.scanner.scan()  # files that landed during the ingest may be ready when the batch is done
         if not self.shutdown.requested and (self._pending or time.monotonic() - self._ledger_at > LEDGER_SECONDS):
             self._match()
-
+        if questions and not self.shutdown.requested:
+            self._answer(questions)
         if time.monotonic() - self._warm_at > WARM_SECONDS:
             self._warm_up()
+
+    def _answer(self, paths: list[str]) -> None:
+        """Answer files of questions; those that cannot be answered now are tried again later."""
+        passed_over: Collection[str] = ()
+        try:
+            done = answer_landed_questions(
+                self.home, self.settings, self.landing, paths, self.progress, wait_seconds=0.0
+            )
+            passed_over = done["passed_over"]
+            self.totals["questions"] += done["questions"]
+        except QuestionsBusy as error:
+            self.progress(LogMessage(f"questions wait: {error.holder}"))
+            passed_over = [str(Path(path).absolute()) for path in paths]
+        except RetryableError as error:
+            self.progress(LogMessage(f"questions are tried again: {mask_urls(str(error))}", level="warning"))
+            passed_over = [str(Path(path).absolute()) for path in paths]
+        self.scanner.mark_ingested(paths, passed_over)
 
     def _warm_up(self) -> None:
         engine = get_engine(self.settings)

@@ -15,17 +15,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from pststream import names
 from pststream.atomic_files import flush_file, flush_folders, make_folder
-from pststream.errors import RetryableError, UsageError
+from pststream.errors import QuestionsBusy, RetryableError, UsageError
 from pststream.ledgers.log_end import Ledger
 from pststream.open_tables import open_table
 from pststream.pipeline.ingest import retry_rejects
+from pststream.pipeline.questions.question_ledger import copy_name, unfinished_files
 from pststream.progress import Progress, StepCounter, no_progress
 from pststream.quality.suites.suite_files import FOLDER as SUITES
 from pststream.settings import FILE
 from pststream.state import quarantine
 from pststream.state.crash_points import crash_point
-from pststream.state.home import MARK, Home
+from pststream.state.home import MARK, RUNNER_WAIT_SECONDS, Home
 from pststream.state.tables import TABLES
 from pststream.storage.registry import local_path, normalize
 
@@ -65,6 +67,9 @@ def backup(home: Home, out: str, progress: Progress = no_progress) -> dict[str, 
         name = started["path"].removeprefix(f"{home.path}/")
         if name.startswith(f"{retry_rejects.FOLDER}/"):  # only the home has it
             _copy(home, name, target)
+    for question_file in unfinished_files(copy):
+        if home.files.exists(name := copy_name(question_file)):
+            _copy(home, name, target)
     if home.files.exists(FILE):
         _copy(home, FILE, target)
     for suite in home.files.names(SUITES):
@@ -87,7 +92,7 @@ def _consistent_versions(home: Home) -> dict[str, int]:
         if now == before:
             return now
         before = now
-    with home.locked():
+    with home.locked(), home.locked(names.QUESTIONS, QuestionsBusy, wait_seconds=RUNNER_WAIT_SECONDS):
         return _versions(home)
 
 

@@ -69,13 +69,18 @@ def _group_neighbours(files: list[DataFile], column: str) -> list[list[DataFile]
     """Return groups of two or more neighbours of MAX_BYTES together at most."""
     groups: list[list[DataFile]] = [[]]
     size = 0
-    for file in sorted(files, key=lambda file: (file.low.get(column, -1), file.low.get("row", -1), file.path)):
+    for file in sorted(files, key=lambda file: _place(file, column)):
         if groups[-1] and size + file.bytes > MAX_BYTES:
             groups.append([])
             size = 0
         groups[-1].append(file)
         size += file.bytes
     return [group for group in groups if len(group) > 1]
+
+
+def _place(file: DataFile, column: str) -> tuple[int, int, int, str]:
+    """Return the place of a file among those of its table; files of one number are in the order of their rows."""
+    return file.low.get(column, -1), file.high.get(column, -1), file.low.get("row", -1), file.path
 
 
 def _write_compacted(group: FileGroup) -> DataFile | None:

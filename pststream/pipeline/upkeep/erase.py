@@ -16,13 +16,14 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.delta_tables import read_table
-from pststream.errors import SinkBusy
+from pststream.errors import QuestionsBusy, SinkBusy
 from pststream.ledgers.log_end import Ledger
 from pststream.matching.segment_cache import SegmentCache
 from pststream.pipeline.batch.micro_batch import run_batch
 from pststream.pipeline.ingest import retry_rejects
 from pststream.pipeline.ingest.ingest_transaction import finish_interrupted_ingest
 from pststream.pipeline.ingest.staging_folder import clear_staging
+from pststream.pipeline.questions.commit_answers import commit_unfinished_answers
 from pststream.pipeline.upkeep.erased_files import delete_files_that_name, refuse_quarantined
 from pststream.pipeline.upkeep.erased_rows import (
     FoundKeys,
@@ -33,6 +34,7 @@ from pststream.pipeline.upkeep.erased_rows import (
 )
 from pststream.pipeline.upkeep.remove_rows import FoundRows, RowChange, find_rows, rewrite_files
 from pststream.pipeline.upkeep.row_changes import (
+    AnswersOf,
     LettersOf,
     MatchesOf,
     PositionsIn,
@@ -88,7 +90,7 @@ def erase(
     if dry_run:
         asked, keys = _prepare(home, settings, _ask(home, object_ids, subscription_ids, where))
         return _document(home, asked, keys, _count(home, settings, asked, keys), dry_run=True)
-    with home.locked(), without_deliveries(home, settings):
+    with home.locked(), without_other_writers(home, settings):
         finish_interrupted_work(home, settings, progress)
         finish_erasure(home, settings, progress)
         asked = _ask(home, object_ids, subscription_ids, where)
@@ -127,13 +129,17 @@ def finish_interrupted_work(home: Home, settings: Settings, progress: Progress) 
 
 
 @contextmanager
-def without_deliveries(home: Home, settings: Settings) -> Iterator[None]:
-    """Keep deliveries, and the compaction of their tables, from beginning, after waiting for those that run."""
+def without_other_writers(home: Home, settings: Settings) -> Iterator[None]:
+    """Keep deliveries, the compaction of their tables, and the answering of files of questions from beginning, after
+    waiting for those that run; commit answers that a killed process has written.
+    """
     scopes = [f"deliver-{sink.name}" for sink in settings.sinks]
     scopes += [f"compact-{name}" for name in (names.DELIVERIES, names.DEAD_LETTERS)]
     with ExitStack() as locks:
         for scope in scopes:
             locks.enter_context(home.locked(scope, SinkBusy, wait_seconds=RUNNER_WAIT_SECONDS))
+        locks.enter_context(home.locked(names.QUESTIONS, QuestionsBusy, wait_seconds=RUNNER_WAIT_SECONDS))
+        commit_unfinished_answers(home)
         yield
 
 
@@ -145,7 +151,7 @@ def _find(home: Home, settings: Settings, asked: PendingErasure) -> ErasedKeys:
 
 
 def _prepare(home: Home, settings: Settings, asked: PendingErasure) -> tuple[PendingErasure, ErasedKeys]:
-    """Find the rows; add to `asked` their texts, and the words that `vocabulary` shows and no other row has."""
+    """Find the rows; add to `asked` their texts, and the words that tables show and no other row has."""
     keys = _find(home, settings, asked)
     words = words_of_terms(home, np.union1d(keys.objects.terms, keys.subscriptions.terms))
     terms = np.array(sorted(words), np.int64)
@@ -159,6 +165,7 @@ def _changes(asked: PendingErasure, keys: ErasedKeys) -> list[RowChange]:
     """Return the changes of the tables but `deliveries`, in the order of names.ERASABLE."""
     objects, subscriptions, finder = keys.objects.keys, keys.subscriptions.keys, _finder(asked, LONGEST_VALUE)
     return [
+        AnswersOf(asked.object_ids, asked.words),
         LettersOf(frozenset(asked.object_ids), frozenset(asked.subscription_ids)),
         MatchesOf(objects, subscriptions, keys.subscriptions.since),
         RowsByKey(names.WORKER_INDEX, "subscription_key", subscriptions),

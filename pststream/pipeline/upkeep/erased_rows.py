@@ -18,6 +18,7 @@ from pststream.settings import Settings
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices, split_into_tasks
+from pststream.text.tokenizer import term_id
 
 TEXT_BEGINNING = 64
 """Characters of an erased text by which rejects and pages are searched for it."""
@@ -152,10 +153,15 @@ def terms_of_rows(column: pa.Array) -> np.ndarray:
 
 
 def words_of_terms(home: Home, terms: np.ndarray) -> dict[int, str]:
-    """Return the words that `vocabulary` shows for these terms."""
+    """Return the words that `vocabulary` and `question_answers` show for these terms."""
     shown = pds.field("term").is_valid() & pds.field("term_id").isin(pa.array(terms))
     rows = read_table(home.table(names.VOCABULARY), ["term_id", "term"], shown)
-    return dict(zip(rows.column("term_id").to_pylist(), rows.column("term").to_pylist()))
+    words = dict(zip(rows.column("term_id").to_pylist(), rows.column("term").to_pylist()))
+    answers = read_table(home.table(names.QUESTION_ANSWERS), ["term"], pds.field("term").is_valid())
+    for word in pc.unique(answers.column(0)).to_pylist():
+        if is_among(np.array([term_id(word)]), terms)[0]:
+            words[term_id(word)] = word
+    return words
 
 
 def terms_of_others(home: Home, settings: Settings, terms: np.ndarray, erased: dict[str, np.ndarray]) -> np.ndarray:

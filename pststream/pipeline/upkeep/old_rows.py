@@ -12,7 +12,7 @@ import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.ledgers.log_end import Ledger
-from pststream.pipeline.upkeep.erase import finish_erasure, remove_rows, restart_deliveries, without_deliveries
+from pststream.pipeline.upkeep.erase import finish_erasure, remove_rows, restart_deliveries, without_other_writers
 from pststream.pipeline.upkeep.remove_rows import find_rows
 from pststream.pipeline.upkeep.row_changes import RowsBelow
 from pststream.progress import Progress
@@ -53,7 +53,7 @@ def remove_old_rows(home: Home, settings: Settings, progress: Progress) -> dict[
     if not is_idle or not (days or erasures.load_pending(home)):
         return {}
     removed: dict[str, int] = {}
-    with without_deliveries(home, settings):
+    with without_other_writers(home, settings):
         finish_erasure(home, settings, progress)
         erasure_id, now = erasures.next_erasure_id(home), utc_now()
         for name in (name for name in names.KEEPABLE if name in days):

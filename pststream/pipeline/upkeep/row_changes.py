@@ -78,6 +78,30 @@ class RowsBelow:
 
 
 @dataclass(frozen=True)
+class AnswersOf:
+    """Removes the answers of questions that are these objects or these words."""
+
+    object_ids: tuple[str, ...]
+    words: tuple[str, ...]
+    table: str = names.QUESTION_ANSWERS
+    columns: tuple[str, ...] = ("object_id", "term")
+
+    def may_change(self, file: DataFile) -> bool:
+        """Whether a file may have one of the objects or words."""
+        ordered = sorted(self.object_ids)
+        low, high = (bounds.get("object_id") for bounds in (file.low, file.high))
+        return bool(self.words) or (low is not None and any_between(ordered, low, high))
+
+    def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """Remove the rows."""
+        gone = np.zeros(rows.num_rows, bool)
+        for name, erased in zip(self.columns, (self.object_ids, self.words)):
+            is_erased = pc.is_in(rows.column(name), pa.array(erased, pa.string()))
+            gone |= is_erased.to_numpy(zero_copy_only=False)
+        return _without(rows, gone)
+
+
+@dataclass(frozen=True)
 class MatchesOf:
     """Removes the rows of `matches` of these objects, and these subscriptions from the lists of the others.
 

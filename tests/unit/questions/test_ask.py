@@ -9,8 +9,9 @@ import pytest
 
 import pststream
 from pststream.errors import UsageError
-from pststream.questions import ask
+from pststream.questions import answer_blocks
 from pststream.state.home import Home
+from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from tests.commands import Home as CommandHome
 from tests.commands import new_home, run_here
 from tests.unit.reports.commands.homes import add_file, copy_of, thing
@@ -172,9 +173,9 @@ def test_withdrawn_objects_do_not_count(withdrawn: CommandHome, kind: str) -> No
 def test_versions_with_the_same_withdrawals_share_a_snapshot(
     withdrawn: CommandHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, leave_out = [], ask.ObjectSnapshot.without
+    made, leave_out = [], ObjectSnapshot.without
     monkeypatch.setattr(
-        ask.ObjectSnapshot, "without", lambda snapshot, keys: made.append(keys) or leave_out(snapshot, keys)
+        ObjectSnapshot, "without", lambda snapshot, keys: made.append(keys) or leave_out(snapshot, keys)
     )
     everything = {"bbox": [-1, -1, 1, 1]}
     answers = pststream.open(withdrawn.path).ask(
@@ -200,7 +201,7 @@ def withdrawn(tmp_path_factory: pytest.TempPathFactory) -> CommandHome:
 
 
 def test_answers_of_many_batches_are_in_the_order_of_the_questions(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ask, "BATCH_QUESTIONS", 3)
+    monkeypatch.setattr(answer_blocks, "BLOCK_QUESTIONS", 3)
     box = {"bbox": [-1, -1, 1, 1]}
     mixed = [(KNN, {"kind": "frequent_terms", "k": 2, **box}, {**box, "limit": 2})[number % 3] for number in range(50)]
     answers = pststream.open(home.path).ask(mixed)

@@ -1,0 +1,54 @@
+"""Answer the new files of questions of a landing folder as a job. Run it with plain Python, or submit it.
+
+    python jobs/answer_questions.py [--result FILE] [--home DIR] [--landing DIR]
+
+The landing folder contains `questions/`, and gets `answers/`. Default: `PSTSTREAM_LANDING`, or else `landing` in the
+home. The result is {"files", "questions", "rejected", "rows", "seconds": {step: s}, "answers": [paths], "passed_over":
+[paths of files that could not be read now], "table_version": the version of the table `question_answers` afterwards,
+"home"}.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from jobs import entry
+from pststream import names
+from pststream.cli.stderr_log import StderrLog
+from pststream.errors import UsageError
+from pststream.pipeline.main_job.run import check_landing
+from pststream.pipeline.questions.answer_landed import answer_landed_questions
+from pststream.settings import load_settings
+from pststream.state.home import Home
+from pststream.state.ledger_tables import version
+from pststream.storage.registry import local_path
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the job; return the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--result", help="file for the outcome, JSON, also s3://…")
+    parser.add_argument("--home", help="home of the tables")
+    parser.add_argument("--landing", help="landing folder")
+    own = parser.parse_args(entry.drop_empty(sys.argv[1:] if arguments is None else arguments))
+    home = own.home or os.environ.get("PSTSTREAM_HOME", "./pststream-home")
+    landing = own.landing or os.environ.get("PSTSTREAM_LANDING", f"{Home(home).path}/landing")
+    return entry.report(own.result, entry.call("answer_questions", lambda: _answer(home, landing)))
+
+
+def _answer(address: str, landing: str) -> dict[str, Any]:
+    if local_path(landing) is None:
+        raise UsageError(f"{landing}: questions in a bucket are not read", "give a folder")
+    check_landing(landing)
+    home = Home(address).check()
+    log = StderrLog("answer_questions", quiet=False).log_progress
+    summary = answer_landed_questions(home, load_settings(home.path), landing, progress=log)
+    return {**summary, "table_version": version(home, names.QUESTION_ANSWERS), "home": home.path}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Answer the files of questions of a landing folder, each once."""

@@ -1,0 +1,112 @@
+"""Answer the new files of questions of a landing folder, each exactly once, and write the answers next to them.
+
+A file is known by its path and its content. It starts with a row of the ledger `question_files`, which says up to which
+position of the log objects count. Its answers are written to data files, listed in the home, committed under the number
+of the file, and read again for `answers/<file>.parquet`. A run that was killed at any point is finished by the next
+one, with the same rows. Matching and ingestion go on meanwhile: only the scope QUESTIONS of the home is locked.
+"""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pststream import names
+from pststream.errors import QuestionsBusy, RetryableError
+from pststream.escape_text import escape_controls
+from pststream.format_values import counted
+from pststream.pipeline.questions.answers_file import write_answers_file
+from pststream.pipeline.questions.commit_answers import commit_answers
+from pststream.pipeline.questions.find_question_files import (
+    copy_file,
+    describe_left,
+    new_question_files,
+    question_paths,
+)
+from pststream.pipeline.questions.question_ledger import (
+    NOTHING_ANSWERED,
+    QuestionFile,
+    finish_file,
+    load_written,
+    save_written,
+    unfinished_files,
+)
+from pststream.pipeline.questions.write_answers import write_answers
+from pststream.progress import Progress, no_progress, with_fields
+from pststream.settings import Settings
+from pststream.state import ledger_tables
+from pststream.state.crash_points import crash_point
+from pststream.state.home import RUNNER_WAIT_SECONDS, Home
+
+
+def answer_landed_questions(
+    home: Home,
+    settings: Settings,
+    landing: str,
+    paths: Sequence[str] | None = None,
+    progress: Progress = no_progress,
+    wait_seconds: float = RUNNER_WAIT_SECONDS,
+) -> dict[str, Any]:
+    """Answer the new files of `landing/questions`, and finish what was interrupted.
+
+    paths: only these files of the folder; None: all
+
+    Returns {"files", "questions", "rejected", "rows" (of the answers), "seconds": {step: s}, "answers": [paths],
+    "passed_over": [paths of files that could not be read now]}. Raises QuestionsBusy if another process still answers
+    files after `wait_seconds`; at the end RetryableError if answers could not be written to the folder.
+    """
+    home.check()
+    log = with_fields(progress, step="questions")
+    listed = question_paths(landing) if paths is None else [str(Path(path).absolute()) for path in paths]
+    with home.locked():
+        offered = new_question_files(home, landing, listed, log)
+    summary = {**NOTHING_ANSWERED, "seconds": {}, "answers": [], "passed_over": []}
+    with home.locked(names.QUESTIONS, QuestionsBusy, wait_seconds):
+        failures = [_finish(home, settings, landing, file, summary, log) for file in unfinished_files(home)]
+        for one in offered:
+            file = copy_file(home, settings, landing, one)
+            if file is None:
+                log(describe_left(one))
+                summary["passed_over"].append(one.path)
+                continue
+            crash_point("questions.copied")
+            ledger_tables.append(home, names.QUESTION_FILES, [file])
+            crash_point("questions.started")
+            failures.append(_finish(home, settings, landing, file, summary, log))
+        ledger_tables.compact(home, names.QUESTION_FILES)
+    for failure in filter(None, failures):
+        raise failure
+    return summary
+
+
+def _finish(
+    home: Home, settings: Settings, landing: str, file: QuestionFile, summary: dict[str, Any], progress: Progress
+) -> RetryableError | None:
+    """Do every step of a file that is started; each may have been done by an earlier try.
+
+    Returns the error if the answers cannot be written to the landing folder: then the rows are committed, and the next
+    run writes them.
+    """
+    written = load_written(home, file)
+    if written is None:
+        written = write_answers(home, settings, file, progress)
+        crash_point("questions.answered")
+        save_written(home, file, written)
+        crash_point("questions.listed")
+    began = time.perf_counter()
+    commit_answers(home, file, written)
+    try:
+        answers = write_answers_file(home, landing, file)
+    except RetryableError as error:
+        return error
+    crash_point("questions.file_written")
+    seconds = {**written.seconds, "commit": time.perf_counter() - began}
+    finish_file(home, file, written, seconds)
+    crash_point("questions.done")
+    counts = {"files": 1, "questions": written.questions, "rejected": written.rejected, "rows": written.rows}
+    summary |= {name: summary[name] + count for name, count in counts.items()}
+    summary["seconds"] = {step: summary["seconds"].get(step, 0.0) + value for step, value in seconds.items()}
+    summary["answers"] += [answers] if answers else []
+    done = f"{counted(written.questions, 'question')}, {written.rejected:,} rejected"
+    progress(escape_controls(f"{file['path']}: {done}; {counted(written.rows, 'row')}"))
+    return None

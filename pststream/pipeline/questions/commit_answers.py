@@ -1,0 +1,31 @@
+"""Commit the data files that the answering of a file of questions has written, once."""
+
+from pststream.pipeline.questions.question_ledger import QuestionFile, WrittenAnswers, load_written, unfinished_files
+from pststream.state import ledger_tables
+from pststream.state.crash_points import crash_point
+from pststream.state.data_files import commit_files
+from pststream.state.home import Home
+
+APPLICATION = "questions"
+"""The application of the transaction ids of files of questions, in the tables' Delta logs."""
+
+
+def commit_answers(home: Home, file: QuestionFile, written: WrittenAnswers) -> None:
+    """Commit the data files of a file of questions, each table once.
+
+    Files are committed in the order of their numbers: none is answered before the one before is committed.
+    """
+    number = file["question_file"]
+    for name, files in written.files.items():
+        # A commit that is there already would delete the files, which are its own.
+        if files and ledger_tables.last_transaction(home, name, APPLICATION) < number:
+            commit_files(home, name, files, application=APPLICATION, transaction=number)
+        crash_point(f"questions.{name}_committed")
+
+
+def commit_unfinished_answers(home: Home) -> None:
+    """Commit the rows of unfinished files that are written already; the scope QUESTIONS is locked."""
+    for file in unfinished_files(home):
+        written = load_written(home, file)
+        if written is not None:
+            commit_answers(home, file, written)

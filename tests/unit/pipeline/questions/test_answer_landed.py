@@ -1,0 +1,213 @@
+"""Files of questions in a landing folder are answered once each, whatever is killed, and their rows are as of `ask`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from pststream.delta_tables import read_table
+from pststream.pipeline.questions import answer_landed, commit_answers
+from pststream.questions.answer_table import ANSWERS
+from pststream.settings import load_settings
+from pststream.state.home import Home
+from tests.commands import Home as CommandHome
+from tests.commands import new_home
+
+KNN = {"kind": "knn", "point": {"lon": 0.0, "lat": 0.0}, "k": 2}
+QUESTIONS: list[dict[str, Any]] = [
+    {"question_id": "near", **KNN},
+    {"question_id": "bad", **KNN, "k": -1},
+    {"question_id": "box", "keywords": "coffee", "bbox": [-1, -1, 1, 1]},
+    {"question_id": "never", **KNN, "version": 77},
+    {"question_id": "words", "kind": "frequent_terms", "circle": {"lon": 0, "lat": 0, "radius_m": 9e5}, "k": 3},
+    {"question_id": "best", "kind": "topk", "keywords": "tea", "alpha": 0.5, **{**KNN, "kind": "topk"}},
+]
+OBJECTS = "object_id,ts,lon,lat,text\na,2026-03-01T00:00:00Z,0,0,free coffee\nb,2026-03-01T01:00:00Z,0.1,0,coffee tea\n"
+LATER = "object_id,ts,lon,lat,text\nc,2026-03-01T02:00:00Z,0.01,0,late coffee\n"
+
+POINTS = (
+    "questions.copied",
+    "questions.started",
+    "questions.answered",
+    "questions.listed",
+    "questions.question_answers_committed",
+    "questions.questions_committed",
+    "questions.rejects_committed",
+    "questions.file_written",
+    "questions.done",
+)
+
+
+class Killed(BaseException):
+    """Raised in place of the end of the process."""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> CommandHome:
+    return new_home(tmp_path / "home", engine="local")
+
+
+@pytest.fixture
+def landing(tmp_path: Path) -> Path:
+    folder = tmp_path / "landing"
+    for name in ("objects", "requests", "questions"):
+        (folder / name).mkdir(parents=True)
+    (folder / "objects" / "1.csv").write_text(OBJECTS)
+    return folder
+
+
+def ask(landing: Path, name: str = "q.jsonl", questions: list[dict[str, Any]] = QUESTIONS) -> Path:
+    path = landing / "questions" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(map(json.dumps, questions)))
+    return path
+
+
+def rows_of(home: CommandHome, table: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = read_table(Home(home.path).table(table)).to_pylist()
+    return rows
+
+
+def stored(home: CommandHome) -> tuple[list[dict[str, Any]], ...]:
+    """The rows of all tables that answered files write, without times."""
+    answers = sorted(rows_of(home, "question_answers"), key=lambda row: (row["question_file"], row["row"], row["rank"]))
+    asked = sorted(rows_of(home, "questions"), key=lambda row: (row["question_file"], row["row"]))
+    # The detail of an unknown version names the newest one.
+    rejects = [row | {"detail": ""} for row in rows_of(home, "rejects") if row["kind"] == "questions"]
+    done = [row for row in rows_of(home, "question_files") if row["status"] == "done"]
+    kept = ("question_file", "path", "questions", "rejected", "rows", "objects_to")
+    return answers, asked, rejects, [{name: row[name] for name in kept} for row in done]
+
+
+def test_run_answers_questions_about_the_objects_that_land_with_them(home: CommandHome, landing: Path) -> None:
+    path = ask(landing)
+    document = home.run("run", landing)["questions"]
+    assert {name: document[name] for name in ("files", "questions", "rejected", "rows")} == {
+        "files": 1, "questions": 6, "rejected": 2, "rows": 8,
+    }  # fmt: skip
+    (answers,) = document["answers"]
+    assert answers == str(landing / "answers" / "q.jsonl.parquet")
+    out = landing.parent / "asked.parquet"
+    home.run("ask", path, "--out", out)
+    assert pq.read_table(answers) == pq.read_table(out)
+    assert pq.read_schema(answers).equals(ANSWERS)
+    rejects = home.run("rejects")["rejects"]
+    assert [(one["kind"], one["file"], one["row"], one["field"], one["reason"]) for one in rejects] == [
+        ("questions", str(path), 2, "k", "out_of_range"),
+        ("questions", str(path), 4, "version", "unknown_version"),
+    ]
+    assert home.run("check")["success"]
+    again = home.run("run", landing)["questions"]
+    assert again["files"] == 0 and len(rows_of(home, "question_answers")) == 8
+    assert not (home.path / "questions").exists()
+
+
+def test_what_was_asked_is_logged(home: CommandHome, landing: Path) -> None:
+    ask(landing)
+    home.run("run", landing)
+    near, box, words, best = sorted(rows_of(home, "questions"), key=lambda row: int(row["row"]))
+    assert [one["kind"] for one in (near, box, words, best)] == ["knn", "range", "frequent_terms", "topk"]
+    assert (near["west"], near["north"], near["k"], near["rows"]) == (0.0, 0.0, 2, 2)
+    assert near["distance_m"] == pytest.approx(11119.5, abs=0.1) and best["distance_m"] == near["distance_m"]
+    assert (box["west"], box["east"], box["k"], box["distance_m"]) == (-1.0, 1.0, None, None)
+    assert len(box["clauses"]) == 1 and near["clauses"] == []
+    assert near["window_to"].hour == 1 and near["window_after"] is None
+
+
+def test_a_file_is_known_by_its_path_and_content(home: CommandHome, landing: Path) -> None:
+    ask(landing)
+    ask(landing, "again/q.jsonl")
+    assert home.run("run", landing)["questions"]["files"] == 2
+    assert (landing / "answers" / "again" / "q.jsonl.parquet").exists()
+    (landing / "objects" / "2.csv").write_text(LATER)
+    ask(landing, questions=QUESTIONS[:1])
+    document = home.run("run", landing)["questions"]
+    assert (document["files"], document["rows"]) == (1, 2)
+    ids = pq.read_table(landing / "answers" / "q.jsonl.parquet")["object_id"].to_pylist()
+    assert ids == ["a", "c"], "answered after the objects that landed with the change"
+
+
+def test_files_that_are_no_questions(home: CommandHome, landing: Path) -> None:
+    for name, content in (("a.parquet", b"no"), ("b.jsonl", b"not json\n"), ("c.csv", b"x"), ("d.jsonl", b"")):
+        (landing / "questions" / name).write_bytes(content)
+    (landing / "questions" / "e.jsonl").symlink_to("/etc/hostname")
+    document = home.run("run", landing)["questions"]
+    assert (document["files"], document["rejected"], document["rows"]) == (4, 3, 0)
+    rejects = {(Path(one["file"]).name, one["row"]): one["reason"] for one in home.run("rejects")["rejects"]}
+    assert rejects[("a.parquet", 0)] == rejects[("c.csv", 0)] == "unreadable_file"
+    assert ("b.jsonl", 1) in rejects and home.run("check")["success"]
+    assert pq.read_table(landing / "answers" / "d.jsonl.parquet").num_rows == 0
+
+
+def test_answers_are_not_written_through_a_link(home: CommandHome, landing: Path, tmp_path: Path) -> None:
+    ask(landing)
+    (tmp_path / "elsewhere").mkdir()
+    (landing / "answers").symlink_to(tmp_path / "elsewhere")
+    home.run("run", landing, code=1)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    (landing / "answers").unlink()
+    assert home.run("run", landing)["questions"]["rows"] == 8
+    assert len(rows_of(home, "question_answers")) == 8 and (landing / "answers" / "q.jsonl.parquet").exists()
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_at_each_step_and_run_again(
+    point: str, home: CommandHome, landing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.run("ingest", "objects", landing / "objects" / "1.csv")
+    path = ask(landing)
+    whole = CommandHome(tmp_path / "whole")
+    home.run("backup", "--out", whole.path)
+    whole.run("run", landing)
+    expected, answers = stored(whole), landing / "answers" / "q.jsonl.parquet"
+    table = pq.read_table(answers)
+    answers.unlink()
+
+    def die(step: str) -> None:
+        if step == point:
+            raise Killed
+
+    state = Home(home.path)
+    with monkeypatch.context() as patch:
+        for module in (answer_landed, commit_answers):
+            patch.setattr(module, "crash_point", die)
+        with pytest.raises(Killed):
+            answer_landed.answer_landed_questions(state, load_settings(home.path), str(landing))
+    # A later object, and a later version of the file, change nothing about the answers of the file that has started.
+    (landing / "objects" / "2.csv").write_text(LATER)
+    home.run("ingest", "objects", landing / "objects" / "2.csv")
+    if point != "questions.copied":
+        path.unlink()
+    home.run("run", landing)
+    answers_now, asked, rejects, done = stored(home)
+    if point == "questions.copied":  # the file had not started
+        assert len(answers_now) == 9 and len(done) == 1
+        return
+    assert (answers_now, asked, rejects, done) == expected
+    assert pq.read_table(answers) == table
+    assert home.run("check")["success"]
+
+
+def test_erased_objects_leave_the_answers(home: CommandHome, landing: Path) -> None:
+    ask(landing)
+    home.run("run", landing)
+    rows = home.run("erase", "--object-id", "b")["rows"]
+    assert rows["question_answers"] == 4, "b of knn, range and topk; the word tea"
+    left = rows_of(home, "question_answers")
+    assert {row["object_id"] for row in left} == {"a", None} and {row["term"] for row in left} == {
+        "coffee",
+        "free",
+        None,
+    }
+    assert home.run("check")["success"]
+
+
+def test_old_answers_are_removed(home: CommandHome, landing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask(landing)
+    home.run("run", landing)
+    home.run("maintain")
+    assert len(rows_of(home, "question_answers")) == 8
+    home.run("maintain", "--keep", "question_answers=1d", "--keep", "questions=1d")
+    assert len(rows_of(home, "question_answers")) == 8, "they are new"
