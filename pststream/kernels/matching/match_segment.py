@@ -20,6 +20,12 @@ from pststream.kernels.matching.postings import GUARDS, ONES, PIECE_BITS, encode
 from pststream.kernels.matching.verify import LIST_SHIFT, UNSURE_BOX, UNSURE_WORDS, PostingLists, verify
 from pststream.kernels.search import gallop
 
+_AHEAD = 128
+"""Probes ahead whose bucket or key is fetched: what a whole block reads does not fit into the nearest cache."""
+
+_LINE = 4
+"""Postings of a cache line."""
+
 
 class SearchCounts(NamedTuple):
     """Counts that a batch adds to: candidates, matches int64[units]."""
@@ -71,11 +77,13 @@ def _probe_buckets(count, block, block_cells, segment, probe_bucket, lists):
                 probe_bucket[probes], first[probes] = bucket + (place >> 6), place & 63
                 list_object[probes], list_term[probes], list_level[probes] = b, t, level
                 probes += (levels_of[t] >> level) & 1
-    for p in range(probes):
+    for p in range(min(probes, _AHEAD)):
         prefetch(buckets, probe_bucket[p])
     kept = 0
     for p in range(probes):
+        prefetch(buckets, probe_bucket[min(p + _AHEAD, probes - 1)])
         bucket, bit = probe_bucket[p], np.uint64(first[p])
+        prefetch(buckets, bucket + 1)
         word = buckets[bucket, 0]
         below = word & ((np.uint64(1) << bit) - np.uint64(1))
         first[kept] = np.int64((buckets[bucket, 1] & LOW) + count_bits(below))
@@ -96,10 +104,11 @@ def _find_lists(kept, block, segment, probe_bucket, lists, candidates):
     first, last, list_object, list_term, list_level = lists.first, lists.last, lists.object, lists.term, lists.level
     bits = place_bits(len(segment.terms))
     far = (np.int64(1) << bits) - 1
-    for p in range(kept):
+    for p in range(min(kept, _AHEAD)):
         prefetch(keys, first[p])
     list_count, greatest_key = 0, len(keys) - 1
     for p in range(kept):
+        prefetch(keys, first[min(p + _AHEAD, kept - 1)])
         key, t, bucket = first[p], list_term[p], probe_bucket[p]
         wanted, base = np.int64(block_term[t]), np.int64(buckets[bucket, 1] >> HIGH)
         last_key, end = np.int64(buckets[bucket + 1, 1] & LOW), np.int64(buckets[bucket + 1, 1] >> HIGH)
@@ -118,6 +127,7 @@ def _find_lists(kept, block, segment, probe_bucket, lists, candidates):
         list_count += word >> bits == wanted
     for number in range(list_count):
         prefetch(postings, first[number])
+        prefetch(postings, min(first[number] + _LINE, last[number] - 1))
         prefetch(postings, last[number] - 1)
         candidates[unit[list_term[number]]] += last[number] - first[number]
     return list_count
