@@ -1,38 +1,71 @@
-"""Answer questions of the kind `frequent_terms`: the k terms that the most objects of a region have."""
+"""Answer questions of the kind `frequent_terms`: the k terms that the most objects of a region have.
+
+Each segment returns the terms that many of its objects have, so that memory does not grow with the terms of a region.
+If a term that no segment returns may be among the k, as where segments have few words in common, all are returned.
+"""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from pststream.kernels.questions.count_terms import count_terms, may_be_answers, merge_counts, word_heads
+from pststream.kernels.questions.build_segment import find_terms
+from pststream.kernels.questions.count_terms import count_objects, count_terms
+from pststream.kernels.questions.merge_counts import are_greatest, may_be_answers, merge_counts, word_heads
 from pststream.kernels.questions.question_arrays import RegionArrays
 from pststream.stored_objects.answer_rows import AnswerRows, ranks
+from pststream.stored_objects.object_segments import ObjectSegment
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from pststream.stored_objects.question_batch import TimedQuestion, reached, region_arrays, window_bounds
 
-COUNTED_TOGETHER = 16
-"""Questions whose counts are in memory at once: a question of the whole world counts every term of a segment."""
+ROOM = 4_000_000
+"""Terms that the segments return at a time, in all; more if it is one question."""
 
 Candidate = tuple[int, str]
 """The count of a term, below 0, and its word: candidates in ascending order of UTF-8 are in the order of answers."""
 
 
+class _Batch(NamedTuple):
+    """The questions of a batch, and arrays for the work of kernels."""
+
+    regions: RegionArrays
+    after: np.ndarray
+    up_to: np.ndarray
+    limits: np.ndarray
+    counts: np.ndarray
+    touched: np.ndarray
+
+
+class _Counts(NamedTuple):
+    """Terms of segments with their counts: see `merge_counts`; segment int64[n], term int32[n] within the segment."""
+
+    segment: np.ndarray
+    term: np.ndarray
+    ids: np.ndarray
+    counts: np.ndarray
+    gaps: np.ndarray
+    starts: np.ndarray
+    stops: np.ndarray
+    bounds: np.ndarray
+
+
 def answer_terms(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> AnswerRows:
     """Return the rows of the answers of a batch: terms by descending count, equal counts by the bytes of the word."""
-    after, up_to = window_bounds(snapshot, questions)
-    regions = region_arrays([question.parsed.region for question in questions if question.parsed.region])
-    limits = np.array([question.parsed.k or 0 for question in questions], np.int64)
     terms = max((len(segment.terms) for segment in snapshot.segments), default=0)
-    work = np.zeros(terms, np.int32), np.empty(terms, np.int32)
+    batch = _Batch(
+        region_arrays([question.parsed.region for question in questions if question.parsed.region]),
+        *window_bounds(snapshot, questions),
+        np.array([question.parsed.k or 0 for question in questions], np.int64),
+        np.zeros((terms, 2), np.int32),
+        np.empty(terms, np.int32),
+    )
     place: list[int] = []
     rows: list[Candidate] = []
-    for low in range(0, len(questions), COUNTED_TOGETHER):
-        together = np.arange(low, min(low + COUNTED_TOGETHER, len(questions)))
-        for question, candidates in zip(together, _count(snapshot, together, regions, after, up_to, limits, work)):
-            kept = sorted(candidates, key=lambda one: (one[0], one[1].encode()))[: limits[question]]
-            place += [int(question)] * len(kept)
-            rows += kept
+    for question, candidates in enumerate(_candidates(snapshot, batch)):
+        kept = sorted(candidates, key=lambda one: (one[0], one[1].encode()))[: batch.limits[question]]
+        place += [question] * len(kept)
+        rows += kept
     owner = np.array(place, np.int64)
     columns = {
         "term": pa.array([word for _, word in rows], pa.string()),
@@ -41,44 +74,98 @@ def answer_terms(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -
     return AnswerRows(owner, ranks(owner), columns)
 
 
-def _count(
-    snapshot: ObjectSnapshot,
-    questions: np.ndarray,
-    regions: RegionArrays,
-    after: np.ndarray,
-    up_to: np.ndarray,
-    limits: np.ndarray,
-    work: tuple[np.ndarray, np.ndarray],
-) -> list[list[Candidate]]:
-    """Return the terms of each question whose counts are not less than its k-th greatest."""
-    segments, local, counts, ids, starts = [], [], [], [], []
-    total = 0
-    for segment in snapshot.segments:
-        asked = questions[np.isin(questions, reached(segment.bounds, after, up_to))]
+def _candidates(snapshot: ObjectSnapshot, batch: _Batch) -> list[list[Candidate]]:
+    """Return the terms of each question whose counts are not less than its k-th greatest, or those of them to order."""
+    found: list[list[Candidate]] = [[] for _ in batch.limits]
+    waiting = [(np.arange(len(batch.limits)), False)]
+    while waiting:
+        questions, complete = waiting.pop()
+        if not len(questions):
+            continue
+        counted = _count(snapshot, batch, questions, complete)
+        done = counted.starts.shape[1]
+        waiting.append((questions[done:], complete))
+        questions = questions[:done]
+        enough, kept, places, sums, exact = merge_counts(
+            counted.ids, counted.counts, counted.gaps, counted.starts, counted.stops, counted.bounds,
+            batch.limits[questions],
+        )  # fmt: skip
+        waiting.append((questions[~enough], True))
+        owner = np.repeat(questions, np.diff(kept))
+        unsure = np.flatnonzero(~exact)
+        if len(unsure):
+            sums[unsure] = _count_exactly(snapshot, batch, owner[unsure], counted.ids[places[unsure]])
+        greatest = are_greatest(kept, sums, batch.limits[questions])
+        owner, places, sums = owner[greatest], places[greatest], sums[greatest]
+        for question, candidate in _decode(snapshot.segments, batch, owner, counted, places, sums):
+            found[question].append(candidate)
+    return found
+
+
+def _count(snapshot: ObjectSnapshot, batch: _Batch, questions: np.ndarray, complete: bool) -> _Counts:
+    """Return the greatest counts of each segment, of as many of the questions as there is room for."""
+    parts = []
+    for number, segment in enumerate(snapshot.segments):
+        asked = questions[np.isin(questions, reached(segment.bounds, batch.after, batch.up_to))]
         if not len(asked):
             continue
-        offsets, terms, numbers = count_terms(segment.objects, asked, regions, after, up_to, *work)
-        borders = np.full((2, len(questions)), total, np.int64)
-        borders[:, np.searchsorted(questions, asked)] += np.stack([offsets[:-1], offsets[1:]])
-        segments.append(segment)
-        local.append(terms)
-        counts.append(numbers)
-        ids.append(segment.terms[terms])
-        starts.append(borders)
-        total += len(terms)
-    if not segments:
-        return [[] for _ in questions]
-    borders = np.stack(starts)
-    kept, places, sums = merge_counts(
-        np.concatenate(ids), np.concatenate(counts), borders[:, 0].copy(), borders[:, 1].copy(), limits[questions]
+        offsets, *columns, bounds = count_terms(
+            segment.objects, segment.frequent_terms, segment.bounds[3], asked, batch.regions, batch.after, batch.up_to,
+            batch.limits, complete, ROOM // len(snapshot.segments), batch.counts, batch.touched,
+        )  # fmt: skip
+        if len(bounds) < len(asked):
+            questions = questions[questions < asked[len(bounds)]]
+        parts.append((number, segment, asked[: len(bounds)], offsets, columns, bounds))
+    starts, stops, most = np.zeros((3, len(parts), len(questions)), np.int64)
+    lengths, total = [], 0
+    for at, (_, _, asked, offsets, _, bounds) in enumerate(parts):
+        answered = np.searchsorted(asked, questions[-1], "right")
+        within = np.searchsorted(questions, asked[:answered])
+        starts[at, within], stops[at, within] = total + offsets[:answered], total + offsets[1 : answered + 1]
+        most[at, within] = bounds[:answered]
+        lengths.append(offsets[answered])
+        total += lengths[-1]
+    term, counts, gaps = (
+        np.concatenate([np.empty(0, np.int32), *(part[4][column][:length] for part, length in zip(parts, lengths))])
+        for column in range(3)
     )
-    term, owner = np.concatenate(local)[places], np.repeat(np.arange(len(segments)), list(map(len, local)))[places]
-    # Of many terms with the same count, only the first by their words are decoded.
-    heads = np.zeros(len(term), np.uint64)
-    for number, segment in enumerate(segments):
-        mine = owner == number
-        heads[mine] = word_heads(segment.word_offsets, segment.words, term[mine])
-    chosen = np.flatnonzero(may_be_answers(kept, sums, heads, limits[questions]))
-    candidates = [(-int(sums[at]), segments[owner[at]].word(term[at])) for at in chosen]
-    borders_of_chosen = np.searchsorted(chosen, kept)
-    return [candidates[start:stop] for start, stop in zip(borders_of_chosen, borders_of_chosen[1:])]
+    owner = np.repeat([part[0] for part in parts], lengths) if parts else np.empty(0, np.int64)
+    ids = [part[1].terms[part[4][0][:length]] for part, length in zip(parts, lengths)]
+    return _Counts(owner, term, np.concatenate([np.empty(0, np.int64), *ids]), counts, gaps, starts, stops, most)
+
+
+def _count_exactly(snapshot: ObjectSnapshot, batch: _Batch, owner: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Return the number of objects of each question that have a term: int64[n]; `owner`, `ids` int64[n]."""
+    sums = np.zeros(len(owner), np.int64)
+    for segment in snapshot.segments:
+        terms = find_terms(segment.terms, ids)
+        asked = np.isin(owner, reached(segment.bounds, batch.after, batch.up_to))
+        pairs = np.flatnonzero(asked & (terms >= 0))
+        if len(pairs):
+            sums[pairs] += count_objects(
+                segment.objects, owner[pairs], terms[pairs], batch.regions, batch.after, batch.up_to
+            )
+    return sums
+
+
+def _decode(
+    segments: Sequence[ObjectSegment],
+    batch: _Batch,
+    owner: np.ndarray,
+    counted: _Counts,
+    places: np.ndarray,
+    sums: np.ndarray,
+) -> list[tuple[int, Candidate]]:
+    """Return the question of each candidate, and the candidate with its word.
+
+    Of many terms with the same count, only the first by their words are decoded.
+    """
+    heads = np.zeros(len(places), np.uint64)
+    term, segment = counted.term[places], counted.segment[places]
+    for number in np.unique(segment).tolist():
+        mine = segment == number
+        heads[mine] = word_heads(segments[number].word_offsets, segments[number].words, term[mine])
+    asked, begins = np.unique(owner, return_index=True)
+    kept = np.append(begins, len(owner))
+    chosen = np.flatnonzero(may_be_answers(kept, sums, heads, batch.limits[asked]))
+    return [(int(owner[at]), (-int(sums[at]), segments[segment[at]].word(term[at]))) for at in chosen]

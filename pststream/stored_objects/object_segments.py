@@ -9,6 +9,7 @@ rows like any other. Arrays of a segment (n objects in Morton order, T terms):
     least_words uint8[T]: least number of terms of an object that has the term, at most 255
     id_offsets int32[n+1], ids uint8[]: the object_id of each object, UTF-8
         (offsets are int64 where there are 2 GiB of bytes or more)
+    slice_times, cells, list_offsets, list_bounds, list_terms, list_counts: see kernels/questions/frequent_terms.py
     bounds int64[4]: least and greatest ts, least and greatest key
 """
 
@@ -19,12 +20,13 @@ import pyarrow as pa
 
 from pststream.kernels.parsing.tokens import FOLDED
 from pststream.kernels.questions.build_segment import find_words, gather_rows, least_words, list_rows, number_terms
+from pststream.kernels.questions.frequent_terms import FrequentTerms, list_frequent_terms
 from pststream.kernels.questions.place_codes import place_codes
 from pststream.kernels.questions.question_arrays import ObjectArrays
 from pststream.text.buffers import utf8_of
 from pststream.text.tokenizer import normalized_texts
 
-LAYOUT = "objects-1"
+LAYOUT = "objects-2"
 """Name and version of the arrays, part of the name of the cache folder."""
 
 COLUMNS = ("object_key", "object_id", "ts", "lon", "lat", "text", "terms")
@@ -49,12 +51,25 @@ class ObjectSegment(NamedTuple):
     least_words: np.ndarray
     id_offsets: np.ndarray
     ids: np.ndarray
+    slice_times: np.ndarray
+    cells: np.ndarray
+    list_offsets: np.ndarray
+    list_bounds: np.ndarray
+    list_terms: np.ndarray
+    list_counts: np.ndarray
     bounds: np.ndarray
 
     @property
     def objects(self) -> ObjectArrays:
         """The arrays that kernels search."""
         return ObjectArrays(*self[: len(ObjectArrays._fields)])
+
+    @property
+    def frequent_terms(self) -> FrequentTerms:
+        """The lists of frequent terms of cells."""
+        return FrequentTerms(
+            self.slice_times, self.cells, self.list_offsets, self.list_bounds, self.list_terms, self.list_counts
+        )
 
     @property
     def nbytes(self) -> int:
@@ -98,8 +113,9 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
     bounds = [times.min(initial=0), times.max(initial=0), keys.min(initial=0), keys.max(initial=0)]
     if len(times):
         bounds = [times.min(), times.max(), keys.min(), keys.max()]
+    codes = codes[order]
     segment = ObjectSegment(
-        codes=codes[order],
+        codes=codes,
         places=np.column_stack([lon[order], lat[order]]),
         times=times,
         keys=keys,
@@ -113,6 +129,7 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
         least_words=least_words(offsets, posting_offsets, postings),
         id_offsets=_narrow(id_offsets - id_offsets[0]),
         ids=id_bytes[id_offsets[0] : id_offsets[-1]],
+        **list_frequent_terms(codes, times, offsets, row_terms, len(terms))._asdict(),
         bounds=np.array(bounds, np.int64),
     )
     for array in segment:

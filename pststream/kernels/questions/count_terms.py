@@ -1,177 +1,230 @@
-"""Count the objects of regions that have each term, merge the counts of segments, and keep the greatest."""
+"""Count the objects of regions that have each term, in one segment.
+
+Rows of the region are counted one by one. Cells that lie in the region have lists of their frequent terms, by time
+slice (kernels/questions/frequent_terms.py): the lists of slices inside the window replace their rows. Then the count of
+a term may be too small where a list does not have the term: at most by the bound of this list. The sum of these bounds
+is the gap of the count; a count without a gap is exact.
+"""
 
 import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.matching.shapes.contains_point import contains_point
+from pststream.kernels.questions.place_codes import LEVELS
 from pststream.kernels.questions.question_arrays import in_window
-from pststream.kernels.questions.rows_in_regions import split_list
+from pststream.kernels.questions.rows_in_regions import SPAN_COLUMNS, split_list
+from pststream.kernels.search import find
+
+EMITTED_SHARE = 8
+"""Counts are returned from the k-th greatest of the segment divided by this on."""
+
+SMALL = 256
+"""Counts below this are ordered by a histogram."""
 
 
 @kernel
-def count_terms(objects, asked, regions, after, up_to, counts, touched):
-    """Return the terms that objects of each question have: offsets int64[asked+1], terms int32[], counts int32[].
+def count_terms(objects, lists, last_key, asked, regions, after, up_to, limits, complete, room, counts, touched):
+    """Return the terms with the greatest counts of each question.
 
     objects, regions, after, up_to  see kernels/questions/question_arrays.py
-    asked                           int64[]: the questions to answer, of those of the batch
-    counts, touched                 int32[] of zeros, int32[]: for the work, at least as long as the segment has terms
-    Terms are numbered within the segment, in no order.
+    lists       see kernels/questions/frequent_terms.py
+    last_key    greatest key of the segment
+    asked       int64[]: the questions to answer, of those of the batch
+    limits      int64[q]: k of each question
+    complete    whether to count all rows and return all terms
+    room        the kernel stops after the question with which it has returned this many terms
+    counts      int32[terms,2] of zeros, for the work: count, and bounds of the lists that have the term
+    touched     int32[terms], for the work
+    Returns offsets int64[answered+1], terms int32[] (numbered within the segment, in no order), counts int32[],
+    gaps int32[], and the greatest count of a term that is not returned, int64[answered].
     """
-    size = 0
-    offsets = np.zeros(len(asked) + 1, np.int64)
-    terms, numbers, total = np.empty(1024, np.int32), np.empty(1024, np.int32), 0
-    spans = np.empty((256, 3), np.int64)
+    offsets, bounds = np.zeros(len(asked) + 1, np.int64), np.zeros(len(asked), np.int64)
+    terms, total = np.empty((4096, 3), np.int32), 0
+    spans = np.empty((256, SPAN_COLUMNS), np.int64)
     for place in range(len(asked)):
         question = asked[place]
+        size, bound = 0, 0
+        first, stop = 0, 0
+        if not complete and up_to[question, 1] >= last_key:
+            first, stop = _slices_inside(lists.slice_times, after[question, 0], up_to[question, 0])
         for piece in range(regions.piece_offsets[question], regions.piece_offsets[question + 1]):
             box = regions.boxes[piece]
             spans, parts = split_list(objects.codes, objects.postings, False, 0, len(objects.codes), box, spans)
-            size = _count_spans(
-                objects, regions, piece, spans[:parts], after[question], up_to[question], counts, touched, size
-            )
+            listed = stop > first and regions.tests[piece] == 0
+            if listed:
+                spans, parts = _divide_cells(objects.codes, spans, parts)
+            for part in range(parts):
+                used = -1
+                if listed and spans[part, 2] == 1:
+                    used = _place_of(lists.cells, spans[part, 3])
+                if used >= 0:
+                    size, bound = _add_lists(lists, used, first, stop, counts, touched, size, bound)
+                if used < 0 or stop - first < len(lists.slice_times) - 1:
+                    between = (lists.slice_times[first], lists.slice_times[stop]) if used >= 0 else (0, 0)
+                    size = _count_rows(
+                        objects, regions, piece, spans[part, 0], spans[part, 1], spans[part, 2] == 1,
+                        after[question], up_to[question], up_to[question, 1] < last_key, between, counts, touched, size,
+                    )  # fmt: skip
+        least = 1 if complete else max(1, _kth_count(counts, touched, size, limits[question]) // EMITTED_SHARE)
         while total + size > len(terms):
-            longer, wider = np.empty(2 * len(terms), np.int32), np.empty(2 * len(terms), np.int32)
-            longer[:total], wider[:total] = terms[:total], numbers[:total]
-            terms, numbers = longer, wider
+            longer = np.empty((2 * len(terms), 3), np.int32)
+            longer[:total] = terms[:total]
+            terms = longer
         for at in range(size):
-            terms[total + at], numbers[total + at] = touched[at], counts[touched[at]]
-            counts[touched[at]] = 0
-        total += size
-        size = 0
-        offsets[place + 1] = total
-    return offsets, terms[:total].copy(), numbers[:total].copy()
+            term = touched[at]
+            if counts[term, 0] >= least:
+                terms[total, 0], terms[total, 1], terms[total, 2] = term, counts[term, 0], bound - counts[term, 1]
+                total += 1
+            counts[term, 0], counts[term, 1] = 0, 0
+        offsets[place + 1], bounds[place] = total, least - 1 + bound
+        if total >= room:
+            offsets, bounds = offsets[: place + 2], bounds[: place + 1]
+            break
+    return offsets, terms[:total, 0].copy(), terms[:total, 1].copy(), terms[:total, 2].copy(), bounds
 
 
 @kernel
-def _count_spans(objects, regions, piece, spans, after, up_to, counts, touched, size):
-    """Add the terms of the objects of the spans that count to `counts`; list those that were 0 in `touched`."""
+def _slices_inside(slice_times, after_ts, up_to_ts):
+    """Return the first slice whose objects all have after_ts < ts <= up_to_ts, and the one after the last."""
+    first, stop = 0, len(slice_times) - 1
+    while first < stop and slice_times[first] <= after_ts:
+        first += 1
+    while stop > first and slice_times[stop] - 1 > up_to_ts:
+        stop -= 1
+    return first, stop
+
+
+@kernel
+def _divide_cells(codes, spans, parts):
+    """Divide the spans inside the region whose cells are of odd levels, or the world: these have no lists."""
+    longer = np.empty((16 * parts, SPAN_COLUMNS), np.int64)
+    size = 0
+    for part in range(parts):
+        level, cell = spans[part, 3] >> 32, spans[part, 3] & 0xFFFFFFFF
+        if spans[part, 2] == 0 or (level > 0 and level % 2 == 0):
+            longer[size] = spans[part]
+            size += 1
+            continue
+        below = 2 if level == 0 else level + 1
+        low, shift, first = spans[part, 0], 2 * (LEVELS - below), cell << 2 * (below - level)
+        for child in range(first, first + (1 << 2 * (below - level))):
+            high = find(codes, low, spans[part, 1], (child + 1) << shift)
+            longer[size, 0], longer[size, 1], longer[size, 2], longer[size, 3] = low, high, 1, below << 32 | child
+            size += 1
+            low = high
+    return longer, size
+
+
+@kernel
+def _place_of(cells, wanted):
+    """Return the place of a cell among ascending `cells`, -1 if it has no lists."""
+    place = find(cells, 0, len(cells), wanted)
+    return place if place < len(cells) and cells[place] == wanted else -1
+
+
+@kernel
+def _add_lists(lists, cell, first, stop, counts, touched, size, bound):
+    """Add the lists of a cell and of the slices [first, stop); return the touched terms and the sum of bounds."""
+    slices = len(lists.slice_times) - 1
+    for number in range(cell * slices + first, cell * slices + stop):
+        own = lists.list_bounds[number]
+        bound += own
+        for place in range(lists.list_offsets[number], lists.list_offsets[number + 1]):
+            term = lists.list_terms[place]
+            if counts[term, 0] == 0:
+                touched[size] = term
+                size += 1
+            counts[term, 0] += lists.list_counts[place]
+            counts[term, 1] += own
+    return size, bound
+
+
+@kernel
+def _count_rows(
+    objects, regions, piece, low, high, inside, after, up_to, some_keys, between, counts, touched, size
+):  # fmt: skip
+    """Add the terms of the rows [low, high) that count to `counts`; list those that were 0 in `touched`.
+
+    some_keys  whether objects of the segment may have keys above that of `up_to`
+    between    rows with between[0] <= ts < between[1] are left out
+    """
     box, test = regions.boxes[piece], regions.tests[piece]
     test_start, test_stop = regions.number_offsets[piece], regions.number_offsets[piece + 1]
     after_ts, after_key, up_to_ts, up_to_key = after[0], after[1], up_to[0], up_to[1]
-    for span in range(len(spans)):
-        inside = spans[span, 2] == 1
-        for row in range(spans[span, 0], spans[span, 1]):
-            if not in_window(objects.times[row], objects.keys[row], after_ts, after_key, up_to_ts, up_to_key):
-                continue
+    for row in range(low, high):
+        ts = objects.times[row]
+        if ts < after_ts or ts > up_to_ts or (ts >= between[0] and ts < between[1]):
+            continue
+        if (some_keys or ts == after_ts) and not in_window(
+            ts, objects.keys[row], after_ts, after_key, up_to_ts, up_to_key
+        ):
+            continue
+        if not inside or test:
             lon, lat = objects.places[row, 0], objects.places[row, 1]
             if not inside and not (box[0] <= lon and lon <= box[2] and box[1] <= lat and lat <= box[3]):
                 continue
             if test and not contains_point(test, regions.numbers, test_start, test_stop, lon, lat):
                 continue
-            for own in range(objects.offsets[row], objects.offsets[row + 1]):
-                term = objects.row_terms[own]
-                if counts[term] == 0:
-                    touched[size] = term
-                    size += 1
-                counts[term] += 1
+        for own in range(objects.offsets[row], objects.offsets[row + 1]):
+            term = objects.row_terms[own]
+            if counts[term, 0] == 0:
+                touched[size] = term
+                size += 1
+            counts[term, 0] += 1
     return size
 
 
 @kernel
-def merge_counts(ids, counts, starts, stops, limits):
-    """Merge the counts of segments, and keep for each question those that are not less than its k-th greatest.
-
-    ids, counts    int64[n], int32[n]   term ids and counts of all segments
-    starts, stops  int64[s,q]    slice of them of each segment and question
-    limits         int64[q]      k of each question
-    Returns offsets int64[q+1], and for each kept term its place in `ids` (one of its places) and its count, int64[].
-    """
-    questions = len(limits)
-    offsets = np.zeros(questions + 1, np.int64)
-    places, numbers, total = np.empty(1024, np.int64), np.empty(1024, np.int64), 0
-    slots = np.full(1024, -1, np.int64)
-    for question in range(questions):
-        most = 0
-        for segment in range(len(starts)):
-            most += stops[segment, question] - starts[segment, question]
-        while 2 * most > len(slots):
-            slots = np.full(2 * len(slots), -1, np.int64)
-        mask = len(slots) - 1
-        firsts, sums, size = np.empty(most, np.int64), np.empty(most, np.int64), 0
-        for segment in range(len(starts)):
-            start, stop = starts[segment, question], stops[segment, question]
-            if stop - start == most:
-                # Terms of one segment are distinct.
-                for at in range(start, stop):
-                    firsts[size], sums[size] = at, counts[at]
-                    size += 1
-                continue
-            for at in range(start, stop):
-                slot = ids[at] & mask
-                while slots[slot] >= 0 and ids[firsts[slots[slot]]] != ids[at]:
-                    slot = (slot + 1) & mask
-                if slots[slot] < 0:
-                    slots[slot] = size
-                    firsts[size], sums[size] = at, 0
-                    size += 1
-                sums[slots[slot]] += counts[at]
-        _empty_slots(slots, ids, firsts[:size])
-        least = _kth_greatest(sums[:size], limits[question])
-        for at in range(size):
-            if sums[at] < least:
-                continue
-            if total == len(places):
-                longer, wider = np.empty(2 * total, np.int64), np.empty(2 * total, np.int64)
-                longer[:total], wider[:total] = places, numbers
-                places, numbers = longer, wider
-            places[total], numbers[total] = firsts[at], sums[at]
-            total += 1
-        offsets[question + 1] = total
-    return offsets, places[:total].copy(), numbers[:total].copy()
-
-
-@kernel
-def _empty_slots(slots, ids, firsts):
-    """Free the slots of these terms; all of them if there are many."""
-    mask = len(slots) - 1
-    if 8 * len(firsts) > len(slots):
-        slots[:] = -1
-        return
-    for first in firsts:
-        # A run of slots in use begins at the term's own or before it, and has no gap up to it.
-        slot = ids[first] & mask
-        while slots[slot] >= 0:
-            slots[slot] = -1
-            slot = (slot + 1) & mask
-
-
-@kernel
-def _kth_greatest(numbers, k):
-    """Return the k-th greatest of positive numbers, 0 if there are fewer."""
-    if len(numbers) < k:
+def _kth_count(counts, touched, size, k):
+    """Return the k-th greatest count of the touched terms, 0 if there are fewer."""
+    if size < k:
         return 0
-    return np.partition(numbers, len(numbers) - k)[len(numbers) - k]
+    histogram = np.zeros(SMALL, np.int64)
+    for at in range(size):
+        histogram[min(counts[touched[at], 0], SMALL - 1)] += 1
+    if histogram[SMALL - 1] >= k:
+        large = np.empty(histogram[SMALL - 1], np.int32)
+        filled = 0
+        for at in range(size):
+            if counts[touched[at], 0] >= SMALL - 1:
+                large[filled] = counts[touched[at], 0]
+                filled += 1
+        return int(np.partition(large, filled - k)[filled - k])
+    number = SMALL - 1
+    above = histogram[number]
+    while above < k:
+        number -= 1
+        above += histogram[number]
+    return number
 
 
 @kernel
-def word_heads(word_offsets, words, terms):
-    """Return the first eight bytes of the word of each term as a number, in the order of the words: uint64[n]."""
-    heads = np.zeros(len(terms), np.uint64)
-    for at in range(len(terms)):
-        start, stop = word_offsets[terms[at]], word_offsets[terms[at] + 1]
-        for place in range(8):
-            byte = words[start + place] if start + place < stop else np.uint8(0)
-            heads[at] = (heads[at] << np.uint64(8)) | np.uint64(byte)
-    return heads
+def count_objects(objects, questions, terms, regions, after, up_to):
+    """Return the number of objects of each question that have a term: int64[n].
 
-
-@kernel
-def may_be_answers(offsets, sums, heads, limits):
-    """Return whether each candidate may be among the k of its question, by its count, then by its word: bool[n].
-
-    offsets, sums  the candidates of each question with their counts, as `merge_counts` returns them
-    heads          uint64[n] of their words: those of equal heads are left to the caller
-    limits         int64[q]     k of each question
+    questions, terms  int64[n], int32[n]: the pairs of a question of the batch and a term of the segment
+    objects, regions, after, up_to  see kernels/questions/question_arrays.py
     """
-    kept = np.ones(len(sums), np.bool_)
-    for question in range(len(limits)):
-        start, stop = offsets[question], offsets[question + 1]
-        if stop - start <= limits[question]:
-            continue
-        least = sums[start:stop].min()
-        tied = heads[start:stop][sums[start:stop] == least]
-        wanted = limits[question] - (stop - start - len(tied))
-        last = np.partition(tied, wanted - 1)[wanted - 1]
-        for at in range(start, stop):
-            kept[at] = sums[at] > least or heads[at] <= last
-    return kept
+    found = np.zeros(len(questions), np.int64)
+    spans = np.empty((256, SPAN_COLUMNS), np.int64)
+    for pair in range(len(questions)):
+        question, term = questions[pair], terms[pair]
+        low, high = objects.posting_offsets[term], objects.posting_offsets[term + 1]
+        after_ts, after_key, up_to_ts, up_to_key = (
+            after[question, 0], after[question, 1], up_to[question, 0], up_to[question, 1],
+        )  # fmt: skip
+        for piece in range(regions.piece_offsets[question], regions.piece_offsets[question + 1]):
+            box, test = regions.boxes[piece], regions.tests[piece]
+            test_start, test_stop = regions.number_offsets[piece], regions.number_offsets[piece + 1]
+            spans, parts = split_list(objects.codes, objects.postings, True, low, high, box, spans)
+            for part in range(parts):
+                inside = spans[part, 2] == 1
+                for place in range(spans[part, 0], spans[part, 1]):
+                    row = objects.postings[place]
+                    if not in_window(objects.times[row], objects.keys[row], after_ts, after_key, up_to_ts, up_to_key):
+                        continue
+                    lon, lat = objects.places[row, 0], objects.places[row, 1]
+                    if not inside and not (box[0] <= lon and lon <= box[2] and box[1] <= lat and lat <= box[3]):
+                        continue
+                    found[pair] += not test or contains_point(test, regions.numbers, test_start, test_stop, lon, lat)
+    return found

@@ -23,18 +23,23 @@ SCANNED = 24
 
 STACK = 4 * LEVELS + 4
 
+SPAN_COLUMNS = 4
+
 
 @kernel
 def split_list(codes, postings, listed, low, high, box, spans):
     """Divide the part [low, high) of a list into spans that may contain points of a box; return their number.
 
     box     float64[4]: west, south, east, north
-    spans   int64[s,3], filled and made longer where needed: first place, place after the last, and whether all points
-            of the span lie in the box
+    spans   int64[s,4], filled and made longer where needed: first place, place after the last, whether all points of
+            the span lie in the box, and its cell: level << 32 | the leading bits of its codes
     Returns the spans and their number.
     """
     first_column, last_column = place_column(box[0]), place_column(box[2])
     first_row, last_row = place_row(box[1]), place_row(box[3])
+    # No place is beyond the edges of the world.
+    least_column, greatest_column = first_column - (box[0] <= -180.0), last_column + (box[2] >= 180.0)
+    least_row, greatest_row = first_row - (box[1] <= -90.0), last_row + (box[3] >= 90.0)
     stack = np.empty((STACK, 4), np.int64)
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = low, high, 0, 0
     waiting, count = 1, 0
@@ -47,13 +52,15 @@ def split_list(codes, postings, listed, low, high, box, spans):
         if column > last_column or column + side < first_column or row > last_row or row + side < first_row:
             continue
         # Points of the columns and rows of the corners may lie outside the box.
-        inside = column > first_column and column + side < last_column and row > first_row and row + side < last_row
+        inside = (
+            column > least_column and column + side < greatest_column and row > least_row and row + side < greatest_row
+        )
         if inside or level == LEVELS or high - low <= SCANNED:
             if count == len(spans):
-                longer = np.empty((2 * count, 3), np.int64)
+                longer = np.empty((2 * count, SPAN_COLUMNS), np.int64)
                 longer[:count] = spans
                 spans = longer
-            spans[count, 0], spans[count, 1], spans[count, 2] = low, high, inside
+            spans[count, 0], spans[count, 1], spans[count, 2], spans[count, 3] = low, high, inside, level << 32 | cell
             count += 1
             continue
         begin = low
@@ -81,7 +88,7 @@ def find_rows(objects, asked, regions, clauses, after, up_to, limits, starts, si
     starts    int64[q], sizes int64[q], values float32[], best int64[n,3]: the heaps (kernels/questions/best_rows.py)
     """
     pairs, count = np.empty((1024, 2), np.int32), 0
-    spans = np.empty((256, 3), np.int64)
+    spans = np.empty((256, SPAN_COLUMNS), np.int64)
     chosen = np.empty(1024, np.int32)
     rows = len(objects.codes)
     for question in asked:
