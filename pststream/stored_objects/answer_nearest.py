@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pststream.kernels.questions.nearest_rows import find_nearest
+from pststream.kernels.questions.question_arrays import choose_clauses
 from pststream.stored_objects.answer_rows import AnswerRows, BestRows, ranked
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from pststream.stored_objects.question_batch import Clauses, TimedQuestion, reached, window_bounds
@@ -23,8 +24,9 @@ def answer_nearest(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion])
         segment = snapshot.segments[number]
         asked = reached(segment.bounds, after, up_to)
         if len(asked):
+            within = clauses.within(segment)
             find_nearest(
-                segment.objects, asked, points, clauses.within(segment), after, up_to,
+                segment.objects, asked, choose_clauses(segment.objects, within, asked), points, within, after, up_to,
                 best.starts, best.sizes, best.values, best.rows,
             )  # fmt: skip
             best.number_places(number)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pststream.kernels.questions.rows_in_regions import find_rows
+from pststream.kernels.questions.rows_in_regions import choose_paths, find_rows
 from pststream.stored_objects.answer_rows import AnswerRows, BestRows, place_of, ranked
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from pststream.stored_objects.question_batch import Clauses, TimedQuestion, reached, region_arrays, window_bounds
@@ -21,9 +21,10 @@ def answer_range(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -
         asked = reached(segment.bounds, after, up_to)
         if not len(asked):
             continue
+        within = clauses.within(segment)
         question, row = find_rows(
-            segment.objects, asked, regions, clauses.within(segment), after, up_to, limits,
-            best.starts, best.sizes, best.values, best.rows,
+            segment.objects, asked, choose_paths(segment.objects, regions, within, asked), regions, within, after,
+            up_to, limits, best.starts, best.sizes, best.values, best.rows,
         )  # fmt: skip
         best.number_places(number)
         columns = (segment.times[row], segment.keys[row], place_of(number, row))

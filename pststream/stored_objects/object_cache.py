@@ -9,7 +9,7 @@ from pststream.array_cache.array_cache import ArrayCache, Paths
 from pststream.storage.parquet_files import open_parquet
 from pststream.stored_objects.object_segments import COLUMNS, LAYOUT, ObjectSegment, build_object_segment
 
-LARGE_ROWS = 1_000_000
+LARGE_ROWS = 2_000_000
 """A file with more rows is a segment of its own; smaller ones are built together, up to about this many rows."""
 
 SIMILAR_ROWS = 1.5

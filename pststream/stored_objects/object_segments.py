@@ -21,6 +21,7 @@ import pyarrow as pa
 from pststream.kernels.parsing.tokens import FOLDED
 from pststream.kernels.questions.build_segment import find_words, gather_rows, least_words, list_rows, number_terms
 from pststream.kernels.questions.frequent_terms import FrequentTerms, list_frequent_terms
+from pststream.kernels.questions.packed_numbers import pack_numbers
 from pststream.kernels.questions.place_codes import place_codes
 from pststream.kernels.questions.question_arrays import ObjectArrays
 from pststream.text.buffers import utf8_of
@@ -105,7 +106,9 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
     offsets, row_terms = gather_rows(order, term_offsets, place_of[numbers])
     posting_offsets, postings = list_rows(offsets, row_terms, len(terms))
     # Each term is a word of the text of its first row.
-    first_rows = np.unique(postings[posting_offsets[:-1]])
+    has_first = np.zeros(len(order), bool)
+    has_first[postings[posting_offsets[:-1]]] = True
+    first_rows = np.flatnonzero(has_first)
     texts = normalized_texts(_one_chunk(rows.column("text").take(pa.array(order[first_rows]))))
     data, text_offsets = utf8_of(texts)
     word_offsets, words = find_words(first_rows, data, text_offsets, FOLDED, offsets, row_terms, terms)
@@ -120,9 +123,9 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
         times=times,
         keys=keys,
         offsets=offsets,
-        row_terms=row_terms,
+        row_terms=pack_numbers(row_terms, len(terms)),
         posting_offsets=posting_offsets,
-        postings=postings,
+        postings=pack_numbers(postings, len(codes)),
         terms=terms,
         word_offsets=_narrow(word_offsets),
         words=words,

@@ -106,17 +106,24 @@ def find_words(
     text = np.empty(len(data), np.uint8)
     for place in range(len(data)):
         text[place] = folded[data[place]]
+    ids = np.empty(64, np.int64)
     for at in range(len(rows)):
         row, begin = rows[at], text_offsets[at]
+        first, size = offsets[row], offsets[row + 1] - offsets[row]
+        if size > len(ids):
+            ids = np.empty(2 * size, np.int64)
+        for own in range(size):
+            ids[own] = terms[row_terms[first + own]]
         for place in range(text_offsets[at], text_offsets[at + 1] + 1):
             if place < text_offsets[at + 1] and text[place] != 0:
                 continue
             if place > begin:
                 wanted = hash_word(text[begin:place])
-                for own in range(offsets[row], offsets[row + 1]):
-                    term = row_terms[own]
-                    if terms[term] == wanted and ends[term] == 0:
-                        begins[term], ends[term] = begin, place
+                for own in range(size):
+                    if ids[own] == wanted:
+                        term = row_terms[first + own]
+                        if ends[term] == 0:
+                            begins[term], ends[term] = begin, place
             begin = place + 1
     word_offsets = np.zeros(len(terms) + 1, np.int64)
     for term in range(len(terms)):

@@ -10,6 +10,7 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.matching.shapes.contains_point import contains_point
+from pststream.kernels.questions.packed_numbers import number_at
 from pststream.kernels.questions.place_codes import LEVELS
 from pststream.kernels.questions.question_arrays import in_window
 from pststream.kernels.questions.rows_in_regions import SPAN_COLUMNS, split_list
@@ -166,7 +167,7 @@ def _count_rows(
             if test and not contains_point(test, regions.numbers, test_start, test_stop, lon, lat):
                 continue
         for own in range(objects.offsets[row], objects.offsets[row + 1]):
-            term = objects.row_terms[own]
+            term = number_at(objects.row_terms, own)
             if counts[term, 0] == 0:
                 touched[size] = term
                 size += 1
@@ -220,7 +221,7 @@ def count_objects(objects, questions, terms, regions, after, up_to):
             for part in range(parts):
                 inside = spans[part, 2] == 1
                 for place in range(spans[part, 0], spans[part, 1]):
-                    row = objects.postings[place]
+                    row = number_at(objects.postings, place)
                     if not in_window(objects.times[row], objects.keys[row], after_ts, after_key, up_to_ts, up_to_key):
                         continue
                     lon, lat = objects.places[row, 0], objects.places[row, 1]

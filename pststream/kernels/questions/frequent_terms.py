@@ -13,9 +13,9 @@ from pststream.kernels.compile import kernel
 from pststream.kernels.questions.place_codes import LEVELS
 from pststream.kernels.search import find
 
-SLICES = 16
+SLICES = 8
 
-LISTED_ROWS = 8_192
+LISTED_ROWS = 16_384
 """Cells with fewer objects have no lists: their rows are counted as fast."""
 
 RARE = 256

@@ -14,15 +14,21 @@ from pststream.kernels.questions.best_rows import offer_row
 from pststream.kernels.questions.cell_queue import COLUMNS, pop_cell, push_cell, with_room_for_cells
 from pststream.kernels.questions.place_codes import LEVELS, haversine, least_haversine
 from pststream.kernels.questions.question_arrays import (
-    choose_clause,
     find_code,
     has_any,
     in_window,
     satisfies_others,
 )
+from pststream.kernels.questions.walk_lists import choose_partner, read_rows
 
 SCANNED = 16
 """A cell with at most this many places of a list is read without further division."""
+
+MANY = 2000
+"""Once a question has read this many places of lists, its words rarely meet, and it reads larger cells."""
+
+SCANNED_LATER = 1024
+"""As SCANNED, for these: two lists are walked faster than cells are visited (kernels/questions/walk_lists.py)."""
 
 MARGIN = 1e-6
 """Relative margin of bounds: more than float32 and the haversine formula round."""
@@ -45,10 +51,11 @@ def haversine_limit(metres: np.float32) -> float:
 
 
 @kernel
-def find_nearest(objects, asked, points, clauses, after, up_to, starts, sizes, values, best):
+def find_nearest(objects, asked, paths, points, clauses, after, up_to, starts, sizes, values, best):
     """Offer objects to the heaps of nearest rows, so that each has the k nearest of all segments offered so far.
 
     asked     int64[]         the questions to answer, of those of the batch
+    paths     int64[asked]    the clause whose lists each question reads, -1: all rows, -2: it has no answer
     objects, clauses, after, up_to   see kernels/questions/question_arrays.py
     points    float64[q,2]    longitude and latitude of each question
     starts    int64[q+1], sizes int64[q], values float32[], best int64[n,3]: the heaps (kernels/questions/best_rows.py)
@@ -56,9 +63,8 @@ def find_nearest(objects, asked, points, clauses, after, up_to, starts, sizes, v
     """
     bounds, cells = np.empty(256, np.float64), np.empty((256, COLUMNS), np.int64)
     rows = len(objects.codes)
-    for question in asked:
-        first, stop = clauses.clause_offsets[question], clauses.clause_offsets[question + 1]
-        driving = choose_clause(objects.posting_offsets, clauses.literal_offsets, clauses.literals, first, stop, rows)
+    for at in range(len(asked)):
+        question, driving = asked[at], paths[at]
         if driving == -2:
             continue
         # Each list begins as one cell, the world.
@@ -86,12 +92,20 @@ def _visit_cells(
     """Visit the cells of the queue, least bound first; return the arrays of the queue, which may be longer then."""
     lon, lat, start, capacity = point[0], point[1], starts[question], starts[question + 1] - starts[question]
     limit = haversine_limit(values[start]) if sizes[question] == capacity else math.inf
+    partner = choose_partner(
+        objects.posting_offsets, clauses.literal_offsets, clauses.literals,
+        clauses.clause_offsets[question], clauses.clause_offsets[question + 1], driving,
+    )  # fmt: skip
+    rows, read = np.empty(SCANNED_LATER, np.int32), 0
     while size and bounds[0] <= limit:
         number, low, high, cell, level = cells[0, 0], cells[0, 1], cells[0, 2], cells[0, 3], cells[0, 4]
         size = pop_cell(bounds, cells, size)
-        if high - low <= SCANNED or level == LEVELS:
-            _read_places(
-                objects, lon, lat, clauses, question, driving, number, low, high, after, up_to,
+        scanned = SCANNED_LATER if partner >= 0 and driving >= 0 and read > MANY else SCANNED
+        if high - low <= scanned or level == LEVELS:
+            read += high - low
+            rows, count = read_rows(objects, driving >= 0, low, high, partner, rows)
+            _offer_rows(
+                objects, lon, lat, clauses, question, driving, number, rows[:count], after, up_to,
                 start, capacity, sizes, values, best, limit,
             )  # fmt: skip
             limit = haversine_limit(values[start]) if sizes[question] == capacity else math.inf
@@ -113,16 +127,15 @@ def _visit_cells(
 
 
 @kernel
-def _read_places(
-    objects, lon, lat, clauses, question, driving, number, low, high, after, up_to,
+def _offer_rows(
+    objects, lon, lat, clauses, question, driving, number, rows, after, up_to,
     start, capacity, sizes, values, best, limit,
 ):  # fmt: skip
-    """Offer the objects at the places [low, high) of a list that satisfy the question and are within the limit."""
+    """Offer the rows of a list that satisfy the question and are within the limit."""
     first, stop = clauses.clause_offsets[question], clauses.clause_offsets[question + 1]
     head = clauses.literal_offsets[driving] if driving >= 0 else 0
     after_ts, after_key, up_to_ts, up_to_key = after[0], after[1], up_to[0], up_to[1]
-    for place in range(low, high):
-        row = objects.postings[place] if driving >= 0 else place
+    for row in rows:
         a = haversine(lon, lat, objects.places[row, 0], objects.places[row, 1])
         if a > limit:
             continue

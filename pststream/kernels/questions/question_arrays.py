@@ -3,8 +3,9 @@
 Arrays of a segment (n objects in the order of their Morton codes, m terms of objects, T distinct terms):
 
     codes uint32[n] ascending; places float64[n,2]: longitude, latitude; times int64[n]: ts, microseconds; keys int64[n]
-    offsets int32[n+1], row_terms int32[m]: the terms of each object, ascending, numbered within the segment
-    posting_offsets int32[T+1], postings int32[m]: the rows of each term, ascending, and so in Morton order too
+    offsets int32[n+1], row_terms uint8[m,width]: the terms of each object, ascending, numbered within the segment
+    posting_offsets int32[T+1], postings uint8[m,width]: the rows of each term, ascending, and so in Morton order too
+        (kernels/questions/packed_numbers.py)
 
 Arrays of a batch of q questions:
 
@@ -21,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.kernels.compile import kernel
+from pststream.kernels.questions.packed_numbers import number_at
 from pststream.kernels.search import find
 
 
@@ -65,8 +67,9 @@ def in_window(ts: int, key: int, after_ts: int, after_key: int, up_to_ts: int, u
 def has_any(offsets: np.ndarray, row_terms: np.ndarray, row: int, literals: np.ndarray, start: int, stop: int) -> bool:
     """Return whether an object has one of the terms literals[start:stop]."""
     for place in range(offsets[row], offsets[row + 1]):
+        term = number_at(row_terms, place)
         for literal in range(start, stop):
-            if row_terms[place] == literals[literal]:
+            if term == literals[literal]:
                 return True
     return False
 
@@ -92,25 +95,36 @@ def satisfies_others(
 
 
 @kernel
-def choose_clause(
-    posting_offsets: np.ndarray, literal_offsets: np.ndarray, literals: np.ndarray, first: int, stop: int, rows: int
-) -> int:
-    """Return the clause of [first, stop) with the fewest postings, -1 to read all rows, -2 if a clause has none.
+def choose_clauses(objects, clauses, asked):
+    """Return the clause of each question whose terms have the fewest postings, -1 to read all rows, -2 if one has none.
 
-    rows  number of rows of the segment: a clause with as many postings is not worth reading by its terms
+    objects, clauses  see the module's docstring
+    asked             int64[]: the questions, of those of the batch
+    Returns int64[asked]. A clause with as many postings as there are rows is not worth reading by its terms.
     """
-    best, fewest = -1, rows
-    for clause in range(first, stop):
-        postings = 0
-        for place in range(literal_offsets[clause], literal_offsets[clause + 1]):
-            term = literals[place]
-            if term >= 0:
-                postings += posting_offsets[term + 1] - posting_offsets[term]
-        if postings == 0:
-            return -2
-        if postings < fewest:
-            best, fewest = clause, postings
-    return best
+    chosen = np.empty(len(asked), np.int64)
+    for at in range(len(asked)):
+        best, fewest = -1, len(objects.codes)
+        for clause in range(clauses.clause_offsets[asked[at]], clauses.clause_offsets[asked[at] + 1]):
+            postings = count_postings(objects, clauses, clause)
+            if postings == 0:
+                best = -2
+                break
+            if postings < fewest:
+                best, fewest = clause, postings
+        chosen[at] = best
+    return chosen
+
+
+@kernel
+def count_postings(objects, clauses, clause):
+    """Return the number of postings of all terms of a clause."""
+    postings = 0
+    for place in range(clauses.literal_offsets[clause], clauses.literal_offsets[clause + 1]):
+        term = clauses.literals[place]
+        if term >= 0:
+            postings += objects.posting_offsets[term + 1] - objects.posting_offsets[term]
+    return postings
 
 
 @kernel
@@ -121,6 +135,6 @@ def find_code(codes: np.ndarray, postings: np.ndarray, low: int, high: int, want
     size = high - low
     while size > 1:
         half = size >> 1
-        low += half * (codes[postings[low + half - 1]] < wanted)
+        low += half * (codes[number_at(postings, low + half - 1)] < wanted)
         size -= half
-    return low + (size == 1 and codes[postings[low]] < wanted)
+    return low + (size == 1 and codes[number_at(postings, low)] < wanted)

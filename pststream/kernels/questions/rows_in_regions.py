@@ -1,7 +1,7 @@
 """Find the objects of a segment that lie in the region of a question, in its window, and satisfy its clauses.
 
-A question reads the postings of its clause with the fewest, or all rows if it has no such clause. Either list is in
-Morton order and so an implicit quadtree: parts of it that lie outside the box of a piece are skipped by binary search.
+A question reads the postings of its clause with the fewest, or all rows where that costs less. Either list is in Morton
+order and so an implicit quadtree: parts of it that lie outside the box of a piece are skipped by binary search.
 """
 
 import numpy as np
@@ -11,12 +11,14 @@ from pststream.kernels.matching.shapes.contains_point import contains_point
 from pststream.kernels.questions.best_rows import offer_row
 from pststream.kernels.questions.place_codes import LEVELS, column_of_code, place_column, place_row, row_of_code
 from pststream.kernels.questions.question_arrays import (
-    choose_clause,
+    choose_clauses,
+    count_postings,
     find_code,
     has_any,
     in_window,
     satisfies_others,
 )
+from pststream.kernels.questions.walk_lists import choose_partner, read_rows
 
 SCANNED = 24
 """A part of a list with at most this many places is read without further division."""
@@ -24,6 +26,9 @@ SCANNED = 24
 STACK = 4 * LEVELS + 4
 
 SPAN_COLUMNS = 4
+
+READ_AT_ONCE = 4096
+"""Places of a list whose rows are in memory at once."""
 
 
 @kernel
@@ -77,11 +82,45 @@ def split_list(codes, postings, listed, low, high, box, spans):
     return spans, count
 
 
+FEW_LISTS = 4
+"""A clause with fewer terms is read by its lists without an estimate: its lists hold fewer rows than the region."""
+
+SPLIT_COST = 60
+"""Cost of finding the parts of one list that lie in a region, in rows whose terms are looked into."""
+
+
 @kernel
-def find_rows(objects, asked, regions, clauses, after, up_to, limits, starts, sizes, values, best):
+def choose_paths(objects, regions, clauses, asked):
+    """Return the clause whose lists each question reads, -1 to read the rows of its region, -2 for no answer.
+
+    The lists of a clause cost their splits, and the share of their places that lies in the region; the rows of the
+    region cost one split, and a look into each. Returns int64[asked].
+    """
+    chosen = choose_clauses(objects, clauses, asked)
+    spans = np.empty((256, SPAN_COLUMNS), np.int64)
+    rows = len(objects.codes)
+    for at in range(len(asked)):
+        clause, question = chosen[at], asked[at]
+        if clause < 0 or clauses.literal_offsets[clause + 1] - clauses.literal_offsets[clause] < FEW_LISTS:
+            continue
+        in_region, pieces = 0, regions.piece_offsets[question + 1] - regions.piece_offsets[question]
+        for piece in range(regions.piece_offsets[question], regions.piece_offsets[question + 1]):
+            spans, parts = split_list(objects.codes, objects.postings, False, 0, rows, regions.boxes[piece], spans)
+            for part in range(parts):
+                in_region += spans[part, 1] - spans[part, 0]
+        lists = clauses.literal_offsets[clause + 1] - clauses.literal_offsets[clause]
+        listed = count_postings(objects, clauses, clause) * (in_region / rows)
+        if pieces * SPLIT_COST + in_region < lists * pieces * SPLIT_COST + listed:
+            chosen[at] = -1
+    return chosen
+
+
+@kernel
+def find_rows(objects, asked, paths, regions, clauses, after, up_to, limits, starts, sizes, values, best):
     """Return the question and the row of each object that answers a question without a limit: int32[n], int32[n].
 
     asked     int64[]      the questions to answer, of those of the batch
+    paths     int64[asked] how, as `choose_paths` returns it; the answer is the same for -1 and each clause
     objects, regions, clauses, after, up_to   see kernels/questions/question_arrays.py
     limits    int64[q]     greatest number of rows of each question; 0: no limit. With a limit, rows are offered to the
                            heaps of newest rows. Places below 0 are objects of this segment: -1 - row
@@ -91,9 +130,8 @@ def find_rows(objects, asked, regions, clauses, after, up_to, limits, starts, si
     spans = np.empty((256, SPAN_COLUMNS), np.int64)
     chosen = np.empty(1024, np.int32)
     rows = len(objects.codes)
-    for question in asked:
-        first, stop = clauses.clause_offsets[question], clauses.clause_offsets[question + 1]
-        driving = choose_clause(objects.posting_offsets, clauses.literal_offsets, clauses.literals, first, stop, rows)
+    for at in range(len(asked)):
+        question, driving = asked[at], paths[at]
         if driving == -2:
             continue
         head = clauses.literal_offsets[driving] if driving >= 0 else 0
@@ -137,33 +175,51 @@ def read_spans(objects, regions, clauses, spans, question, piece, driving, numbe
     driving, number  the clause and the place of its term whose postings the spans are of; -1: spans of all rows
     """
     first, stop = clauses.clause_offsets[question], clauses.clause_offsets[question + 1]
+    partner = choose_partner(
+        objects.posting_offsets, clauses.literal_offsets, clauses.literals, first, stop, driving
+    )  # fmt: skip
+    rows = np.empty(READ_AT_ONCE, np.int32)
+    count = 0
+    for span in range(len(spans)):
+        for low in range(spans[span, 0], spans[span, 1], READ_AT_ONCE):
+            high = min(low + READ_AT_ONCE, spans[span, 1])
+            rows, size = read_rows(objects, driving >= 0, low, high, partner, rows)
+            if count + size > len(chosen):
+                longer = np.empty(2 * (count + size), np.int32)
+                longer[:count] = chosen[:count]
+                chosen = longer
+            count = _choose_rows(
+                objects, regions, clauses, rows[:size], spans[span, 2] == 1, question, piece, driving, number,
+                after, up_to, chosen, count,
+            )  # fmt: skip
+    return chosen, count
+
+
+@kernel
+def _choose_rows(
+    objects, regions, clauses, rows, inside, question, piece, driving, number, after, up_to, chosen, count
+):
+    """Append the rows that answer the question to `chosen`; return their number."""
+    first, stop = clauses.clause_offsets[question], clauses.clause_offsets[question + 1]
     head = clauses.literal_offsets[driving] if driving >= 0 else 0
     box, test = regions.boxes[piece], regions.tests[piece]
     test_start, test_stop = regions.number_offsets[piece], regions.number_offsets[piece + 1]
     after_ts, after_key, up_to_ts, up_to_key = after[0], after[1], up_to[0], up_to[1]
-    count = 0
-    for span in range(len(spans)):
-        inside = spans[span, 2] == 1
-        for place in range(spans[span, 0], spans[span, 1]):
-            row = objects.postings[place] if driving >= 0 else place
-            if not in_window(objects.times[row], objects.keys[row], after_ts, after_key, up_to_ts, up_to_key):
-                continue
-            lon, lat = objects.places[row, 0], objects.places[row, 1]
-            if not inside and not (box[0] <= lon and lon <= box[2] and box[1] <= lat and lat <= box[3]):
-                continue
-            # An object with several terms of the driving clause counts at the first of them.
-            if number and has_any(objects.offsets, objects.row_terms, row, clauses.literals, head, head + number):
-                continue
-            if not satisfies_others(
-                objects.offsets, objects.row_terms, row, clauses.literal_offsets, clauses.literals, first, stop, driving
-            ):
-                continue
-            if test and not contains_point(test, regions.numbers, test_start, test_stop, lon, lat):
-                continue
-            if count == len(chosen):
-                longer = np.empty(2 * count, np.int32)
-                longer[:count] = chosen
-                chosen = longer
-            chosen[count] = row
-            count += 1
-    return chosen, count
+    for row in rows:
+        if not in_window(objects.times[row], objects.keys[row], after_ts, after_key, up_to_ts, up_to_key):
+            continue
+        lon, lat = objects.places[row, 0], objects.places[row, 1]
+        if not inside and not (box[0] <= lon and lon <= box[2] and box[1] <= lat and lat <= box[3]):
+            continue
+        # An object with several terms of the driving clause counts at the first of them.
+        if number and has_any(objects.offsets, objects.row_terms, row, clauses.literals, head, head + number):
+            continue
+        if not satisfies_others(
+            objects.offsets, objects.row_terms, row, clauses.literal_offsets, clauses.literals, first, stop, driving
+        ):
+            continue
+        if test and not contains_point(test, regions.numbers, test_start, test_stop, lon, lat):
+            continue
+        chosen[count] = row
+        count += 1
+    return count

@@ -14,6 +14,7 @@ from pststream.kernels.compile import kernel
 from pststream.kernels.matching.shapes.circle import EARTH_RADIUS_M
 from pststream.kernels.questions.best_rows import offer_row
 from pststream.kernels.questions.cell_queue import COLUMNS, pop_cell, push_cell, with_room_for_cells
+from pststream.kernels.questions.packed_numbers import number_at
 from pststream.kernels.questions.place_codes import LEVELS, haversine, least_haversine
 from pststream.kernels.questions.question_arrays import find_code, has_any, in_window
 
@@ -136,7 +137,7 @@ def _read_places(
     """
     after_ts, after_key, up_to_ts, up_to_key = after[0], after[1], up_to[0], up_to[1]
     for place in range(low, high):
-        row = objects.postings[place]
+        row = number_at(objects.postings, place)
         # The place, which takes longest to score, last.
         length = objects.offsets[row + 1] - objects.offsets[row]
         text = (1.0 - alpha) * _greatest_cosine(len(words) - number, asked_words, length)
@@ -146,8 +147,9 @@ def _read_places(
             continue
         shared = 0
         for own in range(objects.offsets[row], objects.offsets[row + 1]):
+            term = number_at(objects.row_terms, own)
             for word in range(number, len(words)):
-                shared += objects.row_terms[own] == words[word]
+                shared += term == words[word]
         text = (1.0 - alpha) * (shared / math.sqrt(asked_words * length))
         ts, key = objects.times[row], objects.keys[row]
         if -(nearness + text) > limit or not in_window(ts, key, after_ts, after_key, up_to_ts, up_to_key):

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pststream.kernels.questions.packed_numbers import unpack_numbers
 from pststream.stored_objects.object_cache import (
     LARGE_ROWS,
     ObjectCache,
@@ -51,17 +52,18 @@ def equal(one: ObjectSegment, other: ObjectSegment) -> bool:
 def test_a_segment_has_every_object_and_every_word(rows) -> None:
     segment = build_object_segment(object_table(rows))
     by_key = {row[0]: row for row in rows}
+    row_terms, postings = unpack_numbers(segment.row_terms), unpack_numbers(segment.postings)
     for place, key in enumerate(segment.keys.tolist()):
         _, object_id, ts, lon, lat, text = by_key.pop(key)
         assert bytes(segment.ids[segment.id_offsets[place] : segment.id_offsets[place + 1]]).decode() == object_id
         assert (segment.times[place], *segment.places[place].tolist()) == (ts, lon, lat)
-        terms = segment.row_terms[segment.offsets[place] : segment.offsets[place + 1]].tolist()
+        terms = row_terms[segment.offsets[place] : segment.offsets[place + 1]].tolist()
         assert terms == sorted(terms)
         assert {segment.word(term) for term in terms} == set(tokenize(text))
     assert not by_key
     for term in range(len(segment.terms)):
-        listed = segment.postings[segment.posting_offsets[term] : segment.posting_offsets[term + 1]].tolist()
-        has = [term in segment.row_terms[low:high] for low, high in zip(segment.offsets, segment.offsets[1:])]
+        listed = postings[segment.posting_offsets[term] : segment.posting_offsets[term + 1]].tolist()
+        has = [term in row_terms[low:high] for low, high in zip(segment.offsets, segment.offsets[1:])]
         assert listed == np.flatnonzero(has).tolist()
     assert (np.diff(segment.codes.astype(np.int64)) >= 0).all()
     assert not any(array.flags.writeable for array in segment)
