@@ -13,7 +13,7 @@ from pststream.kernels.compile import kernel
 from pststream.kernels.questions.place_codes import LEVELS
 from pststream.kernels.search import find
 
-SLICES = 8
+SLICES = 16
 
 LISTED_ROWS = 16_384
 """Cells with fewer objects have no lists: their rows are counted as fast."""

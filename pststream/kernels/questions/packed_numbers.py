@@ -1,30 +1,66 @@
-"""Store numbers in three bytes each, or in four if one is larger: uint8[n, width], the least byte first."""
+"""Store numbers in three bytes each, or in four if one is larger: uint8[n + 1, width], the least byte first.
+
+A number is read with one load of four bytes, wherever it begins; so there is a row of zeros after the last.
+"""
+
+import sys
+from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from pststream.kernels.compile import kernel
 
 
 def pack_numbers(numbers: np.ndarray, below: int) -> np.ndarray:
-    """Return numbers from 0 up to `below` in bytes: uint8[n, width]; `numbers` int32[n]."""
+    """Return numbers from 0 up to `below` in bytes: uint8[n + 1, width]; `numbers` int32[n]."""
     width = 3 if below <= 1 << 24 else 4
-    return np.ascontiguousarray(numbers.astype("<u4", copy=False).view(np.uint8).reshape(-1, 4)[:, :width])
+    packed = np.zeros((len(numbers) + 1, width), np.uint8)
+    packed[:-1] = numbers.astype("<u4", copy=False).view(np.uint8).reshape(-1, 4)[:, :width]
+    return packed
 
 
 def unpack_numbers(packed: np.ndarray) -> np.ndarray:
     """Return the numbers that `pack_numbers` was given: int32[n]."""
-    wide = np.zeros((len(packed), 4), np.uint8)
-    wide[:, : packed.shape[1]] = packed
+    wide = np.zeros((len(packed) - 1, 4), np.uint8)
+    wide[:, : packed.shape[1]] = packed[:-1]
     return wide.view("<u4")[:, 0].astype(np.int32)
 
 
-@kernel
-def number_at(packed, place):
-    """Return one number, int64."""
+@intrinsic
+def _four_bytes(context: Any, packed: Any, byte: Any) -> Any:
+    """Emit a load of four bytes of an array from a byte on, at any address."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        view = context.make_array(signature.args[0])(context, builder, arguments[0])
+        start = builder.bitcast(view.data, ir.IntType(8).as_pointer())
+        address = builder.gep(start, [arguments[1]], source_etype=ir.IntType(8))
+        loaded = builder.load(builder.bitcast(address, ir.IntType(32).as_pointer()), typ=ir.IntType(32))
+        loaded.align = 1
+        return builder.zext(loaded, ir.IntType(64))
+
+    return types.int64(packed, types.intp), emit
+
+
+def plain_number_at(packed, place):
+    """Return one number, int64, byte by byte."""
     number = np.int64(packed[place, 0]) | np.int64(packed[place, 1]) << 8 | np.int64(packed[place, 2]) << 16
     if packed.shape[1] == 4:
         number |= np.int64(packed[place, 3]) << 24
     return number
+
+
+if sys.byteorder == "little":
+
+    @kernel
+    def number_at(packed, place):
+        """Return one number, int64."""
+        width = packed.shape[1]
+        return _four_bytes(packed, place * width) & ((np.int64(1) << (8 * width)) - 1)
+else:
+    number_at = kernel(plain_number_at)
 
 
 @kernel

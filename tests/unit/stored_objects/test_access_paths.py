@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from pststream.kernels.questions.packed_numbers import number_at, pack_numbers, unpack_numbers
+from pststream.kernels.questions.packed_numbers import number_at, pack_numbers, plain_number_at, unpack_numbers
 from pststream.kernels.questions.question_arrays import choose_clauses
 from pststream.kernels.questions.rows_in_regions import choose_paths
 from pststream.stored_objects import answer_nearest, answer_range
@@ -74,6 +74,8 @@ def test_rows_of_a_small_region_are_read_instead_of_many_lists(tmp_path) -> None
 def test_packed_numbers(below, width) -> None:
     numbers = np.array([0, 1, 255, 256, 65_536, below - 1], np.int32)[: 1 if below == 5 else None]
     packed = pack_numbers(numbers, below)
-    assert packed.shape == (len(numbers), width)
-    assert unpack_numbers(packed).tolist() == [number_at(packed, at) for at in range(len(numbers))] == numbers.tolist()
-    assert pack_numbers(np.empty(0, np.int32), 0).shape == (0, 3)
+    assert packed.shape == (len(numbers) + 1, width)
+    for read in (number_at, plain_number_at):
+        assert [read(packed, at) for at in range(len(numbers))] == numbers.tolist()
+    assert unpack_numbers(packed).tolist() == numbers.tolist()
+    assert pack_numbers(np.empty(0, np.int32), 0).shape == (1, 3)
