@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pststream.kernels.questions.build_segment import find_terms, gather_rows
+from pststream.kernels.questions.build_segment import find_terms
 from pststream.kernels.questions.mark_rows import mark_rows
+from pststream.kernels.questions.packed_numbers import unpack_numbers
 from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
 from pststream.shapes.registry import SIDES
 from pststream.stored_objects.object_segments import ObjectSegment
@@ -90,7 +91,10 @@ def find_wanted_rows(segment: ObjectSegment, questions: PieceQuestions) -> np.nd
 
 def object_columns(segment: ObjectSegment, rows: np.ndarray) -> dict[str, pa.Array]:
     """Return columns of `objects` for some rows (int64[n]): object_key, object_id, ts, lon, lat, terms."""
-    offsets, numbers = gather_rows(rows, segment.offsets, segment.row_terms)
+    lengths = segment.offsets[rows + 1] - segment.offsets[rows]
+    offsets = np.append(0, np.cumsum(lengths)).astype(np.int32)
+    places = np.repeat(segment.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+    numbers = unpack_numbers(segment.row_terms[places])
     return {
         "object_key": pa.array(segment.keys[rows]),
         "object_id": segment.object_ids(rows),

@@ -4,7 +4,7 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.questions.question_arrays import choose_clause
-from pststream.kernels.questions.rows_in_regions import read_spans, split_list
+from pststream.kernels.questions.rows_in_regions import SPAN_COLUMNS, read_spans, split_list
 
 LIST_WORK = 40
 """Work of one list of postings that is divided into spans, in places read."""
@@ -18,12 +18,11 @@ def mark_rows(objects, asked, regions, clauses, after, up_to, most_work, marked)
     most_work  beyond so much work no question is asked
     objects, regions, clauses, after, up_to   see kernels/questions/question_arrays.py
     """
-    spans = np.empty((256, 3), np.int64)
+    spans = np.empty((256, SPAN_COLUMNS), np.int64)
     chosen = np.empty(1024, np.int32)
     rows, work = len(objects.codes), 0
     for question in asked:
-        first, stop = clauses.clause_offsets[question], clauses.clause_offsets[question + 1]
-        driving = choose_clause(objects.posting_offsets, clauses.literal_offsets, clauses.literals, first, stop, rows)
+        driving = choose_clause(objects, clauses, question)
         if driving == -2:
             continue
         head = clauses.literal_offsets[driving] if driving >= 0 else 0

@@ -23,9 +23,9 @@ def pack_numbers(numbers: np.ndarray, below: int) -> np.ndarray:
 
 
 def unpack_numbers(packed: np.ndarray) -> np.ndarray:
-    """Return the numbers that `pack_numbers` was given: int32[n]."""
-    wide = np.zeros((len(packed) - 1, 4), np.uint8)
-    wide[:, : packed.shape[1]] = packed[:-1]
+    """Return the numbers of some rows of packed ones: int32[n]; `packed` uint8[n, width]."""
+    wide = np.zeros((len(packed), 4), np.uint8)
+    wide[:, : packed.shape[1]] = packed
     return wide.view("<u4")[:, 0].astype(np.int32)
 
 

@@ -96,24 +96,27 @@ def satisfies_others(
 
 @kernel
 def choose_clauses(objects, clauses, asked):
-    """Return the clause of each question whose terms have the fewest postings, -1 to read all rows, -2 if one has none.
-
-    objects, clauses  see the module's docstring
-    asked             int64[]: the questions, of those of the batch
-    Returns int64[asked]. A clause with as many postings as there are rows is not worth reading by its terms.
-    """
+    """Return `choose_clause` of questions of the batch: int64[asked]; `asked` int64[]."""
     chosen = np.empty(len(asked), np.int64)
     for at in range(len(asked)):
-        best, fewest = -1, len(objects.codes)
-        for clause in range(clauses.clause_offsets[asked[at]], clauses.clause_offsets[asked[at] + 1]):
-            postings = count_postings(objects, clauses, clause)
-            if postings == 0:
-                best = -2
-                break
-            if postings < fewest:
-                best, fewest = clause, postings
-        chosen[at] = best
+        chosen[at] = choose_clause(objects, clauses, asked[at])
     return chosen
+
+
+@kernel
+def choose_clause(objects, clauses, question):
+    """Return the clause of a question with the fewest postings, -1 to read all rows, -2 if a clause has none.
+
+    A clause with as many postings as there are rows is not worth reading by its terms.
+    """
+    best, fewest = -1, len(objects.codes)
+    for clause in range(clauses.clause_offsets[question], clauses.clause_offsets[question + 1]):
+        postings = count_postings(objects, clauses, clause)
+        if postings == 0:
+            return -2
+        if postings < fewest:
+            best, fewest = clause, postings
+    return best
 
 
 @kernel

@@ -52,7 +52,7 @@ def equal(one: ObjectSegment, other: ObjectSegment) -> bool:
 def test_a_segment_has_every_object_and_every_word(rows) -> None:
     segment = build_object_segment(object_table(rows))
     by_key = {row[0]: row for row in rows}
-    row_terms, postings = unpack_numbers(segment.row_terms), unpack_numbers(segment.postings)
+    row_terms, postings = unpack_numbers(segment.row_terms[:-1]), unpack_numbers(segment.postings[:-1])
     for place, key in enumerate(segment.keys.tolist()):
         _, object_id, ts, lon, lat, text = by_key.pop(key)
         assert bytes(segment.ids[segment.id_offsets[place] : segment.id_offsets[place + 1]]).decode() == object_id
