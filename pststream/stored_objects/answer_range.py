@@ -17,8 +17,11 @@ def answer_range(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -
     limits = np.array([question.parsed.k or 0 for question in questions], np.int64)
     clauses, best = Clauses(questions), BestRows(limits.tolist())
     parts = [(np.empty(0, np.int64), np.empty((0, 3), np.int64))]
-    for number, segment in enumerate(snapshot.segments):
+    # The newest segments first: older ones have no rows for the limits that are filled then.
+    for number in reversed(range(len(snapshot.segments))):
+        segment = snapshot.segments[number]
         asked = reached(segment.bounds, after, up_to)
+        asked = asked[best.oldest_times()[asked] <= segment.bounds[1]]
         if not len(asked):
             continue
         within = clauses.within(segment)

@@ -43,6 +43,16 @@ class BestRows:
         new = places < 0
         places[new] = place_of(segment, -1 - places[new])
 
+    def oldest_times(self) -> np.ndarray:
+        """Return the ts that rows of equal value must have to enter each heap: int64[q], the least ts until it is full.
+
+        Questions without a heap have the least ts too.
+        """
+        full = (self.sizes > 0) & (self.sizes == np.diff(self.starts))
+        times = np.full(len(self.sizes), np.iinfo(np.int64).min)
+        times[full] = self.rows[self.starts[:-1][full], 0]
+        return times
+
     def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return question, value and (ts, key, place) of all rows."""
         question = np.repeat(np.arange(len(self.sizes)), self.sizes)
