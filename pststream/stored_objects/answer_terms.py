@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pststream.kernels.questions.build_segment import find_terms
 from pststream.kernels.questions.count_terms import count_objects, count_terms
 from pststream.kernels.questions.merge_counts import are_greatest, may_be_answers, merge_counts, word_heads
 from pststream.kernels.questions.question_arrays import RegionArrays
@@ -110,8 +109,8 @@ def _count(snapshot: ObjectSnapshot, batch: _Batch, questions: np.ndarray, compl
         if not len(asked):
             continue
         offsets, *columns, bounds = count_terms(
-            segment.objects, segment.frequent_terms, segment.bounds[3], asked, batch.regions, batch.after, batch.up_to,
-            batch.limits, complete, ROOM // len(snapshot.segments), batch.counts, batch.touched,
+            segment.objects, segment.frequent_terms, segment.tiers, segment.bounds[3], asked, batch.regions,
+            batch.after, batch.up_to, batch.limits, complete, ROOM // len(snapshot.segments), batch.counts, batch.touched,
         )  # fmt: skip
         if len(bounds) < len(asked):
             questions = questions[questions < asked[len(bounds)]]
@@ -138,7 +137,7 @@ def _count_exactly(snapshot: ObjectSnapshot, batch: _Batch, owner: np.ndarray, i
     """Return the number of objects of each question that have a term: int64[n]; `owner`, `ids` int64[n]."""
     sums = np.zeros(len(owner), np.int64)
     for segment in snapshot.segments:
-        terms = find_terms(segment.terms, ids)
+        terms = segment.find_terms(ids)
         asked = np.isin(owner, reached(segment.bounds, batch.after, batch.up_to))
         pairs = np.flatnonzero(asked & (terms >= 0))
         if len(pairs):

@@ -4,7 +4,8 @@ A segment is a function of its data files and LAYOUT alone. Late objects, and fi
 rows like any other. Arrays of a segment (n objects in Morton order, T terms):
 
     codes, places, times, keys, offsets, row_terms, posting_offsets, postings: see kernels/questions/question_arrays.py
-    terms int64[T] ascending: term ids (text/tokenizer.py)
+    terms int64[T]: term ids (text/tokenizer.py), the terms of more objects first, in tiers; ascending within a tier
+    tiers int64[]: tier i has the terms from place tiers[i] up to tiers[i + 1]
     word_offsets int32[T+1], words uint8[]: the word of each term, UTF-8
     least_words uint8[T]: least number of terms of an object that has the term, at most 255
     id_offsets int32[n+1], ids uint8[]: the object_id of each object, UTF-8
@@ -19,7 +20,15 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.kernels.parsing.tokens import FOLDED
-from pststream.kernels.questions.build_segment import find_words, gather_rows, least_words, list_rows, number_terms
+from pststream.kernels.questions.build_segment import (
+    find_terms,
+    find_words,
+    gather_rows,
+    least_words,
+    list_rows,
+    number_terms,
+)
+from pststream.kernels.questions.count_terms import LEAST_OBJECTS
 from pststream.kernels.questions.frequent_terms import FrequentTerms, list_frequent_terms
 from pststream.kernels.questions.packed_numbers import pack_numbers
 from pststream.kernels.questions.place_codes import place_codes
@@ -47,6 +56,7 @@ class ObjectSegment(NamedTuple):
     posting_offsets: np.ndarray
     postings: np.ndarray
     terms: np.ndarray
+    tiers: np.ndarray
     word_offsets: np.ndarray
     words: np.ndarray
     least_words: np.ndarray
@@ -83,6 +93,10 @@ class ObjectSegment(NamedTuple):
         ids = texts.from_buffers(len(self.keys), pa.py_buffer(self.id_offsets), pa.py_buffer(self.ids))
         return ids.take(pa.array(rows))
 
+    def find_terms(self, ids: np.ndarray) -> np.ndarray:
+        """Return the place of each term id among `terms`, -1 where it is absent: int32[n]; `ids` int64[n]."""
+        return np.asarray(find_terms(self.terms, self.tiers, ids))
+
     def word(self, term: int) -> str:
         """Return the word of a term, by its place among the terms of the segment."""
         return bytes(self.words[self.word_offsets[term] : self.word_offsets[term + 1]]).decode()
@@ -97,12 +111,11 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
     term_offsets, ids = _lists(rows.column("terms"))
     if len(ids) > MAX_TERMS:
         raise ValueError(f"a segment holds at most {MAX_TERMS} terms of objects, not {len(ids)}")
-    # Terms in the order of their ids.
     distinct, numbers = number_terms(ids)
-    by_id = np.argsort(distinct)
+    order_of_terms, tiers = _in_tiers(distinct, np.bincount(numbers, minlength=len(distinct)))
     place_of = np.empty(len(distinct), np.int32)
-    place_of[by_id] = np.arange(len(distinct), dtype=np.int32)
-    terms = distinct[by_id]
+    place_of[order_of_terms] = np.arange(len(distinct), dtype=np.int32)
+    terms = distinct[order_of_terms]
     offsets, row_terms = gather_rows(order, term_offsets, place_of[numbers])
     posting_offsets, postings = list_rows(offsets, row_terms, len(terms))
     # Each term is a word of the text of its first row.
@@ -127,6 +140,7 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
         posting_offsets=posting_offsets,
         postings=pack_numbers(postings, len(codes)),
         terms=terms,
+        tiers=tiers,
         word_offsets=_narrow(word_offsets),
         words=words,
         least_words=least_words(offsets, posting_offsets, postings),
@@ -138,6 +152,18 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
     for array in segment:
         array.setflags(write=False)
     return segment
+
+
+def _in_tiers(distinct: np.ndarray, objects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the order of terms by tier, then by id, and the tiers; see LEAST_OBJECTS.
+
+    distinct, objects  int64[T]: the terms, and the number of objects that have each
+    """
+    tier = np.searchsorted(-np.array(LEAST_OBJECTS), -objects).astype(np.uint8)
+    by_id = np.argsort(distinct)
+    order = by_id[np.argsort(tier[by_id], kind="stable")]
+    sizes = np.bincount(tier, minlength=len(LEAST_OBJECTS) + 1)
+    return order, np.append(0, np.cumsum(sizes)).astype(np.int64)
 
 
 def _numbers(rows: pa.Table, name: str, kind: type) -> np.ndarray:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pststream.kernels.questions.build_segment import find_terms
 from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
 from pststream.kinds.question_contract import ParsedQuestion
 from pststream.shapes.region import Region
@@ -91,7 +90,7 @@ class Clauses:
 
     def within(self, segment: ObjectSegment) -> ClauseArrays:
         """Return the clauses with terms numbered as in a segment."""
-        return ClauseArrays(self._clause_offsets, self._literal_offsets, find_terms(segment.terms, self._ids))
+        return ClauseArrays(self._clause_offsets, self._literal_offsets, segment.find_terms(self._ids))
 
 
 def _offsets(lengths: Iterable[int]) -> np.ndarray:

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pststream.kernels.questions.build_segment import find_terms
 from pststream.kernels.questions.mark_rows import mark_rows
 from pststream.kernels.questions.packed_numbers import unpack_numbers
 from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
@@ -74,7 +73,7 @@ def find_wanted_rows(segment: ObjectSegment, questions: PieceQuestions) -> np.nd
     None: it is less work to read all objects.
     """
     asked = reached(segment.bounds, questions.after, questions.up_to)
-    literals = find_terms(segment.terms, questions.terms)
+    literals = segment.find_terms(questions.terms)
     clauses = ClauseArrays(questions.clause_offsets, questions.literal_offsets, literals)
     marked = np.zeros(len(segment.keys), bool)
     regions, windows = questions.regions, (questions.after, questions.up_to)

@@ -4,6 +4,7 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.parsing.tokens import hash_word
+from pststream.kernels.search import find
 
 _EMPTY = np.int32(-1)
 
@@ -135,12 +136,19 @@ def find_words(
 
 
 @kernel
-def find_terms(terms: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return the place of each wanted id among ascending `terms`, -1 where it is absent: int32[n]."""
-    places = np.empty(len(wanted), np.int32)
+def find_terms(terms: np.ndarray, tiers: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return the place of each wanted id among `terms`, -1 where it is absent: int32[n].
+
+    terms  int64[T], ascending within each tier
+    tiers  int64[t+1]: tier i is terms[tiers[i]:tiers[i + 1]]
+    """
+    places = np.full(len(wanted), -1, np.int32)
     for at in range(len(wanted)):
-        place = np.searchsorted(terms, wanted[at])
-        places[at] = place if place < len(terms) and terms[place] == wanted[at] else -1
+        for tier in range(len(tiers) - 1):
+            place = find(terms, tiers[tier], tiers[tier + 1], wanted[at])
+            if place < tiers[tier + 1] and terms[place] == wanted[at]:
+                places[at] = place
+                break
     return places
 
 

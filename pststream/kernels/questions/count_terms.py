@@ -4,6 +4,9 @@ Rows of the region are counted one by one. Cells that lie in the region have lis
 slice (kernels/questions/frequent_terms.py): the lists of slices inside the window replace their rows. Then the count of
 a term may be too small where a list does not have the term: at most by the bound of this list. The sum of these bounds
 is the gap of the count; a count without a gap is exact.
+
+Terms are numbered by tiers, those of many objects first: their counts lie close together in memory, and terms of few
+objects are not counted in large regions.
 """
 
 import numpy as np
@@ -19,16 +22,23 @@ from pststream.kernels.search import find
 EMITTED_SHARE = 8
 """Counts are returned from the k-th greatest of the segment divided by this on."""
 
+LEAST_OBJECTS = (2048, 512, 128, 32, 8)
+"""Objects that each term of a tier has at least; the last tier has the others."""
+
+LEFT_OUT = 64
+"""A region leaves out terms that have fewer objects than its rows divided by this and by k (+ 16)."""
+
 SMALL = 256
 """Counts below this are ordered by a histogram."""
 
 
 @kernel
-def count_terms(objects, lists, last_key, asked, regions, after, up_to, limits, complete, room, counts, touched):
+def count_terms(objects, lists, tiers, last_key, asked, regions, after, up_to, limits, complete, room, counts, touched):
     """Return the terms with the greatest counts of each question.
 
     objects, regions, after, up_to  see kernels/questions/question_arrays.py
     lists       see kernels/questions/frequent_terms.py
+    tiers       int64[t+1]: the terms of each tier (LEAST_OBJECTS)
     last_key    greatest key of the segment
     asked       int64[]: the questions to answer, of those of the batch
     limits      int64[q]: k of each question
@@ -45,9 +55,12 @@ def count_terms(objects, lists, last_key, asked, regions, after, up_to, limits, 
     for place in range(len(asked)):
         question = asked[place]
         size, bound = 0, 0
-        first, stop = 0, 0
-        if not complete and up_to[question, 1] >= last_key:
-            first, stop = _slices_inside(lists.slice_times, after[question, 0], up_to[question, 0])
+        first, stop, kept, left_out = 0, 0, tiers[-1], 0
+        if not complete:
+            rows, spans = _rows_of_region(objects, regions, question, spans)
+            kept, left_out = _terms_to_count(tiers, rows // (LEFT_OUT * (limits[question] + 16)))
+            if up_to[question, 1] >= last_key:
+                first, stop = _slices_inside(lists.slice_times, after[question, 0], up_to[question, 0])
         for piece in range(regions.piece_offsets[question], regions.piece_offsets[question + 1]):
             box = regions.boxes[piece]
             spans, parts = split_list(objects.codes, objects.postings, False, 0, len(objects.codes), box, spans)
@@ -59,12 +72,13 @@ def count_terms(objects, lists, last_key, asked, regions, after, up_to, limits, 
                 if listed and spans[part, 2] == 1:
                     used = _place_of(lists.cells, spans[part, 3])
                 if used >= 0:
-                    size, bound = _add_lists(lists, used, first, stop, counts, touched, size, bound)
+                    size, bound = _add_lists(lists, used, first, stop, kept, counts, touched, size, bound)
                 if used < 0 or stop - first < len(lists.slice_times) - 1:
                     between = (lists.slice_times[first], lists.slice_times[stop]) if used >= 0 else (0, 0)
                     size = _count_rows(
                         objects, regions, piece, spans[part, 0], spans[part, 1], spans[part, 2] == 1,
-                        after[question], up_to[question], up_to[question, 1] < last_key, between, counts, touched, size,
+                        after[question], up_to[question], up_to[question, 1] < last_key, between, kept,
+                        counts, touched, size,
                     )  # fmt: skip
         least = 1 if complete else max(1, _kth_count(counts, touched, size, limits[question]) // EMITTED_SHARE)
         while total + size > len(terms):
@@ -77,11 +91,32 @@ def count_terms(objects, lists, last_key, asked, regions, after, up_to, limits, 
                 terms[total, 0], terms[total, 1], terms[total, 2] = term, counts[term, 0], bound - counts[term, 1]
                 total += 1
             counts[term, 0], counts[term, 1] = 0, 0
-        offsets[place + 1], bounds[place] = total, least - 1 + bound
+        offsets[place + 1], bounds[place] = total, max(least - 1 + bound, left_out)
         if total >= room:
             offsets, bounds = offsets[: place + 2], bounds[: place + 1]
             break
     return offsets, terms[:total, 0].copy(), terms[:total, 1].copy(), terms[:total, 2].copy(), bounds
+
+
+@kernel
+def _rows_of_region(objects, regions, question, spans):
+    """Return the number of rows of the cells that a region touches, and the array of spans, which may be longer."""
+    rows = 0
+    for piece in range(regions.piece_offsets[question], regions.piece_offsets[question + 1]):
+        box = regions.boxes[piece]
+        spans, parts = split_list(objects.codes, objects.postings, False, 0, len(objects.codes), box, spans)
+        for part in range(parts):
+            rows += spans[part, 1] - spans[part, 0]
+    return rows, spans
+
+
+@kernel
+def _terms_to_count(tiers, rare):
+    """Return the number of terms to count, and the greatest number of objects that another term has: at most `rare`."""
+    for tier in range(len(LEAST_OBJECTS)):
+        if LEAST_OBJECTS[tier] - 1 <= rare:
+            return tiers[tier + 1], LEAST_OBJECTS[tier] - 1
+    return tiers[-1], 0
 
 
 @kernel
@@ -124,7 +159,7 @@ def _place_of(cells, wanted):
 
 
 @kernel
-def _add_lists(lists, cell, first, stop, counts, touched, size, bound):
+def _add_lists(lists, cell, first, stop, kept, counts, touched, size, bound):
     """Add the lists of a cell and of the slices [first, stop); return the touched terms and the sum of bounds."""
     slices = len(lists.slice_times) - 1
     for number in range(cell * slices + first, cell * slices + stop):
@@ -132,6 +167,8 @@ def _add_lists(lists, cell, first, stop, counts, touched, size, bound):
         bound += own
         for place in range(lists.list_offsets[number], lists.list_offsets[number + 1]):
             term = lists.list_terms[place]
+            if term >= kept:
+                continue
             if counts[term, 0] == 0:
                 touched[size] = term
                 size += 1
@@ -142,12 +179,13 @@ def _add_lists(lists, cell, first, stop, counts, touched, size, bound):
 
 @kernel
 def _count_rows(
-    objects, regions, piece, low, high, inside, after, up_to, some_keys, between, counts, touched, size
+    objects, regions, piece, low, high, inside, after, up_to, some_keys, between, kept, counts, touched, size
 ):  # fmt: skip
     """Add the terms of the rows [low, high) that count to `counts`; list those that were 0 in `touched`.
 
     some_keys  whether objects of the segment may have keys above that of `up_to`
     between    rows with between[0] <= ts < between[1] are left out
+    kept       terms from this on are not counted
     """
     box, test = regions.boxes[piece], regions.tests[piece]
     test_start, test_stop = regions.number_offsets[piece], regions.number_offsets[piece + 1]
@@ -168,6 +206,8 @@ def _count_rows(
                 continue
         for own in range(objects.offsets[row], objects.offsets[row + 1]):
             term = number_at(objects.row_terms, own)
+            if term >= kept:
+                continue
             if counts[term, 0] == 0:
                 touched[size] = term
                 size += 1

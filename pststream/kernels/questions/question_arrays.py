@@ -3,7 +3,7 @@
 Arrays of a segment (n objects in the order of their Morton codes, m terms of objects, T distinct terms):
 
     codes uint32[n] ascending; places float64[n,2]: longitude, latitude; times int64[n]: ts, microseconds; keys int64[n]
-    offsets int32[n+1], row_terms uint8[m+1,width]: the terms of each object, ascending, numbered within the segment
+    offsets int32[n+1], row_terms uint8[m+1,width]: the terms of each object, numbered within the segment
     posting_offsets int32[T+1], postings uint8[m+1,width]: the rows of each term, ascending, and so in Morton order too
         (kernels/questions/packed_numbers.py)
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pststream.kernels.questions.count_terms import LEAST_OBJECTS
 from pststream.kernels.questions.packed_numbers import unpack_numbers
 from pststream.stored_objects.object_cache import (
     LARGE_ROWS,
@@ -58,13 +59,18 @@ def test_a_segment_has_every_object_and_every_word(rows) -> None:
         assert bytes(segment.ids[segment.id_offsets[place] : segment.id_offsets[place + 1]]).decode() == object_id
         assert (segment.times[place], *segment.places[place].tolist()) == (ts, lon, lat)
         terms = row_terms[segment.offsets[place] : segment.offsets[place + 1]].tolist()
-        assert terms == sorted(terms)
         assert {segment.word(term) for term in terms} == set(tokenize(text))
     assert not by_key
     for term in range(len(segment.terms)):
         listed = postings[segment.posting_offsets[term] : segment.posting_offsets[term + 1]].tolist()
         has = [term in row_terms[low:high] for low, high in zip(segment.offsets, segment.offsets[1:])]
         assert listed == np.flatnonzero(has).tolist()
+    assert segment.find_terms(np.append(segment.terms, 5)).tolist() == [*range(len(segment.terms)), -1]
+    objects = np.diff(segment.posting_offsets)
+    for tier, least in enumerate((*LEAST_OBJECTS, 1)):
+        own = slice(*segment.tiers[tier : tier + 2])
+        assert (objects[own] >= least).all() and (objects[own.stop :] < least).all()
+        assert (np.diff(segment.terms[own]) > 0).all()
     assert (np.diff(segment.codes.astype(np.int64)) >= 0).all()
     assert not any(array.flags.writeable for array in segment)
 

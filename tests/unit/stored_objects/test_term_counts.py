@@ -102,3 +102,15 @@ def test_lists_have_the_counts_of_their_cells(tmp_path, small_lists) -> None:
             number += 1
             every.update(listed)
     assert every and number == len(segment.list_bounds)
+
+
+@pytest.mark.parametrize("common", ["", "all", "all some"])
+def test_large_regions_leave_out_terms_of_few_objects(tmp_path, common) -> None:
+    """Also where these are the answer: no term of a segment has more than seven objects."""
+    rnd = random.Random(10)
+    rows = [
+        (*row[:5], f"{common if number % 3 else ''} few{number // 7} one{number}")
+        for number, row in enumerate(some_objects(rnd, 10_000))
+    ]
+    snapshot = snapshot_of(tmp_path, rows)
+    check_answers(snapshot, rows, "frequent_terms", [{**WORLD, "k": k} for k in (1, 2)])
