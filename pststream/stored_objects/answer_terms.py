@@ -110,7 +110,8 @@ def _count(snapshot: ObjectSnapshot, batch: _Batch, questions: np.ndarray, compl
             continue
         offsets, *columns, bounds = count_terms(
             segment.objects, segment.frequent_terms, segment.tiers, segment.bounds[3], asked, batch.regions,
-            batch.after, batch.up_to, batch.limits, complete, ROOM // len(snapshot.segments), batch.counts, batch.touched,
+            batch.after, batch.up_to, batch.limits, complete, ROOM // len(snapshot.segments), batch.counts,
+            batch.touched,
         )  # fmt: skip
         if len(bounds) < len(asked):
             questions = questions[questions < asked[len(bounds)]]
