@@ -75,7 +75,7 @@ def answer_terms(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -
 
 def _candidates(snapshot: ObjectSnapshot, batch: _Batch) -> list[list[Candidate]]:
     """Return the terms of each question whose counts are not less than its k-th greatest, or those of them to order."""
-    found: list[list[Candidate]] = [[] for _ in batch.limits]
+    answers: list[list[Candidate]] = [[] for _ in batch.limits]
     waiting = [(np.arange(len(batch.limits)), False)]
     while waiting:
         questions, complete = waiting.pop()
@@ -97,8 +97,8 @@ def _candidates(snapshot: ObjectSnapshot, batch: _Batch) -> list[list[Candidate]
         greatest = are_greatest(kept, sums, batch.limits[questions])
         owner, places, sums = owner[greatest], places[greatest], sums[greatest]
         for question, candidate in _decode(snapshot.segments, batch, owner, counted, places, sums):
-            found[question].append(candidate)
-    return found
+            answers[question].append(candidate)
+    return answers
 
 
 def _count(snapshot: ObjectSnapshot, batch: _Batch, questions: np.ndarray, complete: bool) -> _Counts:

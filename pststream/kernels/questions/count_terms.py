@@ -246,7 +246,7 @@ def count_objects(objects, questions, terms, regions, after, up_to):
     questions, terms  int64[n], int32[n]: the pairs of a question of the batch and a term of the segment
     objects, regions, after, up_to  see kernels/questions/question_arrays.py
     """
-    found = np.zeros(len(questions), np.int64)
+    numbers = np.zeros(len(questions), np.int64)
     spans = np.empty((256, SPAN_COLUMNS), np.int64)
     for pair in range(len(questions)):
         question, term = questions[pair], terms[pair]
@@ -267,5 +267,5 @@ def count_objects(objects, questions, terms, regions, after, up_to):
                     lon, lat = objects.places[row, 0], objects.places[row, 1]
                     if not inside and not (box[0] <= lon and lon <= box[2] and box[1] <= lat and lat <= box[3]):
                         continue
-                    found[pair] += not test or contains_point(test, regions.numbers, test_start, test_stop, lon, lat)
-    return found
+                    numbers[pair] += not test or contains_point(test, regions.numbers, test_start, test_stop, lon, lat)
+    return numbers
