@@ -97,10 +97,11 @@ def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[s
 
 
 def _warm_up(scratch: str, seed: int, settings: Settings) -> None:
-    """Answer questions about a few objects, so that no kernel compiles while others are measured."""
+    """Answer questions about a few objects, also by `ask`, so that no kernel compiles while others are measured."""
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         world = make_world(Path(folder), ObjectWorld(1000, seed=seed), settings, lambda _: None)
         _measure_defaults(world, 2, seed)
+        _measure_ask(world, Path(folder), 4, 1, seed)
 
 
 def _measure_defaults(world: MeasuredWorld, count: int, seed: int) -> dict[str, Any]:
