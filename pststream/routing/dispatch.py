@@ -102,15 +102,19 @@ class DispatchIndex:
         )
 
     def units_of_objects(
-        self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray
-    ) -> np.ndarray:
-        """Return the unit that serves each (object, term): int32, parallel to `terms` (CSR by object)."""
+        self, lon: np.ndarray, lat: np.ndarray, term_offsets: np.ndarray, terms: np.ndarray, worker: int = -1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the unit that serves each (object, term), and the number of objects with a term of each unit.
+
+        worker: the worker whose units are wanted; below 0: those of all workers
+        Returns int32, parallel to `terms` (CSR by object), -1 for units of other workers; and int64[units].
+        """
         cells = self.plan.grid.cell(lon, lat)
-        return find_owner_units(cells, _array(term_offsets, np.int64), _array(terms, np.int64), self.arrays)
+        return find_owner_units(cells, _array(term_offsets, np.int64), _array(terms, np.int64), self.arrays, worker)
 
     def unit_of(self, lon: np.ndarray, lat: np.ndarray, terms: np.ndarray) -> np.ndarray:
         """Return the unit that serves each (point, term): int32; the three arrays have one entry for each."""
-        return self.units_of_objects(lon, lat, np.arange(len(terms) + 1), terms)
+        return self.units_of_objects(lon, lat, np.arange(len(terms) + 1), terms)[0]
 
 
 def _array(values: np.ndarray, dtype: type) -> np.ndarray:

@@ -54,7 +54,7 @@ def test_portions_change_no_match_and_no_count(tmp_path: Path, monkeypatch: pyte
         return matcher.match_objects(batch, *rest)
 
     task_context.chunk_size.cache_clear()
-    monkeypatch.setattr("pststream.pipeline.batch.match_task.match_objects", counted)
+    monkeypatch.setattr("pststream.pipeline.batch.worker_search.match_objects", counted)
     monkeypatch.setattr(matcher, "MAX_PAIRS", 10)
     assert match_all_objects(home) == at_once
     assert min(searches) < max(searches) // 4

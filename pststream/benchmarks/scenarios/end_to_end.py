@@ -1,16 +1,31 @@
-"""Benchmark whole micro-batches (Delta in, route, one shuffle, match, Delta out) against jobs that do not match."""
+"""Benchmark whole micro-batches (Delta in, route, one shuffle, match, Delta out) against jobs that do not match.
 
+The batch and its baseline jobs (`support/baseline_jobs.py`) run in this process, in turn and on the same objects.
+"""
+
+import os
 import statistics
 import tempfile
 import time
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
-from pststream.benchmarks.support.baseline_jobs import run_baseline, run_spark_baseline
-from pststream.benchmarks.support.homes import BenchHome
+from pststream.benchmarks.support.baseline_jobs import (
+    find_no_pairs,
+    record_pairs,
+    replay_pairs,
+    run_spark_baseline,
+    write_sample,
+)
+from pststream.benchmarks.support.homes import CHUNK, BenchHome
 from pststream.benchmarks.support.memory import MemoryWatch
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least, at_most
 from pststream.generator.draw_subscriptions import SubscriptionStyle
+from pststream.generator.synthetic_arrays import synthetic_objects
 from pststream.pipeline.batch.micro_batch import match
 from pststream.progress import Progress
 from pststream.settings import Settings
@@ -24,6 +39,13 @@ STYLES = {"few": SubscriptionStyle(frequent_share=0.06), "many": SubscriptionSty
 
 MOST_OVER_FLOOR = {"few": 1.3, "many": 1.5}
 """Targets for the time of a batch over that of the baseline job."""
+
+
+class Cost(NamedTuple):
+    """What a job took: seconds, and seconds of CPU of this process, which Spark's are not part of."""
+
+    seconds: float
+    cpu_seconds: float
 
 
 def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
@@ -52,58 +74,75 @@ def _measure(
     name: str, scale: str, seed: int, settings: Settings, steps: Steps, progress: Progress
 ) -> tuple[dict[str, float], dict[str, float]]:
     with tempfile.TemporaryDirectory(prefix="pststream-bench-") as folder:
-        return _measure_in(folder, name, scale, seed, settings, steps, progress)
-
-
-def _measure_in(
-    folder: str, name: str, scale: str, seed: int, settings: Settings, steps: Steps, progress: Progress
-) -> tuple[dict[str, float], dict[str, float]]:
-    subscriptions, objects = SIZES[scale]
-    bench = BenchHome(f"{folder}/home", seed, progress)
-    bench.add_subscriptions(subscriptions, STYLES[name])
-    bench.add_objects(min(objects, 100_000))
-    began = time.perf_counter()
-    match(bench.home, settings, progress=progress)
-    first = time.perf_counter() - began
-    times: list[float] = []
-    baseline: list[float] = []
-    without_matches: list[float] = []
-    by_spark: list[float] = []
-    matches = 0
-    for number in range(RUNS):
-        after, to = bench.add_objects(objects)
-        began = time.perf_counter()
-        done = match(bench.home, settings, progress=progress)
-        times.append(time.perf_counter() - began)
-        matches = done["matches"]
-        pairs = round(matches / objects)
-        jobs = (
-            (run_baseline, pairs, baseline),
-            (run_baseline, 0, without_matches),
-            (run_spark_baseline, pairs, by_spark),
-        )
-        for place, (job, count, durations) in enumerate(jobs):
-            began = time.perf_counter()
-            job(bench.home, settings, after, to, count, f"{folder}/floor{number}-{place}")
-            durations.append(time.perf_counter() - began)
-        steps.end(
-            f"{name} matches, run {number + 1}: {times[-1]:.1f} s, baseline {baseline[-1]:.1f} s,"
-            f" without matches {without_matches[-1]:.1f} s, by Spark's Delta reader and writer {by_spark[-1]:.1f} s"
-        )
-    seconds, base = statistics.median(times), statistics.median(baseline)
-    files = index_files(bench.home, current_version(bench.home))
+        bench = BenchHome(f"{folder}/home", seed, progress)
+        subscriptions, objects = SIZES[scale]
+        bench.add_subscriptions(subscriptions, STYLES[name])
+        bench.add_objects(min(objects, 100_000))
+        settings = replace(settings, engine="local")
+        first = _time(lambda: match(bench.home, settings, progress=progress))
+        costs, matches = _measure_jobs(name, bench, objects, settings, folder, steps, progress)
+        files = index_files(bench.home, current_version(bench.home))
+    batch, baseline, without_matches, by_spark = map(_median, costs)
     return {
         "subscriptions": subscriptions,
         "objects": objects,
         "matches_per_object": round(matches / objects, 2),
-        "first_batch_seconds": round(first, 2),
-        "seconds": round(seconds, 2),
-        "objects_per_second": round(objects / seconds),
-        "over_floor": round(seconds / base, 3),
-        "over_spark_floor": round(seconds / statistics.median(by_spark), 3),
+        "first_batch_seconds": round(first.seconds, 2),
+        "seconds": round(batch.seconds, 2),
+        "cpu_seconds": round(batch.cpu_seconds, 2),
+        "objects_per_second": round(objects / batch.seconds),
+        "over_floor": round(batch.seconds / baseline.seconds, 3),
+        "cpu_over_floor": round(batch.cpu_seconds / baseline.cpu_seconds, 3),
+        "over_spark_floor": round(batch.seconds / by_spark.seconds, 3),
         "index_bytes_per_subscription": round(sum(file.bytes for file in files) / subscriptions, 1),
     }, {
-        "seconds": round(base, 2),
-        "seconds_without_matches": round(statistics.median(without_matches), 2),
-        "seconds_of_spark": round(statistics.median(by_spark), 2),
+        "seconds": round(baseline.seconds, 2),
+        "cpu_seconds": round(baseline.cpu_seconds, 2),
+        "seconds_without_matches": round(without_matches.seconds, 2),
+        "cpu_seconds_without_matches": round(without_matches.cpu_seconds, 2),
+        "seconds_of_spark": round(by_spark.seconds, 2),
     }
+
+
+def _measure_jobs(
+    name: str, bench: BenchHome, objects: int, settings: Settings, folder: str, steps: Steps, progress: Progress
+) -> tuple[list[list[Cost]], int]:
+    """Run the batch and the baseline jobs RUNS times in turn, all on the same objects, which are added again for each.
+
+    Returns the costs of the batch, the baseline job, the one without matches and Spark's; and the matches of a batch.
+    """
+    drawn = [synthetic_objects(min(CHUNK, objects - at), bench.seed * 1000 + at) for at in range(0, objects, CHUNK)]
+
+    def run_batch() -> int:
+        return int(match(bench.home, settings, progress=progress)["matches"])
+
+    bench.add_drawn_objects(drawn)
+    with record_pairs() as recorded:
+        matches = run_batch()
+    write_sample(recorded, f"{folder}/sample")
+    costs: list[list[Cost]] = [[], [], [], []]
+    for number in range(RUNS):
+        searches: list[AbstractContextManager[None]] = [nullcontext(), replay_pairs(recorded), find_no_pairs()]
+        for place, search in enumerate(searches):
+            after, to = bench.add_drawn_objects(drawn)
+            with search:
+                costs[place].append(_time(run_batch))
+        job = partial(run_spark_baseline, bench.home, settings, after, to, f"{folder}/sample", f"{folder}/out{number}")
+        costs[3].append(_time(job))
+        seconds = [f"{of[-1].seconds:.2f} s ({of[-1].cpu_seconds:.2f} s of CPU)" for of in costs[:3]]
+        steps.end(
+            f"{name} matches, run {number + 1}: {seconds[0]}, baseline {seconds[1]}, without matches {seconds[2]},"
+            f" by Spark's Delta reader and writer {costs[3][-1].seconds:.1f} s"
+        )
+    return costs, matches
+
+
+def _time(job: Callable[[], object]) -> Cost:
+    began, before = time.perf_counter(), os.times()
+    job()
+    after = os.times()
+    return Cost(time.perf_counter() - began, after.user + after.system - before.user - before.system)
+
+
+def _median(costs: list[Cost]) -> Cost:
+    return Cost(*(statistics.median(values) for values in zip(*costs)))

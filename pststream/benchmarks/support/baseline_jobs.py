@@ -1,49 +1,86 @@
-"""Run the baseline jobs of a micro-batch: the same reads and writes with made-up matches, without matching.
+"""Run the baseline jobs of a micro-batch: the same reads and writes, without the search for pairs.
 
-`run_baseline` is our own job: routed, shuffled and written by tasks. `run_spark_baseline` is the job that a user would
-write with Spark's Delta reader, one shuffle, an Arrow function and Spark's Delta writer.
+`match` itself is the baseline, with `replay_pairs`: its searches return the pairs that an earlier batch of the same
+objects found (`record_pairs`). All else is the same: it reads and routes the objects, takes their columns, writes equal
+rows, flushes and commits them, and writes the ledgers. Only the search is left out (`WorkerSearch.find_pairs`): units
+of terms, Morton order, matching kernel, counts by unit. As the pairs are in this process, so must be the tasks.
+
+`run_spark_baseline` is the job that a user would write with Spark's Delta reader, one shuffle, an Arrow function and
+Spark's Delta writer.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 
 from pststream import names
-from pststream.pipeline.batch.match_task import MATCHES, match_rows
-from pststream.pipeline.batch.route_task import NEW_OBJECTS, ROUTE_COUNTS, ObjectScan, route_objects
+from pststream.pipeline.batch.match_task import match_rows
+from pststream.pipeline.batch.worker_search import FoundPairs, WorkerSearch
 from pststream.pipeline.engine.arrow_columns import lists
-from pststream.pipeline.engine.contract import ReceivedRows, Stage
-from pststream.pipeline.engine.running_engine import get_engine
 from pststream.pipeline.engine.spark_session import get_session
 from pststream.pipeline.engine.task_context import TaskContext, make_task_context
 from pststream.settings import Settings
-from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, list_data_files
 from pststream.state.home import Home
-from pststream.state.index_files import index_files
 from pststream.state.plans import current_version
-from pststream.state.slices import KeyRange, split_into_tasks
+
+Search = Callable[[WorkerSearch, pa.RecordBatch, int], FoundPairs]
+RecordedPairs = dict[tuple[int, str, int], FoundPairs]
+"""The pairs of each search of a batch: by its worker, the id of its first object and the number of its objects."""
 
 
-def run_baseline(home: Home, settings: Settings, after: int, to: int, pairs: int, out: str) -> int:
-    """Route the objects with keys in (after, to], write `pairs` made-up keys for each below `out`; return the rows."""
-    version = current_version(home)
-    work = replace(make_task_context(home, settings, version), files=tuple(index_files(home, version)))
-    rows = KeyRange("object_key", after, to)
-    files = rows.files(list_data_files(home, names.OBJECTS))
-    scans = [
-        ObjectScan(slices, rows, NEW_OBJECTS)
-        for slices in split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))
-    ]
-    write = partial(_write_made_up, work, pairs, out)
-    written = get_engine(settings).run_shuffled(scans, partial(route_objects, work, -1), [Stage(work.workers, write)])
-    return sum(file.rows for file in written if file)
+@contextmanager
+def record_pairs() -> Iterator[RecordedPairs]:
+    """Record the pairs of each search of this process while the block runs; return them."""
+    recorded: RecordedPairs = {}
+    find_pairs = WorkerSearch.find_pairs
+
+    def find_and_record(search: WorkerSearch, objects: pa.RecordBatch, after_key: int) -> FoundPairs:
+        pairs = find_pairs(search, objects, after_key)
+        recorded[_key_of(search, objects)] = pairs
+        return pairs
+
+    with _search_by(find_and_record):
+        yield recorded
 
 
-def run_spark_baseline(home: Home, settings: Settings, after: int, to: int, pairs: int, out: str) -> None:
-    """Run the same job with Spark's own reader, shuffle and writer: every object goes to one partition by its key."""
+def replay_pairs(recorded: RecordedPairs) -> AbstractContextManager[None]:
+    """Return the recorded pairs instead of searching while the block runs. A search that is not recorded fails."""
+    return _search_by(lambda search, objects, after_key: recorded[_key_of(search, objects)])
+
+
+def find_no_pairs() -> AbstractContextManager[None]:
+    """Let no object match anything while the block runs."""
+    none = np.empty(0, np.int64)
+    return _search_by(lambda search, objects, after_key: FoundPairs(none, np.zeros(objects.num_rows + 1, int), none))
+
+
+@contextmanager
+def _search_by(find_pairs: Search) -> Iterator[None]:
+    with patch.object(WorkerSearch, "find_pairs", find_pairs):
+        yield
+
+
+def _key_of(search: WorkerSearch, objects: pa.RecordBatch) -> tuple[int, str, int]:
+    return search.worker, objects.column("object_id")[0].as_py(), objects.num_rows
+
+
+def write_sample(recorded: RecordedPairs, path: str) -> None:
+    """Write the lists of subscription keys of one search to an Arrow file, for `run_spark_baseline`."""
+    pairs = next(iter(recorded.values()))
+    rows = pa.RecordBatch.from_arrays([lists(pairs.offsets, pairs.keys)], ["keys"])
+    with pa.ipc.new_file(path, rows.schema) as file:
+        file.write_batch(rows)
+
+
+def run_spark_baseline(home: Home, settings: Settings, after: int, to: int, sample: str, out: str) -> None:
+    """Give each object with a key in (after, to] a list of keys of a sample (`write_sample`), and write it below `out`.
+
+    Spark reads, shuffles and writes: every object goes to one partition by its key.
+    """
     spark, work = get_session(settings), make_task_context(home, settings, current_version(home))
     objects = (
         spark.read.format("delta").load(home.table(names.OBJECTS)).where(f"object_key > {after} AND object_key <= {to}")
@@ -51,24 +88,12 @@ def run_spark_baseline(home: Home, settings: Settings, after: int, to: int, pair
     columns = ("object_key", "object_id", "ts", "lon", "lat", "terms")
     sent = objects.select(*columns).repartition(work.workers, "object_key")
     schema = spark.read.format("delta").load(home.table(names.MATCHES)).schema
-    sent.mapInArrow(partial(_made_up_rows, work, pairs), schema).write.format("delta").mode("overwrite").save(out)
+    sent.mapInArrow(partial(_sampled_rows, work, sample), schema).write.format("delta").mode("overwrite").save(out)
 
 
-def _made_up_rows(work: TaskContext, pairs: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    rng = np.random.default_rng(1)
+def _sampled_rows(work: TaskContext, sample: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    keys, first = pa.ipc.open_file(pa.memory_map(sample)).get_batch(0).column("keys"), 0
     for rows in batches:
-        yield match_rows(rows, _keys(rng, rows.num_rows, pairs), work, 0)
-
-
-def _keys(rng: np.random.Generator, rows: int, pairs: int) -> pa.ListArray:
-    offsets = np.arange(rows + 1) * pairs
-    return lists(offsets, rng.integers(0, 2**40, rows * pairs))
-
-
-def _write_made_up(work: TaskContext, pairs: int, out: str, worker: int, received: ReceivedRows) -> DataFile | None:
-    rng = np.random.default_rng(1)
-    writer = FileWriter(out, MATCHES)
-    for tag, rows in received:
-        if tag != ROUTE_COUNTS:
-            writer.write(match_rows(rows, _keys(rng, rows.num_rows, pairs), work, worker))
-    return writer.close()
+        places = np.arange(first, first + rows.num_rows) % len(keys)
+        first += rows.num_rows
+        yield match_rows(rows, keys.take(pa.array(places)), work, 0)

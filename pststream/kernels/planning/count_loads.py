@@ -1,6 +1,6 @@
 """Count the objects and subscriptions of each unit and worker under a plan; find terms and objects that are live.
 
-The load model counts a sample (`cost/load_model.py`); matching tasks count their objects by unit (`count_units`).
+The load model counts a sample (`cost/load_model.py`).
 """
 
 import numpy as np
@@ -140,16 +140,6 @@ def count_subscriptions(
                 _count(unit, groups[position], seen_unit, of_unit)
                 _count(unit_worker[unit], groups[position], seen_worker, of_worker)
     return of_unit, of_worker
-
-
-@kernel
-def count_units(offsets: np.ndarray, units: np.ndarray, counts: np.ndarray) -> None:
-    """Add 1 to each unit (int64[units]) for each object with a term of that unit (`units` int32[m]; -1: none)."""
-    seen = np.full(len(counts), -1, np.int64)
-    for i in range(len(offsets) - 1):
-        for t in range(offsets[i], offsets[i + 1]):
-            if units[t] >= 0:
-                _count(units[t], i, seen, counts)
 
 
 @kernel

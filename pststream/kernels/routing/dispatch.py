@@ -72,25 +72,38 @@ def leaf_owner(
 
 @kernel
 def find_owner_units(
-    cells: np.ndarray, object_offsets: np.ndarray, object_terms: np.ndarray, plan: PlanArrays
-) -> np.ndarray:
-    """Return the unit that serves each (object, term): int32, parallel to `object_terms` (CSR).
+    cells: np.ndarray, object_offsets: np.ndarray, object_terms: np.ndarray, plan: PlanArrays, worker: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Find the unit that serves each (object, term), and count the objects of each unit.
 
-    cells  int64[objects]  raster cell of each object
+    cells   int64[objects]  raster cell of each object
+    worker  the worker whose units are wanted; below 0: those of all workers
+    Returns units int32[m], parallel to `object_terms` (CSR), -1 for units of other workers; and int64[units], the
+    number of objects with a term of each unit.
     """
-    cell_leaf, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, _ = plan
+    cell_leaf, leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit, unit_worker = plan
     units = np.empty(len(object_terms), np.int32)
+    counts = np.zeros(len(unit_worker), np.int64)
+    seen = np.full(len(unit_worker), -1, np.int64)
     for i in range(len(cells)):
+        first, last = object_offsets[i], object_offsets[i + 1]
         leaf = cell_leaf[cells[i]]
         whole = leaf_unit[leaf]
-        for t in range(object_offsets[i], object_offsets[i + 1]):
-            if whole >= 0:
-                units[t] = whole
-            else:
-                units[t] = leaf_owner(
-                    leaf, object_terms[t], leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit
-                )
-    return units
+        if whole >= 0:
+            served = worker < 0 or unit_worker[whole] == worker
+            units[first:last] = whole if served else -1
+            counts[whole] += served and first < last
+            continue
+        for t in range(first, last):
+            unit = leaf_owner(
+                leaf, object_terms[t], leaf_unit, term_offsets, terms, term_unit, spread_offsets, spread_unit
+            )
+            served = worker < 0 or unit_worker[unit] == worker
+            units[t] = unit if served else -1
+            if served and seen[unit] != i:
+                seen[unit] = i
+                counts[unit] += 1
+    return units, counts
 
 
 @kernel

@@ -8,26 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
-from pststream.kernels.planning.count_loads import count_units
-from pststream.matching.matcher import MatchedPairs, SegmentProbe, TooManyPairs, make_probe, match_objects, merge_pairs
-from pststream.matching.object_batch import sort_objects
-from pststream.matching.segment_cache import SegmentCache
-from pststream.matching.segments import Segment
+from pststream.matching.matcher import TooManyPairs
 from pststream.pipeline.batch.route_task import NEW_OBJECTS, ROUTE_COUNTS, STORED_OBJECTS
-from pststream.pipeline.engine.arrow_columns import csr, lists, micros
+from pststream.pipeline.batch.worker_search import UnitCounts, WorkerSearch
+from pststream.pipeline.engine.arrow_columns import lists
 from pststream.pipeline.engine.contract import ReceivedRows
-from pststream.pipeline.engine.task_context import (
-    TaskContext,
-    chunk_size,
-    deletions_of,
-    dispatch_index,
-    segment_cache,
-)
+from pststream.pipeline.engine.task_context import TaskContext, chunk_size
 from pststream.pipeline.engine.warm_up import load_kernels
-from pststream.routing.dispatch import DispatchIndex
 from pststream.state.data_files import DataFile, FileWriter
 from pststream.state.home import Home
-from pststream.state.index_files import segment_files
 from pststream.state.tables import TABLES
 
 MATCHES = TABLES[names.MATCHES].schema
@@ -39,16 +28,6 @@ CHUNK_OBJECTS = 65_536
 
 CHUNK_PAIRS = 2_000_000
 """Pairs that are written at a time, about."""
-
-
-@dataclass
-class UnitCounts:
-    """Objects, candidates (postings checked) and matches of a worker for each unit of a plan: int64[units] each."""
-
-    plan_version: int
-    objects: np.ndarray
-    candidates: np.ndarray
-    matches: np.ndarray
 
 
 @dataclass
@@ -116,34 +95,18 @@ def match_worker(context: TaskContext, after_key: int, worker: int, received: Re
     return matcher.finish()
 
 
-@dataclass
-class _ServedPlan:
-    """The segments that a worker serves under one plan, each with its greatest subscription key, and their counts.
-
-    probes: the segments prepared for matching, by the key up to which their subscriptions are left out
-    """
-
-    dispatch: DispatchIndex
-    segments: list[tuple[int, Segment]]
-    counts: UnitCounts
-    probes: dict[int, list[SegmentProbe]] = field(default_factory=dict)
-
-
 class _Matcher:
-    """The segments of one worker, and its report, during a task."""
+    """Matches the objects of one worker, writes their matches and fills the report of the task."""
 
     def __init__(self, context: TaskContext, worker: int, after_key: int) -> None:
         load_kernels()
         began = time.thread_time()
-        cache = segment_cache(context.cache_dir, context.cache_bytes)
-        self.served = [_map_segments(context, version, worker, cache) for version in context.plans]
-        self.deletions = deletions_of(context.files, context.cache_dir, context.cache_bytes)
+        self.search = WorkerSearch(context, worker)
         self.context = context
         self.worker = worker
         self.after_key = after_key
         self.writer = FileWriter(Home(context.home).table(names.MATCHES), MATCHES)
-        pieces = sum(segment.pieces for served in self.served for _, segment in served.segments)
-        self.report = WorkerReport(worker, pieces, MatchCounts([served.counts for served in self.served]))
+        self.report = WorkerReport(worker, self.search.pieces, MatchCounts(self.search.counts))
         self.report.index_seconds = time.thread_time() - began
 
     def match(self, chunk: pa.RecordBatch, tag: int) -> None:
@@ -170,36 +133,10 @@ class _Matcher:
         return self.report
 
     def _match_slice(self, objects: pa.RecordBatch, after_key: int) -> int:
-        order, offsets, keys = self._find_pairs(objects, after_key)
-        for rows in self._rows_of_pairs(objects, order, offsets, keys):
+        pairs = self.search.find_pairs(objects, after_key)
+        for rows in self._rows_of_pairs(objects, *pairs):
             self.writer.write(rows)
-        return len(keys)
-
-    def _find_pairs(self, objects: pa.RecordBatch, after_key: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the rows in the order of matching, and the subscriptions (keys above `after_key`) that each matches:
-        order, offsets, keys. Raises TooManyPairs before anything is counted.
-        """
-        lon, lat, ts = objects.column("lon").to_numpy(), objects.column("lat").to_numpy(), micros(objects.column("ts"))
-        offsets, terms = csr(objects.column("terms"))
-        pairs_of, units_of = list[MatchedPairs](), list[np.ndarray]()
-        for served in self.served:
-            units = served.dispatch.units_of_objects(lon, lat, offsets, terms)
-            units = np.where(served.dispatch.arrays.unit_worker[units] == self.worker, units, np.int32(-1))
-            batch = sort_objects(lon, lat, ts, offsets, terms, units)
-            pairs_of.append(match_objects(batch, self._probes(served, after_key), served.dispatch.plan.units))
-            units_of.append(units)
-        for served, units, pairs in zip(self.served, units_of, pairs_of):
-            if self._probes(served, after_key):
-                count_units(offsets, units, served.counts.objects)
-            served.counts.candidates += pairs.candidates
-            served.counts.matches += pairs.matches
-        return batch.order, *merge_pairs(pairs_of)
-
-    def _probes(self, served: _ServedPlan, after_key: int) -> list[SegmentProbe]:
-        if after_key not in served.probes:
-            newer = [segment for max_key, segment in served.segments if max_key > after_key]
-            served.probes[after_key] = [make_probe(segment, self.deletions, after_key) for segment in newer]
-        return served.probes[after_key]
+        return len(pairs.keys)
 
     def _rows_of_pairs(
         self, objects: pa.RecordBatch, order: np.ndarray, offsets: np.ndarray, keys: np.ndarray
@@ -217,14 +154,6 @@ class _Matcher:
             borders = np.append(offsets[part], ends[stop - 1]) - before
             yield match_rows(rows, lists(borders, keys[before : ends[stop - 1]]), self.context, self.worker)
             start = stop
-
-
-def _map_segments(context: TaskContext, version: int, worker: int, cache: SegmentCache) -> _ServedPlan:
-    """Map the segments that a worker serves under a plan."""
-    files = [s for s in segment_files(context.files) if s.worker == worker and s.plan_version == version]
-    dispatch = dispatch_index(context.home, version)
-    counts = UnitCounts(version, *(np.zeros(dispatch.plan.units, np.int64) for _ in range(3)))
-    return _ServedPlan(dispatch, [(s.max_key, cache.segment(s.paths)) for s in files], counts)
 
 
 def match_rows(

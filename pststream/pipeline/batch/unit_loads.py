@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from pststream import names
-from pststream.pipeline.batch.match_task import UnitCounts, WorkerReport
+from pststream.pipeline.batch.match_task import WorkerReport
+from pststream.pipeline.batch.worker_search import UnitCounts
 from pststream.state import ledger_tables
 from pststream.state.home import Home
 

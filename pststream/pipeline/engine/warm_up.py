@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.domain.plan import DispatchGrid, space_plan
-from pststream.kernels.planning.count_loads import count_units
 from pststream.kernels.routing.dispatch import group_by_worker
 from pststream.matching.deletions import build_deletions
 from pststream.matching.live_term_filter import LiveTermFilter
@@ -33,8 +32,7 @@ def load_kernels() -> None:
     dispatch = DispatchIndex(space_plan("grid", DispatchGrid(0, 0, 90, 90, 2, 2), np.zeros(4), np.zeros(1), 1))
     dispatch.workers_of_pieces(box, offsets, terms)
     group_by_worker(*dispatch.route_objects(lon, lat, offsets, terms, LiveTermFilter().arrays()), 1)
-    units = dispatch.units_of_objects(lon, lat, offsets, terms)
-    count_units(offsets, units, np.zeros(1, np.int64))
+    units, _ = dispatch.units_of_objects(lon, lat, offsets, terms, 0)
     batch = sort_objects(lon, lat, np.zeros(1, np.int64), offsets, terms, units)
     deleted = build_deletions(pa.table({"subscription_key": [5], "end_at": [0]}))
     match_objects(batch, [make_probe(build_segment(_row(box)), (deleted["keys"], deleted["ends"]))], 1)

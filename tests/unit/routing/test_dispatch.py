@@ -40,8 +40,13 @@ def test_equals_the_slow_twin(plan: PartitionPlan, sample: WorkloadSample, seed:
     owner = np.repeat(np.arange(sample.objects), np.diff(sample.term_offsets))
     expected = [slow.owner(plan, slow.cell_of(plan.grid, *points[i]), t) for i, t in zip(owner, sample.terms.tolist())]
     assert index.unit_of(sample.lon[owner], sample.lat[owner], sample.terms).tolist() == expected
-    units = index.units_of_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms)
-    assert units.tolist() == expected
+    worker_of = plan.unit_worker.tolist()
+    for worker in range(-1, plan.workers):
+        units, counts = index.units_of_objects(sample.lon, sample.lat, sample.term_offsets, sample.terms, worker)
+        served = [unit if worker < 0 or worker_of[unit] == worker else -1 for unit in expected]
+        assert units.tolist() == served
+        objects = {(i, unit) for i, unit in zip(owner.tolist(), served)}
+        assert counts.tolist() == [sum(of == unit for _, of in objects) for unit in range(plan.units)]
 
 
 @settings(max_examples=150, deadline=None)
