@@ -20,7 +20,7 @@ from pststream.benchmarks.support.baseline_jobs import (
     run_spark_baseline,
     write_sample,
 )
-from pststream.benchmarks.support.homes import CHUNK, BenchHome
+from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.memory import MemoryWatch
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least, at_most
@@ -111,7 +111,7 @@ def _measure_jobs(
 
     Returns the costs of the batch, the baseline job, the one without matches and Spark's; and the matches of a batch.
     """
-    drawn = [synthetic_objects(min(CHUNK, objects - at), bench.seed * 1000 + at) for at in range(0, objects, CHUNK)]
+    drawn = [synthetic_objects(objects, bench.seed * 1000)]  # one data file, so that tasks read in the same order
 
     def run_batch() -> int:
         return int(match(bench.home, settings, progress=progress)["matches"])
