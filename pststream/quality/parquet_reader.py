@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from pststream.errors import InputFileError, PassingError, passing_number
 from pststream.names import MAX_JSON_LEVELS
-from pststream.quality.files.input_files import EXPANDS_TOO_MUCH, most_expanded, open_seekable
+from pststream.quality.files.input_files import most_expanded, open_seekable
+from pststream.quality.parquet.parquet_batches import expands_too_much, least_bytes, read_batches
 from pststream.quality.parquet_fields import ParquetFields
 from pststream.quality.reject_reasons import Reject
 from pststream.quality.row_chunks import (
@@ -33,7 +34,6 @@ from pststream.quality.row_chunks import (
 from pststream.quality.utf8 import is_all_utf8, is_text, reject_invalid_utf8
 
 _MIN_CHUNK_ROWS = 64
-_EXPANDS_HINT = "if the file is valid, write it as several files"
 _DAMAGED = "it is cut short, damaged or of another format: fetch it again, or give --format"
 
 
@@ -44,9 +44,9 @@ def read_parquet(path: str, sources: ColumnSources, part: FilePart | None = None
     Raises InputFileError where the file is not Parquet, cut short or damaged, has a row of more than MAX_ROW_BYTES, or
     decodes to more bytes than a compressed file may; at once or when the fault is reached.
     """
-    with _open(path) as file:
+    with _open(path) as (source, file):
         check_columns(path, sources, file.schema_arrow.names)
-        for chunk in _chunks(path, file, column_names(sources), part):
+        for chunk in _chunks(path, source, file, column_names(sources), part):
             for place in _find_long_rows(chunk.table, MAX_ROW_BYTES):
                 raise InputFileError(path, f"row {chunk.rows[place]} is longer than {MAX_ROW_BYTES} bytes")
             yield chunk
@@ -59,21 +59,23 @@ def read_parquet_requests(
 
     Otherwise raises InputFileError as `read_parquet` does, and for columns nested too deeply.
     """
-    with _open(path) as file:
+    with _open(path) as (source, file):
         for field in file.schema_arrow:
             _check_levels(path, field)
         names = file.schema_arrow.names
         hint = "these files have no option --column: rename the column in the file"
         check_columns(path, {**required, **{name: [name] for name in names}}, names, hint)
-        for chunk in map(partial(_reject_long_rows, longest), _chunks(path, file, names, part)):
+        for chunk in map(partial(_reject_long_rows, longest), _chunks(path, source, file, names, part)):
             yield RequestChunk(chunk.rows, ParquetFields(chunk.table), partial(_records, chunk), chunk.rejected)
 
 
 @contextmanager
-def _open(path: str) -> Iterator[pq.ParquetFile]:
+def _open(path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
+    """Open a Parquet file; yield what it is read from, a path or an open file, too."""
     try:
-        with pq.ParquetFile(open_seekable(path)) as file:
-            yield file
+        source = open_seekable(path)
+        with pq.ParquetFile(source) as file:
+            yield source, file
     except MemoryError:  # an ArrowException too, which says nothing about the file
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: a name in the schema
@@ -85,18 +87,21 @@ def _open(path: str) -> Iterator[pq.ParquetFile]:
         raise InputFileError(path, f"not readable as Parquet: {first}", _DAMAGED) from None
 
 
-def _chunks(path: str, file: pq.ParquetFile, names: list[str], part: FilePart | None) -> Iterator[ColumnChunk]:
+def _chunks(
+    path: str, source: Any, file: pq.ParquetFile, names: list[str], part: FilePart | None
+) -> Iterator[ColumnChunk]:
     check_row_number(path, file.metadata.num_rows)
     row = before = part.rows_before if part else 0
     groups = range(part.start, part.stop) if part else range(file.metadata.num_row_groups)
-    left = _allowed_bytes(path, file.metadata, groups)
-    for batch in file.iter_batches(batch_size=_batch_rows(file.metadata), row_groups=list(groups), columns=names):
+    left = _allowed_bytes(path, file, groups, names)
+    size = _batch_rows(file.metadata)
+    for batch in read_batches(path, source, file, groups, names, size, MAX_ROW_BYTES, left):
         rows = np.arange(row + 1, row + len(batch) + 1, dtype=np.int64)
         row += len(batch)
         table = pa.RecordBatch.from_arrays([_decode(batch.column(name)) for name in names], names=names)
         left -= rows.nbytes + table.nbytes
         if left < 0:
-            raise InputFileError(path, f"decodes to {EXPANDS_TOO_MUCH}", _EXPANDS_HINT)
+            raise expands_too_much(path)
         chunk = ColumnChunk(path, rows, table)
         if not is_all_utf8(table):
             chunk = reject_invalid_utf8(chunk)
@@ -107,15 +112,16 @@ def _chunks(path: str, file: pq.ParquetFile, names: list[str], part: FilePart | 
         raise InputFileError(path, reason, _DAMAGED)
 
 
-def _allowed_bytes(path: str, metadata: pq.FileMetaData, groups: Sequence[int]) -> int:
+def _allowed_bytes(path: str, file: pq.ParquetFile, groups: Sequence[int], names: list[str]) -> int:
     """Return how many bytes row groups may decode to: their share, by the sizes in the footer, of what the file may.
 
-    Raises InputFileError if already the sizes in the footer are more.
+    Raises InputFileError if already the sizes in the footer, or the numbers of values there, make more.
     """
+    metadata = file.metadata
     sizes = [max(metadata.row_group(number).total_byte_size, 0) for number in range(metadata.num_row_groups)]
     allowed, claimed = most_expanded(path), sum(sizes)
-    if claimed > allowed:
-        raise InputFileError(path, f"decodes to {EXPANDS_TOO_MUCH}, by its footer", _EXPANDS_HINT)
+    if max(claimed, least_bytes(file, names)) > allowed:
+        raise expands_too_much(path, ", by its footer")
     share = sum(sizes[number] for number in groups) / claimed if claimed else 1.0
     return max(MAX_ROW_BYTES, int(allowed * share))
 

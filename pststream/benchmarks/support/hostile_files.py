@@ -11,6 +11,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,16 @@ def _repeated(rows: Rows, path: Path) -> None:
     columns = {name: pa.repeat(value, count) for name, value in rows.thing().items() if name != "text"}
     texts = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count), [text])
     pq.write_table(pa.table({**columns, "text": texts}), path)
+
+
+def _long_texts(in_lists: bool, rows: Rows, path: Path) -> None:
+    """Write a Parquet file of some kilobytes with one text of a megabyte in each row, which a dictionary has once."""
+    count = 20_000
+    columns = {name: pa.repeat(value, count) for name, value in rows.thing().items() if name != "text"}
+    texts = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count), ["x" * (1 << 20)])
+    if in_lists:
+        texts = pa.ListArray.from_arrays(pa.array(range(count + 1), pa.int32()), texts)
+    pq.write_table(pa.table({**columns, "text": texts}), path, store_schema=False)
 
 
 def _bomb(rows: Rows, path: Path) -> None:
@@ -230,6 +241,8 @@ CATALOGUE = (
     ),
     HostileFile("bomb.csv.zst", "objects", _bomb, QUARANTINED, "decompresses to over"),
     HostileFile("repeated.parquet", "objects", _repeated, QUARANTINED, "decodes to over"),
+    HostileFile("long-texts.parquet", "objects", partial(_long_texts, False), QUARANTINED, "decodes to over"),
+    HostileFile("long-lists.parquet", "objects", partial(_long_texts, True), QUARANTINED, "decodes to over"),
     HostileFile("archive.csv", "objects", lambda r, _: b"PK\x03\x04" + r.csv().encode(), QUARANTINED, "begins like"),
     HostileFile("binary.jsonl", "requests", lambda *_: bytes(range(256)) * 9, QUARANTINED, "begins like"),
     HostileFile("text.parquet", "objects", lambda r, _: r.csv(), QUARANTINED, "not readable as Parquet"),

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +16,7 @@ from pststream.pipeline.ingest.stage_file import stage_file
 from pststream.pipeline.ingest.staged_rows import read_staged
 from pststream.quality import parquet_reader
 from pststream.quality.files import input_files
+from pststream.quality.parquet.parquet_batches import read_batches
 from pststream.quality.readers import read_chunks
 from pststream.quality.row_chunks import FilePart
 
@@ -58,6 +60,88 @@ def test_prefixes_of_the_value_before(tmp_path: Path) -> None:
     assert path.stat().st_size < 10_000
     with pytest.raises(InputFileError, match="decodes to over 200 times its own size"):
         rows_of(path)
+
+
+def by_dictionary(places: list[int], texts: list[str]) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(places, pa.int32()), texts)
+
+
+def lists_of(texts: pa.Array, lengths: list[int]) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(np.cumsum([0, *lengths]), pa.int32()), texts)
+
+
+LONG = "x" * 600
+SHAPES = ("a text", "a text in a struct", "lists of texts", "a list in one row", "lists of structs of lists")
+
+
+def long_texts(shape: str, rows: int) -> pa.Array:
+    """A column in which a dictionary has each text once; one of seven is long."""
+    texts = by_dictionary([int(row % 7 == 0) for row in range(rows)], ["a", LONG])
+    half = [1] * (rows // 2) + [0] * (rows // 2)
+    return {
+        "a text": texts,
+        "a text in a struct": pa.StructArray.from_arrays([texts], ["name"]),
+        "lists of texts": lists_of(texts, [1] * rows),
+        "a list in one row": lists_of(texts, [0] * 700 + [1, rows - 1] + [0] * (rows - 702)),
+        "lists of structs of lists": lists_of(
+            pa.StructArray.from_arrays([lists_of(texts, [2] * (rows // 2))], ["names"]), half
+        ),
+    }[shape]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_long_texts_of_a_dictionary_are_decoded_in_small_batches(tmp_path: Path, shape: str) -> None:
+    """Of a text that a few bits stand for, a batch has as many as fit, and one row at least."""
+    path, table = (
+        tmp_path / "x.parquet",
+        pa.table({"id": [str(row) for row in range(1_500)], "text": long_texts(shape, 1_500)}),
+    )
+    pq.write_table(table, path, store_schema=False, row_group_size=1_000)
+    with pq.ParquetFile(path) as file, open(path, "rb") as source:
+        names, kinds = file.schema_arrow.names, file.schema_arrow.types
+        for opened in (str(path), source):
+            batches = list(read_batches("x", opened, file, [0, 1], names, 64, 10_000, 1_000_000))
+            assert pa.Table.from_batches(batches).equals(file.read())
+            assert [column.type for column in batches[0].columns] == kinds
+            assert all(batch.num_rows == 1 or batch.nbytes < 20_000 for batch in batches)
+            assert max(batch.num_rows for batch in batches) > 8
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_long_texts_of_a_dictionary_are_refused_before_they_are_decoded(
+    tmp_path: Path, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_reader, "MAX_ROW_BYTES", 100_000)
+    path, before, most = tmp_path / "x.parquet", pa.total_allocated_bytes(), 0
+    columns = {"id": pa.repeat("a", 40_000), "text": long_texts(shape, 40_000)}
+    pq.write_table(pa.table(columns), path, store_schema=False, row_group_size=20_000)
+    before += sum(column.nbytes for column in columns.values())
+    assert path.stat().st_size < 5_000
+    with pytest.raises(InputFileError, match="decodes to over"):
+        for _ in read_chunks(str(path), None, SOURCES):
+            most = max(most, pa.total_allocated_bytes())
+    assert most < before + 1_000_000
+
+
+def test_lists_of_texts_in_encodings_that_have_no_dictionary(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    table = pa.table({"text": pa.array([["a" * 900, "a" * 901], None, [], [None, "b"]] * 50)})
+    for encoding in ("DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"):
+        pq.write_table(table, path, use_dictionary=False, column_encoding={"text.list.element": encoding})
+        with pq.ParquetFile(path) as file:
+            batches = list(read_batches("x", str(path), file, [0], ["text"], 64, 1_000, 1_000_000))
+            assert pa.Table.from_batches(batches).equals(file.read())
+
+
+def test_lists_of_numbers_are_refused_by_their_number(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    for kind in (pa.int64(), pa.binary(9)):
+        value = pa.scalar(b"123456789" if kind != pa.int64() else 7, kind)
+        numbers = lists_of(pa.repeat(value, 200_000), [200_000])
+        pq.write_table(pa.table({"id": ["a"], "text": numbers}), path)
+        assert path.stat().st_size < 5_000
+        with pytest.raises(InputFileError, match="by its footer"):
+            rows_of(path)
 
 
 def test_a_large_file_may_decode_to_its_size_many_times(tmp_path: Path) -> None:

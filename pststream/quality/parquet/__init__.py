@@ -1,0 +1,1 @@
+"""Decode Parquet files in batches that do not fill the memory."""

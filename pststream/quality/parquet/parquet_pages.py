@@ -1,0 +1,179 @@
+"""Find how long the texts of a Parquet column may be before they are decoded, from page headers and dictionaries.
+
+A page of a dictionary, or of prefixes of the value before (DELTA_BYTE_ARRAY), stores a long text once and refers to it
+with a few bits for each row, so a small file may decode to gigabytes within a batch of rows. All other pages store what
+they decode to. The headers are read by the rules of Arrow's reader: the footer may state other encodings and sizes.
+"""
+
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from typing import IO, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+_FIRST_READ, _MOST_READ = 256, 1 << 24
+"""Bytes of a header that are read at first and at most."""
+
+_MOST_PAGES, _MOST_FIELDS, _MOST_LEVELS = 10_000, 32, 4
+_DICTIONARY, _DATA, _DATA_V2 = 2, 0, 3
+"""Types of pages."""
+
+_DELTA_BYTE_ARRAY = 7
+_READ_BY_DICTIONARY = {-1, 0, 2, 8}
+"""Encodings of pages that Arrow reads as places in a dictionary: none, PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY."""
+
+_PADDING = 100
+"""Bytes after the end that the footer states, which Arrow reads in files of old writers."""
+
+
+class UnreadableHeader(Exception):
+    """A page header that is damaged, or that this module does not read."""
+
+
+class LongestText(NamedTuple):
+    """A bound on the bytes of a text that a few bits of a column chunk stand for; 0 if there is none.
+
+    by_dictionary: no text repeats the one before it, so Arrow can read the texts as places in a dictionary
+    """
+
+    bytes: int
+    by_dictionary: bool
+
+
+class Page(NamedTuple):
+    """Header of a page: its type, encoding, number of values, and bytes when it is decompressed."""
+
+    kind: int
+    encoding: int
+    values: int
+    bytes: int
+
+
+def find_longest_text(
+    file: IO[bytes], column: pq.ColumnChunkMetaData, read_dictionary: Callable[[], pa.Array | None], short: int
+) -> LongestText:
+    """Find how long the texts of a column chunk may be that a few bits stand for.
+
+    read_dictionary: returns the dictionary of the chunk, as far as the reader has it after the first row
+    short: a dictionary of at most this many bytes is not read, but its size is returned
+    """
+    dictionary, others, total = Page(_DICTIONARY, 0, 0, 0), set[int](), 0
+    try:
+        for page in read_pages(file, column):
+            total += page.bytes
+            if page.kind == _DICTIONARY:
+                dictionary = max(dictionary, page, key=attrgetter("bytes"))
+            else:
+                others.add(page.encoding)
+    except UnreadableHeader:
+        others.add(_DELTA_BYTE_ARRAY)
+    if _DELTA_BYTE_ARRAY in others:
+        return LongestText(max(total, column.total_uncompressed_size), by_dictionary=False)
+    longest = dictionary.bytes
+    if longest > short:
+        values = read_dictionary()
+        if values is not None and len(values) == dictionary.values:
+            longest = int(pc.max(pc.binary_length(values)).as_py() or 0)
+    return LongestText(longest, by_dictionary=others <= _READ_BY_DICTIONARY)
+
+
+def read_pages(file: IO[bytes], column: pq.ColumnChunkMetaData) -> Iterator[Page]:
+    """Yield the pages of a column chunk. Raises UnreadableHeader, also for too many pages."""
+    at = column.data_page_offset
+    if column.dictionary_page_offset:
+        at = min(at, column.dictionary_page_offset)
+    stop, left = at + column.total_compressed_size + _PADDING, column.num_values
+    if at < 0:
+        raise UnreadableHeader("a column begins before the file")
+    for _ in range(_MOST_PAGES):
+        if left <= 0 or at >= stop:
+            return
+        header, size = _read_header(file, at)
+        page = _page_of(header)
+        yield page
+        at += size + header[3]
+        left -= page.values if page.kind in (_DATA, _DATA_V2) else 0
+    raise UnreadableHeader(f"it has more than {_MOST_PAGES} pages")
+
+
+def _page_of(header: dict[int, Any]) -> Page:
+    """Return the page of the fields of a PageHeader."""
+    kind, place = header.get(1), {_DATA: (5, 2), _DICTIONARY: (7, 2), _DATA_V2: (8, 4)}
+    sizes = header.get(2, -1), header.get(3, -1)
+    if not all(isinstance(size, int) and size >= 0 for size in sizes):
+        raise UnreadableHeader("a page has no size")
+    if kind not in place:
+        return Page(-1, -1, 0, 0)
+    number, encoding = place[kind]
+    fields = header.get(number)
+    if not isinstance(fields, dict) or not isinstance(fields.get(1), int) or fields[1] < 0:
+        raise UnreadableHeader("a page has no number of values")
+    return Page(kind, fields.get(encoding, -1), fields[1], sizes[0])
+
+
+def _read_header(file: IO[bytes], at: int) -> tuple[dict[int, Any], int]:
+    """Return the fields of the header at a place in a file, and its length."""
+    size = _FIRST_READ
+    while True:
+        file.seek(at)
+        content = file.read(size)
+        try:
+            return _read_struct(content, 0, 0)
+        except IndexError:
+            if len(content) < size or size >= _MOST_READ:
+                raise UnreadableHeader("a header has no end") from None
+            size *= 16
+
+
+def _read_struct(content: bytes, at: int, level: int) -> tuple[dict[int, Any], int]:
+    """Read a struct of Thrift's compact protocol; return its fields by number, and where it ends.
+
+    Texts are skipped: their value is None. Raises IndexError where the content is too short.
+    """
+    fields: dict[int, Any] = {}
+    number = 0
+    for _ in range(_MOST_FIELDS):
+        head = content[at]
+        at += 1
+        if head == 0:
+            return fields, at
+        kind, step = head & 15, head >> 4
+        if step:
+            number += step
+        else:
+            number, at = _read_integer(content, at)
+        if kind in (1, 2):
+            fields[number] = kind == 1
+        elif kind == 3:
+            fields[number], at = content[at], at + 1
+        elif kind in (4, 5, 6):
+            fields[number], at = _read_integer(content, at)
+        elif kind == 8:
+            size, at = _read_varint(content, at)
+            fields[number], at = None, at + size
+        elif kind == 12 and level < _MOST_LEVELS:
+            fields[number], at = _read_struct(content, at, level + 1)
+        else:
+            raise UnreadableHeader(f"a header has a field of type {kind}")
+    raise UnreadableHeader("a header has too many fields")
+
+
+def _read_integer(content: bytes, at: int) -> tuple[int, int]:
+    """Return the zigzag integer at a place, and where it ends."""
+    value, at = _read_varint(content, at)
+    return (value >> 1) ^ -(value & 1), at
+
+
+def _read_varint(content: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = content[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise UnreadableHeader("a header has an integer of more than 64 bits")
