@@ -51,8 +51,9 @@ def _ask(own: argparse.Namespace) -> dict[str, Any]:
     answered = answer_for_page(home, load_settings(home.path), record)
     if own.page:
         write_atomically(Path(own.page), render_answer(home.path, texts, answered, own.form).encode())
-    for line in answer_lines([vars(row) for row in answered.rows[:LOGGED_ROWS]]):
-        sys.stderr.write(line + "\n")
+    if not own.form:  # the log of a server is not for its answers
+        lines = answer_lines([vars(row) for row in answered.rows[:LOGGED_ROWS]])
+        sys.stderr.write("\n".join([*lines, ""]))
     return {"kind": answered.kind, "rows": len(answered.rows), "more": answered.more, "seconds": answered.seconds}
 
 

@@ -17,7 +17,7 @@ from pststream.airflow.runners.file_names import file_name
 from pststream.airflow.runners.lineage import home_uri
 
 PREFIX = "pststream_"
-TABLES = (names.MATCHES, names.PLANS)
+TABLES = (names.MATCHES, names.PLANS, names.QUESTION_ANSWERS)
 MAINTENANCE, PLAN_CHANGE, MICRO_BATCH = 1, 5, 10
 """Priorities in the pool: of two tasks that wait for the slot, the one with the greater number gets it."""
 
@@ -91,7 +91,10 @@ class DagOptions:
         }
 
     def asset(self, name: str) -> Asset:
-        """Return the asset of a table, or of `imbalance`: by its address if the home is known when DAGs are read."""
+        """Return the asset of a table, of `imbalance` or of `question_files`.
+
+        It has the address of what it names if the home is known when DAGs are read.
+        """
         return Asset(name=self.named(name), uri=self._address(name))
 
     def named(self, name: str) -> str:

@@ -38,17 +38,18 @@ def answer_for_page(home: Home, settings: Settings, record: Mapping[str, Any]) -
     asked = min(question.parsed.k or MAX_ROWS + 1, MAX_ROWS + 1)
     rows = answer_question(home, settings, replace(question, parsed=replace(question.parsed, k=asked)))
     seconds = time.perf_counter() - began
-    table = answer_table([question], rows).slice(0, MAX_ROWS).select(_COLUMNS)
+    answers = answer_table([question], rows).slice(0, MAX_ROWS)
+    statistics = answers.column("term_statistics_version").drop_null().to_pylist()[:1]
+    weighed = [("Term statistics", f"version {version}") for version in statistics]
     keys = rows.columns["object_key"].to_pylist()[:MAX_ROWS] if "object_key" in rows.columns else []
     objects = _read_objects(home, keys)
     shown = [
         AnswerRow(**row, **(objects.get(keys[place], {}) if keys else {}))
-        for place, row in enumerate(table.to_pylist())
+        for place, row in enumerate(answers.select(_COLUMNS).to_pylist())
     ]
-    return AnsweredQuestion(
-        question.kind.name, _facts(question, record), str(record.get("keywords") or ""), question.parsed.region,
-        question.parsed.point, shown, len(rows.rank) > MAX_ROWS, seconds,
-    )  # fmt: skip
+    facts, keywords = [*_facts(question, record), *weighed], str(record.get("keywords") or "")
+    region, point, more = question.parsed.region, question.parsed.point, len(rows.rank) > MAX_ROWS
+    return AnsweredQuestion(question.kind.name, facts, keywords, region, point, shown, more, seconds)
 
 
 def _read_objects(home: Home, keys: list[int]) -> dict[int, dict[str, Any]]:

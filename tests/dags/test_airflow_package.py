@@ -68,7 +68,7 @@ def test_two_homes_run_side_by_side_and_a_consumer_starts_on_matches(
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     ran = json.loads(done.stdout.splitlines()[-1])
     states = dict.fromkeys(("match", "publish", "check_rejects"), "success")
-    states |= dict.fromkeys(("deliver", "check_balance"), "skipped")
+    states |= dict.fromkeys(("deliver", "check_balance", "publish_answers"), "skipped")
     pairs = [list(pair) for pair in PAIRS]
     assert ran["homes"] == {
         "malmo": {"states": states, "pairs": pairs, "homes": ["malmo"]},
@@ -102,7 +102,9 @@ with DAG("nightly", schedule=None):
     (tmp_path / "dags").mkdir()
     (tmp_path / "dags" / "nightly.py").write_text(text, "utf-8")
     ran = FinishedRun(bag_of(tmp_path / "dags", monkeypatch).dags["nightly"], {})
-    skipped = {"pststream.deliver": "skipped", "pststream.check_balance": "skipped"}
+    skipped = dict.fromkeys(
+        (f"pststream.{task}" for task in ("deliver", "check_balance", "publish_answers")), "skipped"
+    )
     done = dict.fromkeys(("before", "pststream.match", "pststream.publish", "pststream.check_rejects"), "success")
     assert ran.states == done | skipped
     assert [(one, other) for one, _, other in Home(tmp_path / "home").exported()] == PAIRS

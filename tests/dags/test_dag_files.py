@@ -61,11 +61,13 @@ def test_one_run_at_a_time_and_no_catchup(dagbag: Any) -> None:
     assert dagbag.dags["pststream_maintain"].schedule == "10 2 * * *"
     assert dagbag.dags["pststream_check_tables"].schedule == "50 4 * * *"
     assert dagbag.dags["pststream_quarantine"].schedule is None
-    assert dagbag.dags["pststream_questions"].schedule is None
     assert dagbag.dags["pststream_health"].schedule == "*/5 * * * *"
     hourly = dagbag.dags["pststream_adjust_load"].schedule
     assert hourly.timetable.expression == "0 * * * *"
     assert [asset.uri.rstrip("/") for asset in hourly.asset_condition.objects] == [names.IMBALANCE_ASSET]
+    questions = dagbag.dags["pststream_questions"].schedule
+    assert questions.timetable.expression == "*/5 * * * *"
+    assert [asset.uri.rstrip("/") for asset in questions.asset_condition.objects] == ["pststream://question_files"]
 
 
 def test_a_dag_has_the_name_of_its_file(dagbag: Any) -> None:
@@ -105,6 +107,7 @@ def test_steps_follow_each_other(dagbag: Any) -> None:
 def test_jobs_are_submitted_in_the_pool_with_the_connection(dagbag: Any) -> None:
     jobs = [(dag, task) for dag in ("repartition", "adjust_load") for task in ("plan", "replay", "apply")]
     jobs += [("micro_batch", "match"), ("check_tables", "check"), ("maintain", "maintain"), ("quarantine", "decide")]
+    jobs += [("questions", "answer_files")]
     for dag, task in jobs:
         job = dagbag.dags[f"pststream_{dag}"].get_task(task)
         assert job.pool == names.SPARK_POOL

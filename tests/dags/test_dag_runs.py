@@ -13,8 +13,8 @@ from tests.dags.landing_folder import ACCEPTED, PAIRS, REJECTED, fill_landing
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 
-QUIET = {"deliver": "skipped", "check_balance": "skipped"}
-"""States without a sink and without an imbalance."""
+QUIET = {"deliver": "skipped", "check_balance": "skipped", "publish_answers": "skipped"}
+"""States without a sink, without an imbalance and without questions."""
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def test_load_in_balance_is_left_alone(dagbag: Any, place: Path) -> None:
 
 def test_a_bad_input_is_not_retried(dagbag: Any, place: Path) -> None:
     ran = FinishedRun(dagbag.dags["pststream_micro_batch"], form(place, landing=str(place / "nowhere")))
-    others = dict.fromkeys(("publish", "check_balance", "check_rejects"), "upstream_failed")
+    others = dict.fromkeys(("publish", "publish_answers", "check_balance", "check_rejects"), "upstream_failed")
     assert ran.states == others | {"match": "failed", "deliver": "success"}
     assert ran.tries["match"] == 1
 

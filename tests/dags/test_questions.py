@@ -1,4 +1,4 @@
-"""The DAG `questions` answers the question of its form, and links a page with the answer."""
+"""The DAG `questions` answers the question of its form on a page, or files of questions, each once."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pststream import names
+from pststream.delta_tables import read_table
 from pststream.kinds.question_registry import QUESTION_KINDS
 from pststream.state.home import Home
 from tests.dags.dag_runs import FinishedRun
@@ -58,13 +59,50 @@ def test_a_run_answers_the_question_of_its_form(
     monkeypatch.setattr(dag.get_task("ask"), "page", str(tmp_path / "pages" / "{{ run_id | file_name }}.html"))
     question = {"kind": "knn", "lon": 0.03, "lat": 0.0, "k": 2, "keywords": "coffee"}
     ran = FinishedRun(dag, question | {"home": home.path})
-    assert ran.states == {"ask": "success"}
+    assert ran.states == {"ask": "success", "answer_files": "skipped", "publish_answers": "skipped"}
     answer = ran.xcom("ask")
     assert {name: answer[name] for name in ("kind", "rows", "more")} == {"kind": "knn", "rows": 2, "more": False}
     [page] = (tmp_path / "pages").iterdir()
     assert answer["page"].endswith(f"/pststream/pages/{page.name}")
     text = page.read_text("utf-8")
     assert "2 objects." in text and "&lt;b&gt;coffee" in text and "<b>" not in text
+
+
+def test_questions_in_a_bucket_are_skipped(dagbag: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    job = dagbag.dags["pststream_questions"].get_task("answer_files")
+    for arguments in (["--home=/h", "--landing=s3a://bucket/landing"], ["--home=s3://bucket/home", "--landing="]):
+        monkeypatch.setattr(job, "application_args", arguments)
+        with pytest.raises(AirflowSkipException, match="bucket are not read"):
+            job.execute({})
+
+
+@pytest.mark.slow
+def test_a_run_without_a_question_answers_each_landed_file_once(dagbag: Any, home: Home, tmp_path: Path) -> None:
+    landing = tmp_path / "landing"
+    dag, place = dagbag.dags["pststream_questions"], {"home": home.path, "landing": str(landing)}
+    (landing / "questions").mkdir(parents=True)
+    questions = [
+        {"question_id": "near", "kind": "knn", "point": {"lon": 0.03, "lat": 0.0}, "k": 2, "keywords": "coffee"},
+        {"question_id": "bad", "kind": "knn", "point": {"lon": 0.03, "lat": 0.0}},
+        {"question_id": "box", "bbox": [-1, -1, 1, 1]},
+    ]
+    (landing / "questions" / "some.jsonl").write_text("\n".join(map(json.dumps, questions)), "utf-8")
+    ran = FinishedRun(dag, place)
+    assert ran.states == {"ask": "skipped", "answer_files": "success", "publish_answers": "success"}
+    summary = ran.xcom("answer_files")
+    counts = {"files": 1, "questions": 3, "rejected": 1, "rows": 5}
+    assert {name: summary[name] for name in counts} == counts
+    assert set(summary) == {*counts, "seconds", "table", "table_version"} and summary["table"].endswith(
+        "/tables/question_answers"
+    )
+    assert ran.events() == [summary]
+    rows = read_table(home.table(names.QUESTION_ANSWERS)).to_pylist()
+    assert [row["object_id"] for row in rows if row["question_id"] == "near"] == ["o3", "o1"]
+    again = FinishedRun(dag, place)
+    assert again.states == {"ask": "skipped", "answer_files": "success", "publish_answers": "skipped"}
+    assert again.events() == [] and len(read_table(home.table(names.QUESTION_ANSWERS))) == len(rows)
 
 
 @pytest.mark.slow
@@ -79,5 +117,6 @@ def test_a_question_that_is_not_valid_fails_with_field_and_reason(
     dagbag: Any, home: Home, fields: dict[str, Any], message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     ran = FinishedRun(dagbag.dags["pststream_questions"], fields | {"home": home.path})
-    assert ran.states == {"ask": "failed"} and ran.tries == {"ask": 1}
+    assert ran.states["ask"] == "failed" and ran.tries["ask"] == 1
+    assert "success" not in ran.states.values()
     assert message in caplog.text

@@ -27,7 +27,11 @@ def test_counts_of_a_run_are_summed() -> None:
         "table_version": 12,
         "balance": {"violated": False},
         "home": "/h",
-    }
+        "questions": {
+            "files": 2, "questions": 5, "rejected": 1, "rows": 40, "seconds": {"answer": 0.5, "write": 0.25},
+            "answers": ["/landing/answers/a.parquet"],
+        },
+    }  # fmt: skip
     summary = summarize_batches({"exit_code": 3, "result": result})
     assert summary == {
         "batches": 2, "batch_id": 2, "plan_version": 3, "table_version": 12, "seconds": 4.0,
@@ -35,6 +39,7 @@ def test_counts_of_a_run_are_summed() -> None:
         "objects": 10, "discarded": 2, "requests": 4, "matches": 8, "retractions": 0,
         "files": 2, "files_pending": 6, "accepted": 12, "rejected": 6, "rejects_by_reason": {"late": 5, "duplicate": 1},
         "data_docs": ["/h/data_docs/1"],
+        "answered": {"files": 2, "questions": 5, "rejected": 1, "rows": 40, "seconds": 0.75},
     }  # fmt: skip
     assert len(json.dumps(summary)) < 1000
 
@@ -44,7 +49,7 @@ def test_a_run_with_nothing_new_sums_to_nothing() -> None:
 
     summary = summarize_batches({"result": {"ingest": {}, "match": {"batches": []}, "table_version": 0}})
     assert summary["batches"] == summary["matches"] == summary["rejected"] == 0
-    assert summary["plan_version"] is None
+    assert summary["plan_version"] is None and summary["answered"]["files"] == 0
 
 
 MOVED = {

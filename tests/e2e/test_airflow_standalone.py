@@ -23,6 +23,9 @@ from tests.spark_cluster import cluster_for_drivers, connection_for_drivers
 CHROMIUM = shutil.which("chromium")
 PASSWORDS = "airflow/simple_auth_manager_passwords.json.generated"
 
+QUESTIONS = ("questions", "questions?kind=knn&point=0.5,0.5&k=3", "questions?kind=knn&k=0")
+"""Pages of a question: its form, an answer, a refusal."""
+
 SECRETS = {name: f"secret-of-{name}" for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "HOOK_SECRET")}
 
 pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.spark, pytest.mark.e2e, pytest.mark.timeout(1500)]
@@ -116,6 +119,25 @@ def test_the_scheduler_runs_a_micro_batch_with_a_form_value(airflow: Airflow) ->
     assert pairs == PAIRS
 
 
+def test_a_question_of_a_form_is_answered_on_a_page(airflow: Airflow) -> None:
+    dag, task = "pststream_questions", "ask"
+    airflow.turn_on(dag)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        airflow.trigger(dag, {"kind": "knn", "lon": 0.5, "lat": 91, "k": 2})
+    assert 400 <= refused.value.code < 500 and "lat" in refused.value.read().decode()
+    run = airflow.trigger(dag, {"kind": "knn", "lon": 0.5, "lat": 0.55, "k": 2, "keywords": "coffee"})
+    assert airflow.end_of(dag, run) == "success", airflow.log(dag, run, task)
+    assert airflow.states(dag, run) == {"ask": "success", "answer_files": "skipped", "publish_answers": "skipped"}
+    answer = airflow.xcom(dag, run, task)
+    assert (answer["kind"], answer["rows"], answer["more"]) == ("knn", 2, False)
+    assert airflow.links(dag, run, task) == {"Answer": answer["page"]}
+    page = airflow.page(answer["page"])
+    assert "2 objects." in page and "cheap" in page and "o1" in airflow.log(dag, run, task)
+    run = airflow.trigger(dag, {"kind": "knn", "lon": 0.5, "lat": 0.5})
+    assert airflow.end_of(dag, run) == "failed"
+    assert "k: missing" in airflow.log(dag, run, task)
+
+
 def test_lineage_is_told_to_a_file(airflow: Airflow) -> None:
     lines = (airflow.folder / "airflow" / "lineage.jsonl").read_text("utf-8").splitlines()
     events = [(event["eventType"], event["job"]["name"]) for event in map(json.loads, lines)]
@@ -145,6 +167,8 @@ def test_the_page_is_in_the_menu_and_closed_to_strangers(airflow: Airflow) -> No
         "/pststream/object?id=o1": "matched against all subscriptions",
         "/pststream/object?id=o1&subscription=s1": "Why it matched or not",
         "/pststream/subscription?id=s1": "Definition",
+        "/pststream/questions": "Map to draw a question on",
+        "/pststream/questions?kind=range&bbox=0,0,1,1&keywords=coffee": "3 objects.",
         "/pststream/metrics": "pststream_batches_total 2.0",
         "/pststream/pages/none.html": "",
     }
@@ -184,7 +208,7 @@ def test_a_person_logs_in_looks_and_looks_up(airflow: Airflow) -> None:
             page.emulate_media(color_scheme=scheme)
             for width in (1280, 400):
                 page.set_viewport_size({"width": width, "height": 900})
-                for path in ("", "object?id=o1&subscription=s1", "subscription?id=s1", "object?id=none"):
+                for path in ("", "object?id=o1&subscription=s1", "subscription?id=s1", "object?id=none", *QUESTIONS):
                     look_at(page, f"{airflow.url}/pststream/{path}")
 
 

@@ -1,27 +1,52 @@
-"""Build the DAG `questions`: answer the question of its form."""
+"""Build the DAG `questions`: answer the question of its form, or the files of questions of the landing folder."""
+
+from datetime import timedelta
 
 from airflow.sdk import DAG
 
-from pststream.airflow.dag_options import MAINTENANCE, DagOptions
+from pststream import names
+from pststream.airflow.dag_options import MICRO_BATCH, DagOptions
 from pststream.airflow.tasks import forms
+from pststream.airflow.tasks.answered_files import AnswerFilesJob, add_publish_answers
 from pststream.airflow.tasks.question_form import AskOperator, question_fields
 
+EVERY_FIVE_MINUTES = "*/5 * * * *"
+
 DOC = """
-Answers questions about stored objects.
+Answers questions about stored objects: one that a person types into the form, or the new files in `questions/` of the
+landing folder. A run starts every five minutes, and with each event of the asset `pststream://question_files`.
 
 - **ask** answers the question of the form (`jobs/ask.py`), without a slot of the pool. Its button *Answer* opens a page
   with the answer on a map and as a table; the log has the first rows, and the XCom the counts and the address of the
-  page. A question that is not valid fails at once, with its field and reason.
+  page. A question that is not valid fails at once, with its field and reason. Without a question it is skipped, with
+  one the other tasks are.
+- **answer_files** answers each new file once (`jobs/answer_questions.py`). The answers are in the table
+  `question_answers`, and in `answers/` of the landing folder. Its XCom has the counts and the address of the table.
+- **publish_answers** writes the asset event with the same figures, if a file was answered.
 """
 
 
 def build(options: DagOptions) -> DAG:
     """Build the DAG."""
+    files = options.asset("question_files")
     with DAG(
-        **options.dag_arguments("questions", "none", priority=MAINTENANCE),
+        **options.dag_arguments("questions", EVERY_FIVE_MINUTES, priority=MICRO_BATCH, after=files),
         description="Answer questions about stored objects",
         doc_md=DOC,
-        params={**question_fields(), "home": forms.home_field(options)},
+        params={
+            **question_fields(),
+            "home": forms.home_field(options),
+            "landing": forms.landing_field(options),
+        },
     ) as dag:
-        AskOperator(task_id="ask", options=options, retries=0)
+        ask = AskOperator(task_id="ask", options=options, retries=0)
+        answer_files = AnswerFilesJob(
+            task_id="answer_files",
+            arguments=[*options.home_arguments, *options.landing_arguments],
+            trigger_rule="none_failed",
+            execution_timeout=timedelta(hours=1),
+            **options.job,
+        )
+        ask >> answer_files
+        add_publish_answers(options.asset(names.QUESTION_ANSWERS), answer_files.output)
     return dag

@@ -20,6 +20,13 @@ def home_of(arguments: Sequence[str]) -> str:
     return next(filter(None, homes), os.environ.get("PSTSTREAM_HOME", "./pststream-home"))
 
 
+def landing_of(arguments: Sequence[str]) -> str:
+    """Return the landing folder that a job with these arguments reads."""
+    landings = [argument.removeprefix("--landing=") for argument in arguments if argument.startswith("--landing=")]
+    named = next(filter(None, landings), os.environ.get("PSTSTREAM_LANDING"))
+    return named or f"{home_of(arguments).rstrip('/')}/landing"
+
+
 def engine_of(home: str, variables: Mapping[str, str]) -> str:
     """Return the setting `engine`: of the variables, else of the home's file, else `auto`."""
     return variables[VARIABLE] if VARIABLE in variables else str(settings_in(home).get("engine", "auto"))

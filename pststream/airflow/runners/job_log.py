@@ -168,6 +168,15 @@ def _ask(document: dict[str, Any]) -> Line:
     return logging.INFO, f"{document['kind']}: {rows} in {duration(document['seconds'])}"
 
 
+def _answer_questions(document: dict[str, Any]) -> Line:
+    if not document["files"]:
+        return logging.INFO, "no file of questions is new"
+    text = f"{counted(document['files'], 'file')}: {counted(document['questions'], 'question')}"
+    text += f", {document['rejected']:,} rejected" if document["rejected"] else ""
+    rows = f"{counted(document['rows'], 'row')} of answers"
+    return (logging.WARNING if document["rejected"] else logging.INFO), f"{text}, {rows}"
+
+
 def _status(document: dict[str, Any]) -> Line:
     totals, lag = document["totals"], document["lag"]["seconds"]
     batches, matches = counted(totals["batches"], "batch"), counted(totals["matches"], "match")
@@ -187,6 +196,7 @@ DESCRIPTIONS: dict[str, Callable[[Any], Line]] = {
     "check_tables": _check_tables,
     "quarantine": _quarantine,
     "ask": _ask,
+    "answer_questions": _answer_questions,
     "status": _status,
 }
 """By job, as `airflow` names it: the description of its JSON document."""

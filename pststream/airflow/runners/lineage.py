@@ -31,6 +31,7 @@ READS_WRITES: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "maintain": ((names.WORKER_INDEX, names.MATCHES), (names.WORKER_INDEX, names.MATCHES)),
     "check_tables": ((names.FILES, names.BATCHES, names.OBJECTS, names.MATCHES, *INDEX), (names.QUALITY_RESULTS,)),
     "ask": ((names.OBJECTS,), ()),
+    "answer_questions": ((names.OBJECTS,), (names.QUESTION_ANSWERS, names.QUESTIONS, names.REJECTS)),
     "quarantine": ((names.QUARANTINE,), (names.OBJECTS, names.REQUESTS, names.REJECTS, names.QUARANTINE)),
 }
 """By job: the tables that it reads, and the tables that it writes."""

@@ -43,6 +43,7 @@ def tasks_without_work(summary: dict[str, Any], waiting_sinks: list[str]) -> lis
     measured = summary["balance"]
     has_work = {
         "publish": summary["batches"] > 0,
+        "publish_answers": summary["answered"]["files"] > 0,
         "deliver": bool(waiting_sinks),
         "check_balance": bool(measured and measured["violated"]),
         "check_rejects": summary["rejected"] > 0,

@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from pststream import names
 from pststream.airflow.dag_options import DagOptions
 from pststream.airflow.tasks import forms
+from pststream.airflow.tasks.answered_files import add_publish_answers
 from pststream.airflow.tasks.delivery import deliver
 from pststream.airflow.tasks.match_job import MatchJob
 from pststream.format_values import counted
@@ -37,6 +38,7 @@ def add_micro_batch_tasks(options: DagOptions) -> None:
         **options.job,
     )
     add_publish(options.asset(names.MATCHES), match.output)
+    add_publish_answers(options.asset(names.QUESTION_ANSWERS), match.output)
     add_check_balance(options.asset("imbalance"), match.output)
     check_rejects(match.output)
     sinks = options.sinks_conn_id or options.named("sinks")

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context, Param
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
 from pststream import names
 from pststream.airflow.dag_options import DagOptions
 from pststream.airflow.runners.local_job import run_job
 from pststream.airflow.tasks.adjustment_pages import PageLink, page_url, run_file
+from pststream.airflow.tasks.match_job import RETURN_VALUE
 
 WINDOW = r"^([0-9]{1,18}[smhd]|objects=[0-9]{1,18})$"
 MOST_ROWS = 10_000
@@ -100,7 +101,8 @@ class AnswerLink(PageLink):
 class AskOperator(BaseOperator):
     """Answers the question of the form in a process of the task, without a slot of the pool; skips without a question.
 
-    Its XCom has the counts and the URL of a page with the answer, which is stored with the pages of adjustments.
+    Its XCom has the counts and the URL of a page with the answer, which is stored with the pages of adjustments. The
+    tasks after it answer files, and are skipped if the form has a question.
     """
 
     template_fields = ("arguments", "page")
@@ -112,11 +114,13 @@ class AskOperator(BaseOperator):
         self.page = run_file(options, ".html")
         self.aws_conn_id = options.aws_conn_id
 
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Answer the question; return the counts and the URL of the page."""
+    def execute(self, context: Context) -> None:
+        """Answer the question; store the counts and the URL of the page, and skip the other tasks."""
         question = typed_question(dict(context["params"]))
         if not question:
             raise AirflowSkipException("the form has no question")
         Path(self.page).parent.mkdir(parents=True, exist_ok=True)
         words = [*self.arguments, f"--question={json.dumps(question)}", f"--page={self.page}"]
-        return {**run_job("ask", words, aws_conn_id=self.aws_conn_id), "page": page_url(self.page)}
+        answer = {**run_job("ask", words, aws_conn_id=self.aws_conn_id), "page": page_url(self.page)}
+        context["ti"].xcom_push(key=RETURN_VALUE, value=answer)
+        raise DownstreamTasksSkipped(tasks=sorted(self.downstream_task_ids))

@@ -11,6 +11,9 @@ REPLAYED = (
     "subscriptions_stored", "load_total", "max_seconds", "imbalance", "worker_seconds",
 )  # fmt: skip
 """Figures of a replay in its XCom."""
+ANSWERED = ("files", "questions", "rejected", "rows")
+"""Counts of answered files of questions."""
+
 SUMS = ("objects", "discarded", "requests", "matches", "retractions")
 
 
@@ -31,7 +34,14 @@ def summarize_batches(outcome: dict[str, Any]) -> dict[str, Any]:
     summary["table_version"] = result.get("table_version")
     summary["balance"] = result.get("balance")
     summary["home"] = result.get("home")
+    summary["answered"] = summarize_answers(result.get("questions") or {})
     return summary
+
+
+def summarize_answers(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the counts of answered files of questions, and the seconds of all their steps."""
+    counts = {name: document.get(name) or 0 for name in ANSWERED}
+    return counts | {"seconds": round(sum((document.get("seconds") or {}).values()), 3)}
 
 
 def summarize_balance(outcome: dict[str, Any]) -> dict[str, Any]:

@@ -57,6 +57,7 @@ def test_the_rows_are_those_of_ask_with_places_and_texts(home: Home, texts: dict
             expected = stored[row.object_id]
             assert (row.lon, row.lat, row.text) == (expected["lon"], expected["lat"], expected["text"])
     facts = dict(answered.facts)
+    assert ("Term statistics" in facts) == (texts["kind"] == "topk")
     assert facts["Kind"] == texts["kind"]
     assert ("Region" in facts) != ("Point" in facts)
     assert ("Window" in facts) == ("window" in texts) and ("Version" in facts) == ("version" in texts)
@@ -105,6 +106,7 @@ def test_the_job_writes_a_page_and_counts(home: Home, tmp_path: Path, capsys: py
     text = page.read_text("utf-8")
     assert "2 objects" in text and "<form" not in text and "<script>alert" not in text and "object?id=" not in text
     assert ask_job.main([*arguments, "--form"]) == 0
+    assert "o1" not in capsys.readouterr().err, "the log of a server has no answers"
     text = page.read_text("utf-8")
     assert '<form class="question"' in text and 'value="-1,-1,1,1"' in text and "object?id=o1" in text
     assert ask_job.main([arguments[0], "--question={}", f"--result={result}"]) == 2
