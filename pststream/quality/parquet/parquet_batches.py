@@ -8,10 +8,9 @@ found first. A batch has fewer rows if these are long, and lists of them are dec
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -68,13 +67,14 @@ def read_batches(
     if not nested:
         yield from file.iter_batches(rows, list(groups), names)
         return
+    schema = file.schema_arrow
     with _open_by_dictionary(source, file, nested) as by_dictionary:
         # Arrow cannot put lists with several dictionaries into one batch, so a batch has rows of one row group.
         for batch in chain.from_iterable(by_dictionary.iter_batches(rows, [group], names) for group in groups):
             if _text_bytes_of(batch) > allowed:
                 raise expands_too_much(path)
             for part in _split(batch, most):
-                columns = [part.column(name).cast(file.schema_arrow.field(name).type) for name in names]
+                columns = [part.column(name).cast(schema.field(name).type) for name in names]
                 yield pa.RecordBatch.from_arrays(columns, names=names)
 
 
@@ -85,7 +85,7 @@ def _bound_texts(
 
     most: bytes that the texts of a list may have in a row group without that; short: as in `find_longest_text`
     """
-    total, nested = np.zeros(len(groups), np.int64), []
+    total, nested = [0] * len(groups), []
     castable = not any("_view" in str(kind) for kind in file.schema_arrow.types)
     places = [place for place in _places(file, names) if file.schema.column(place).physical_type == "BYTE_ARRAY"]
     with ExitStack() as stack:
@@ -99,10 +99,10 @@ def _bound_texts(
                 for column, group in zip(columns, groups)
             ]
             if not (is_list and castable and all(text.by_dictionary for text in texts)):
-                total += [text.bytes for text in texts]
+                total = [before + text.bytes for before, text in zip(total, texts)]
             elif any(column.num_values * text.bytes > most for column, text in zip(columns, texts)):
                 nested.append(place)
-    return int(total.max(initial=0)), nested
+    return max(total, default=0), nested
 
 
 def _open_by_dictionary(source: Any, file: pq.ParquetFile, places: list[int], **options: Any) -> pq.ParquetFile:
@@ -153,5 +153,10 @@ def _read_dictionary(by_dictionary: pq.ParquetFile, group: int, path: str) -> pa
 
 def _places(file: pq.ParquetFile, names: Collection[str]) -> list[int]:
     """Return the places of the columns without children below these columns."""
-    paths = [file.schema.column(place).path for place in range(len(file.schema))]
-    return [place for place, path in enumerate(paths) if any(f"{path}.".startswith(f"{name}.") for name in names)]
+    wanted, schema = set(names), file.schema
+    return [place for place in range(len(schema)) if not wanted.isdisjoint(_prefixes(schema.column(place).path))]
+
+
+def _prefixes(path: str) -> Iterator[str]:
+    """Yield the path and the paths of the columns above it: `a.b` and `a` for a column `b` of the struct `a`."""
+    return accumulate(path.split("."), "{}.{}".format)

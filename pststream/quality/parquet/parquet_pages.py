@@ -102,15 +102,19 @@ def _page_of(header: dict[int, Any]) -> Page:
     """Return the page of the fields of a PageHeader."""
     kind, place = header.get(1), {_DATA: (5, 2), _DICTIONARY: (7, 2), _DATA_V2: (8, 4)}
     sizes = header.get(2, -1), header.get(3, -1)
-    if not all(isinstance(size, int) and size >= 0 for size in sizes):
+    if not all(map(_is_count, sizes)):
         raise UnreadableHeader("a page has no size")
     if kind not in place:
         return Page(-1, -1, 0, 0)
     number, encoding = place[kind]
     fields = header.get(number)
-    if not isinstance(fields, dict) or not isinstance(fields.get(1), int) or fields[1] < 0:
+    if not isinstance(fields, dict) or not _is_count(fields.get(1)):
         raise UnreadableHeader("a page has no number of values")
     return Page(kind, fields.get(encoding, -1), fields[1], sizes[0])
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and 0 <= value < 1 << 31
 
 
 def _read_header(file: IO[bytes], at: int) -> tuple[dict[int, Any], int]:

@@ -81,3 +81,24 @@ def test_a_column_of_too_many_pages_has_the_bound_of_all_its_texts() -> None:
     with pytest.raises(UnreadableHeader, match="more than 10000 pages"):
         list(read_pages(io.BytesIO(content), column))
     assert longest_in(content, None).bytes >= column.total_uncompressed_size
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"\x15\x00\x15\xff\xff\xff\xff\xff\x7f",  # a page of terabytes
+        b"\x15\x00\x15" + b"\xff" * 30,  # an integer without end
+        b"\x15\x00\x15\x01\x15\x02",  # a size below zero
+        b"\x15\x00\x15\x02\x15\x02\x2c\x15\x01\x15\x00\x00\x00",  # a number of values below zero
+        b"\x1c" * 50,  # structs in structs
+        b"\x19\xfc",  # a list
+        b"\x11" * 5_000,  # fields without end
+        b"\x18\xff\xff\xff\xff\x7f",  # a text that is longer than the file
+        b"",
+    ],
+)
+def test_odd_headers_are_unreadable(header: bytes) -> None:
+    content = written(TEXTS)
+    column = pq.read_metadata(io.BytesIO(content)).row_group(0).column(0)
+    with pytest.raises(UnreadableHeader):
+        list(read_pages(io.BytesIO(b"PAR1" + header), column))
