@@ -59,7 +59,7 @@ BENCHMARKS = {
     "drift": Benchmark("throughput while the workload drifts, with load adjustment and without", drift.run),
     "freshness": Benchmark("seconds from a file's landing to its matches, with `run --watch`", freshness.run),
     "migration": Benchmark("time of a migration, and of the batches before and after it", migration.run),
-    "end-to-end": Benchmark("Delta in, Delta out on Spark, and the same job without the kernel", end_to_end.run),
+    "end-to-end": Benchmark("Delta in, Delta out, and the same job without the search for pairs", end_to_end.run),
     "planners": Benchmark("all planners on workloads like Q1, Q2, Q3, measured by the real job", planners.run),
     "planners-large": Benchmark("planners that divide space, at 5,000,000 subscriptions", planners_large.run),
     "planning": Benchmark("seconds and memory to make a plan, by planner", planning.run),

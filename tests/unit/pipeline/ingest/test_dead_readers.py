@@ -1,6 +1,7 @@
 """A file whose reader dies is quarantined with the reason, and the files beside it are ingested."""
 
 import errno
+import io
 import json
 import os
 import signal
@@ -10,7 +11,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -71,12 +71,31 @@ def land(landing: Path, *files: str) -> None:
 
 
 def land_parquet_bomb(landing: Path) -> None:
-    """Let 50 kB land that are 69 GB of text when they are read: one megabyte, 65,536 times."""
-    rows = pa.array(np.zeros(65_536, np.int32))
-    values = {"object_id": "a", "ts": "2026-03-01T00:00:00Z", "lon": "1", "lat": "2", "text": "x" * (1 << 20)}
-    table = pa.table({name: pa.DictionaryArray.from_arrays(rows, pa.array([value])) for name, value in values.items()})
-    pq.write_table(table, landing / "objects" / "bomb.parquet", store_schema=False)
-    assert (landing / "objects" / "bomb.parquet").stat().st_size < 100_000
+    """Let a megabyte land that is 69 GB of text when it is read: 65,536 texts, each a prefix of the one before.
+
+    Only reading them shows that they are one list. The file has two long texts and then empty ones, whose prefixes of
+    0 bytes become prefixes of a megabyte: lengths are differences in packed bits.
+    """
+    count, long, content = 65_536, 1 << 20, io.BytesIO()
+    texts = pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), ["x" * long] * 2 + [""] * (count - 2))
+    values = {"object_id": ["a"], "ts": ["2026-03-01T00:00:00Z"], "lon": ["1"], "lat": ["2"], "text": texts}
+    encoding = {"text.list.element": "DELTA_BYTE_ARRAY"}
+    sizes = {"data_page_size": 1 << 30, "write_batch_size": count, "write_statistics": False}
+    pq.write_table(
+        pa.table(values), content, compression="none", use_dictionary=False, column_encoding=encoding, **sizes
+    )
+    bomb = bytearray(content.getvalue())
+    head = b"".join(map(varint, (128, 4, count, 0, 2 * long - 1)))  # 128 differences in 4 blocks, the least is -long
+    assert bomb.count(head) == 1
+    first = slice(bomb.index(head) + len(head) + 4, bomb.index(head) + len(head) + 4 + 4 * 22)  # 32 of 22 bits
+    packed = int.from_bytes(bomb[first], "little")
+    assert [packed >> 22 * place & (1 << 22) - 1 for place in range(3)] == [2 * long, 0, long]
+    bomb[first] = (packed | long << 22).to_bytes(4 * 22, "little")
+    (landing / "objects" / "bomb.parquet").write_bytes(bomb)
+
+
+def varint(value: int) -> bytes:
+    return bytes([value & 127 | 128]) + varint(value >> 7) if value > 127 else bytes([value])
 
 
 def note_dead_tries(home: Home, landing: Path) -> None:
