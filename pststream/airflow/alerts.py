@@ -30,6 +30,8 @@ REMEDIES = {
     "trigger `repartition`, with more workers if one raster cell has most of the load.",
     "TooManyRejects": "See `pststream rejects`: file, row, field, reason. Accepted rows were matched and stay; a "
     "corrected file can be landed.",
+    "WatermarkAhead": "Correct the clock of the producer. `pststream withdraw --from TIME --dry-run` shows the objects "
+    "that are ahead and what they have caused; without --dry-run it withdraws them.",
     "FilesQuarantined": "See the reasons in `pststream quarantine list`; release or discard the files with the DAG "
     "`quarantine`.",
     "SinkDead": "Repair the sink: nothing is lost, and delivery continues where it stopped. Dead letters: "

@@ -45,13 +45,18 @@ class WithdrawnObjects:
 
     def contain(self, object_keys: np.ndarray) -> np.ndarray:
         """Return which of these objects (int64[n]) are withdrawn: bool[n]."""
-        keys = self.keys if self else np.empty(0, np.int64)
-        if not len(keys):
-            return np.zeros(len(object_keys), bool)
-        return keys[np.minimum(np.searchsorted(keys, object_keys), len(keys) - 1)] == object_keys
+        return contain(self.keys if self else np.empty(0, np.int64), object_keys)
 
 
 NONE = WithdrawnObjects()
+
+
+def contain(keys: np.ndarray, object_keys: np.ndarray) -> np.ndarray:
+    """Return which of these objects (int64[n]) are among `keys` (int64[m], ascending): bool[n]."""
+    if not len(keys):
+        return np.zeros(len(object_keys), bool)
+    among: np.ndarray = keys[np.minimum(np.searchsorted(keys, object_keys), len(keys) - 1)] == object_keys
+    return among
 
 
 def withdrawn_objects(home: TableAddresses, after: int = -1, up_to: int = names.NEVER_US) -> WithdrawnObjects:

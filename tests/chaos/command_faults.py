@@ -1,5 +1,7 @@
 """Inject faults without a watcher: kill commands and jobs, cut the power, fail the store, damage a data file."""
 
+import datetime as dt
+import json
 import os
 import random
 import shutil
@@ -14,13 +16,14 @@ import pytest
 from pststream.state.home import Home as Tables
 from pststream.state.locking.file_lock import holder_process
 from tests.bad_store import BUCKET, is_body
-from tests.chaos.environment import ChaosEnvironment, restore
+from tests.chaos.environment import AHEAD_SECONDS, ChaosEnvironment, restore
 from tests.chaos.plan import Episode
 from tests.commands import KILLED, ROOT, Home, run_here
 from tests.flushed_disk import FlushedDisk
 from tests.kill_and_rerun import table_of
 from tests.oracles.delivery import expected_messages
 from tests.watcher_process import SECONDS
+from tests.worlds import CITY, WORDS
 
 LANDING = f"s3://{BUCKET}/in"
 CORRUPTED = ("objects", "requests", "matches", "worker_index", "files", "batches", "plan_units")
@@ -138,6 +141,23 @@ def power_cut(chaos: ChaosEnvironment, episode: Episode) -> None:
     chaos.injected[fault.kind] += left.exists()
     restore(chaos.home, left if left.exists() else copy.path)
     shutil.rmtree(folder)
+
+
+def killed_withdrawal(chaos: ChaosEnvironment, episode: Episode) -> None:
+    """Ingest an object of a wrong clock and files that it makes late; withdraw it by a command that kills itself."""
+    (fault,) = episode.faults
+    name = f"ahead-{len(chaos.ahead)}"
+    file = chaos.folder / f"{name}.jsonl"
+    ts = (dt.datetime.now(dt.UTC) + dt.timedelta(seconds=AHEAD_SECONDS)).isoformat()
+    row = {"object_id": name, "ts": ts, "lon": CITY[0], "lat": CITY[1], "text": " ".join(WORDS)}
+    file.write_text(json.dumps(row) + "\n", "utf-8")
+    chaos.ahead.append((name, file))
+    for kind, path in (*chaos.next_files(4), ("objects", file), *chaos.next_files(2)):
+        (chaos.landing / kind / path.name).write_bytes(path.read_bytes())
+        chaos.home.run("run", chaos.landing)
+    chaos.injected[fault.kind] += chaos.home.crash(fault.detail, "withdraw", "--object-id", name).code == KILLED
+    chaos.home.run("withdraw", "--object-id", name)
+    chaos.home.run("run", chaos.landing)
 
 
 def _upload(chaos: ChaosEnvironment, count: int) -> None:

@@ -1,6 +1,7 @@
 """Compare the result of a chaos run with the result computed from the files alone."""
 
 import hashlib
+import random
 from collections import Counter
 from typing import Any
 
@@ -11,9 +12,15 @@ from pststream.state.home import Home as Tables
 from tests.chaos.environment import ChaosEnvironment, received_messages
 from tests.oracles import twin_fast
 from tests.oracles.delivery import expected_messages
-from tests.oracles.twin import LogFile
+from tests.oracles.questions import LoggedObject, answer
+from tests.oracles.twin import LogFile, PublishedObject, Withdrawal, time_us
+from tests.unit.stored_objects.worlds import some_question
 
-ERRORS = ("files_lost", "files_doubled", "rows_lost", "lost", "doubled", "wrong", "view_differs")
+ERRORS = (
+    *("files_lost", "files_doubled", "rows_lost", "lost", "doubled", "wrong", "view_differs"),
+    *("not_withdrawn", "wrong_answers"),
+)
+QUESTIONS = 60
 DELIVERY_ERRORS = ("lost", "unknown", "changed")
 
 
@@ -23,11 +30,20 @@ def compare(chaos: ChaosEnvironment) -> dict[str, Any]:
     The ledger gives the order in which files were ingested; the twin computes the expected result from it.
     """
     tables = Tables(chaos.home.path)
-    rows = [row for row in ledger_tables.read(tables, names.FILES).to_pylist() if row["status"] == "done"]
+    done = [row for row in ledger_tables.read(tables, names.FILES).to_pylist() if row["status"] == "done"]
+    done.sort(key=lambda row: row["file_seq"])
+    rows = [row for row in done if row["withdrawal_id"] is None]
     # Empty files of both kinds have the same bytes.
-    taken = [(row["kind"], row["sha256"]) for row in sorted(rows, key=lambda row: row["file_seq"])]
-    landed = {(kind, hashlib.sha256(path.read_bytes()).hexdigest()): path for kind, path in chaos.given}
-    log = [LogFile(kind, landed[kind, sha]) for kind, sha in taken]
+    taken = [(row["kind"], row["sha256"]) for row in rows]
+    given = [*chaos.given, *(("objects", path) for _, path in chaos.ahead)]
+    landed = {(kind, hashlib.sha256(path.read_bytes()).hexdigest()): path for kind, path in given}
+    withdrawals = iter(chaos.ahead)
+    log = [
+        LogFile(row["kind"], landed[row["kind"], row["sha256"]])
+        if row["withdrawal_id"] is None
+        else Withdrawal(frozenset(next(withdrawals)[:1]))
+        for row in done
+    ]
     outcome = twin_fast.outcome_of(log, chaos.world.lateness_seconds)
     exported, viewed = Counter(chaos.home.exported()), _viewed(chaos)
     return {
@@ -41,9 +57,30 @@ def compare(chaos: ChaosEnvironment) -> dict[str, Any]:
         "doubled": exported.total() - len(exported),
         "wrong": len(set(exported) - outcome.matches),
         "view_differs": ((viewed - exported) + (exported - viewed)).total(),
+        "not_withdrawn": len(list(withdrawals)),
+        **_count_answers(chaos, outcome.objects),
         "deliveries": {
             sink: _delivered(chaos, tables, messages) for sink, messages in received_messages(chaos).items()
         },
+    }
+
+
+def _count_answers(chaos: ChaosEnvironment, objects: list[PublishedObject]) -> dict[str, int]:
+    """Ask random questions, and count those whose answer is not that of the oracle."""
+    rnd = random.Random(chaos.seed)
+    stored = [LoggedObject(key, o.object_id, o.ts, o.lon, o.lat, o.words) for key, o in enumerate(objects)]
+    kinds = ("range", "knn", "topk", "frequent_terms")
+    asked = [some_question(rnd, rnd.choice(kinds), stored) | {"question_id": str(n)} for n in range(QUESTIONS)]
+    answers: dict[str, list[tuple[Any, Any]]] = {question["question_id"]: [] for question in asked}
+    for row in pststream.open(chaos.home.path).ask(asked).to_pylist():
+        is_term = row["kind"] == "frequent_terms"
+        pair = (row["term"], row["count"]) if is_term else (row["object_id"], time_us(row["ts"].isoformat()))
+        answers[row["question_id"]].append(pair)
+    expected = {one["question_id"]: [row[:2] for row in answer(stored, one)] for one in asked}
+    return {
+        "questions": len(asked),
+        "answers": sum(map(len, expected.values())),
+        "wrong_answers": sum(answers[name] != expected[name] for name in answers),
     }
 
 

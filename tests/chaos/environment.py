@@ -26,11 +26,15 @@ from tests.watcher_process import Watching, landing_folder
 ROWS = 14
 """Average number of rows of a file."""
 
+AHEAD_SECONDS = 3600
+"""How far ahead of the clock objects of a wrong clock are; they are accepted."""
+
 
 @dataclass
 class ChaosEnvironment:
     """Everything that faults affect, and the counts of faults."""
 
+    seed: int
     folder: Path
     home: Home
     landing: Path
@@ -44,6 +48,8 @@ class ChaosEnvironment:
     allowed: dict[str, dict[str, Any]] = field(default_factory=dict)
     noticed: int = 0
     given: list[tuple[str, Path]] = field(default_factory=list)
+    ahead: list[tuple[str, Path]] = field(default_factory=list)
+    """The objects of a wrong clock, in the order in which they are withdrawn: id, and file of each."""
 
     def __post_init__(self) -> None:
         pairs = zip(self.world.requests, self.world.objects, strict=True)
@@ -82,7 +88,7 @@ def chaos_environment(folder: Path, seed: int, files: int) -> Iterator[ChaosEnvi
             world = _written(folder / "world", seed, files)
             home = _home(folder, disk, world)
             landing, clock = landing_folder(folder / "landing"), Clock(folder)
-            yield ChaosEnvironment(folder, home, landing, world, disk, clock, receiver, store, uploader)
+            yield ChaosEnvironment(seed, folder, home, landing, world, disk, clock, receiver, store, uploader)
     except BaseException:
         shutil.copytree(disk.folder, folder / "home-as-it-was")
         raise
@@ -107,6 +113,7 @@ def _cut(rnd: random.Random, rows: worlds.Rows, files: int) -> list[worlds.Rows]
 def _home(folder: Path, disk: Disk, world: worlds.WrittenWorld) -> Home:
     # Compiled kernels stay in their cache: with a new cache each watcher would compile them for a minute.
     settings = {"planner": "kd_tree", "workers": 3, "lateness_seconds": world.lateness_seconds, "max_objects": 60}
+    settings["max_ahead_seconds"] = 2 * AHEAD_SECONDS
     settings |= RESTLESS
     home = new_home(disk.folder, **settings, watch_seconds=0.1, cache_dir=str(disk.folder / "node-cache"))
     home.add_sink("files", kind="file", target=str(folder / "delivered"), messages=50)

@@ -19,6 +19,9 @@ COMMAND_STEPS = (
 )
 """Steps at which other commands kill themselves."""
 
+WITHDRAW_STEPS = ("withdraw.restored", "withdraw.named", "withdraw.done")
+"""Steps at which `withdraw` kills itself."""
+
 WATCHER_FAULTS = {
     "python_worker_killed": 8,
     "sink_failing": 3,
@@ -42,7 +45,7 @@ class Fault:
 @dataclass(frozen=True)
 class Episode:
     """Faults of one process: `life` of a watcher, `crash` of one at a step, `command`, `job`, `bucket`, `restore`,
-    `power`.
+    `power`, `withdraw`.
     """
 
     kind: str
@@ -93,6 +96,7 @@ def _block(rnd: random.Random, steps: tuple[Iterator[str], Iterator[str]], seed:
         Episode("restore", (Fault("data_file_corrupted", f"{seed} restore"),)),
         Episode("job", (Fault("airflow_job_killed", f"{seed} job"),)),
         Episode("power", (Fault("power_cut", f"{seed} power"),)),
+        Episode("withdraw", (Fault("withdrawal_killed", f"{seed} withdraw", rnd.choice(WITHDRAW_STEPS)),)),
     ]
     block = [Episode("life", (*faults, end)), *crashes, *buckets]
-    return rnd.sample(block, len(block)) + rnd.sample(others, 3 if size >= 37 else 0)
+    return rnd.sample(block, len(block)) + rnd.sample(others, 4 if size >= 37 else 0)

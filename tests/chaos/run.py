@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from pststream.pipeline.engine.spark_session import stop_spark
-from tests.chaos.command_faults import LANDING, bad_answers, corrupted, killed_command, killed_job, power_cut
+from tests.chaos.command_faults import (
+    LANDING,
+    bad_answers,
+    corrupted,
+    killed_command,
+    killed_job,
+    killed_withdrawal,
+    power_cut,
+)
 from tests.chaos.compare import compare, is_right
 from tests.chaos.environment import ChaosEnvironment, chaos_environment
 from tests.chaos.plan import Episode, counts, plan
@@ -26,6 +34,7 @@ EPISODES: dict[str, Callable[[ChaosEnvironment, Episode], None]] = {
     "bucket": bad_answers,
     "restore": corrupted,
     "power": power_cut,
+    "withdraw": killed_withdrawal,
 }
 QUIET_ROUNDS = 20
 

@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.command_faults import power_cut
+from pststream import names
+from pststream.state import ledger_tables
+from pststream.state.home import Home as Tables
+from tests.chaos.command_faults import killed_withdrawal, power_cut
 from tests.chaos.compare import DELIVERY_ERRORS, ERRORS, compare, is_right
 from tests.chaos.environment import chaos_environment
-from tests.chaos.plan import COMMAND_STEPS, STEPS, WATCHER_FAULTS, Episode, Fault, counts, plan
+from tests.chaos.plan import COMMAND_STEPS, STEPS, WATCHER_FAULTS, WITHDRAW_STEPS, Episode, Fault, counts, plan
 from tests.chaos.run import quiet, run
 from tests.chaos.watcher_faults import FAILED
 
@@ -19,7 +22,8 @@ def test_the_plan_is_that_of_its_seed() -> None:
     assert sum(counts(plan(7, 296)).values()) == 296
     assert sum(counts(plan(7, FAULTS)).values()) == FAULTS
     kinds = {"driver_killed", "jvm_killed", "driver_killed_at_step", "command_killed", "airflow_job_killed"}
-    assert set(counts(plan(7, 296))) == {*kinds, *WATCHER_FAULTS, "s3_answer_bad", "data_file_corrupted", "power_cut"}
+    commands = {"data_file_corrupted", "power_cut", "withdrawal_killed"}
+    assert set(counts(plan(7, 296))) == {*kinds, *WATCHER_FAULTS, *commands, "s3_answer_bad"}
     faults = [fault for episode in plan(7, 296) for fault in episode.faults]
     assert len({fault.seed for fault in faults}) == len(faults)
 
@@ -27,7 +31,7 @@ def test_the_plan_is_that_of_its_seed() -> None:
 def test_the_steps_are_those_of_the_product() -> None:
     root = Path(__file__).parents[2] / "pststream"
     text = "".join(path.read_text("utf-8") for path in root.rglob("*.py")).replace("{kind}", "objects")
-    for step in {*STEPS, *COMMAND_STEPS} - {"ingest.requests_written"}:
+    for step in {*STEPS, *COMMAND_STEPS, *WITHDRAW_STEPS} - {"ingest.requests_written"}:
         assert f'"{step}"' in text, step
     assert f'"{FAILED} (' in text
 
@@ -64,3 +68,19 @@ def test_power_cuts_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         summary = compare(chaos)
     assert is_right(summary), summary
     assert chaos.injected["power_cut"] >= CUTS / 2
+
+
+@pytest.mark.e2e
+@pytest.mark.chaos
+@pytest.mark.timeout(600)
+def test_withdrawals_that_are_killed_are_done_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with chaos_environment(tmp_path / "chaos", 12, 3 * len(WITHDRAW_STEPS) + 8) as chaos:
+        monkeypatch.setenv("PSTSTREAM_ENGINE", "local")
+        for step in WITHDRAW_STEPS:
+            killed_withdrawal(chaos, Episode("withdraw", (Fault("withdrawal_killed", step, step),)))
+        quiet(chaos)
+        summary = compare(chaos)
+        batches = ledger_tables.read(Tables(chaos.home.path), names.BATCHES).to_pylist()
+    assert is_right(summary), summary
+    assert chaos.injected["withdrawal_killed"] == len(WITHDRAW_STEPS)
+    assert summary["matches"] and summary["answers"] > 100 and any(batch["retractions"] for batch in batches)

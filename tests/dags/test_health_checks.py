@@ -17,7 +17,7 @@ from pststream.utc_times import utc_now
 from tests.dags.dag_runs import FinishedRun
 from tests.damage import delete_rows
 from tests.matched_homes import add_matched_batch, add_subscriptions
-from tests.unit.reports.commands.homes import add_batch, add_file, add_plan, halves, reject, thing
+from tests.unit.reports.commands.homes import add_batch, add_file, add_plan, at, halves, reject, thing
 
 pytestmark = pytest.mark.airflow
 
@@ -61,6 +61,10 @@ def broken_rejects(home: Home) -> None:
     add_batch(home)
 
 
+def broken_clock(home: Home) -> None:
+    add_file(home, "objects", [thing(1, "ahead", (utc_now() - at(0)).total_seconds() / 60 + 120)])
+
+
 def broken_gate(home: Home) -> None:
     bad = Path(home.path).parent / "bad.csv"
     bad.write_text("no table")
@@ -102,6 +106,7 @@ PROBLEMS = {
     "balance": (broken_balance, "OutOfBalance", "imbalance 9.0 (greatest load over least), batches: 8"),
     "lag": (broken_lag, "Lagging", "is not matched"),
     "watcher": (broken_watcher, "WatcherDown", "Spark has died"),
+    "clock": (broken_clock, "WatermarkAhead", "further ahead of the clock"),
     "gate": (broken_gate, "FilesQuarantined", "decision: 1"),
     "sinks": (broken_sinks, "SinkDead", "pager: down"),
 }

@@ -29,26 +29,17 @@ LATENESS = 3600
 ANYWHERE = {"bbox": [-180.0, -90.0, 180.0, 90.0]}
 
 
-class WithdrawingLog(twin.ObjectLog):
-    """The twin's object log with withdrawals: the objects go from the list, and the watermark is that of the rest."""
-
-    def withdraw(self, ids: set[str]) -> None:
-        """Withdraw the accepted objects with these ids."""
-        self.accepted = [thing for thing in self.accepted if thing.object_id not in ids]
-        self.greatest = max((thing.ts for thing in self.accepted), default=None)
-
-
 def expected(steps: list[tuple[str, Any]], lateness: int) -> tuple[set[tuple[str, int, str]], dict[str, int]]:
     """Return the matches and the number of rejected objects by reason after all steps, computed slowly."""
     outcome = twin.Outcome()
-    objects, requests = WithdrawingLog(outcome, lateness, twin.words_of), twin.RequestLog(outcome, 0)
+    objects, requests = twin.ObjectLog(outcome, lateness, twin.words_of), twin.RequestLog(outcome, 0)
     for what, value in steps:
         if what == "objects":
             objects.take(LogFile("objects", value))
         elif what == "requests":
             requests.take(LogFile("requests", value))
         elif what == "withdraw":
-            objects.withdraw(value)
+            objects.withdraw(twin.Withdrawal(frozenset(value)))
     lives = [life for of_id in requests.lives.values() for life in of_id]
     pairs = {(o.object_id, o.ts, s.subscription_id) for o in objects.accepted for s in lives if matches(o, s)}
     return pairs, outcome.reasons("objects")
@@ -125,6 +116,22 @@ def test_rows_that_a_wrong_clock_made_late_are_taken_in_again(tmp_path: Path) ->
     assert home.run("check", "--all")["success"]
     explained = home.run("explain", "wrong", "s")
     assert {pair["condition"] for pair in explained["pairs"]} == {None, "withdrawn"} and not explained["problem"]
+
+
+def test_each_withdrawal_counts_the_late_rows_that_it_has_caused(tmp_path: Path) -> None:
+    """Of rows that two clocks made late, the second withdrawal counts those that the first has left."""
+    home = home_at(tmp_path / "home")
+    home.ingest("objects", [lines(tmp_path / "1.jsonl", thing("a", 0), thing("ahead", 100))])
+    home.ingest("objects", [lines(tmp_path / "2.jsonl", thing("far", 400))])
+    late = lines(tmp_path / "3.jsonl", *(thing(f"b{step}", step) for step in (10, 20, 150, 200, 250)))
+    assert home.ingest("objects", [late])["rejects_by_reason"] == {"late": 5}
+
+    def late_rows(name: str, *more: str) -> int:
+        return int(home.run("withdraw", "--object-id", name, *more)["rejects"]["late"]["rows"])
+
+    assert [late_rows(name, "--dry-run") for name in ("ahead", "far")] == [0, 3]
+    assert [late_rows(name) for name in ("far", "ahead")] == [3, 2]
+    assert home.run("ingest", "objects", "--retry-rejects", "late")["accepted"] == 5
 
 
 def test_subscriptions_that_are_indexed_under_another_clause_stay_as_they_are(tmp_path: Path) -> None:

@@ -69,6 +69,13 @@ class LogFile:
 
 
 @dataclass(frozen=True)
+class Withdrawal:
+    """The withdrawal of the accepted objects with some ids, at a position of the log."""
+
+    object_ids: frozenset[str]
+
+
+@dataclass(frozen=True)
 class PublishedObject:
     """An accepted object."""
 
@@ -94,8 +101,9 @@ class Incarnation:
 
 @dataclass
 class Outcome:
-    """The expected result: the matches, and the counts of accepted and rejected rows."""
+    """The expected result: the objects that count, the matches, and the counts of accepted and rejected rows."""
 
+    objects: list[PublishedObject] = field(default_factory=list)
     matches: set[tuple[str, int, str]] = field(default_factory=set)
     rows: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
@@ -406,6 +414,11 @@ class ObjectLog:
                 self.accepted.append(thing)
                 here.add(thing.object_id)
 
+    def withdraw(self, withdrawal: Withdrawal) -> None:
+        """Leave objects out; the watermark is that of the others."""
+        self.accepted = [thing for thing in self.accepted if thing.object_id not in withdrawal.object_ids]
+        self.greatest = max((thing.ts for thing in self.accepted), default=None)
+
 
 class RequestLog:
     """The request log with the incarnations that requests start and end."""
@@ -533,7 +546,7 @@ def bounds_of(geometry: dict[str, Any]) -> tuple[float, float, float, float]:
 
 
 def outcome_of(
-    log: Iterable[LogFile],
+    log: Iterable[LogFile | Withdrawal],
     lateness_seconds: int = DAY_SECONDS,
     now_us: int = 0,
     match_all: MatchAll | None = None,
@@ -547,6 +560,9 @@ def outcome_of(
     objects, requests = ObjectLog(outcome, lateness_seconds, split), RequestLog(outcome, now_us)
     seen: set[tuple[str, str]] = set()
     for file in log:
+        if isinstance(file, Withdrawal):
+            objects.withdraw(file)
+            continue
         mark = file.kind, hashlib.sha256(file.path.read_bytes()).hexdigest()
         if mark in seen:
             outcome.files_skipped += 1
@@ -554,6 +570,7 @@ def outcome_of(
         seen.add(mark)
         (objects if file.kind == "objects" else requests).take(file)
     lives = [life for of_id in requests.lives.values() for life in of_id]
+    outcome.objects = objects.accepted
     outcome.matches = (match_all or all_matches)(objects.accepted, lives)
     return outcome
 

@@ -23,10 +23,11 @@ file is a problem of its own.
 - **lag**: files that landed or were ingested are not matched in time.
 - **balance**: the loads of the workers are far out of balance.
 - **rejects**: too many rows of the last hour were rejected.
+- **clock**: the watermark is ahead of the clock, so that objects of the present are late.
 - **gate**: files are in quarantine.
 - **sinks**: a sink is down, or has too many dead letters.
 """
-FIELDS = ("watcher", "last_hour", "quarantined_ids", "deliveries")
+FIELDS = ("watcher", "last_hour", "watermark", "watermark_ahead_seconds", "quarantined_ids", "deliveries")
 
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,12 @@ def rejects(status: dict, params: Any = None) -> str:
 
 
 @task
+def clock(status: dict) -> str:
+    """Check that the watermark is not ahead of the clock."""
+    return _passed(health_checks.check_watermark(status["watermark"], status["watermark_ahead_seconds"]))
+
+
+@task
 def gate(status: dict) -> str:
     """Check that no file is in quarantine."""
     return _passed(health_checks.check_quarantine(status["quarantined_ids"]))
@@ -94,7 +101,7 @@ def build(options: DagOptions) -> DAG:
         params=_fields(options),
     ) as dag:
         figures = read_status(options.home_arguments, aws_conn_id=options.aws_conn_id)
-        for check in (watcher, lag, balance, rejects, gate, sinks):
+        for check in (watcher, lag, balance, rejects, clock, gate, sinks):
             check(figures)
     return dag
 

@@ -39,6 +39,10 @@ class TooManyRejects(Unhealthy):
     """Too large a share of the rows was rejected."""
 
 
+class WatermarkAhead(Unhealthy):
+    """The watermark is ahead of the clock, so that objects of the present are late."""
+
+
 class FilesQuarantined(Unhealthy):
     """Files are in quarantine."""
 
@@ -94,6 +98,16 @@ def check_reject_share(accepted: int, rejected: int, max_share: float, min_rows:
     if rows >= min_rows and rejected > max_share * rows:
         raise TooManyRejects(f"{text}; limit {max_share:.0%}")
     return text
+
+
+def check_watermark(watermark: str | None, ahead_seconds: int) -> str:
+    """Raise if the watermark is further ahead of the clock than `max_ahead_seconds` allows, by `ahead_seconds`."""
+    if ahead_seconds:
+        raise WatermarkAhead(
+            f"the watermark {watermark} is {duration(ahead_seconds)} further ahead of the clock than max_ahead_seconds"
+            " allows: objects of the present are rejected as late"
+        )
+    return f"watermark {watermark or 'of no object'}"
 
 
 def check_quarantine(hold_ids: Sequence[int]) -> str:

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,17 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.kernels.parsing.tokens import hash_texts
 from pststream.ledgers.ledger_rows import MAX_ROW, FileRow, log_key
 from pststream.ledgers.log_end import read_files
-from pststream.ledgers.withdrawals import WithdrawnObjects
-from pststream.pipeline.engine.arrow_columns import micros
+from pststream.ledgers.withdrawals import WithdrawnObjects, contain
+from pststream.pipeline.engine.arrow_columns import micros, whole
+from pststream.pipeline.upkeep.selected_objects import SelectedObjects
 from pststream.quality.parse_times import parse_times
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import KeyRange, Slice, read_slices
+from pststream.text.buffers import utf8_of
 from pststream.utc_times import to_micros
 
 NO_TIME = -(2**63)
@@ -26,31 +30,42 @@ REASONS = ("late", "duplicate")
 MAX_LISTED_FILES = 100
 
 
-def count_caused_rejects(home: Home, selected: pa.Table, withdrawn: WithdrawnObjects) -> dict[str, Any]:
-    """Count the rejects that the selected objects (select_objects, at least one) have caused.
+@dataclass(frozen=True)
+class _Horizon:
+    """Times (microseconds) before which the objects of a file were late: with the selected objects, and without."""
+
+    given: int
+    without: int
+
+
+def count_caused_rejects(home: Home, selected: SelectedObjects, withdrawn: WithdrawnObjects) -> dict[str, Any]:
+    """Count the rejects that the selected objects (at least one) have caused, apart from those withdrawn earlier.
 
     late: rows that would not have been late, had these objects not moved the watermark. duplicate: rows with the id of
     one of these objects. Returns {"late", "duplicate": {"rows", "stored" (all fields are stored, so that they can be
     retried)}, "files": [{"path", "rows"}], at most MAX_LISTED_FILES}.
     """
-    first = int(selected.column("object_key")[0].as_py()) >> names.ROW_BITS
+    first = int(selected.keys[0]) >> names.ROW_BITS
     of_objects = (pds.field("kind") == names.OBJECTS) & (pds.field("file_seq") >= first)
     files = [one for one in read_files(home, of_objects) if one["status"] == "done" and one["withdrawal_id"] is None]
-    horizons = _horizons_without(home, files, selected.column("object_key").to_numpy(), withdrawn)
+    horizons = _horizons(home, files, selected.keys, withdrawn)
     bounds = pa.table(
         {
             "ingest_id": [one["ingest_id"] for one in files],
             "file": [one["path"] for one in files],
-            "horizon": [horizons[one["file_seq"]] for one in files],
+            "given": [horizons[one["file_seq"]].given for one in files],
+            "without": [horizons[one["file_seq"]].without for one in files],
         }
     )
     counts = {reason: {"rows": 0, "stored": 0} for reason in REASONS}
     by_file = Counter[str]()
     for rejects in _read_rejects(home, files[0]["ingest_id"]):
-        rows = rejects.join(bounds, ["ingest_id", "file"], join_type="inner")
+        rows = rejects.join(bounds, ["ingest_id", "file"], join_type="inner").combine_chunks()
+        ts = rows.column("ts")
+        hashes = hash_texts(*utf8_of(whole(rows.column("raw")).fill_null("")))
         is_caused = {
-            "late": pc.greater_equal(rows.column("ts"), rows.column("horizon")),
-            "duplicate": pc.is_in(rows.column("raw"), selected.column("object_id")),
+            "late": pc.and_(pc.greater_equal(ts, rows.column("without")), pc.less(ts, rows.column("given"))),
+            "duplicate": pa.array(contain(selected.id_hashes, hashes)),
         }
         for reason, caused in is_caused.items():
             part = rows.filter(pc.and_(pc.equal(rows.column("reason"), reason), caused))
@@ -81,37 +96,47 @@ def _read_rejects(home: Home, ingest_id: int) -> Iterator[pa.Table]:
         yield pa.table({**named, "ts": ts, "stored": pc.is_valid(record)})
 
 
-def _horizons_without(
+def _horizons(
     home: Home, files: list[FileRow], selected: np.ndarray, withdrawn: WithdrawnObjects
-) -> dict[int, int]:
-    """Return by file the time (microseconds) before which its objects were late, had there been no selected ones."""
-    affected = set(np.unique(selected >> names.ROW_BITS).tolist())
-    remaining = _greatest_times(home, affected, selected, withdrawn)
+) -> dict[int, _Horizon]:
+    """Return the horizons of each file, had there been no objects that were withdrawn earlier."""
+    earlier = withdrawn.keys if withdrawn else np.empty(0, np.int64)
+    lowered, affected = (set(np.unique(keys >> names.ROW_BITS).tolist()) for keys in (earlier, selected))
+    wanted = {file["file_seq"] for file in files} & (lowered | affected)
+    remaining = _greatest_times(home, wanted, selected, withdrawn)
     watermark = files[0]["watermark"]
-    greatest = NO_TIME if watermark is None else to_micros(watermark)
-    horizons: dict[int, int] = {}
+    given = without = NO_TIME if watermark is None else to_micros(watermark)
+    horizons: dict[int, _Horizon] = {}
     for file in files:
         late_by = json.loads(file["options"]).get("lateness_seconds", 0) * 1_000_000
-        horizons[file["file_seq"]] = max(greatest - late_by, NO_TIME) if greatest > NO_TIME else NO_TIME
-        if file["file_seq"] in affected:
-            greatest = max(greatest, remaining.get(file["file_seq"], NO_TIME))
-        elif file["max_ts"] is not None:
-            greatest = max(greatest, to_micros(file["max_ts"]))
+        horizons[file["file_seq"]] = _Horizon(max(given - late_by, NO_TIME), max(without - late_by, NO_TIME))
+        stated = NO_TIME if file["max_ts"] is None else to_micros(file["max_ts"])
+        greatest = remaining.get(file["file_seq"], _Horizon(NO_TIME, NO_TIME))
+        given = max(given, greatest.given if file["file_seq"] in lowered else stated)
+        without = max(without, greatest.without if file["file_seq"] in wanted else stated)
     return horizons
 
 
 def _greatest_times(
     home: Home, file_seqs: set[int], selected: np.ndarray, withdrawn: WithdrawnObjects
-) -> dict[int, int]:
-    """Return the greatest ts (microseconds) of the objects of each of these files that stay."""
+) -> dict[int, _Horizon]:
+    """Return the greatest ts (microseconds) in each of these files: of the objects that are not withdrawn, and of those
+    of them that are not selected.
+    """
     keys = KeyRange("object_key", log_key(min(file_seqs), 0) - 1, log_key(max(file_seqs), MAX_ROW))
     files = keys.files(list_data_files(home, names.OBJECTS))
     slices = [Slice(path, 0, rows) for path, rows in addresses_and_rows(home, names.OBJECTS, files)]
-    greatest: dict[int, int] = {}
+    greatest: dict[int, _Horizon] = {}
     for rows in read_slices(slices, ["object_key", "ts"], keys):
         object_keys, times = rows.column("object_key").to_numpy(), micros(rows.column("ts"))
-        stay = ~(np.isin(object_keys, selected) | withdrawn.contain(object_keys))
-        numbers = object_keys[stay] >> names.ROW_BITS
-        for number in np.unique(numbers).tolist():
-            greatest[number] = max(greatest.get(number, NO_TIME), int(times[stay][numbers == number].max()))
+        counts = ~withdrawn.contain(object_keys)
+        stays = counts & ~contain(selected, object_keys)
+        numbers = object_keys >> names.ROW_BITS
+        for number in np.unique(numbers[counts]).tolist():
+            before = greatest.get(number, _Horizon(NO_TIME, NO_TIME))
+            of_file = numbers == number
+            greatest[number] = _Horizon(
+                int(times[of_file & counts].max(initial=before.given)),
+                int(times[of_file & stays].max(initial=before.without)),
+            )
     return greatest

@@ -12,14 +12,16 @@ import pyarrow.dataset as pds
 from pststream import names
 from pststream.delta_tables import read_table
 from pststream.errors import UsageError
+from pststream.kernels.parsing.tokens import hash_texts
 from pststream.ledgers.ledger_rows import MAX_ROW, log_key
-from pststream.ledgers.withdrawals import WithdrawnObjects
+from pststream.ledgers.withdrawals import WithdrawnObjects, contain
 from pststream.pipeline.engine.arrow_columns import micros
 from pststream.pipeline.engine.running_engine import get_engine
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.state.slices import Slice, read_slices, split_into_tasks
+from pststream.text.buffers import utf8_of
 
 COLUMNS = ["object_key", "object_id", "ts"]
 
@@ -52,8 +54,21 @@ class _Search:
     withdrawn: WithdrawnObjects
 
 
-def select_objects(home: Home, settings: Settings, selection: Selection, withdrawn: WithdrawnObjects) -> pa.Table:
-    """Return key, id and ts of the selected objects that are not withdrawn yet, in the order of the log.
+@dataclass(frozen=True)
+class SelectedObjects:
+    """Keys of selected objects, int64[n], ascending, and the distinct hashes of their ids, int64[], ascending.
+
+    So an object takes at most 16 bytes, however long its id is.
+    """
+
+    keys: np.ndarray
+    id_hashes: np.ndarray
+
+
+def select_objects(
+    home: Home, settings: Settings, selection: Selection, withdrawn: WithdrawnObjects
+) -> SelectedObjects:
+    """Return the selected objects that are not withdrawn yet.
 
     Raises UsageError for a path that is not that of an ingested file.
     """
@@ -62,8 +77,11 @@ def select_objects(home: Home, settings: Settings, selection: Selection, withdra
     files = [file for file in list_data_files(home, names.OBJECTS) if _may_have(file, search)]
     tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, files))
     parts = get_engine(settings).run_tasks(tasks, partial(_select, search)) if tasks else []
-    schema = pa.schema({"object_key": pa.int64(), "object_id": pa.string(), "ts": pa.int64()})
-    return pa.concat_tables([schema.empty_table(), *parts]).sort_by("object_key")
+    keys, hashes = (
+        np.concatenate([np.empty(0, np.int64), *columns]) for columns in (zip(*parts) if parts else ((), ()))
+    )
+    keys.sort()
+    return SelectedObjects(keys, np.unique(hashes))
 
 
 def greatest_ts_of_others(home: Home, selected: np.ndarray, withdrawn: WithdrawnObjects) -> int | None:
@@ -78,7 +96,7 @@ def greatest_ts_of_others(home: Home, selected: np.ndarray, withdrawn: Withdrawn
         slices = [Slice(path, 0, rows) for path, rows in addresses_and_rows(home, names.OBJECTS, [file])]
         for rows in read_slices(slices, ["object_key", "ts"]):
             keys = rows.column("object_key").to_numpy()
-            times = micros(rows.column("ts"))[~(np.isin(keys, selected) | withdrawn.contain(keys))]
+            times = micros(rows.column("ts"))[~(contain(selected, keys) | withdrawn.contain(keys))]
             if len(times):
                 greatest = int(times.max()) if greatest is None else max(greatest, int(times.max()))
     return greatest
@@ -108,9 +126,9 @@ def _may_have(file: DataFile, search: _Search) -> bool:
     return any(file.may_contain("object_key", least, greatest) for least, greatest in ranges)
 
 
-def _select(search: _Search, slices: tuple[Slice, ...]) -> pa.Table:
-    """Return key, id and ts (microseconds) of the selected objects in the slices."""
-    selection, parts = search.selection, []
+def _select(search: _Search, slices: tuple[Slice, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the keys of the selected objects in the slices, and the hashes of their ids: int64[n] each."""
+    selection, chosen_keys, hashes = search.selection, [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for rows in read_slices(slices, COLUMNS):
         keys, times = rows.column("object_key").to_numpy(), micros(rows.column("ts"))
         wanted = (times >= selection.since) & (times < selection.until) & ~search.withdrawn.contain(keys)
@@ -119,7 +137,6 @@ def _select(search: _Search, slices: tuple[Slice, ...]) -> pa.Table:
         if selection.object_ids:
             is_named = pc.is_in(rows.column("object_id"), pa.array(selection.object_ids, pa.string()))
             wanted &= is_named.to_numpy(zero_copy_only=False)
-        chosen = rows.filter(pa.array(wanted))
-        parts.append(chosen.set_column(2, "ts", chosen.column("ts").cast(pa.int64())))
-    schema = pa.schema({"object_key": pa.int64(), "object_id": pa.string(), "ts": pa.int64()})
-    return pa.Table.from_batches([part.cast(schema) for part in parts], schema)
+        chosen_keys.append(keys[wanted])
+        hashes.append(hash_texts(*utf8_of(rows.column("object_id").filter(pa.array(wanted)))))
+    return np.concatenate(chosen_keys), np.concatenate(hashes)

@@ -18,7 +18,12 @@ from pststream.ledgers.withdrawals import WithdrawnObjects, withdrawn_objects
 from pststream.pipeline.index.restore_ended import restore_ended
 from pststream.pipeline.upkeep.caused_rejects import count_caused_rejects
 from pststream.pipeline.upkeep.erase import finish_interrupted_work
-from pststream.pipeline.upkeep.selected_objects import Selection, greatest_ts_of_others, select_objects
+from pststream.pipeline.upkeep.selected_objects import (
+    SelectedObjects,
+    Selection,
+    greatest_ts_of_others,
+    select_objects,
+)
 from pststream.progress import Progress, no_progress
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -43,8 +48,8 @@ def withdraw(
 
     Returns {"dry_run", "withdrawal_id" (null if nothing is withdrawn), "objects" (how many), "matched_objects" (those
     that batches have covered), "watermark_before", "watermark_after", "rejects": what `count_caused_rejects` returns},
-    which `pststream withdraw --json` prints. Finishes an interrupted ingest or batch first. Keys and ids of the objects
-    are in the driver's memory. Raises UsageError for a path that was not ingested; then nothing has changed.
+    which `pststream withdraw --json` prints. Finishes an interrupted ingest or batch first. The driver has 16 bytes
+    in memory for each object. Raises UsageError for a path that was not ingested; then nothing has changed.
     """
     home.check()
     if dry_run:
@@ -53,17 +58,19 @@ def withdraw(
         finish_interrupted_work(home, settings, progress)
         ledger, (selected, withdrawn, watermark) = Ledger(home), _select(home, settings, selection)
         document = _document(home, ledger, selected, withdrawn, watermark, dry_run=False)
-        if selected.num_rows:
+        if len(selected.keys):
             _restore_subscriptions(home, settings, ledger, watermark, progress)
-            document["withdrawal_id"] = _record(home, ledger, selected, watermark)
+            document["withdrawal_id"] = _record(home, ledger, selected.keys, watermark)
         return document
 
 
-def _select(home: Home, settings: Settings, selection: Selection) -> tuple[pa.Table, WithdrawnObjects, int | None]:
+def _select(
+    home: Home, settings: Settings, selection: Selection
+) -> tuple[SelectedObjects, WithdrawnObjects, int | None]:
     """Return the objects to withdraw, those that are withdrawn already, and the greatest ts of all others."""
     withdrawn = withdrawn_objects(home)
     selected = select_objects(home, settings, selection, withdrawn)
-    return selected, withdrawn, greatest_ts_of_others(home, selected.column("object_key").to_numpy(), withdrawn)
+    return selected, withdrawn, greatest_ts_of_others(home, selected.keys, withdrawn)
 
 
 def _restore_subscriptions(
@@ -80,10 +87,9 @@ def _restore_subscriptions(
         progress(f"{restored:,} pieces of ended subscriptions are in the index again")
 
 
-def _record(home: Home, ledger: Ledger, selected: pa.Table, watermark: int | None) -> int:
+def _record(home: Home, ledger: Ledger, keys: np.ndarray, watermark: int | None) -> int:
     """Write the keys of the objects, then the row of `files` that makes the withdrawal count; return its number."""
     number: int = ledger_tables.greatest(home, names.WITHDRAWALS, "withdrawal_id") + 1
-    keys = selected.column("object_key")
     numbers = pa.array(np.full(len(keys), number, np.int64))
     ledger_tables.append(home, names.WITHDRAWALS, pa.table({"withdrawal_id": numbers, "object_key": keys}))
     crash_point("withdraw.named")
@@ -100,10 +106,16 @@ def _record(home: Home, ledger: Ledger, selected: pa.Table, watermark: int | Non
 
 
 def _document(
-    home: Home, ledger: Ledger, selected: pa.Table, withdrawn: WithdrawnObjects, watermark: int | None, *, dry_run: bool
+    home: Home,
+    ledger: Ledger,
+    selected: SelectedObjects,
+    withdrawn: WithdrawnObjects,
+    watermark: int | None,
+    *,
+    dry_run: bool,
 ) -> dict[str, Any]:
     before = ledger.watermark()
-    keys = selected.column("object_key").to_numpy()
+    keys = selected.keys
     after = before if not len(keys) else None if watermark is None else from_micros(watermark)
     nothing = {"rows": 0, "stored": 0}
     caused = count_caused_rejects(home, selected, withdrawn) if len(keys) else None

@@ -7,7 +7,8 @@ the holder was a process of the same machine that has ended, the lease is free a
 A process that takes over a lapsed lease first writes its fencing token into every table that the lock protects
 (fencing.py), and every commit carries the token of its writer. So a previous holder that was only slow fails at its
 next commit. Either it reads the new token in the table; or the token was committed after it had read the table, and
-then the version that it commits is taken. Safety depends on no clock and no timing.
+then the version that it commits is taken. Safety depends on no clock and no timing. A file that was deleted or damaged
+counts as a lapsed lease, unless no table has a fencing token of this lock yet.
 """
 
 import json
@@ -37,7 +38,7 @@ POLL_SECONDS = 0.25
 class Lease:
     """A lease that this process takes and renews in a thread.
 
-    lapsed   the previous holder let it lapse
+    lapsed   the previous holder let it lapse, or the file was deleted, so that a previous holder may go on
     lost     another process has taken it over
     """
 
@@ -117,9 +118,9 @@ def hold_lease(
 ) -> Iterator[Lease]:
     """Hold the lease of this name; wait for it for at most `seconds`. Raises LockTaken.
 
-    last_token: returns the last fencing token; called if the file has none
-    fence: writes the token into the tables; called before the block if the previous holder let the lease lapse. If it
-    raises, this lease is left to lapse, so that the next holder calls it again.
+    last_token: returns the last fencing token in the tables, 0 if there is none; called if the file has none
+    fence: writes the token into the tables; called before the block if the lease has `lapsed`. If it raises, this lease
+    is left to lapse, so that the next holder calls it again.
     """
     until = time.monotonic() + seconds
     while (lease := _try_acquire(files, name, time.monotonic() >= until, last_token)) is None:
@@ -151,6 +152,9 @@ def _try_acquire(files: ConditionalFiles, name: str, is_last_try: bool, last_tok
     lapsed = version is not None and has_holder and (_is_late(version.age) or has_ended(content))
     if not has_holder or lapsed:
         token = int(content["number"]) if "number" in content else last_token()
+        if "number" not in content and token:
+            # The file was deleted or damaged, maybe while a process held the lock, whose token no table has yet.
+            token, lapsed = token + 1, True
         lease = Lease(files, name, token + 1, lapsed)
         if lease.acquire(version.etag if version else None):
             return lease

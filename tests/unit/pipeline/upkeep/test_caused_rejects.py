@@ -8,6 +8,8 @@ from pststream.ledgers.ledger_rows import log_key
 from pststream.ledgers.withdrawals import NONE
 from pststream.pipeline.upkeep import caused_rejects as module
 from pststream.pipeline.upkeep.caused_rejects import count_caused_rejects
+from pststream.pipeline.upkeep.selected_objects import Selection, select_objects
+from pststream.settings import Settings
 from pststream.state.home import Home
 from tests.unit.reports.commands.homes import add_file, at, reject, thing
 
@@ -28,7 +30,8 @@ def test_the_texts_of_all_rejects_are_never_in_memory(hand_home: Home, monkeypat
         return np.zeros(len(values), np.int64), np.zeros(len(values), bool)
 
     monkeypatch.setattr(module, "parse_times", parse_none)
-    selected = pa.table({"object_key": [log_key(first, 2)], "object_id": ["wrong"], "ts": [0]})
+    selected = select_objects(hand_home, Settings(), Selection(object_ids=("wrong",)), NONE)
+    assert selected.keys.tolist() == [log_key(first, 2)]
     told = count_caused_rejects(hand_home, selected, NONE)
     assert told["late"] == {"rows": FILES * ROWS, "stored": FILES * ROWS}
     assert told["duplicate"] == {"rows": FILES, "stored": 0}

@@ -211,7 +211,7 @@ def test_a_home_that_was_copied_here_is_written_to(home: Home, server: BadStore)
     with copy.locked():
         append(copy, "coffee")
     assert terms(copy) == ["coffee", "tea", "tea", "tea"]
-    assert open_table(copy.table(names.VOCABULARY)).transaction_version(".lock") == 4
+    assert open_table(copy.table(names.VOCABULARY)).transaction_version(".lock") == 5, "4 may be held"
 
 
 def test_beside_a_runner_the_home_is_waited_for(home: Home) -> None:
@@ -250,3 +250,36 @@ def test_rows_that_come_while_files_are_joined_stay(
     assert len(open_table(home.table(names.VOCABULARY)).file_uris()) == 2
     assert terms(home) == ["a", "b", "c", "d"]
     assert ledger_tables.read(home, names.VOCABULARY, filters=[("term", "=", "b")]).num_rows == 1
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}", b"torn"])
+@pytest.mark.parametrize("second_commits", [True, False])
+def test_a_holder_whose_file_is_gone_commits_no_more(
+    home: Home, monkeypatch: pytest.MonkeyPatch, content: bytes | None, second_commits: bool
+) -> None:
+    """The holder neither renews its lease nor has committed when another process takes the lock."""
+    monkeypatch.setattr(lease, "LEASE_SECONDS", 60.0)
+    monkeypatch.setattr(lease, "RENEW_SECONDS", 60.0)
+    with home.locked():
+        append(home, "before")
+    bucket = S3Bucket(home.path)
+
+    def hold() -> None:
+        with Home(home.path).locked():
+            if second_commits:
+                append(home, "of the second")
+
+    with home.locked():
+        if content is None:
+            bucket.delete([".lock"])
+        else:
+            version = bucket.version(".lock")
+            assert version is not None and bucket.write_if(".lock", content, version.etag)
+        second = threading.Thread(target=hold)
+        second.start()
+        second.join()
+        with pytest.raises(RetryableError, match="another process has taken over"):
+            append(home, "of the first")
+    with home.locked():
+        append(home, "of the third")
+    assert terms(home) == ["before", *["of the second"] * second_commits, "of the third"]
