@@ -12,6 +12,7 @@ objects are not counted in large regions.
 import numpy as np
 
 from pststream.kernels.compile import kernel
+from pststream.kernels.intrinsics import prefetch
 from pststream.kernels.matching.shapes.contains_point import contains_point
 from pststream.kernels.questions.packed_numbers import number_at
 from pststream.kernels.questions.place_codes import LEVELS
@@ -27,6 +28,9 @@ LEAST_OBJECTS = (2048, 512, 128, 32, 8)
 
 LEFT_OUT = 64
 """A region leaves out terms that have fewer objects than its rows divided by this and by k (+ 16)."""
+
+BLOCK = 256
+"""Rows whose terms are fetched at a time."""
 
 SMALL = 256
 """Counts below this are ordered by a histogram."""
@@ -187,15 +191,36 @@ def _count_rows(
     between    rows with between[0] <= ts < between[1] are left out
     kept       terms from this on are not counted
     """
+    rows = np.empty(BLOCK, np.int64)
+    for begin in range(low, high, BLOCK):
+        number = 0
+        for row in range(begin, min(begin + BLOCK, high)):
+            ts = objects.times[row]
+            rows[number] = row
+            number += (ts >= after[0]) & (ts <= up_to[0]) & ((ts < between[0]) | (ts >= between[1]))
+        number = _keep_rows(objects, regions, piece, rows[:number], inside, after, up_to, some_keys)
+        for at in range(number):
+            for own in range(objects.offsets[rows[at]], objects.offsets[rows[at] + 1]):
+                term = number_at(objects.row_terms, own)
+                if term >= kept:
+                    continue
+                if counts[term, 0] == 0:
+                    touched[size] = term
+                    size += 1
+                counts[term, 0] += 1
+    return size
+
+
+@kernel
+def _keep_rows(objects, regions, piece, rows, inside, after, up_to, some_keys):
+    """Move the rows that count to the front, and begin to fetch their terms; return their number."""
     box, test = regions.boxes[piece], regions.tests[piece]
     test_start, test_stop = regions.number_offsets[piece], regions.number_offsets[piece + 1]
-    after_ts, after_key, up_to_ts, up_to_key = after[0], after[1], up_to[0], up_to[1]
-    for row in range(low, high):
+    size = 0
+    for row in rows:
         ts = objects.times[row]
-        if ts < after_ts or ts > up_to_ts or (ts >= between[0] and ts < between[1]):
-            continue
-        if (some_keys or ts == after_ts) and not in_window(
-            ts, objects.keys[row], after_ts, after_key, up_to_ts, up_to_key
+        if (some_keys or ts == after[0]) and not in_window(
+            ts, objects.keys[row], after[0], after[1], up_to[0], up_to[1]
         ):
             continue
         if not inside or test:
@@ -204,14 +229,9 @@ def _count_rows(
                 continue
             if test and not contains_point(test, regions.numbers, test_start, test_stop, lon, lat):
                 continue
-        for own in range(objects.offsets[row], objects.offsets[row + 1]):
-            term = number_at(objects.row_terms, own)
-            if term >= kept:
-                continue
-            if counts[term, 0] == 0:
-                touched[size] = term
-                size += 1
-            counts[term, 0] += 1
+        prefetch(objects.row_terms, objects.offsets[row])
+        rows[size] = row
+        size += 1
     return size
 
 
