@@ -28,11 +28,11 @@ from pststream.kernels.questions.build_segment import (
     list_rows,
     number_terms,
 )
-from pststream.kernels.questions.count_terms import LEAST_OBJECTS
 from pststream.kernels.questions.frequent_terms import FrequentTerms, list_frequent_terms
 from pststream.kernels.questions.packed_numbers import pack_numbers
 from pststream.kernels.questions.place_codes import place_codes
 from pststream.kernels.questions.question_arrays import ObjectArrays
+from pststream.kernels.questions.term_tiers import LEAST_OBJECTS
 from pststream.text.buffers import utf8_of
 from pststream.text.tokenizer import normalized_texts
 
@@ -146,7 +146,7 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
         least_words=least_words(offsets, posting_offsets, postings),
         id_offsets=_narrow(id_offsets - id_offsets[0]),
         ids=id_bytes[id_offsets[0] : id_offsets[-1]],
-        **list_frequent_terms(codes, times, offsets, row_terms, len(terms))._asdict(),
+        **list_frequent_terms(codes, times, offsets, row_terms, tiers)._asdict(),
         bounds=np.array(bounds, np.int64),
     )
     for array in segment:

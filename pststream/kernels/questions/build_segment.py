@@ -3,10 +3,14 @@
 import numpy as np
 
 from pststream.kernels.compile import kernel
+from pststream.kernels.intrinsics import prefetch
 from pststream.kernels.parsing.tokens import hash_word
 from pststream.kernels.search import find
 
 _EMPTY = np.int32(-1)
+
+AHEAD = 16
+"""Ids between one that is numbered and one whose slot is fetched."""
 
 
 @kernel
@@ -30,6 +34,12 @@ def number_terms(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             distinct = larger
             for number in range(count):
                 slots[_slot(slots, distinct, distinct[number])] = number
+        # Begin to read what ids further on need: first the slot, then the id that is in it.
+        if place + AHEAD < len(ids):
+            prefetch(slots, ids[place + AHEAD] & (len(slots) - 1))
+            number = slots[ids[place + AHEAD // 2] & (len(slots) - 1)]
+            if number != _EMPTY:
+                prefetch(distinct, number)
         slot = _slot(slots, distinct, ids[place])
         if slots[slot] == _EMPTY:
             slots[slot] = count

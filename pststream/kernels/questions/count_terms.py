@@ -5,8 +5,7 @@ slice (kernels/questions/frequent_terms.py): the lists of slices inside the wind
 a term may be too small where a list does not have the term: at most by the bound of this list. The sum of these bounds
 is the gap of the count; a count without a gap is exact.
 
-Terms are numbered by tiers, those of many objects first: their counts lie close together in memory, and terms of few
-objects are not counted in large regions.
+Large regions leave out terms of few objects (kernels/questions/term_tiers.py).
 """
 
 import numpy as np
@@ -18,13 +17,11 @@ from pststream.kernels.questions.packed_numbers import number_at
 from pststream.kernels.questions.place_codes import LEVELS
 from pststream.kernels.questions.question_arrays import in_window
 from pststream.kernels.questions.rows_in_regions import SPAN_COLUMNS, split_list
+from pststream.kernels.questions.term_tiers import terms_to_count
 from pststream.kernels.search import find
 
 EMITTED_SHARE = 8
 """Counts are returned from the k-th greatest of the segment divided by this on."""
-
-LEAST_OBJECTS = (2048, 512, 128, 32, 8)
-"""Objects that each term of a tier has at least; the last tier has the others."""
 
 LEFT_OUT = 64
 """A region leaves out terms that have fewer objects than its rows divided by this and by k (+ 16)."""
@@ -42,7 +39,7 @@ def count_terms(objects, lists, tiers, last_key, asked, regions, after, up_to, l
 
     objects, regions, after, up_to  see kernels/questions/question_arrays.py
     lists       see kernels/questions/frequent_terms.py
-    tiers       int64[t+1]: the terms of each tier (LEAST_OBJECTS)
+    tiers       int64[t+1]: see kernels/questions/term_tiers.py
     last_key    greatest key of the segment
     asked       int64[]: the questions to answer, of those of the batch
     limits      int64[q]: k of each question
@@ -55,14 +52,14 @@ def count_terms(objects, lists, tiers, last_key, asked, regions, after, up_to, l
     """
     offsets, bounds = np.zeros(len(asked) + 1, np.int64), np.zeros(len(asked), np.int64)
     terms, total = np.empty((4096, 3), np.int32), 0
-    spans = np.empty((256, SPAN_COLUMNS), np.int64)
+    spans, block = np.empty((256, SPAN_COLUMNS), np.int64), np.empty(BLOCK, np.int64)
     for place in range(len(asked)):
         question = asked[place]
         size, bound = 0, 0
         first, stop, kept, left_out = 0, 0, tiers[-1], 0
         if not complete:
             rows, spans = _rows_of_region(objects, regions, question, spans)
-            kept, left_out = _terms_to_count(tiers, rows // (LEFT_OUT * (limits[question] + 16)))
+            kept, left_out = terms_to_count(tiers, rows // (LEFT_OUT * (limits[question] + 16)))
             if up_to[question, 1] >= last_key:
                 first, stop = _slices_inside(lists.slice_times, after[question, 0], up_to[question, 0])
         for piece in range(regions.piece_offsets[question], regions.piece_offsets[question + 1]):
@@ -81,7 +78,7 @@ def count_terms(objects, lists, tiers, last_key, asked, regions, after, up_to, l
                     between = (lists.slice_times[first], lists.slice_times[stop]) if used >= 0 else (0, 0)
                     size = _count_rows(
                         objects, regions, piece, spans[part, 0], spans[part, 1], spans[part, 2] == 1,
-                        after[question], up_to[question], up_to[question, 1] < last_key, between, kept,
+                        after[question], up_to[question], up_to[question, 1] < last_key, between, kept, block,
                         counts, touched, size,
                     )  # fmt: skip
         least = 1 if complete else max(1, _kth_count(counts, touched, size, limits[question]) // EMITTED_SHARE)
@@ -112,15 +109,6 @@ def _rows_of_region(objects, regions, question, spans):
         for part in range(parts):
             rows += spans[part, 1] - spans[part, 0]
     return rows, spans
-
-
-@kernel
-def _terms_to_count(tiers, rare):
-    """Return the number of terms to count, and the greatest number of objects that another term has: at most `rare`."""
-    for tier in range(len(LEAST_OBJECTS)):
-        if LEAST_OBJECTS[tier] - 1 <= rare:
-            return tiers[tier + 1], LEAST_OBJECTS[tier] - 1
-    return tiers[-1], 0
 
 
 @kernel
@@ -183,15 +171,15 @@ def _add_lists(lists, cell, first, stop, kept, counts, touched, size, bound):
 
 @kernel
 def _count_rows(
-    objects, regions, piece, low, high, inside, after, up_to, some_keys, between, kept, counts, touched, size
+    objects, regions, piece, low, high, inside, after, up_to, some_keys, between, kept, rows, counts, touched, size
 ):  # fmt: skip
     """Add the terms of the rows [low, high) that count to `counts`; list those that were 0 in `touched`.
 
     some_keys  whether objects of the segment may have keys above that of `up_to`
     between    rows with between[0] <= ts < between[1] are left out
     kept       terms from this on are not counted
+    rows       int64[BLOCK], for the work
     """
-    rows = np.empty(BLOCK, np.int64)
     for begin in range(low, high, BLOCK):
         number = 0
         for row in range(begin, min(begin + BLOCK, high)):

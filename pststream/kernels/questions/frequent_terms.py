@@ -10,13 +10,18 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.kernels.compile import kernel
+from pststream.kernels.intrinsics import prefetch
 from pststream.kernels.questions.place_codes import LEVELS
+from pststream.kernels.questions.term_tiers import terms_to_count
 from pststream.kernels.search import find
 
 SLICES = 16
 
 LISTED_ROWS = 16_384
 """Cells with fewer objects have no lists: their rows are counted as fast."""
+
+AHEAD = 64
+"""Rows between one that is counted and one whose terms are fetched."""
 
 RARE = 256
 """A term is listed if more than one in this many objects has it."""
@@ -42,9 +47,12 @@ class FrequentTerms(NamedTuple):
 
 
 def list_frequent_terms(
-    codes: np.ndarray, times: np.ndarray, offsets: np.ndarray, row_terms: np.ndarray, terms: int
+    codes: np.ndarray, times: np.ndarray, offsets: np.ndarray, row_terms: np.ndarray, tiers: np.ndarray
 ) -> FrequentTerms:
-    """Return the lists of a segment; see kernels/questions/question_arrays.py for the arrays; `terms`: their number."""
+    """Return the lists of a segment; see kernels/questions/question_arrays.py and term_tiers.py for the arrays.
+
+    row_terms: int32[m], not packed
+    """
     if len(codes) < LISTED_ROWS:
         empty = np.zeros(0, np.int32)
         return FrequentTerms(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(1, np.int32), empty, empty, empty)
@@ -52,7 +60,7 @@ def list_frequent_terms(
     slice_times = np.append(np.partition(times, places)[places], times.max() + 1)
     slices = (np.searchsorted(slice_times[1:-1], times, "right")).astype(np.uint8)
     cells, ranges = cells_with_rows(codes, LISTED_ROWS)
-    return FrequentTerms(slice_times, cells, *_list_terms(ranges, slices, SLICES, RARE, offsets, row_terms, terms))
+    return FrequentTerms(slice_times, cells, *_list_terms(ranges, slices, SLICES, RARE, offsets, row_terms, tiers))
 
 
 @kernel
@@ -80,21 +88,28 @@ def cells_with_rows(codes: np.ndarray, least: int) -> tuple[np.ndarray, np.ndarr
 
 
 @kernel
-def _list_terms(ranges, slices, slice_count, rare, offsets, row_terms, terms):
+def _list_terms(ranges, slices, slice_count, rare, offsets, row_terms, tiers):
     """Return offsets, bounds, terms and counts of the lists; slices uint8[n]: the slice of each row."""
     lists = len(ranges) * slice_count
     list_offsets, bounds = np.zeros(lists + 1, np.int32), np.zeros(lists, np.int32)
     listed, total = np.empty((65_536, 2), np.int32), 0
-    counts, touched = np.zeros(terms, np.int32), np.empty(terms, np.int32)
+    counts, touched = np.zeros(tiers[-1], np.int32), np.empty(tiers[-1], np.int32)
     for number in range(lists):
         wanted = number % slice_count
+        low, high = ranges[number // slice_count]
         rows, size = 0, 0
-        for row in range(ranges[number // slice_count, 0], ranges[number // slice_count, 1]):
+        for row in range(low, high):
+            rows += slices[row] == wanted
+        kept, _ = terms_to_count(tiers, rows // rare)
+        for row in range(low, high):
+            if row + AHEAD < high and slices[row + AHEAD] == wanted:
+                prefetch(row_terms, offsets[row + AHEAD])
             if slices[row] != wanted:
                 continue
-            rows += 1
             for place in range(offsets[row], offsets[row + 1]):
                 term = row_terms[place]
+                if term >= kept:
+                    continue
                 if counts[term] == 0:
                     touched[size] = term
                     size += 1

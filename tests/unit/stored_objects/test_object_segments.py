@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.kernels.questions.count_terms import LEAST_OBJECTS
 from pststream.kernels.questions.packed_numbers import unpack_numbers
+from pststream.kernels.questions.term_tiers import LEAST_OBJECTS
 from pststream.stored_objects.object_cache import (
     LARGE_ROWS,
     ObjectCache,
