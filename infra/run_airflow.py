@@ -35,7 +35,7 @@ DAGS = {
     f"pststream_{name}"
     for name in (
         *("adjust_load", "check_tables", "health", "maintain", "micro_batch", "quarantine", "questions"),
-        "repartition",
+        *("repartition", "term_statistics"),
     )
 }
 COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")

@@ -9,7 +9,10 @@ from airflow.sdk import DAG
 
 from pststream.airflow.dag_options import PREFIX, DagOptions
 
-NAMES = ("micro_batch", "adjust_load", "repartition", "maintain", "check_tables", "quarantine", "health", "questions")
+NAMES = (
+    *("micro_batch", "adjust_load", "repartition", "maintain", "check_tables", "term_statistics", "quarantine"),
+    *("health", "questions"),
+)
 
 
 def make_dag(name: str, **options: Any) -> DAG:

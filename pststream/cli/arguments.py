@@ -25,6 +25,7 @@ from pststream.cli.reading_commands import (
 )
 from pststream.cli.removal_options import add_erase_options, add_keep_option, add_withdraw_options
 from pststream.cli.suite_commands import suite_command
+from pststream.cli.term_statistics_command import term_statistics_command
 from pststream.cli.withdraw_command import withdraw_command
 from pststream.cli.writing_commands import (
     backup_command,
@@ -270,6 +271,9 @@ def _add_upkeep(commands: Any) -> None:
     text = "remove objects and subscriptions by their ids, and everything that was derived from them"
     example = "pststream erase --home h --object-id post-17 --subscription-ids ids.txt --dry-run"
     add_erase_options(_add(commands, "erase", erase_command, text, example))
+    text = "count the objects that have each word; from then on rare words weigh more in `topk`"
+    statistics = _add(commands, "term-statistics", term_statistics_command, text, "pststream term-statistics --home h")
+    statistics.add_argument("--dry-run", action="store_true", help="count, and change nothing")
     text = "withdraw objects, such as those of a wrong clock: their matches are retracted, the watermark ignores them"
     example = "pststream withdraw --home h --from 2026-03-02T10:00:00Z --dry-run"
     add_withdraw_options(_add(commands, "withdraw", withdraw_command, text, example))
@@ -281,11 +285,11 @@ def _quarantine(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def _add_reading(commands: Any) -> None:
-    text = "write the matches to a file"
+    text = "write the matches, or the term statistics in force, to a file"
     export = _add(commands, "export", export_command, text, "pststream export matches --out m.csv")
-    export.add_argument("what", choices=("matches",))
+    export.add_argument("what", choices=("matches", "term-statistics"))
     export.add_argument("--out", required=True, metavar="FILE", help=".csv, .jsonl or .parquet")
-    export.add_argument("--since", metavar="T", help="objects from this time on (ISO 8601)")
+    export.add_argument("--since", metavar="T", help="for `matches`: objects from this time on (ISO 8601)")
 
     text = "answer questions about the stored objects, of files or one by options"
     example = "pststream ask --kind knn --point 18.07,59.33 --keywords 'coffee OR tea' -k 5 --window 72h --home h"

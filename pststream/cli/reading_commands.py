@@ -12,11 +12,24 @@ from pststream.format_values import byte_size, counted
 
 
 def export_command(context: CommandContext, arguments: Any) -> CommandResult:
-    """Write the matches to a file."""
+    """Write the matches, or the term statistics in force, to a file."""
+    if arguments.what == "term-statistics":
+        return _export_statistics(context, arguments)
     from pststream.reports.commands.export import export_matches
 
     document = export_matches(context.home.check(), arguments.out, _moment(arguments.since), context.progress)
     return CommandResult(document, f"{document['out']}: {counted(document['rows'], 'match', 'matches')}")
+
+
+def _export_statistics(context: CommandContext, arguments: Any) -> CommandResult:
+    from pststream.questions.answer_files import check_answer_path
+    from pststream.questions.export_statistics import export_statistics
+
+    refuse_options("export term-statistics", {"--since": arguments.since})
+    check_output_path(arguments.out)
+    check_answer_path(arguments.out)
+    document = export_statistics(context.home.check(), context.settings, arguments.out)
+    return CommandResult(document, f"{document['out']}: {counted(document['rows'], 'term')}")
 
 
 def _moment(text: str | None) -> dt.datetime | None:

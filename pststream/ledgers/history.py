@@ -14,7 +14,7 @@ from pststream.ledgers.ledger_rows import MAX_ROW, split_by_status
 
 _FILES = (
     "file_seq", "ingest_id", "kind", "path", "status", "rows", "accepted", "rejected", "min_ts", "max_ts", "started_at",
-    "sha256", "withdrawal_id",
+    "sha256", "withdrawal_id", "statistics_version", "options",
 )  # fmt: skip
 _BATCHES = (
     "batch_id", "status", "plan_version", "objects_to", "requests_to", "objects", "discarded", "requests", "matches",
@@ -47,14 +47,21 @@ class LedgerHistory:
         return int(pc.max(self.batches.column("requests_to")).as_py() or 0)
 
     def files_of(self, kind: str) -> pa.Table:
-        """Return the files of a kind whose ingest is done, in the order of the log; withdrawals are no files."""
+        """Return the files of a kind whose ingest is done, in the order of the log; other events are no files."""
         of_kind = pc.equal(self.files.column("kind"), kind)
-        return self.files.filter(pc.and_(of_kind, pc.is_null(self.files.column("withdrawal_id"))))
+        events = (pc.is_valid(self.files.column(name)) for name in ("withdrawal_id", "statistics_version"))
+        return self.files.filter(pc.and_not(of_kind, pc.or_(*events)))
 
     @property
     def withdrawals(self) -> list[dict[str, Any]]:
         """The rows of withdrawals, in the order of the log."""
         rows: list[dict[str, Any]] = self.files.filter(pc.is_valid(self.files.column("withdrawal_id"))).to_pylist()
+        return rows
+
+    @property
+    def statistics_changes(self) -> list[dict[str, Any]]:
+        """The rows that put term statistics in force, in the order of the log."""
+        rows: list[dict[str, Any]] = self.files.filter(pc.is_valid(self.files.column("statistics_version"))).to_pylist()
         return rows
 
     def watermark(self) -> dt.datetime | None:

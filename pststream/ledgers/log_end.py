@@ -202,8 +202,9 @@ def known_hashes(home: TableAddresses, hashes: Collection[str]) -> set[tuple[str
 
 def recent_row_counts(home: TableAddresses, kind: str, count: int) -> list[int]:
     """Return the numbers of rows of the last `count` files of a kind whose ingest is done, in the order of the log."""
-    done = (pds.field("kind") == kind) & (pds.field("status") == "done") & pds.field("withdrawal_id").is_null()
-    rows = read_table(home.table(names.FILES), ["file_seq", "rows"], done).sort_by("file_seq")
+    done = (pds.field("kind") == kind) & (pds.field("status") == "done")
+    is_file = pds.field("withdrawal_id").is_null() & pds.field("statistics_version").is_null()
+    rows = read_table(home.table(names.FILES), ["file_seq", "rows"], done & is_file).sort_by("file_seq")
     row_counts: list[int] = rows.column("rows").slice(max(0, rows.num_rows - count)).to_pylist()
     return row_counts
 

@@ -25,11 +25,11 @@ def check_answer_path(out: str) -> None:
         raise UsageError(f"--out {out}: unknown format", f"end the name with {', '.join(_WRITERS)}")
 
 
-def write_answers(answers: Iterable[pa.Table], out: str) -> int:
-    """Write tables of answers (ANSWERS) to a file, all or nothing; return the number of rows.
+def write_answers(answers: Iterable[pa.Table], out: str, schema: pa.Schema = ANSWERS) -> int:
+    """Write tables of answers, or of other rows of numbers and texts, to a file, all or nothing.
 
-    The ending of the name gives the format. One table is in memory at a time. Texts of CSV that a
-    spreadsheet would run as a formula get an apostrophe; nulls are empty fields.
+    The ending of the name gives the format. One table is in memory at a time. Texts of CSV that a spreadsheet would run
+    as a formula get an apostrophe; nulls are empty fields. Returns the number of rows.
     """
     check_answer_path(out)
     path = Path(out)
@@ -42,18 +42,18 @@ def write_answers(answers: Iterable[pa.Table], out: str) -> int:
             yield from table.to_batches(max_chunksize=BATCH_ROWS)
 
     with replacing(path) as temporary, open(temporary, "wb") as file:
-        _WRITERS[path.suffix.lower()](counted(), file)
+        _WRITERS[path.suffix.lower()](counted(), file, schema)
     return rows
 
 
-def _write_csv(answers: Iterator[pa.RecordBatch], file: BinaryIO) -> None:
-    file.write((",".join(ANSWERS.names) + "\n").encode())
+def _write_csv(answers: Iterator[pa.RecordBatch], file: BinaryIO, schema: pa.Schema) -> None:
+    file.write((",".join(schema.names) + "\n").encode())
     for rows in answers:
         fields = [csv_fields(_text(column).fill_null("")) for column in rows.columns]
         _write_lines(joined(*_separated(fields, ","), "\n"), file)
 
 
-def _write_json(answers: Iterator[pa.RecordBatch], file: BinaryIO) -> None:
+def _write_json(answers: Iterator[pa.RecordBatch], file: BinaryIO, _: pa.Schema) -> None:
     for rows in answers:
         values = []
         for name, column in zip(rows.schema.names, rows.columns):
@@ -65,9 +65,9 @@ def _write_json(answers: Iterator[pa.RecordBatch], file: BinaryIO) -> None:
         _write_lines(joined("{", *_separated(values, ", "), "}\n"), file)
 
 
-def write_parquet(answers: Iterator[pa.RecordBatch], file: BinaryIO) -> None:
-    """Write rows of answers (ANSWERS) as a Parquet file."""
-    with pq.ParquetWriter(file, ANSWERS, compression="zstd") as writer:
+def write_parquet(answers: Iterator[pa.RecordBatch], file: BinaryIO, schema: pa.Schema = ANSWERS) -> None:
+    """Write rows of answers, or of another schema, as a Parquet file."""
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         group: list[pa.RecordBatch] = []
         for rows in answers:
             group.append(rows)
@@ -93,7 +93,7 @@ def _write_lines(lines: pa.Array, file: BinaryIO) -> None:
     file.write("".join(pc.cast(lines, pa.large_string()).to_pylist()).encode())
 
 
-_WRITERS: dict[str, Callable[[Iterator[pa.RecordBatch], BinaryIO], None]] = {
+_WRITERS: dict[str, Callable[[Iterator[pa.RecordBatch], BinaryIO, pa.Schema], None]] = {
     ".csv": _write_csv,
     ".jsonl": _write_json,
     ".parquet": write_parquet,

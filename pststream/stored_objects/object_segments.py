@@ -7,7 +7,6 @@ rows like any other. Arrays of a segment (n objects in Morton order, T terms):
     terms int64[T]: term ids (text/tokenizer.py), the terms of more objects first, in tiers; ascending within a tier
     tiers int64[]: tier i has the terms from place tiers[i] up to tiers[i + 1]
     word_offsets int32[T+1], words uint8[]: the word of each term, UTF-8
-    least_words uint8[T]: least number of terms of an object that has the term, at most 255
     id_offsets int32[n+1], ids uint8[]: the object_id of each object, UTF-8
         (offsets are int64 where there are 2 GiB of bytes or more)
     slice_times, cells, list_offsets, list_bounds, list_terms, list_counts: see kernels/questions/frequent_terms.py
@@ -24,7 +23,6 @@ from pststream.kernels.questions.build_segment import (
     find_terms,
     find_words,
     gather_rows,
-    least_words,
     list_rows,
     number_terms,
 )
@@ -36,7 +34,7 @@ from pststream.kernels.questions.term_tiers import LEAST_OBJECTS
 from pststream.text.buffers import utf8_of
 from pststream.text.tokenizer import normalized_texts
 
-LAYOUT = "objects-2"
+LAYOUT = "objects-3"
 """Name and version of the arrays, part of the name of the cache folder."""
 
 COLUMNS = ("object_key", "object_id", "ts", "lon", "lat", "text", "terms")
@@ -59,7 +57,6 @@ class ObjectSegment(NamedTuple):
     tiers: np.ndarray
     word_offsets: np.ndarray
     words: np.ndarray
-    least_words: np.ndarray
     id_offsets: np.ndarray
     ids: np.ndarray
     slice_times: np.ndarray
@@ -96,6 +93,12 @@ class ObjectSegment(NamedTuple):
     def find_terms(self, ids: np.ndarray) -> np.ndarray:
         """Return the place of each term id among `terms`, -1 where it is absent: int32[n]; `ids` int64[n]."""
         return np.asarray(find_terms(self.terms, self.tiers, ids))
+
+    def words_of(self, terms: np.ndarray) -> pa.Array:
+        """Return the words of terms, by their places among the terms of the segment: large_string[n]."""
+        texts = pa.StringArray if self.word_offsets.dtype == np.int32 else pa.LargeStringArray
+        words = texts.from_buffers(len(self.terms), pa.py_buffer(self.word_offsets), pa.py_buffer(self.words))
+        return words.take(pa.array(terms)).cast(pa.large_string())
 
     def word(self, term: int) -> str:
         """Return the word of a term, by its place among the terms of the segment."""
@@ -143,7 +146,6 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
         tiers=tiers,
         word_offsets=_narrow(word_offsets),
         words=words,
-        least_words=least_words(offsets, posting_offsets, postings),
         id_offsets=_narrow(id_offsets - id_offsets[0]),
         ids=id_bytes[id_offsets[0] : id_offsets[-1]],
         **list_frequent_terms(codes, times, offsets, row_terms, tiers)._asdict(),

@@ -6,8 +6,11 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from pststream.array_cache.array_cache import Paths
+from pststream.kernels.questions.text_weights import TextArrays
 from pststream.kernels.questions.windows import count_by_time, greatest_time, keys_at
 from pststream.stored_objects.object_segments import ObjectSegment
+from pststream.stored_objects.term_weights import EQUAL_WEIGHTS, TermWeights
 
 EARLIEST = -(2**63)
 WITHDRAWN_KEY = 2**63 - 1
@@ -19,16 +22,32 @@ _BUCKETS = 4_096
 
 
 class ObjectSnapshot:
-    """The segments of all data files of `objects`, in the order of their keys."""
+    """The segments of all data files of `objects`, in the order of their keys.
 
-    def __init__(self, segments: Sequence[ObjectSegment]) -> None:
-        self.segments = [segment for segment in segments if len(segment.keys)]
+    sources       the data files of each segment; none: the weights of its words are not kept in the cache
+    term_weights  the weights of words that are in force
+    """
+
+    def __init__(
+        self,
+        segments: Sequence[ObjectSegment],
+        sources: Sequence[Paths] = (),
+        term_weights: TermWeights = EQUAL_WEIGHTS,
+    ) -> None:
+        named = zip(segments, sources or [()] * len(segments), strict=True)
+        kept = [(segment, paths) for segment, paths in named if len(segment.keys)]
+        self.segments, self.sources = [segment for segment, _ in kept], [paths for _, paths in kept]
+        self.term_weights = term_weights
         self._last_times: dict[int, int] = {}
         self._boundaries: dict[tuple[int, int, int], tuple[int, int]] = {}
 
     def without(self, keys: np.ndarray) -> "ObjectSnapshot":
         """Return a snapshot in which the objects with these keys (int64[n], ascending) count for no question."""
-        return ObjectSnapshot([_leave_out(segment, keys) for segment in self.segments])
+        return ObjectSnapshot([_leave_out(segment, keys) for segment in self.segments], self.sources, self.term_weights)
+
+    def text_arrays(self, number: int) -> TextArrays:
+        """Return the arrays that score the texts of a segment, by its position."""
+        return self.term_weights.of_segment(self.sources[number], self.segments[number])
 
     @cached_property
     def bounds(self) -> np.ndarray:

@@ -7,11 +7,13 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
+from pststream.kernels.questions.text_weights import sum_squares
 from pststream.kinds.question_contract import ParsedQuestion
 from pststream.shapes.region import Region
 from pststream.shapes.registry import SHAPES, SIDES, cut_regions, request_schema, to_columns
 from pststream.stored_objects.object_segments import ObjectSegment
 from pststream.stored_objects.object_snapshot import EARLIEST, LAST_KEY, ObjectSnapshot
+from pststream.stored_objects.term_weights import TermWeights
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,15 @@ class Clauses:
         self._clause_offsets = _offsets(len(some) for some in clauses)
         self._literal_offsets = _offsets(len(clause) for some in clauses for clause in some)
         self._ids = np.array([term for some in clauses for clause in some for term in clause], np.int64)
+
+    def weighed(self, weights: TermWeights) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weight of each clause, which is a word, and the sum of their squares for each question: float32[].
+
+        Squares are summed in the order of the term ids, as those of texts.
+        """
+        owner = np.repeat(np.arange(len(self._clause_offsets) - 1), np.diff(self._clause_offsets))
+        weight_of = weights.of_terms(self._ids)
+        return weight_of, sum_squares(self._clause_offsets, np.lexsort((self._ids, owner)), weight_of)
 
     def within(self, segment: ObjectSegment) -> ClauseArrays:
         """Return the clauses with terms numbered as in a segment."""

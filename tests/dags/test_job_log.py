@@ -71,6 +71,7 @@ INGEST = {"files": 1, "accepted": 8, "rejected": 0, "rejects_by_reason": {}, "qu
             "1 file ingested, 8 rows accepted, 3 rejected (2 late, 1 duplicate), 1 file quarantined",
         ),
         ("quarantine", {"discarded": [{}, {}]}, "INFO", "2 files discarded"),
+        ("term_statistics", {"version": 3, "objects": 10, "terms": 1}, "INFO", "version 3: 10 objects with 1 term"),
         (
             "check_tables",
             {"checks": [{"check": "ledgers", "failed": []}, {"check": "index", "failed": ["x"]}]},

@@ -17,7 +17,8 @@ from tests.dags.landing_folder import ACCEPTED, PAIRS, REJECTED, fill_landing
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 RESULTS = "pststream.airflow.runners.job_log"
-JOBS = tuple(f"{job}: " for job in ("micro_batch", "check_tables", "maintain", "status", "balance", "repartition"))
+RAN = ("micro_batch", "check_tables", "maintain", "term_statistics", "status", "balance", "repartition")
+JOBS = tuple(f"{job}: " for job in RAN)
 LATER = ("publish", "publish_answers", "deliver", "check_balance", "check_rejects")
 IDLE = {"match": "success"} | dict.fromkeys(LATER, "skipped")
 CLUSTER = "spark://127.0.0.1:1"
@@ -63,7 +64,7 @@ def test_small_and_idle_runs_of_all_dags_start_no_jvm(
     assert idle.xcom("match")["table_version"] == summary["table_version"]
     assert idle.xcom("match").keys() == summary.keys()
     where = {"home": form["home"]}
-    for name in ("check_tables", "maintain", "health"):
+    for name in ("check_tables", "maintain", "term_statistics", "health"):
         assert FinishedRun(dagbag.dags[f"pststream_{name}"], where).state == "success", name
     repartitioned = FinishedRun(dagbag.dags["pststream_repartition"], where | {"planner": "grid", "workers": 3})
     steps = dict.fromkeys(("check", "plan", "show", "approve", "apply", "publish"), "success")
@@ -76,7 +77,8 @@ def _each_job_logs_its_result_in_one_line(records: list[logging.LogRecord]) -> N
     messages = [(record.levelname, record.message) for record in records if record.name == RESULTS]
     lines = [line for line in messages if line[1].startswith(JOBS)]
     assert [message.partition(":")[0] for _, message in lines] == [
-        "micro_batch", "micro_batch", "check_tables", "maintain", "status", "balance", "balance", "repartition",
+        "micro_batch", "micro_batch", "check_tables", "maintain", "term_statistics", "status", "balance", "balance",
+        "repartition",
         "repartition",
     ]  # fmt: skip
     level, text = lines[0]

@@ -35,13 +35,23 @@ def logged(key: int, object_id: str, ts: int, lon: float, lat: float, text: str)
     return LoggedObject(key, object_id, ts, lon, lat, frozenset(words_of(text)))
 
 
-def answer(objects: Iterable[LoggedObject], question: dict[str, Any], up_to_key: int = 2**63) -> list[tuple]:
-    """Return the rows of an answer in their order.
+Statistics = tuple[int, dict[str, int]]
+"""The number of objects that statistics count, and the objects that have each word."""
+
+
+def answer(
+    objects: Iterable[LoggedObject],
+    question: dict[str, Any],
+    up_to_key: int = 2**63,
+    statistics: Statistics | None = None,
+) -> list[tuple]:
+    """Return the rows of an answer in their order; without statistics every word weighs 1.
 
     range: (object_id, ts); knn: (object_id, ts, distance_m); topk: (object_id, ts, distance_m, score); frequent_terms:
     (term, count).
     """
-    kinds = {"range": _range, "knn": _nearest, "topk": _scored, "frequent_terms": _terms}
+    kinds = {"range": _range, "knn": _nearest, "frequent_terms": _terms}
+    kinds["topk"] = lambda objects, question: _scored(objects, question, statistics)
     counted = _in_window([one for one in objects if one.key <= up_to_key], question)
     return kinds[question.get("kind", "range")](counted, question)
 
@@ -90,15 +100,26 @@ def _nearest(objects: list[LoggedObject], question: dict[str, Any]) -> list[tupl
     return [(one.object_id, one.ts, metres) for metres, one in away[: question["k"]]]
 
 
-def _scored(objects: list[LoggedObject], question: dict[str, Any]) -> list[tuple]:
+def _weight(word: str, statistics: Statistics | None) -> float:
+    if statistics is None:
+        return 1.0
+    total, counts = statistics
+    return float32(math.log(1 + total / max(counts.get(word, 0), 1)))
+
+
+def _scored(objects: list[LoggedObject], question: dict[str, Any], statistics: Statistics | None) -> list[tuple]:
     words, alpha = set(words_of(question["keywords"])), question["alpha"]
     scale = question.get("distance_scale_m") or math.pi * EARTH_RADIUS_M
     scored = []
+
+    def squared(some: set[str] | frozenset[str]) -> float:
+        return math.fsum(_weight(word, statistics) ** 2 for word in some)
+
     for one in objects:
-        shared = len(words & one.words)
+        shared = words & one.words
         if shared:
             metres = distance_m(question["point"]["lon"], question["point"]["lat"], one.lon, one.lat)
-            cosine = shared / math.sqrt(len(words)) / math.sqrt(len(one.words))
+            cosine = squared(shared) / math.sqrt(float32(squared(words))) / math.sqrt(float32(squared(one.words)))
             score = alpha * max(0.0, 1.0 - metres / scale) + (1.0 - alpha) * cosine
             scored.append((one.object_id, one.ts, metres, score))
     scored.sort(key=lambda row: -float32(row[3]))

@@ -157,6 +157,11 @@ def _check_tables(document: dict[str, Any]) -> Line:
     return logging.INFO, f"{counted(len(checks), 'check')} passed"
 
 
+def _term_statistics(document: dict[str, Any]) -> Line:
+    counts = f"{counted(document['objects'], 'object')} with {counted(document['terms'], 'term')}"
+    return logging.INFO, f"version {document['version']}: {counts}"
+
+
 def _quarantine(document: dict[str, Any]) -> Line:
     if "discarded" not in document:
         return _ingest(document)
@@ -194,6 +199,7 @@ DESCRIPTIONS: dict[str, Callable[[Any], Line]] = {
     "deliver": _deliver,
     "maintain": _maintain,
     "check_tables": _check_tables,
+    "term_statistics": _term_statistics,
     "quarantine": _quarantine,
     "ask": _ask,
     "answer_questions": _answer_questions,

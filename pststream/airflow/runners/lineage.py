@@ -32,6 +32,7 @@ READS_WRITES: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "check_tables": ((names.FILES, names.BATCHES, names.OBJECTS, names.MATCHES, *INDEX), (names.QUALITY_RESULTS,)),
     "ask": ((names.OBJECTS,), ()),
     "answer_questions": ((names.OBJECTS,), (names.QUESTION_ANSWERS, names.QUESTIONS, names.REJECTS)),
+    "term_statistics": ((names.OBJECTS,), (names.TERM_STATISTICS,)),
     "quarantine": ((names.QUARANTINE,), (names.OBJECTS, names.REQUESTS, names.REJECTS, names.QUARANTINE)),
 }
 """By job: the tables that it reads, and the tables that it writes."""

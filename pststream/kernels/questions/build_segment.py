@@ -160,16 +160,3 @@ def find_terms(terms: np.ndarray, tiers: np.ndarray, wanted: np.ndarray) -> np.n
                 places[at] = place
                 break
     return places
-
-
-@kernel
-def least_words(offsets: np.ndarray, posting_offsets: np.ndarray, postings: np.ndarray) -> np.ndarray:
-    """Return the least number of terms of the objects that have each term, at most 255: uint8[terms]."""
-    least = np.empty(len(posting_offsets) - 1, np.uint8)
-    for term in range(len(least)):
-        fewest = 255
-        for place in range(posting_offsets[term], posting_offsets[term + 1]):
-            row = postings[place]
-            fewest = min(fewest, offsets[row + 1] - offsets[row])
-        least[term] = fewest
-    return least

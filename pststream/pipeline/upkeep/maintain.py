@@ -7,6 +7,7 @@ from pststream.pipeline.index.compact_index import compact_index
 from pststream.pipeline.ingest import retry_rejects
 from pststream.pipeline.upkeep.compact_tables import compact_tables
 from pststream.pipeline.upkeep.old_rows import remove_old_rows
+from pststream.pipeline.upkeep.term_statistics import drop_old_statistics
 from pststream.progress import Progress, StepCounter, no_progress
 from pststream.quality.suites.data_docs import delete_old_docs
 from pststream.settings import Settings
@@ -24,7 +25,8 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
     Finishes an erasure that was interrupted, and removes rows that are older than the setting `keep` allows. Applies
     deletions to the index and drops subscriptions that ended before every object still to be matched; compacts the
     tables; deletes old log entries, data files that their table has not listed for `retention_days`, outcomes of jobs
-    that are as old, copies of files that have left the quarantine, and old Data Docs. The index is not changed while a
+    that are as old, copies of files that have left the quarantine, old Data Docs, and term statistics that no later
+    batch or question reads. The index is not changed while a
     batch is unfinished: the late subscriptions of that batch must still meet stored objects.
 
     Returns {"plan_version", "dropped_rows" (of the index), "files_before", "files_after" (of the index), "files_joined"
@@ -40,6 +42,7 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
             delete_older_indexes(home, index_version(home, version))
         dropped = compact_index(home, settings, version) if before and idle else 0
         compacted = compact_tables(home, settings)
+        drop_old_statistics(home)
         for table in TABLES.values():
             if table.writer == "control":
                 ledger_tables.compact(home, table.name, ledger_tables.MAX_FILE_BYTES)

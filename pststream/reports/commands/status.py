@@ -1,6 +1,7 @@
 """Report the status of a home: backlog, live subscriptions, plan, measured balance, deliveries, watcher, batches."""
 
 import datetime as dt
+import json
 import shlex
 from typing import Any
 
@@ -60,6 +61,7 @@ def read_status(home: AnyHome, now: dt.datetime | None = None, max_ahead_seconds
         "watermark": iso(watermark),
         "watermark_ahead_seconds": seconds_ahead(watermark, now, max_ahead_seconds),
         "withdrawals": _withdrawals(ledgers),
+        "term_statistics": _term_statistics(ledgers),
         "lag": {
             "objects": measure_object_lag(reader, ledgers),
             "requests": measure_request_lag(ledgers),
@@ -85,6 +87,21 @@ def _withdrawals(ledgers: LedgerHistory) -> dict[str, int]:
     """Count the withdrawals, and those whose matches no finished batch has retracted."""
     positions = [log_key(row["file_seq"], 1) for row in ledgers.withdrawals]
     return {"done": len(positions), "pending": sum(key > ledgers.objects_matched for key in positions)}
+
+
+def _term_statistics(ledgers: LedgerHistory) -> dict[str, Any]:
+    """Return the version in force, and the objects and terms that it counts; version 0 counts none."""
+    changes = ledgers.statistics_changes
+    if not changes:
+        return {"version": 0, "objects": 0, "terms": 0, "made_at": None}
+    last = changes[-1]
+    counted = json.loads(last["options"])
+    return {
+        "version": last["statistics_version"],
+        "objects": counted["objects"],
+        "terms": counted["terms"],
+        "made_at": iso(last["started_at"]),
+    }
 
 
 def _settled(ledgers: LedgerHistory) -> pds.Expression:
@@ -290,6 +307,7 @@ def _lines_of_logs(document: dict[str, Any]) -> list[str]:
         f"home           {document['home']}",
         f"watermark      {document['watermark'] or '- (no objects yet)'}",
         *_lines_of_withdrawals(document),
+        *_lines_of_statistics(document["term_statistics"]),
         *(_line_of_log(kind, totals, document["lag"][kind]) for kind in ("objects", "requests")),
         f"subscriptions  {live['live']:,} live of {live['inserted']:,} inserted",
         f"matches        {counted(totals['matches'], 'pair')} in {counted(totals['batches'], 'batch', 'batches')},"
@@ -308,6 +326,13 @@ def _lines_of_withdrawals(document: dict[str, Any]) -> list[str]:
     if pending:
         lines.append(f"withdrawals    {pending:,} pending; pststream match retracts their matches")
     return lines
+
+
+def _lines_of_statistics(statistics: dict[str, Any]) -> list[str]:
+    if not statistics["version"]:
+        return []
+    counted_texts = f"{counted(statistics['objects'], 'object')} with {counted(statistics['terms'], 'term')}"
+    return [f"statistics     version {statistics['version']} of {statistics['made_at'][:19]}: {counted_texts}"]
 
 
 def _lines_of_quarantine(files: int) -> list[str]:

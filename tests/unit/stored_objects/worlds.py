@@ -18,9 +18,10 @@ from pststream.stored_objects.answerers import ANSWERERS
 from pststream.stored_objects.object_cache import ObjectCache
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from pststream.stored_objects.question_batch import TimedQuestion
-from pststream.text.tokenizer import terms_of
+from pststream.stored_objects.term_weights import EQUAL_WEIGHTS, TermWeights
+from pststream.text.tokenizer import term_id, terms_of
 from pststream.utc_times import from_micros, iso, to_micros
-from tests.oracles.questions import LoggedObject, answer, logged
+from tests.oracles.questions import LoggedObject, Statistics, answer, logged
 from tests.worlds import CITY, JOINS, LATS, LONS, RADII_M, START, WORDS
 
 STEP_US = 600_000_000
@@ -120,15 +121,27 @@ def object_table(rows: Sequence[Row]) -> pa.Table:
     return pa.table(arrays, schema=schema)
 
 
-def snapshot_of(folder: Path, rows: Sequence[Row], cuts: Sequence[int] = ()) -> ObjectSnapshot:
+def snapshot_of(
+    folder: Path, rows: Sequence[Row], cuts: Sequence[int] = (), term_weights: TermWeights = EQUAL_WEIGHTS
+) -> ObjectSnapshot:
     """Write rows as data files, cut at these places, each a segment; return the segments from a new cache."""
     cache, borders = ObjectCache(str(folder / "cache"), 10**9), [0, *sorted(cuts), len(rows)]
-    segments = []
+    segments, sources = [], []
     for number, (low, high) in enumerate(zip(borders, borders[1:])):
         path = folder / f"{number}.parquet"
         pq.write_table(object_table(rows[low:high]), path)
+        sources.append((str(path),) if term_weights.version else ())
         segments.append(cache.segment((str(path),)))
-    return ObjectSnapshot(segments)
+    return ObjectSnapshot(segments, sources, term_weights)
+
+
+def weights_of(folder: Path, statistics: Statistics) -> TermWeights:
+    """Write counts of words as a data file of the table `term_statistics`; return the weights by them."""
+    total, counts = statistics
+    rows = {"statistics_version": [3] * len(counts), "documents": list(counts.values())}
+    path = folder / "statistics.parquet"
+    pq.write_table(pa.table({**rows, "term_id": [term_id(word) for word in counts]}), path)
+    return TermWeights(3, total, len(counts), (str(path),), str(folder / "cache"), 10**9)
 
 
 def asked(records: Sequence[dict[str, Any]], up_to_key: int = 2**63 - 1) -> list[TimedQuestion]:
@@ -143,21 +156,27 @@ def check_answers(
     kind: str,
     records: Sequence[dict[str, Any]],
     up_to_key: int = 2**63 - 1,
+    statistics: Statistics | None = None,
 ) -> int:
     """Compare the answers of questions of a kind with those of the twin; return the number of rows."""
     objects = [logged(*row) for row in rows]
     answered = ANSWERERS[kind](snapshot, asked(records, up_to_key))
     for place, record in enumerate(records):
-        check_answer(answered, place, objects, record, up_to_key)
+        check_answer(answered, place, objects, record, up_to_key, statistics)
     return len(answered.question)
 
 
 def check_answer(
-    answered: AnswerRows, place: int, objects: Sequence[LoggedObject], record: dict[str, Any], up_to_key: int
+    answered: AnswerRows,
+    place: int,
+    objects: Sequence[LoggedObject],
+    record: dict[str, Any],
+    up_to_key: int,
+    statistics: Statistics | None = None,
 ) -> None:
     """Compare one answer with that of the twin."""
     mine = pa.array(np.flatnonzero(answered.question == place))
-    expected = answer(objects, record, up_to_key)
+    expected = answer(objects, record, up_to_key, statistics)
     columns = {name: column.take(mine) for name, column in answered.columns.items()}
     assert answered.rank[mine].tolist() == list(range(1, len(expected) + 1)), record
     if record.get("kind") == "frequent_terms":

@@ -1,0 +1,199 @@
+"""Count the objects that have each term, as a new version of the term statistics (`pststream term-statistics`).
+
+The event takes one position of the request log, and from there on the version weighs the words of `topk`. The table
+`term_statistics` gets the counts first; the row of `files` that takes the position makes them count. A run that was
+killed before has changed nothing; the next one removes the counts that it left.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pststream import names
+from pststream.errors import UsageError
+from pststream.kernels.questions.build_segment import number_terms
+from pststream.ledgers.log_end import Ledger
+from pststream.ledgers.term_statistics import statistics_in_force
+from pststream.ledgers.withdrawals import WithdrawnObjects, withdrawn_objects
+from pststream.pipeline.engine.arrow_columns import csr
+from pststream.pipeline.engine.contract import ReceivedRows, SentRows, Stage
+from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.upkeep.erase import finish_interrupted_work
+from pststream.progress import Progress, no_progress
+from pststream.settings import Settings
+from pststream.state import ledger_tables
+from pststream.state.crash_points import crash_point
+from pststream.state.data_files import DataFile, FileWriter, addresses_and_rows, commit_files, list_data_files
+from pststream.state.erasures import login_name
+from pststream.state.home import Home
+from pststream.state.slices import Slice, read_slices, split_into_tasks
+from pststream.state.tables import TABLES
+from pststream.utc_times import utc_now
+
+PATH = "term-statistics"
+"""Path of a change of version in `files`."""
+
+PARTS = 8
+"""Parts that sum the counts at most; each has a range of term ids and writes a file."""
+
+SUMMED_ROWS = 4_000_000
+"""Counts that a part receives before it sums them."""
+
+TERMS, OBJECTS = 0, 1
+"""Tags in the shuffle: counts of terms, and the number of objects that a task has read."""
+
+_COUNTS = pa.schema({"term_id": pa.int64(), "documents": pa.int64()})
+
+
+@dataclass(frozen=True)
+class _Target:
+    """Where the parts write: the folder of the table, and the version; no folder: a dry run."""
+
+    root: str
+    version: int
+
+
+class _Counted(NamedTuple):
+    """What a part returns."""
+
+    file: DataFile | None
+    terms: int
+    objects: int
+
+
+def make_term_statistics(
+    home: Home, settings: Settings, *, dry_run: bool = False, progress: Progress = no_progress
+) -> dict[str, Any]:
+    """Count the objects that have each term, over all accepted objects that are not withdrawn, and put it in force.
+
+    Returns {"dry_run", "version", "objects", "terms", "seconds"}, which `pststream term-statistics --json` prints.
+    Finishes an interrupted ingest or batch first. Raises UsageError if no object has a word; then nothing has changed.
+    The driver gets the names of the files and the sums.
+    """
+    home.check()
+    began = time.perf_counter()
+    if dry_run:
+        parts = _count(home, settings, _Target("", statistics_in_force(home).version + 1))
+        return _document(statistics_in_force(home).version + 1, parts, began, dry_run=True)
+    with home.locked():
+        finish_interrupted_work(home, settings, progress)
+        before = statistics_in_force(home).version
+        if ledger_tables.greatest(home, names.TERM_STATISTICS, "statistics_version") > before:
+            ledger_tables.delete_versions(home, names.TERM_STATISTICS, "statistics_version", before + 1)
+        parts = _count(home, settings, _Target(home.table(names.TERM_STATISTICS), before + 1))
+        crash_point("statistics.counted")
+        _record(home, before + 1, parts)
+        return _document(before + 1, parts, began, dry_run=False)
+
+
+def drop_old_statistics(home: Home) -> None:
+    """Delete the counts of versions before the one that was in force at the end of the last batch; the home is locked.
+
+    Later batches and questions name this version or a newer one.
+    """
+    kept = statistics_in_force(home, Ledger(home).requests_applied).version
+    if kept > 1:
+        ledger_tables.delete_versions(home, names.TERM_STATISTICS, "statistics_version", 1, kept - 1)
+
+
+def _count(home: Home, settings: Settings, target: _Target) -> list[_Counted]:
+    """Count by tasks; raises UsageError if no object has a word."""
+    tasks = split_into_tasks(addresses_and_rows(home, names.OBJECTS, list_data_files(home, names.OBJECTS)))
+    parts = min(PARTS, len(tasks))
+    stages = [Stage(parts, partial(_sum_part, target))]
+    counted: list[_Counted] = []
+    if tasks:
+        counted = get_engine(settings).run_shuffled(tasks, partial(_count_task, parts, withdrawn_objects(home)), stages)
+    if not sum(part.terms for part in counted):
+        raise UsageError("term-statistics: no stored object has a word", "ingest objects first")
+    return counted
+
+
+def _record(home: Home, version: int, parts: list[_Counted]) -> None:
+    """Commit the counts, then write the row of `files` that puts the version in force."""
+    last = ledger_tables.last_transaction(home, names.TERM_STATISTICS, PATH)
+    files = [part.file for part in parts if part.file]
+    commit_files(home, names.TERM_STATISTICS, files, application=PATH, transaction=last + 1)
+    crash_point("statistics.committed")
+    ledger = Ledger(home)
+    counted = {"objects": sum(part.objects for part in parts), "terms": sum(part.terms for part in parts)}
+    row = {
+        "file_seq": ledger.next_file_seq, "ingest_id": ledger.next_ingest_id, "kind": names.REQUESTS, "path": PATH,
+        "sha256": "", "bytes": 0, "options": json.dumps({**counted, "requested_by": login_name()}), "status": "done",
+        "rows": 1, "accepted": 0, "rejected": 0, "started_at": utc_now(), "statistics_version": version,
+    }  # fmt: skip
+    ledger_tables.append(home, names.FILES, [row])
+    crash_point("statistics.done")
+
+
+def _document(version: int, parts: list[_Counted], began: float, *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "dry_run": dry_run,
+        "version": version,
+        "objects": sum(part.objects for part in parts),
+        "terms": sum(part.terms for part in parts),
+        "seconds": round(time.perf_counter() - began, 3),
+    }
+
+
+def _count_task(parts: int, withdrawn: WithdrawnObjects, slices: tuple[Slice, ...]) -> Iterator[SentRows]:
+    """Count the terms of some rows; send each count to the part of its term, and the number of rows to the first."""
+    parts_of_ids, objects = [np.empty(0, np.int64)], 0
+    for rows in read_slices(slices, ["object_key", "terms"]):
+        counts = pa.array(~withdrawn.contain(rows.column("object_key").to_numpy()))
+        kept = rows.filter(counts)
+        parts_of_ids.append(csr(kept.column("terms"))[1])
+        objects += kept.num_rows
+    ids, numbers = number_terms(np.concatenate(parts_of_ids))
+    documents = np.bincount(numbers, minlength=len(ids))
+    order = np.argsort(ids)
+    borders = np.searchsorted(_part_of(ids[order], parts), np.arange(parts + 1))
+    for part, (low, high) in enumerate(zip(borders, borders[1:])):
+        if high > low:
+            chosen = order[low:high]
+            yield part, TERMS, pa.record_batch([pa.array(ids[chosen]), pa.array(documents[chosen])], schema=_COUNTS)
+    yield 0, OBJECTS, pa.record_batch([pa.array([0]), pa.array([objects])], schema=_COUNTS)
+
+
+def _part_of(ids: np.ndarray, parts: int) -> np.ndarray:
+    """Return the part of each term: int64[n]; ids are spread evenly, and parts ascend with them."""
+    return ((ids >> 32) + (1 << 31)) * parts >> 32
+
+
+def _sum_part(target: _Target, part: int, received: ReceivedRows) -> _Counted:
+    """Sum the counts of a range of terms, and write them to a data file."""
+    waiting, rows, objects = [pa.record_batch([[], []], schema=_COUNTS)], 0, 0
+    for tag, batch in received:
+        if tag == OBJECTS:
+            objects += int(batch.column("documents").to_numpy().sum())
+            continue
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows > SUMMED_ROWS:
+            waiting, rows = [_summed(waiting)], 0
+    sums = _summed(waiting)
+    file = _write(target, sums) if target.root else None
+    return _Counted(file, sums.num_rows, objects)
+
+
+def _summed(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return the sum of the counts of each term, by ascending term."""
+    ids, documents = (np.concatenate([batch.column(name).to_numpy() for batch in batches]) for name in _COUNTS.names)
+    order = np.argsort(ids, kind="stable")
+    ids = ids[order]
+    first = np.flatnonzero(np.diff(ids, prepend=ids[:1] - 1))
+    sums = np.add.reduceat(documents[order], first) if len(first) else documents
+    return pa.record_batch([pa.array(ids[first]), pa.array(sums)], schema=_COUNTS)
+
+
+def _write(target: _Target, sums: pa.RecordBatch) -> DataFile | None:
+    writer = FileWriter(target.root, TABLES[names.TERM_STATISTICS].schema)
+    version = pa.array(np.full(sums.num_rows, target.version, np.int64))
+    writer.write(pa.record_batch([version, *sums.columns], names=["statistics_version", *_COUNTS.names]))
+    return writer.close()

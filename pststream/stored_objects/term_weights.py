@@ -1,0 +1,123 @@
+"""Weigh words by a version of the term statistics, and derive the arrays that score texts in the node's cache.
+
+A word weighs ln(1 + N / max(d, 1)), where d of N objects have it, and 1 in version 0. Weights, and the squared lengths
+of texts, are float32 and computed by the same functions everywhere, so that equal scores are ties.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as pds
+
+from pststream.array_cache.array_cache import ArrayCache, Paths
+from pststream.errors import RetryableError
+from pststream.kernels.questions.packed_numbers import pack_numbers, unpack_numbers
+from pststream.kernels.questions.place_codes import LEVELS
+from pststream.kernels.questions.text_weights import (
+    FREQUENT,
+    TextArrays,
+    list_short_texts,
+    sum_squares,
+)
+from pststream.storage.parquet_files import open_parquet
+from pststream.stored_objects.object_segments import ObjectSegment
+
+LAYOUT = "weights-1"
+"""Name and version of the arrays, part of the name of the cache folder."""
+
+
+@dataclass(frozen=True)
+class TermWeights:
+    """The weights of words by one version of the term statistics; travels pickled.
+
+    version, objects, terms   see ledgers/term_statistics.py
+    files                     data files of the table `term_statistics` that have the version
+    cache_dir, cache_bytes    of the node's cache
+    """
+
+    version: int = 0
+    objects: int = 0
+    terms: int = 0
+    files: Paths = ()
+    cache_dir: str = ""
+    cache_bytes: int = 0
+
+    def of_terms(self, ids: np.ndarray) -> np.ndarray:
+        """Return the weight of each term: float32[n]; `ids` int64[n]. Raises RetryableError if counts are missing."""
+        if not self.version:
+            return np.ones(len(ids), np.float32)
+        cache = _weights_cache(self.cache_dir, self.cache_bytes)
+        known = cache.arrays(self._key, lambda: self._read()._asdict())
+        places = np.minimum(np.searchsorted(known["ids"], ids), self.terms - 1)
+        return np.where(known["ids"][places] == ids, known["weights"][places], self._weights(np.zeros(1)))
+
+    def of_segment(self, paths: Paths, segment: ObjectSegment) -> TextArrays:
+        """Return the arrays that score the texts of a segment of these data files (kernels/questions/text_weights.py);
+        without files they are not kept in the cache.
+        """
+        if not paths:
+            return self._weigh(segment)
+        cache = _weights_cache(self.cache_dir, self.cache_bytes)
+        return TextArrays(**cache.arrays((*paths, *self._key), lambda: self._weigh(segment)._asdict()))
+
+    @property
+    def _key(self) -> Paths:
+        return *self.files, f"version {self.version} of {self.objects} objects"
+
+    def _weigh(self, segment: ObjectSegment) -> TextArrays:
+        squares = sum_squares(segment.offsets, unpack_numbers(segment.row_terms[:-1]), self.of_terms(segment.terms))
+        rows = len(squares)
+        floors = np.partition(squares, rows // 8)[rows // 8 :][:1]
+        frequent = np.flatnonzero(np.diff(segment.posting_offsets) >= FREQUENT).astype(np.int32)
+        short = list_short_texts(segment.posting_offsets, segment.postings, squares, floors[0], frequent)
+        least, offsets, short_rows = short[0], short[1], pack_numbers(short[2], rows)
+        arrays = TextArrays(squares, floors, frequent, least, offsets, short_rows, cell_rows(segment.codes))
+        for array in arrays:
+            array.setflags(write=False)
+        return arrays
+
+    def _read(self) -> "_KnownWeights":
+        ids, documents = read_counts(self.files, self.version)
+        if len(ids) != self.terms:
+            raise RetryableError(f"term statistics {self.version} are no longer stored", "run this again")
+        return _KnownWeights(ids, self._weights(documents))
+
+    def _weights(self, documents: np.ndarray) -> np.ndarray:
+        return np.log1p(self.objects / np.maximum(documents, 1)).astype(np.float32)
+
+
+class _KnownWeights(NamedTuple):
+    """The terms of a version, int64[n] ascending, and the weight of each: float32[n]."""
+
+    ids: np.ndarray
+    weights: np.ndarray
+
+
+EQUAL_WEIGHTS = TermWeights()
+"""Version 0: every word weighs 1."""
+
+
+def read_counts(files: Paths, version: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the terms of a version of the statistics, ascending, and the objects that have each: int64[n] each."""
+    parts = [pa.table({"term_id": pa.array([], pa.int64()), "documents": pa.array([], pa.int64())})]
+    for path in files:
+        with open_parquet(path) as file:
+            rows = file.read(["statistics_version", "term_id", "documents"])
+        parts.append(rows.filter(pds.field("statistics_version") == version).select(["term_id", "documents"]))
+    rows = pa.concat_tables(parts).sort_by("term_id")
+    return rows.column("term_id").to_numpy(), rows.column("documents").to_numpy()
+
+
+def cell_rows(codes: np.ndarray) -> np.ndarray:
+    """Return the first row of each cell of a level with about 64 objects in a cell, and the number of rows."""
+    level = min(8, max(0, (len(codes) // 64).bit_length() // 2))
+    cells = np.arange((1 << 2 * level) + 1, dtype=np.int64)
+    return np.searchsorted(codes, cells << 2 * (LEVELS - level)).astype(np.int32)
+
+
+@lru_cache(maxsize=4)
+def _weights_cache(folder: str, max_bytes: int) -> ArrayCache:
+    return ArrayCache(folder, max_bytes, LAYOUT)
