@@ -91,13 +91,9 @@ class Clauses:
         self._ids = np.array([term for some in clauses for clause in some for term in clause], np.int64)
 
     def weighed(self, weights: TermWeights) -> tuple[np.ndarray, np.ndarray]:
-        """Return the weight of each clause, which is a word, and the sum of their squares for each question: float32[].
-
-        Squares are summed in the order of the term ids, as those of texts.
-        """
-        owner = np.repeat(np.arange(len(self._clause_offsets) - 1), np.diff(self._clause_offsets))
+        """Return the weight of each clause, which is a word, and the sum of the squares of each question: float32[]."""
         weight_of = weights.of_terms(self._ids)
-        return weight_of, sum_squares(self._clause_offsets, np.lexsort((self._ids, owner)), weight_of)
+        return weight_of, sum_squares(self._clause_offsets, np.arange(len(self._ids)), weight_of)
 
     def within(self, segment: ObjectSegment) -> ClauseArrays:
         """Return the clauses with terms numbered as in a segment."""

@@ -1,7 +1,8 @@
 """Weigh words by a version of the term statistics, and derive the arrays that score texts in the node's cache.
 
-A word weighs ln(1 + N / max(d, 1)), where d of N objects have it, and 1 in version 0. Weights, and the squared lengths
-of texts, are float32 and computed by the same functions everywhere, so that equal scores are ties.
+A word weighs ln(1 + N / max(d, 1)), where d of N objects have it, rounded to a multiple of 1 / FRACTIONS; in version 0
+it weighs 1. So sums of squared weights are exact in float64 in any order, up to 2,000 words and more, and equal scores
+are ties.
 """
 
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from pststream.kernels.questions.text_weights import (
 )
 from pststream.storage.parquet_files import open_parquet
 from pststream.stored_objects.object_segments import ObjectSegment
+
+FRACTIONS = 65_536
 
 LAYOUT = "weights-1"
 """Name and version of the arrays, part of the name of the cache folder."""
@@ -86,7 +89,8 @@ class TermWeights:
         return _KnownWeights(ids, self._weights(documents))
 
     def _weights(self, documents: np.ndarray) -> np.ndarray:
-        return np.log1p(self.objects / np.maximum(documents, 1)).astype(np.float32)
+        weights = np.log1p(self.objects / np.maximum(documents, 1))
+        return (np.round(weights * FRACTIONS) / FRACTIONS).astype(np.float32)
 
 
 class _KnownWeights(NamedTuple):

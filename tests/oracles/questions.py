@@ -104,7 +104,7 @@ def _weight(word: str, statistics: Statistics | None) -> float:
     if statistics is None:
         return 1.0
     total, counts = statistics
-    return float32(math.log(1 + total / max(counts.get(word, 0), 1)))
+    return round(math.log(1 + total / max(counts.get(word, 0), 1)) * 65_536) / 65_536
 
 
 def _scored(objects: list[LoggedObject], question: dict[str, Any], statistics: Statistics | None) -> list[tuple]:

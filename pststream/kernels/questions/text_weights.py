@@ -38,7 +38,7 @@ def sum_squares(offsets: np.ndarray, row_terms: np.ndarray, weights: np.ndarray)
     """Return the sum of the squared weights of each text, rounded to float32: float32[n].
 
     offsets    int[n+1]      slice of `row_terms` of each text
-    row_terms  int[]         its words, in the order of their term ids: sums depend on the order
+    row_terms  int[]         its words
     weights    float32[]     the weight of each word
     """
     squares = np.empty(len(offsets) - 1, np.float32)
