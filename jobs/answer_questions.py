@@ -1,11 +1,12 @@
 """Answer the new files of questions of a landing folder as a job. Run it with plain Python, or submit it.
 
-    python jobs/answer_questions.py [--result FILE] [--home DIR] [--landing DIR]
+    python jobs/answer_questions.py [--result FILE] [--home DIR] [--landing DIR] [--only-if-idle]
 
 The landing folder contains `questions/`, and gets `answers/`. Default: `PSTSTREAM_LANDING`, or else `landing` in the
 home. The result is {"files", "questions", "rejected", "rows", "seconds": {step: s}, "answers": [paths], "passed_over":
 [paths of files that could not be read now], "table_version": the version of the table `question_answers` afterwards,
-"home"}.
+"home"}. With `--only-if-idle` the job changes nothing if a file waits, and fails with the kind `WorkWaits`; a DAG then
+submits it to its cluster.
 """
 
 import argparse
@@ -15,11 +16,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobs import entry
+from jobs.micro_batch import WORK_WAITS
 from pststream import names
 from pststream.cli.stderr_log import StderrLog
 from pststream.errors import UsageError
 from pststream.pipeline.main_job.run import check_landing
 from pststream.pipeline.questions.answer_landed import answer_landed_questions
+from pststream.pipeline.questions.find_question_files import questions_wait
 from pststream.settings import load_settings
 from pststream.state.home import Home
 from pststream.state.ledger_tables import version
@@ -34,17 +37,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--result", help="file for the outcome, JSON, also s3://…")
     parser.add_argument("--home", help="home of the tables")
     parser.add_argument("--landing", help="landing folder")
+    parser.add_argument("--only-if-idle", action="store_true", help="change nothing if a file waits")
     own = parser.parse_args(entry.drop_empty(sys.argv[1:] if arguments is None else arguments))
     home = own.home or os.environ.get("PSTSTREAM_HOME", "./pststream-home")
     landing = own.landing or os.environ.get("PSTSTREAM_LANDING", f"{Home(home).path}/landing")
-    return entry.report(own.result, entry.call("answer_questions", lambda: _answer(home, landing)))
+    return entry.report(own.result, _run(home, landing, own.only_if_idle))
 
 
-def _answer(address: str, landing: str) -> dict[str, Any]:
+def _run(home: str, landing: str, only_if_idle: bool) -> dict[str, Any]:
+    """Answer the files; with `only_if_idle`, only if there are none. Return the outcome."""
+    if only_if_idle:
+        asked = entry.call("answer_questions", lambda: _wait(home, landing))
+        if asked["error"] is not None:
+            return asked
+        if asked["result"]:
+            return asked | {"exit_code": entry.FAILED, "kind": WORK_WAITS, "error": "questions wait", "result": None}
+    return entry.call("answer_questions", lambda: _answer(home, landing))
+
+
+def _wait(address: str, landing: str) -> bool:
+    home = _check(address, landing)
+    with home.locked():
+        return questions_wait(home, landing)
+
+
+def _check(address: str, landing: str) -> Home:
+    """Return the home; raise UsageError unless it and the landing folder exist."""
     if local_path(landing) is None:
         raise UsageError(f"{landing}: questions in a bucket are not read", "give a folder")
     check_landing(landing)
-    home = Home(address).check()
+    return Home(address).check()
+
+
+def _answer(address: str, landing: str) -> dict[str, Any]:
+    home = _check(address, landing)
     log = StderrLog("answer_questions", quiet=False).log_progress
     summary = answer_landed_questions(home, load_settings(home.path), landing, progress=log)
     return {**summary, "table_version": version(home, names.QUESTION_ANSWERS), "home": home.path}

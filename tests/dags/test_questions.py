@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from jobs import answer_questions
 from pststream import names
 from pststream.delta_tables import read_table
 from pststream.kinds.question_registry import QUESTION_KINDS
@@ -78,6 +79,16 @@ def test_questions_in_a_bucket_are_skipped(dagbag: Any, monkeypatch: pytest.Monk
             job.execute({})
 
 
+def only_if_idle(home: Home, landing: Path) -> tuple[int, str | None, int | None]:
+    """Run the job with `--only-if-idle`; return its exit code, the kind of its error, and the number of files."""
+    result = landing / "result.json"
+    code = answer_questions.main(
+        [f"--home={home.path}", f"--landing={landing}", f"--result={result}", "--only-if-idle"]
+    )
+    outcome = json.loads(result.read_text("utf-8"))
+    return code, outcome.get("kind"), outcome["result"] and outcome["result"]["files"]
+
+
 @pytest.mark.slow
 def test_a_run_without_a_question_answers_each_landed_file_once(dagbag: Any, home: Home, tmp_path: Path) -> None:
     landing = tmp_path / "landing"
@@ -89,6 +100,7 @@ def test_a_run_without_a_question_answers_each_landed_file_once(dagbag: Any, hom
         {"question_id": "box", "bbox": [-1, -1, 1, 1]},
     ]
     (landing / "questions" / "some.jsonl").write_text("\n".join(map(json.dumps, questions)), "utf-8")
+    assert only_if_idle(home, landing) == (1, "WorkWaits", None)
     ran = FinishedRun(dag, place)
     assert ran.states == {"ask": "skipped", "answer_files": "success", "publish_answers": "success"}
     summary = ran.xcom("answer_files")
@@ -100,6 +112,7 @@ def test_a_run_without_a_question_answers_each_landed_file_once(dagbag: Any, hom
     assert ran.events() == [summary]
     rows = read_table(home.table(names.QUESTION_ANSWERS)).to_pylist()
     assert [row["object_id"] for row in rows if row["question_id"] == "near"] == ["o3", "o1"]
+    assert only_if_idle(home, landing) == (0, None, 0)
     again = FinishedRun(dag, place)
     assert again.states == {"ask": "skipped", "answer_files": "success", "publish_answers": "skipped"}
     assert again.events() == [] and len(read_table(home.table(names.QUESTION_ANSWERS))) == len(rows)

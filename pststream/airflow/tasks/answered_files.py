@@ -20,7 +20,7 @@ class AnswerFilesJob(SparkJob):
     """
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(job="answer_questions", summarize=_summarize, **kwargs)
+        super().__init__(job="answer_questions", summarize=_summarize, asks_for_work=True, **kwargs)
 
     def execute(self, context: Context) -> Any:
         """Run the job; return its summary."""

@@ -10,8 +10,7 @@ from pststream.ledgers.log_end import Ledger, known_hashes
 from pststream.pipeline.ingest.fetch_objects import ObjectSource, is_fetched
 from pststream.pipeline.ingest.local_files import UNCACHED_BYTES, hash_files, read_stamps, select_readable
 from pststream.pipeline.main_job.landing_scanner import KINDS
-from pststream.pipeline.questions.find_question_files import new_question_files, question_paths
-from pststream.pipeline.questions.question_ledger import unfinished_files
+from pststream.pipeline.questions.find_question_files import questions_wait
 from pststream.progress import no_progress
 from pststream.quality.files.input_files import files_below, has_format
 from pststream.settings import Settings
@@ -39,7 +38,7 @@ def has_work(home: Home, settings: Settings, landing: str) -> bool:
             return any(_has_new_objects(home, settings, kind, folder) for kind, folder in folders)
         if any(_has_new_files(home, kind, folder) for kind, folder in folders):
             return True
-        return bool(unfinished_files(home) or new_question_files(home, landing, question_paths(landing), no_progress))
+        return questions_wait(home, landing)
 
 
 def _has_new_files(home: Home, kind: str, folder: str) -> bool:

@@ -9,8 +9,14 @@ from pststream.errors import InputFileError, PassingError
 from pststream.escape_text import escape_controls
 from pststream.pipeline.ingest.fetch_objects import OfferedFile
 from pststream.pipeline.ingest.local_files import hash_files, read_stamps, select_readable
-from pststream.pipeline.questions.question_ledger import QuestionFile, copy_name, number_file, offered_before
-from pststream.progress import Progress
+from pststream.pipeline.questions.question_ledger import (
+    QuestionFile,
+    copy_name,
+    number_file,
+    offered_before,
+    unfinished_files,
+)
+from pststream.progress import Progress, no_progress
 from pststream.quality.files.confined_files import content_below
 from pststream.quality.files.input_files import files_below, sha256_of
 from pststream.settings import Settings
@@ -38,6 +44,11 @@ def new_question_files(home: Home, landing: str, paths: Sequence[str], progress:
         return []
     known = offered_before(home) if offered else set()
     return [one for one in offered if (one.path, one.sha256) not in known]
+
+
+def questions_wait(home: Home, landing: str) -> bool:
+    """Whether a landing folder has a new file of questions, or a file was interrupted; the home is locked."""
+    return bool(unfinished_files(home) or new_question_files(home, landing, question_paths(landing), no_progress))
 
 
 def copy_file(home: Home, settings: Settings, landing: str, offered: OfferedFile) -> QuestionFile | None:
