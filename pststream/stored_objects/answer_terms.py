@@ -57,7 +57,7 @@ def answer_terms(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -
         *window_bounds(snapshot, questions),
         np.array([question.parsed.k or 0 for question in questions], np.int64),
         np.zeros((terms, 2), np.int32),
-        np.empty(terms, np.int32),
+        np.empty(terms + 1, np.int32),
     )
     place: list[int] = []
     rows: list[Candidate] = []

@@ -46,7 +46,7 @@ def count_terms(objects, lists, tiers, last_key, asked, regions, after, up_to, l
     complete    whether to count all rows and return all terms
     room        the kernel stops after the question with which it has returned this many terms
     counts      int32[terms,2] of zeros, for the work: count, and bounds of the lists that have the term
-    touched     int32[terms], for the work
+    touched     int32[terms + 1], for the work
     Returns offsets int64[answered+1], terms int32[] (numbered within the segment, in no order), counts int32[],
     gaps int32[], and the greatest count of a term that is not returned, int64[answered].
     """
@@ -192,9 +192,9 @@ def _count_rows(
                 term = number_at(objects.row_terms, own)
                 if term >= kept:
                     continue
-                if counts[term, 0] == 0:
-                    touched[size] = term
-                    size += 1
+                # Without a branch on the count, the processor waits for several counts at a time.
+                touched[size] = term
+                size += counts[term, 0] == 0
                 counts[term, 0] += 1
     return size
 

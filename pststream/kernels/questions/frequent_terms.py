@@ -93,7 +93,7 @@ def _list_terms(ranges, slices, slice_count, rare, offsets, row_terms, tiers):
     lists = len(ranges) * slice_count
     list_offsets, bounds = np.zeros(lists + 1, np.int32), np.zeros(lists, np.int32)
     listed, total = np.empty((65_536, 2), np.int32), 0
-    counts, touched = np.zeros(tiers[-1], np.int32), np.empty(tiers[-1], np.int32)
+    counts, touched = np.zeros(tiers[-1], np.int32), np.empty(tiers[-1] + 1, np.int32)
     for number in range(lists):
         wanted = number % slice_count
         low, high = ranges[number // slice_count]
@@ -110,9 +110,8 @@ def _list_terms(ranges, slices, slice_count, rare, offsets, row_terms, tiers):
                 term = row_terms[place]
                 if term >= kept:
                     continue
-                if counts[term] == 0:
-                    touched[size] = term
-                    size += 1
+                touched[size] = term
+                size += counts[term] == 0
                 counts[term] += 1
         bounds[number] = rows // rare
         for at in range(size):
