@@ -23,6 +23,9 @@ TERMS = 4096
 _AHEAD = 32
 """Objects ahead whose first data are fetched."""
 
+_TERMS_AHEAD = 256
+"""Terms ahead whose slot is fetched: the slots of a whole block do not fit into the nearest cache."""
+
 
 class Objects(NamedTuple):
     """Objects of a batch: `order` int64[n] and codes int64[n] (ascending) in Morton order, the others as they came.
@@ -82,13 +85,14 @@ def make_block(term_offsets):
 @kernel
 def _begin(objects, start, block):
     """Begin to fetch the terms of the objects from `start` on; return where the block ends."""
-    order, _, lon, lat, _, term_offsets, terms, units = objects
+    order, _, lon, lat, ts, term_offsets, terms, units = objects
     stop, count, room = start, 0, len(block.term)
     while stop < len(order) and stop - start < OBJECTS:
         ahead = order[min(stop + _AHEAD, len(order) - 1)]
         prefetch(term_offsets, ahead)
         prefetch(lon, ahead)
         prefetch(lat, ahead)
+        prefetch(ts, ahead)
         first, last = term_offsets[order[stop]], term_offsets[order[stop] + 1]
         count += last - first
         if count > room:
@@ -97,6 +101,7 @@ def _begin(objects, start, block):
             prefetch(terms, first)
             prefetch(terms, last - 1)
             prefetch(units, first)
+            prefetch(units, last - 1)
         stop += 1
     return stop
 
@@ -109,25 +114,26 @@ def load_block(objects, start, term_table, block):
     offsets, words, block_lon, block_lat, block_ts = block.offsets, block.words, block.lon, block.lat, block.ts
     column, row = block.column, block.row
     stop = _begin(objects, start, block)
-    # Copy the objects, and begin to fetch the slots of their terms.
+    # Copy the objects, and compute the slots of their terms.
     shift, count = table_shift(term_table), 0
     for b in range(stop - start):
         i = order[start + b]
         block_lon[b], block_lat[b], block_ts[b] = lon[i], lat[i], ts[i]
         column[b], row[b] = fine_column(lon[i]), fine_row(lat[i])
         for j in range(term_offsets[i], term_offsets[i + 1]):
-            slot = slot_of(terms[j], shift)
-            prefetch(term_table, slot)
-            slots[count], ids[count], block_unit[count] = slot, terms[j], units[j]
+            slots[count], ids[count], block_unit[count] = slot_of(terms[j], shift), terms[j], units[j]
             count += 1
         offsets[b] = count
     # Replace the terms by their numbers; drop those that the segment does not have. Each is written, but only those
     # that are kept advance the place: there is no branch to mispredict.
+    for t in range(min(count, _TERMS_AHEAD)):
+        prefetch(term_table, slots[t])
     kept, first = 0, 0
     for b in range(stop - start):
         last, mask = offsets[b], np.uint64(0)
         offsets[b] = kept
         for t in range(first, last):
+            prefetch(term_table, slots[min(t + _TERMS_AHEAD, count - 1)])
             value, unit = find_value(ids[t], slots[t], term_table), block_unit[t]
             block_term[kept], block_unit[kept] = value & 0xFFFFFFFF, unit
             levels[kept] = value >> 32 if unit >= 0 else 0
