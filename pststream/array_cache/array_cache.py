@@ -10,7 +10,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -63,7 +63,7 @@ class ArrayCache:
         mapped = self._mapped.get(paths)
         if mapped is not None:
             return mapped
-        entry = self.folder / hashlib.sha256("\n".join(paths).encode()).hexdigest()[:32]
+        entry = self._entry(paths)
         try:
             arrays = map_arrays(entry)
             os.utime(entry)
@@ -83,6 +83,24 @@ class ArrayCache:
             self._mapped.clear()
         self._mapped[paths] = arrays
         return arrays
+
+    def has(self, paths: Paths) -> bool:
+        """Whether the node has the arrays of these files."""
+        return paths in self._mapped or self._entry(paths).exists()
+
+    def discard(self, paths: Paths) -> None:
+        """Delete the arrays of these files; who has them mapped keeps them until then."""
+        self._mapped.pop(paths, None)
+        self._entry(paths).unlink(missing_ok=True)
+
+    def discard_others(self, prefix: str, listed: Collection[str]) -> None:
+        """Delete the mapped arrays of files whose paths begin with `prefix` and of which one is not listed."""
+        for paths in list(self._mapped):
+            if any(path.startswith(prefix) and path not in listed for path in paths):
+                self.discard(paths)
+
+    def _entry(self, paths: Paths) -> Path:
+        return self.folder / hashlib.sha256("\n".join(paths).encode()).hexdigest()[:32]
 
     def clear(self) -> None:
         """Delete all entries on this node, also those of other homes; they are built again when they are needed."""

@@ -34,22 +34,37 @@ PLACED_ANSWERS = pa.schema([pa.field(PLACE, pa.int64()), *ANSWERS])
 def bound_rows_of(counted: CountedObjects, asked: Sequence[AskedQuestion]) -> np.ndarray:
     """Return how many rows the answer of each question has at most: int64[q]."""
     most = np.zeros(len(asked), np.int64)
-    for places in _group(asked, range(len(asked)), by_kind=False):
+    for places in group_questions(asked, range(len(asked)), by_kind=False):
         timed = [asked[place].timed for place in places]
         most[places] = bound_rows(counted.of(asked[places[0]].withdrawn), timed)
     return most
 
 
-def make_blocks(most_rows: Sequence[int]) -> list[range]:
-    """Return the places of the questions of each block; most_rows: how many rows each asks for at most."""
+def block_size(questions: int, parallelism: int) -> int:
+    """Return the questions of a block at most, so that each of `parallelism` threads or tasks at a time has two."""
+    return max(1, min(BLOCK_QUESTIONS, -(-questions // (2 * parallelism))))
+
+
+def make_blocks(wanted_rows: Sequence[int], most_questions: int, most_rows: int | None = None) -> list[range]:
+    """Return the places of the questions of each block.
+
+    wanted_rows: how many rows each asks for at most; most_questions, most_rows (None: BLOCK_ROWS): of a block, unless
+    it is one question
+    """
+    most_rows = BLOCK_ROWS if most_rows is None else most_rows
     blocks: list[range] = []
     start = rows = 0
-    for place, wanted in enumerate(most_rows):
-        if place > start and (place - start >= BLOCK_QUESTIONS or rows + wanted > BLOCK_ROWS):
+    for place, wanted in enumerate(wanted_rows):
+        if place > start and (place - start >= most_questions or rows + wanted > most_rows):
             blocks.append(range(start, place))
             start, rows = place, 0
         rows += wanted
-    return [*blocks, range(start, len(most_rows))] if len(most_rows) else []
+    return [*blocks, range(start, len(wanted_rows))] if len(wanted_rows) else []
+
+
+def is_sliced(one: AskedQuestion, most_rows: int) -> bool:
+    """Whether a question that asks for at most so many rows is answered a slice of its window at a time."""
+    return one.question.parsed.k is None and most_rows > BLOCK_ROWS
 
 
 def answer_block(
@@ -59,10 +74,10 @@ def answer_block(
 
     asked, most_rows: of all questions; block: places among them
     """
-    if len(block) == 1 and most_rows[block[0]] > BLOCK_ROWS and asked[block[0]].question.parsed.k is None:
-        return _answer_in_slices(counted.of(asked[block[0]].withdrawn), asked[block[0]], block[0])
+    if len(block) == 1 and is_sliced(asked[block[0]], most_rows[block[0]]):
+        return answer_in_slices(counted.of(asked[block[0]].withdrawn), asked[block[0]], block[0])
     tables, owners = [PLACED_ANSWERS.empty_table()], [np.empty(0, np.int64)]
-    for places in _group(asked, block):
+    for places in group_questions(asked, block):
         kind, snapshot = asked[places[0]].question.kind.name, counted.of(asked[places[0]].withdrawn)
         rows = ANSWERERS[kind](snapshot, [asked[place].timed for place in places])
         owners.append(np.array(places, np.int64)[rows.question])
@@ -71,7 +86,7 @@ def answer_block(
     return [pa.concat_tables(tables).take(pa.array(order))]
 
 
-def _answer_in_slices(snapshot: ObjectSnapshot, one: AskedQuestion, place: int) -> Iterator[pa.Table]:
+def answer_in_slices(snapshot: ObjectSnapshot, one: AskedQuestion, place: int) -> Iterator[pa.Table]:
     """Yield the answer of a question without k, newest objects first."""
     timed, rank = one.timed, 0
     after, up_to = (bounds[0].tolist() for bounds in window_bounds(snapshot, [timed]))
@@ -88,7 +103,7 @@ def _with_places(answers: pa.Table, places: np.ndarray) -> pa.Table:
     return answers.add_column(0, PLACED_ANSWERS.field(PLACE), pa.array(places))
 
 
-def _group(asked: Sequence[AskedQuestion], places: Iterable[int], by_kind: bool = True) -> Iterable[list[int]]:
+def group_questions(asked: Sequence[AskedQuestion], places: Iterable[int], by_kind: bool = True) -> Iterable[list[int]]:
     """Return the places of the questions that are answered together: of one kind, about the same objects."""
     groups: dict[tuple[str, tuple[int, ...]], list[int]] = {}
     for place in places:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pststream.errors import UsageError
 from pststream.progress import Progress, StepCounter, no_progress
-from pststream.questions.answer_blocks import PLACE, answer_block, bound_rows_of, make_blocks
+from pststream.questions.answer_blocks import PLACE, answer_block, block_size, bound_rows_of, make_blocks
 from pststream.questions.answer_table import ANSWERS
 from pststream.questions.asked_questions import AskedQuestion, CountedObjects, open_version, resolve_versions
 from pststream.questions.open_snapshot import open_snapshot
@@ -71,7 +71,8 @@ def answer_in_threads(
     """Yield the answers of all questions (PLACED_ANSWERS), by question and rank; a thread for each core answers."""
     counter = StepCounter(progress, "answering", "question", len(asked))
     most_rows = bound_rows_of(counted, asked).tolist()
-    blocks, threads = deque(make_blocks(most_rows)), len(os.sched_getaffinity(0))
+    threads = len(os.sched_getaffinity(0))
+    blocks = deque(make_blocks(most_rows, block_size(len(asked), threads)))
     waiting: deque[tuple[range, Future[Any]]] = deque()
     # Kernels and Arrow release the interpreter's lock.
     with ThreadPoolExecutor(threads) as pool:

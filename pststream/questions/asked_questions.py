@@ -12,16 +12,20 @@ from pststream.stored_objects.question_batch import TimedQuestion
 
 
 class AskedQuestion(NamedTuple):
-    """A question with the greatest key that counts, and the objects withdrawn by then."""
+    """A question with the greatest key that counts, and the objects withdrawn by then; travels pickled.
+
+    bounds: of its window, see TimedQuestion; None: not resolved yet
+    """
 
     question: Question
     up_to_key: int
     withdrawn: WithdrawnObjects
+    bounds: tuple[int, int, int, int] | None = None
 
     @property
     def timed(self) -> TimedQuestion:
         """The question as answerers take it."""
-        return TimedQuestion(self.question.parsed, self.question.as_of, self.up_to_key)
+        return TimedQuestion(self.question.parsed, self.question.as_of, self.up_to_key, self.bounds)
 
 
 class CountedObjects:

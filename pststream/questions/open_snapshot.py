@@ -1,8 +1,11 @@
 """Open the segments of the stored objects of a home, and find the greatest key of a version of the table."""
 
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from pststream import names
+from pststream.array_cache.array_cache import Paths
 from pststream.ledgers.term_statistics import statistics_in_force
 from pststream.settings import Settings
 from pststream.state.data_files import addresses_and_rows, list_data_files
@@ -12,26 +15,84 @@ from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from pststream.stored_objects.term_weights import EQUAL_WEIGHTS, TermWeights
 
 
+@dataclass(frozen=True)
+class StoredSegments:
+    """The segments of all stored objects of a home, of which any process can open some; travels pickled.
+
+    groups      data files of each segment
+    rows        objects of each segment
+    weights     of words
+    cache_dir   folder of the node's cache, empty for the node's own choice
+    """
+
+    home: str
+    groups: tuple[Paths, ...]
+    rows: tuple[int, ...]
+    weights: TermWeights
+    cache_dir: str
+    cache_bytes: int
+
+    def open(self, numbers: Sequence[int] | None = None) -> ObjectSnapshot:
+        """Return these segments, None: all; those that the node does not have are built first."""
+        chosen = self.groups if numbers is None else [self.groups[number] for number in numbers]
+        snapshot = ObjectSnapshot([self._cache.segment(paths) for paths in chosen], chosen, self.weights)
+        if built := self._cache.take_built():
+            # Rows may have been erased, and the cache cleared, since the files were listed.
+            home = Home(self.home)
+            listed = dict(addresses_and_rows(home, names.OBJECTS, list_data_files(home, names.OBJECTS)))
+            for paths in built:
+                if not listed.keys() >= set(paths):
+                    self._cache.discard(paths)
+        return snapshot
+
+    def missing(self) -> list[int]:
+        """Return the numbers of the segments that this node does not have."""
+        return [number for number, paths in enumerate(self.groups) if not self._cache.has(paths)]
+
+    @property
+    def _cache(self) -> ObjectCache:
+        return object_cache(self.cache_dir, self.cache_bytes)
+
+
+def list_segments(home: Home, cache_dir: str, cache_bytes: int, up_to: int = names.NEVER_US) -> StoredSegments:
+    """Return the segments of all objects that are stored now; stop mapping those of files that were removed.
+
+    up_to: position in the log at which the version of the term statistics is in force
+    """
+    files = list_data_files(home, names.OBJECTS)
+    addresses = dict(addresses_and_rows(home, names.OBJECTS, files))
+    object_cache(cache_dir, cache_bytes).discard_others(f"{home.table(names.OBJECTS)}/", set(addresses))
+    stored = [ObjectFile(*place, file.low.get("object_key", -1)) for file, place in zip(files, addresses.items())]
+    groups = group_files(stored)
+    rows = tuple(sum(addresses[path] for path in paths) for paths in groups)
+    weights = weights_in_force(home, cache_dir, cache_bytes, up_to)
+    return StoredSegments(home.path, tuple(groups), rows, weights, cache_dir, cache_bytes)
+
+
 def open_snapshot(home: Home, settings: Settings) -> ObjectSnapshot:
     """Return the segments of all stored objects; those that the node does not have are built first."""
-    files = list_data_files(home, names.OBJECTS)
-    stored = [
-        ObjectFile(address, rows, file.low.get("object_key", -1))
-        for file, (address, rows) in zip(files, addresses_and_rows(home, names.OBJECTS, files))
-    ]
-    cache, groups = _object_cache(settings.cache_dir, settings.cache_bytes), group_files(stored)
-    return ObjectSnapshot([cache.segment(paths) for paths in groups], groups, weights_in_force(home, settings))
+    return list_segments(home, settings.cache_dir, settings.cache_bytes).open()
 
 
-def weights_in_force(home: Home, settings: Settings) -> TermWeights:
-    """Return the weights of words by the version of the term statistics that is in force now."""
-    version = statistics_in_force(home)
+def discard_segments(settings: Settings, groups: Collection[Paths]) -> None:
+    """Delete the segments of these groups of data files from the node's cache."""
+    for paths in groups:
+        object_cache(settings.cache_dir, settings.cache_bytes).discard(paths)
+
+
+def weights_in_force(home: Home, cache_dir: str, cache_bytes: int, up_to: int = names.NEVER_US) -> TermWeights:
+    """Return the weights of words by the version of the term statistics that is in force at a position of the log.
+
+    If that version is no longer stored, the one that is in force now weighs them.
+    """
+    version = statistics_in_force(home, up_to)
+    files = statistics_files(home, version.version) if version.version else ()
+    if version.version and not files:
+        version = statistics_in_force(home)
+        files = statistics_files(home, version.version)
     if not version.version:
         return EQUAL_WEIGHTS
-    return TermWeights(
-        version.version, version.objects, version.terms, statistics_files(home, version.version),
-        settings.cache_dir, settings.cache_bytes,
-    )  # fmt: skip
+    return TermWeights(version.version, version.objects, version.terms, files, cache_dir, cache_bytes)
 
 
 def statistics_files(home: Home, version: int) -> tuple[str, ...]:
@@ -51,5 +112,6 @@ def greatest_key(home: Home, version: int) -> int:
 
 
 @lru_cache(maxsize=4)
-def _object_cache(folder: str, max_bytes: int) -> ObjectCache:
+def object_cache(folder: str, max_bytes: int) -> ObjectCache:
+    """Return the process's cache of segments of objects."""
     return ObjectCache(folder, max_bytes)

@@ -83,6 +83,7 @@ def ranked(
     question, rows = question[order], rows[order]
     segment, row = rows[:, 2] >> _ROW_BITS, rows[:, 2] & ((1 << _ROW_BITS) - 1)
     columns = {
+        "sort_value": pa.array(value[order]),
         "object_key": pa.array(rows[:, 1].copy()),
         "object_id": snapshot.object_ids(segment, row),
         "ts": pa.array(rows[:, 0].copy()).cast(pa.timestamp("us", "UTC")),

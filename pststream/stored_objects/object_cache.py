@@ -9,6 +9,9 @@ from pststream.array_cache.array_cache import ArrayCache, Paths
 from pststream.storage.parquet_files import open_parquet
 from pststream.stored_objects.object_segments import COLUMNS, LAYOUT, ObjectSegment, build_object_segment
 
+OBJECT_FOLDERS = "segments-objects-*"
+"""Folders of segments of objects in a node's cache, also those of other versions of the code."""
+
 LARGE_ROWS = 2_000_000
 """A file with more rows is a segment of its own; smaller ones are built together, up to about this many rows."""
 
@@ -37,6 +40,13 @@ class ObjectCache(ArrayCache):
     def segment(self, paths: Paths) -> ObjectSegment:
         """Return the segment of some data files of objects."""
         return ObjectSegment(**self.arrays(paths, lambda: build_object_segment(_read(paths))._asdict()))
+
+    def clear_objects(self) -> None:
+        """Delete all segments of objects on this node, also those of other homes."""
+        self._mapped.clear()
+        for folder in self.folder.parent.glob(OBJECT_FOLDERS):
+            for entry in folder.iterdir():
+                entry.unlink(missing_ok=True)
 
 
 def group_files(files: Iterable[ObjectFile]) -> list[Paths]:

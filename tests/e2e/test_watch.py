@@ -10,6 +10,7 @@ import urllib.request
 from pathlib import Path
 
 import psutil
+import pyarrow.parquet as pq
 import pytest
 
 from pststream.pipeline.main_job.graceful_shutdown import STOP_SECONDS
@@ -68,6 +69,7 @@ def test_files_are_taken_as_they_land(home: Home, landing: Path, world: WrittenW
         assert status["alive"] and status["lag_seconds"] < 60 and status["error"] is None
         _a_batch_of_another_command_is_told(home, watching)
         _bad_file_ends_nothing(home, watching)
+        _questions_are_answered(landing, watching)
         _idle_costs_little(watching)
         watching.until(lambda pulse: not home.run("status")["deliveries"][0]["batches_left"])
         code, document, seconds = watching.end()
@@ -78,6 +80,14 @@ def test_files_are_taken_as_they_land(home: Home, landing: Path, world: WrittenW
     assert home.run("deliver")["sinks"]["files"]["delivered"] == 0, "the watcher has sent all messages"
     assert sum(home.run("status")["deliveries"][0][name] for name in ("delivered", "dead")) > 0
     assert_as_the_twin(home, log_of(world), world.lateness_seconds)
+
+
+def _questions_are_answered(landing: Path, watching: Watching) -> None:
+    (landing / "questions").mkdir()
+    (landing / "questions" / "q.jsonl").write_text('{"question_id": "q", "bbox": [-180, -90, 180, 90], "limit": 3}\n')
+    answers = landing / "answers" / "q.jsonl.parquet"
+    watching.until(lambda pulse: answers.exists())
+    assert pq.read_table(answers)["rank"].to_pylist() == [1, 2, 3]
 
 
 def _its_metrics_are_served_on_loopback(watching: Watching) -> None:

@@ -2,24 +2,24 @@
 
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from pststream import names
 from pststream.errors import InputFileError
+from pststream.pipeline.engine.running_engine import get_engine
+from pststream.pipeline.engine.task_context import cache_place
+from pststream.pipeline.questions.answer_on_engine import answer_on_engine, build_missing
 from pststream.pipeline.questions.log_questions import question_rows
 from pststream.pipeline.questions.question_ledger import QuestionFile, WrittenAnswers, copy_name
 from pststream.progress import Progress
 from pststream.quality.reject_reasons import Reject
-from pststream.questions.answer_blocks import PLACE
-from pststream.questions.ask import answer_in_threads
-from pststream.questions.asked_questions import AskedQuestion, CountedObjects, resolve_versions
-from pststream.questions.open_snapshot import open_snapshot
+from pststream.questions.asked_questions import resolve_versions
+from pststream.questions.open_snapshot import list_segments
 from pststream.questions.read_questions import describe_rejects, read_question_parts
 from pststream.settings import Settings
 from pststream.state.data_files import DataFile, FileWriter
@@ -51,47 +51,32 @@ def _write(home: Home, settings: Settings, file: QuestionFile, progress: Progres
     seconds = dict.fromkeys(("segments", "answer"), 0.0)
     files: dict[str, list[DataFile]] = {name: [] for name in WRITTEN}
     questions = rejected = rows = 0
-    counted: CountedObjects | None = None
+    engine, segments = get_engine(settings), list_segments(home, *cache_place(settings), file["objects_to"])
     with _local_copy(home, file) as path:
         for part in read_question_parts(path, settings, file["path"]):
             asked, rejects = resolve_versions(home, part, file["objects_to"])
-            if counted is None:
-                began = time.perf_counter()
-                counted = CountedObjects(open_snapshot(home, settings))
-                seconds["segments"] = time.perf_counter() - began
             began = time.perf_counter()
-            answers, log = _write_part(home, file, counted, asked, progress)
-            seconds["answer"] += time.perf_counter() - began
-            rows += sum(one.rows for one in answers)
-            files[names.QUESTION_ANSWERS] += answers
-            files[names.QUESTIONS] += log
+            build_missing(engine, segments, progress)
+            built = time.perf_counter()
+            if asked:
+                number = file["question_file"]
+                answered = answer_on_engine(engine, segments, asked, home.path, number, progress)
+                files[names.QUESTION_ANSWERS] += answered.files
+                files[names.QUESTIONS] += _write_log(home, question_rows(number, asked, answered))
+                rows += int(answered.counts.sum())
             files[names.REJECTS] += _write_rejects(home, file, rejects)
             questions += len(part.questions) + len(part.rejects)
             rejected += len(rejects)
+            seconds["segments"] += built - began
+            seconds["answer"] += time.perf_counter() - built
     return WrittenAnswers(files, questions, rejected, rows, seconds)
 
 
-def _write_part(
-    home: Home, file: QuestionFile, counted: CountedObjects, asked: Sequence[AskedQuestion], progress: Progress
-) -> tuple[list[DataFile], list[DataFile]]:
-    """Answer questions; return the data files of the answers and of the questions."""
-    number = file["question_file"]
-    answers, log = (
-        FileWriter(home.table(name), TABLES[name].schema) for name in (names.QUESTION_ANSWERS, names.QUESTIONS)
-    )
-    row_of = np.array([one.question.row for one in asked], np.int64)
-    counts, distances = np.zeros(len(asked), np.int64), np.full(len(asked), np.nan)
-    for table in answer_in_threads(counted, asked, progress):
-        for rows in table.to_batches():
-            places = rows.column(PLACE).to_numpy()
-            counts += np.bincount(places, minlength=len(asked))
-            distances[places] = rows.column("distance_m").to_numpy(zero_copy_only=False)
-            numbered = {"question_file": pa.array(np.full(len(places), number)), "row": pa.array(row_of[places])}
-            own = {name: rows.column(name) for name in rows.schema.names if name != PLACE}
-            answers.write(pa.RecordBatch.from_pydict({**numbered, **own}))
-    for rows in question_rows(number, counted, asked, counts, distances):
-        log.write(rows)
-    return _closed(answers), _closed(log)
+def _write_log(home: Home, rows: Iterable[pa.RecordBatch]) -> list[DataFile]:
+    writer = FileWriter(home.table(names.QUESTIONS), TABLES[names.QUESTIONS].schema)
+    for batch in rows:
+        writer.write(batch)
+    return _closed(writer)
 
 
 def _write_rejects(home: Home, file: QuestionFile, rejects: list[dict[str, Any]]) -> list[DataFile]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pststream import names
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.index.compact_index import compact_index
 from pststream.pipeline.ingest import retry_rejects
@@ -10,6 +11,7 @@ from pststream.pipeline.upkeep.old_rows import remove_old_rows
 from pststream.pipeline.upkeep.term_statistics import drop_old_statistics
 from pststream.progress import Progress, StepCounter, no_progress
 from pststream.quality.suites.data_docs import delete_old_docs
+from pststream.questions.open_snapshot import discard_segments, list_segments, object_cache
 from pststream.settings import Settings
 from pststream.state import ledger_tables, quarantine
 from pststream.state.home import Home
@@ -25,15 +27,16 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
     Finishes an erasure that was interrupted, and removes rows that are older than the setting `keep` allows. Applies
     deletions to the index and drops subscriptions that ended before every object still to be matched; compacts the
     tables; deletes old log entries, data files that their table has not listed for `retention_days`, outcomes of jobs
-    that are as old, copies of files that have left the quarantine, old Data Docs, and term statistics that no later
-    batch or question reads. The index is not changed while a
-    batch is unfinished: the late subscriptions of that batch must still meet stored objects.
+    that are as old, copies of files that have left the quarantine, old Data Docs, term statistics that no later batch
+    or question reads, and this node's segments of objects in files that were removed or compacted. The index is not
+    changed while a batch is unfinished: the late subscriptions of that batch must still meet stored objects.
 
     Returns {"plan_version", "dropped_rows" (of the index), "files_before", "files_after" (of the index), "files_joined"
     (by how many files the tables were compacted), "files_removed", "rows_expired": {table: rows older than `keep`}}.
     """
     home.check()
     with home.locked():
+        segments = set(list_segments(home, settings.cache_dir, settings.cache_bytes).groups)
         expired = remove_old_rows(home, settings, progress)
         version = current_version(home)
         before = len(index_files(home, version))
@@ -43,6 +46,11 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
         dropped = compact_index(home, settings, version) if before and idle else 0
         compacted = compact_tables(home, settings)
         drop_old_statistics(home)
+        if names.OBJECTS in expired:
+            object_cache(settings.cache_dir, settings.cache_bytes).clear_objects()
+        else:
+            left = list_segments(home, settings.cache_dir, settings.cache_bytes).groups
+            discard_segments(settings, segments.difference(left))
         for table in TABLES.values():
             if table.writer == "control":
                 ledger_tables.compact(home, table.name, ledger_tables.MAX_FILE_BYTES)

@@ -35,6 +35,8 @@ METRICS = {
     "batches_total": Metric(COUNTER, "batches", "Micro-batches that are done"),
     "matches_total": Metric(COUNTER, "pairs", "Matched pairs"),
     "retractions_total": Metric(COUNTER, "pairs", "Retracted pairs"),
+    "questions_total": Metric(COUNTER, "questions", "Questions of answered files"),
+    "answer_rows_total": Metric(COUNTER, "rows", "Rows of their answers"),
     "unfinished_steps": Metric(GAUGE, "steps", "Ingests and batches that are running or were killed"),
     "last_batch_finished_timestamp_seconds": Metric(GAUGE, "seconds since 1970", "End of the last batch"),
     "last_batch_duration_seconds": Metric(GAUGE, "seconds", "Duration of each step of the last batch", ("step",)),

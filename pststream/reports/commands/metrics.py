@@ -65,6 +65,8 @@ def _of_logs(document: dict[str, Any]) -> Samples:
         "watermark_timestamp_seconds": _one(_epoch(document["watermark"])),
         "quarantined_files": _one(document["quarantined"]),
         "live_subscriptions": _one(document["subscriptions"]["live"]),
+        "questions_total": _one(document["questions"]["questions"]),
+        "answer_rows_total": _one(document["questions"]["rows"]),
     }
 
 

@@ -17,6 +17,7 @@ from pststream.format_values import byte_size, counted, duration
 from pststream.ledgers.history import LedgerHistory
 from pststream.ledgers.ledger_rows import log_key, seconds_ahead, step_seconds
 from pststream.reports.commands.text_tables import table_lines
+from pststream.reports.reading.answered_questions import count_questions
 from pststream.reports.reading.backlog import (
     lag_seconds_of,
     measure_object_lag,
@@ -79,6 +80,7 @@ def read_status(home: AnyHome, now: dt.datetime | None = None, max_ahead_seconds
         "quarantined": len(quarantined),
         "quarantined_ids": [row["hold_id"] for row in quarantined],
         "index": _index(reader, plan),
+        "questions": count_questions(reader),
         "versions": {name: reader.table(name).version() for name in TABLES},
     }
 
@@ -285,6 +287,7 @@ def render_status(document: dict[str, Any]) -> str:
         *_lines_of_quarantine(document["quarantined"]),
         *_lines_of_plan(document),
         *render_deliveries(document["deliveries"]),
+        *_lines_of_questions(document["questions"]),
         *_lines_of_batches(document["batches"]),
         "versions       " + ", ".join(f"{name} {version}" for name, version in document["versions"].items()),
     ]
@@ -333,6 +336,15 @@ def _lines_of_statistics(statistics: dict[str, Any]) -> list[str]:
         return []
     counted_texts = f"{counted(statistics['objects'], 'object')} with {counted(statistics['terms'], 'term')}"
     return [f"statistics     version {statistics['version']} of {statistics['made_at'][:19]}: {counted_texts}"]
+
+
+def _lines_of_questions(answered: dict[str, int]) -> list[str]:
+    if not answered["files"] and not answered["unfinished"]:
+        return []
+    begun = f", {answered['unfinished']:,} begun" if answered["unfinished"] else ""
+    asked = f"{answered['questions']:,} in {counted(answered['files'], 'file')}{begun}"
+    rows = counted(answered["rows"], "row")
+    return [f"questions      {asked}; {answered['rejected']:,} rejected; {rows} of answers"]
 
 
 def _lines_of_quarantine(files: int) -> list[str]:

@@ -9,8 +9,9 @@ import pytest
 
 import pststream
 from pststream.errors import UsageError
-from pststream.questions import answer_blocks
+from pststream.questions import answer_blocks, open_snapshot
 from pststream.state.home import Home
+from pststream.stored_objects.object_segments import ObjectSegment
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
 from tests.commands import Home as CommandHome
 from tests.commands import new_home, run_here
@@ -207,3 +208,46 @@ def test_answers_of_many_batches_are_in_the_order_of_the_questions(home: Home, m
     answers = pststream.open(home.path).ask(mixed)
     assert answers["question_id"].to_pylist() == [str(number) for number in range(1, 51) for _ in range(2)]
     assert answers["rank"].to_pylist() == [1, 2] * 50
+
+
+def test_segments_of_objects_erased_meanwhile_do_not_stay_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An `ask` lists the files, an erasure rewrites them and clears the cache, and the `ask` builds its segments."""
+    monkeypatch.setenv("PSTSTREAM_CACHE_DIR", str(tmp_path / "cache"))
+    home = new_home(tmp_path / "home", engine="local")
+    file = tmp_path / "o.csv"
+    file.write_text(
+        "object_id,ts,lon,lat,text\na,2026-03-01T00:00:00Z,0,0,plain\nsecret17,2026-03-01T00:00:00Z,0,0,x\n"
+    )
+    home.ingest("objects", [file])
+    build = open_snapshot.ObjectCache.segment
+
+    def erase_and_build(cache: open_snapshot.ObjectCache, paths: tuple[str, ...]) -> ObjectSegment:
+        monkeypatch.undo()
+        monkeypatch.setenv("PSTSTREAM_CACHE_DIR", str(tmp_path / "cache"))
+        home.run("erase", "--object-id", "secret17")
+        return build(cache, paths)
+
+    monkeypatch.setattr(open_snapshot.ObjectCache, "segment", erase_and_build)
+    question = ("ask", "--kind", "range", "--bbox", "-1,-1,1,1")
+    assert {row["object_id"] for row in home.run(*question)["answers"]} == {"a", "secret17"}, "it asked before"
+    assert {row["object_id"] for row in home.run(*question)["answers"]} == {"a"}
+    entries = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert entries and not [path for path in entries if b"secret17" in path.read_bytes()]
+
+
+def test_maintain_drops_the_segments_of_compacted_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PSTSTREAM_CACHE_DIR", str(tmp_path / "cache"))
+    home = new_home(tmp_path / "home", engine="local")
+    for number in range(2):
+        file = tmp_path / f"{number}.csv"
+        file.write_text(f"object_id,ts,lon,lat,text\no{number},2026-03-01T00:00:00Z,0,0,plain\n")
+        home.ingest("objects", [file])
+    question = {"bbox": [-1, -1, 1, 1]}
+    before = pststream.open(home.path).ask([question, {**question, "version": 1}])
+    (segment,) = (tmp_path / "cache").glob("segments-objects-*/*")
+    home.run("maintain")
+    assert not segment.exists()
+    after = pststream.open(home.path).ask([question, {**question, "version": 1}])
+    assert after == before and before["object_id"].to_pylist() == ["o1", "o0", "o0"]

@@ -140,3 +140,23 @@ def test_links_and_names_that_are_refused_do_not_wait(landing: Path, tmp_path: P
     scanner.mark_ingested(paths, paths)
     scanner.mark_matched()
     assert (len(paths), scanner.waiting_files) == (3, 1), "only the file that may be read later waits"
+
+
+def test_questions_wait_for_the_files_that_landed_with_them(landing: Path) -> None:
+    (landing / "questions").mkdir()
+    objects, questions, later = (landing / name for name in ("objects/a.csv", "questions/q.jsonl", "objects/b.csv"))
+    questions.write_text("{}")
+    objects.write_text("object_id")
+    scanner = LandingScanner(str(landing))
+    assert (scanner.scan(), scanner.waiting_files) == ({}, 1), "a file of questions is not waiting to be matched"
+    objects.write_text("object_id,ts")
+    assert scanner.scan() == {}, "the objects are still being written"
+    assert scanner.scan() == {"objects": [str(objects)]}
+    scanner.mark_ingested([str(objects)])
+    later.write_text("object_id")
+    assert scanner.scan() == {"questions": [str(questions)]}, "later objects are not waited for"
+    scanner.mark_ingested([str(questions)])
+    assert scanner.scan() == {"objects": [str(later)]}
+    scanner.mark_ingested([str(later)])
+    scanner.mark_matched()
+    assert (scanner.waiting_files, scanner.scan()) == (0, {})

@@ -99,6 +99,8 @@ def test_run_answers_questions_about_the_objects_that_land_with_them(home: Comma
         ("questions", str(path), 4, "version", "unknown_version"),
     ]
     assert home.run("check")["success"]
+    status = home.run("status")["questions"]
+    assert status == {"files": 1, "unfinished": 0, "questions": 6, "rejected": 2, "rows": 8}
     again = home.run("run", landing)["questions"]
     assert again["files"] == 0 and len(rows_of(home, "question_answers")) == 8
     assert not (home.path / "questions").exists()
