@@ -62,7 +62,8 @@ def list_segments(home: Home, cache_dir: str, cache_bytes: int, up_to: int = nam
     files = list_data_files(home, names.OBJECTS)
     addresses = dict(addresses_and_rows(home, names.OBJECTS, files))
     object_cache(cache_dir, cache_bytes).discard_others(f"{home.table(names.OBJECTS)}/", set(addresses))
-    stored = [ObjectFile(*place, file.low.get("object_key", -1)) for file, place in zip(files, addresses.items())]
+    places = zip(files, addresses.items())
+    stored = [ObjectFile(*place, file.low.get("object_key", -1), file.bytes) for file, place in places]
     groups = group_files(stored)
     rows = tuple(sum(addresses[path] for path in paths) for paths in groups)
     weights = weights_in_force(home, cache_dir, cache_bytes, up_to)

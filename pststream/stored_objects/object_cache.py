@@ -15,6 +15,9 @@ OBJECT_FOLDERS = "segments-objects-*"
 LARGE_ROWS = 2_000_000
 """A file with more rows is a segment of its own; smaller ones are built together, up to about this many rows."""
 
+LARGE_BYTES = 512 * 1024 * 1024
+"""The same for the bytes of data files: texts of all objects of a segment are in memory while it is built."""
+
 SIMILAR_ROWS = 1.5
 """Ratio of rows up to which two groups of files count as similar in size."""
 
@@ -24,11 +27,12 @@ SETTLED_ROWS = int(LARGE_ROWS * SIMILAR_ROWS / (SIMILAR_ROWS + 1))
 
 @dataclass(frozen=True)
 class ObjectFile:
-    """A data file of `objects`: its address, its number of rows, its least key."""
+    """A data file of `objects`: its address, its number of rows, its least key, its size."""
 
     address: str
     rows: int
     least_key: int
+    bytes: int = 0
 
 
 class ObjectCache(ArrayCache):
@@ -62,10 +66,9 @@ def group_files(files: Iterable[ObjectFile]) -> list[Paths]:
 def settled_groups(files: Iterable[ObjectFile]) -> list[tuple[ObjectFile, ...]]:
     """Return the groups of `group_files` that stay as they are when newer files are added."""
     groups = _groups(files)
-    newer = 0
-    while groups and (rows := sum(file.rows for file in groups[-1])) < SETTLED_ROWS and rows + newer <= LARGE_ROWS:
-        groups.pop()
-        newer = rows
+    newer: list[ObjectFile] = []
+    while groups and _rows(groups[-1]) < SETTLED_ROWS and _may_be_together(groups[-1], newer):
+        newer = groups.pop()
     return [tuple(group) for group in groups]
 
 
@@ -79,8 +82,15 @@ def _groups(files: Iterable[ObjectFile]) -> list[list[ObjectFile]]:
 
 
 def _belong_together(older: list[ObjectFile], newer: list[ObjectFile]) -> bool:
-    rows, newer_rows = (sum(file.rows for file in group) for group in (older, newer))
-    return rows + newer_rows <= LARGE_ROWS and rows < SIMILAR_ROWS * newer_rows
+    return _may_be_together(older, newer) and _rows(older) < SIMILAR_ROWS * _rows(newer)
+
+
+def _may_be_together(older: list[ObjectFile], newer: list[ObjectFile]) -> bool:
+    return _rows(older) + _rows(newer) <= LARGE_ROWS and sum(file.bytes for file in (*older, *newer)) <= LARGE_BYTES
+
+
+def _rows(group: list[ObjectFile]) -> int:
+    return sum(file.rows for file in group)
 
 
 def _read(paths: Paths) -> pa.Table:

@@ -125,10 +125,10 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
     has_first = np.zeros(len(order), bool)
     has_first[postings[posting_offsets[:-1]]] = True
     first_rows = np.flatnonzero(has_first)
-    texts = normalized_texts(_one_chunk(rows.column("text").take(pa.array(order[first_rows]))))
+    texts = normalized_texts(_take_texts(rows.column("text"), order[first_rows]))
     data, text_offsets = utf8_of(texts)
     word_offsets, words = find_words(first_rows, data, text_offsets, FOLDED, offsets, row_terms, terms)
-    id_bytes, id_offsets = utf8_of(_one_chunk(rows.column("object_id").take(pa.array(order))))
+    id_bytes, id_offsets = utf8_of(_take_texts(rows.column("object_id"), order))
     bounds = [times.min(initial=0), times.max(initial=0), keys.min(initial=0), keys.max(initial=0)]
     if len(times):
         bounds = [times.min(), times.max(), keys.min(), keys.max()]
@@ -177,6 +177,17 @@ def _numbers(rows: pa.Table, name: str, kind: type) -> np.ndarray:
 
 def _narrow(offsets: np.ndarray) -> np.ndarray:
     return offsets.astype(np.int32) if offsets[-1] <= MAX_TERMS else offsets
+
+
+def _take_texts(column: pa.ChunkedArray, rows: np.ndarray) -> pa.Array:
+    """Return distinct rows (int64[n]) of a column of texts: large_string[n].
+
+    Arrow's `take` puts the chunks of a column together first, which fails if these are strings of 2 GiB or more.
+    """
+    wanted = np.zeros(len(column), bool)
+    wanted[rows] = True
+    places = np.cumsum(wanted) - 1
+    return _one_chunk(column.filter(pa.array(wanted)).cast(pa.large_string())).take(pa.array(places[rows]))
 
 
 def _lists(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:

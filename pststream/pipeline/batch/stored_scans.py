@@ -45,8 +45,8 @@ def stored_scans(
     scans = []
     late = _late_requests(home, batch, ledger, to_micros(last))
     if late is not None:
-        least_keys = (file.low.get("object_key", -1) for file in files)
-        stored_files = [ObjectFile(*place, least) for place, least in zip(rows.items(), least_keys)]
+        places = zip(files, rows.items())
+        stored_files = [ObjectFile(*place, file.low.get("object_key", -1), file.bytes) for file, place in places]
         for group in _asked_groups(stored_files, read.keys(), cache_bytes):
             whole = tuple(Slice(file.address, 0, 2**62) for file in group)
             scans.append(ObjectScan(whole, stored, STORED_OBJECTS, since, withdrawn, late))

@@ -14,6 +14,7 @@ import pytest
 from pststream.kernels.questions.packed_numbers import unpack_numbers
 from pststream.kernels.questions.term_tiers import LEAST_OBJECTS
 from pststream.stored_objects.object_cache import (
+    LARGE_BYTES,
     LARGE_ROWS,
     ObjectCache,
     ObjectFile,
@@ -85,6 +86,19 @@ def test_no_objects_and_no_words() -> None:
     assert len(build_object_segment(object_table([])).keys) == 0
     silent = build_object_segment(object_table([(1, "a", 5, 0.0, 0.0, "...")]))
     assert (len(silent.terms), silent.bounds.tolist()) == (0, [5, 5, 1, 1])
+
+
+def test_texts_may_have_more_than_two_gibibytes() -> None:
+    # The zeros are never read, so they take no memory.
+    content = np.zeros(1_500_000_000, np.uint8)
+    content[:6] = list(b"coffee")
+    offsets = pa.py_buffer(np.array([0, 6, len(content)], np.int32))
+    texts = pa.StringArray.from_buffers(2, offsets, pa.py_buffer(content))
+    rows = object_table([(key, f"o{key}", key, 0.0, 0.0, text) for key, text in enumerate(("coffee", "...") * 2)])
+    place = rows.schema.get_field_index("text")
+    segment = build_object_segment(rows.set_column(place, "text", pa.chunked_array([texts, texts])))
+    assert [segment.word(term) for term in range(len(segment.terms))] == ["coffee"]
+    assert segment.object_ids(np.arange(4)).to_pylist() == ["o0", "o1", "o2", "o3"]
 
 
 @pytest.mark.parametrize("keep", [0, 8, 100, -1])
@@ -173,3 +187,17 @@ def test_settled_groups_stay_as_they_are() -> None:
             assert left < 2 * LARGE_ROWS
             before = settled
         assert before or greatest == 1_000
+
+
+def test_groups_of_files_have_a_bounded_size() -> None:
+    rnd = random.Random(5)
+    files: list[ObjectFile] = []
+    before: list[tuple[ObjectFile, ...]] = []
+    for number in range(100):
+        files.append(ObjectFile(f"{number:02}", rnd.randrange(1, 1000), number, rnd.randrange(LARGE_BYTES // 2)))
+        settled = settled_groups(files)
+        assert settled[: len(before)] == before
+        sizes = [sum(files[int(address)].bytes for address in group) for group in group_files(files)]
+        assert max(sizes) <= LARGE_BYTES
+        before = settled
+    assert len(before) > 20 and max(map(len, before)) > 1
