@@ -35,15 +35,22 @@ class StoredSegments:
     def open(self, numbers: Sequence[int] | None = None) -> ObjectSnapshot:
         """Return these segments, None: all; those that the node does not have are built first."""
         chosen = self.groups if numbers is None else [self.groups[number] for number in numbers]
-        snapshot = ObjectSnapshot([self._cache.segment(paths) for paths in chosen], chosen, self.weights)
-        if built := self._cache.take_built():
-            # Rows may have been erased, and the cache cleared, since the files were listed.
+        try:
+            segments = [self._cache.segment(paths) for paths in chosen]
+        finally:
+            self._discard_unlisted(self._cache.take_built())
+        return ObjectSnapshot(segments, chosen, self.weights)
+
+    def _discard_unlisted(self, built: Collection[Paths]) -> None:
+        """Discard segments of files that are no longer listed: rows may have been erased, and the cache cleared, since
+        the files were listed.
+        """
+        if built:
             home = Home(self.home)
             listed = dict(addresses_and_rows(home, names.OBJECTS, list_data_files(home, names.OBJECTS)))
             for paths in built:
                 if not listed.keys() >= set(paths):
                     self._cache.discard(paths)
-        return snapshot
 
     def missing(self) -> list[int]:
         """Return the numbers of the segments that this node does not have."""

@@ -237,6 +237,35 @@ def test_segments_of_objects_erased_meanwhile_do_not_stay_in_the_cache(
     assert entries and not [path for path in entries if b"secret17" in path.read_bytes()]
 
 
+def test_such_segments_do_not_stay_either_if_another_cannot_be_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`erase --vacuum-now` deletes the files of the next segment."""
+    monkeypatch.setenv("PSTSTREAM_CACHE_DIR", str(tmp_path / "cache"))
+    home = new_home(tmp_path / "home", engine="local")
+    for number, ids in enumerate((["a", "b", "secret17"], ["c"])):
+        file = tmp_path / f"{number}.csv"
+        rows = [f"{one},2026-03-01T00:00:00Z,0,0,plain" for one in ids]
+        file.write_text("\n".join(["object_id,ts,lon,lat,text", *rows]))
+        home.ingest("objects", [file])
+    build, built = open_snapshot.ObjectCache.segment, []
+
+    def erase_and_build_one(cache: open_snapshot.ObjectCache, paths: tuple[str, ...]) -> ObjectSegment:
+        if built:
+            raise FileNotFoundError(paths[0])
+        home.run("erase", "--object-id", "secret17")
+        built.append(build(cache, paths))
+        return built[0]
+
+    segments = open_snapshot.list_segments(Home(home.path), str(tmp_path / "cache"), 10**9)
+    assert len(segments.groups) == 2
+    monkeypatch.setattr(open_snapshot.ObjectCache, "segment", erase_and_build_one)
+    with pytest.raises(FileNotFoundError):
+        segments.open()
+    assert b"secret17" in built[0].ids.tobytes()
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and b"secret17" in path.read_bytes()]
+
+
 def test_maintain_drops_the_segments_of_compacted_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PSTSTREAM_CACHE_DIR", str(tmp_path / "cache"))
     home = new_home(tmp_path / "home", engine="local")
