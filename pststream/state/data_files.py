@@ -247,9 +247,10 @@ def commit_files(
     A commit that removes rows of an append-only table takes that property from it, which `state.erasures` restores.
 
     rows_change: false if the added files have exactly the rows of the removed ones. If the transaction is committed
-    already, the added files are deleted: the table has their rows. Raises RetryableError if the driver does not see a
-    file or sees it with another size: then the node that wrote it has another disk under that path; also if
-    another process has removed one of the files. This commit comes after other commits that are made meanwhile.
+    already, the added files that the table does not list are deleted: it has their rows. Raises RetryableError if the
+    driver does not see a file or sees it with another size: then the node that wrote it has another disk under that
+    path; also if another process has removed one of the files. This commit comes after other commits that are made
+    meanwhile.
     """
     added, removed, root = list(added), list(removed), home.table(name)
     addresses = [f"{root}/{file.path}" for file in added]
@@ -260,6 +261,7 @@ def commit_files(
             with latest_table(root) as table:
                 before = table.transaction_version(application)
                 if before is not None and before >= transaction:
+                    own_files = {f"{root}/{file.path}" for file in _files_of(table)}
                     break
                 _check_sizes(addresses, added)
                 _check_listed(root, removed, table)
@@ -273,7 +275,7 @@ def commit_files(
         except VersionTaken:
             if not tries_left:
                 raise
-    delete_files(addresses)
+    delete_files([address for address in addresses if address not in own_files])
     return False
 
 

@@ -152,7 +152,8 @@ def commit_removal(
 
 def restore_tables(home: Home) -> None:
     """Make the tables that removals have changed append-only again."""
-    for table in (TABLES[name] for name in names.ERASABLE if TABLES[name].append_only):
+    changed = dict.fromkeys((*names.ERASABLE, *names.KEEPABLE))
+    for table in (TABLES[name] for name in changed if TABLES[name].append_only):
         stored = open_table(home.table(table.name))
         properties = stored.metadata().configuration
         if stored.transaction_version(APPLICATION) is not None and properties.get(APPEND_ONLY) != "true":

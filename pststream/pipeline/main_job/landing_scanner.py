@@ -89,7 +89,8 @@ class LandingScanner:
         returned again after RETRY_SECONDS or when they change. They count as not matched, except links out of the
         landing folder and names that are refused: whoever lands one must not make the watcher seem late.
         """
-        self._ingested.update({path: self._last_stamps[path] for path in paths})
+        # A file may have been removed before a later scan.
+        self._ingested.update({path: self._last_stamps[path] for path in paths if path in self._last_stamps})
         retry_at = time.monotonic() + RETRY_SECONDS
         for path in paths:
             self._retry_at.pop(path, None)

@@ -26,7 +26,9 @@ def summarize_since(home: Home, since: dt.datetime) -> dict[str, Any]:
     """
     batches = read_latest(home, names.BATCHES, "batch_id", filter=pds.field("finished_at") >= since).to_pylist()
     done = [batch_summary(batch) for batch in batches if batch["status"] == "done"]
-    files = [file for file in read_files(home, pds.field("started_at") >= since) if file["status"] == "done"]
+    done_since = (pds.field("started_at") >= since) & (pds.field("status") == "done")
+    is_file = pds.field("withdrawal_id").is_null() & pds.field("statistics_version").is_null()
+    files = read_files(home, done_since & is_file)
     by_kind = {kind: [file for file in files if file["kind"] == kind] for kind in KINDS}
     return {"ingest": {kind: _count(home, of_kind) for kind, of_kind in by_kind.items() if of_kind}, "batches": done}
 

@@ -8,6 +8,7 @@ until a round succeeds.
 
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -141,9 +142,14 @@ class _Watcher:
         self.shutdown.install_handlers()
         self._warm_up()
         self.sinks.start()
-        if unfinished_files(self.home):
-            self._answer([])
+        self.finish_answers()
         self.progress("watcher started")
+
+    def finish_answers(self) -> None:
+        """Finish files of questions that a killed process has begun; they may have left the landing folder."""
+        if unfinished_files(self.home):
+            with suppress(HomeBusy):  # they are finished with the next file of questions
+                self._answer([])
 
     def run_rounds(self) -> None:
         """Run round after round until a shutdown is requested."""

@@ -28,6 +28,7 @@ from pststream.pipeline.questions.question_ledger import (
     QuestionFile,
     finish_file,
     load_written,
+    offered_before,
     save_written,
     unfinished_files,
 )
@@ -63,7 +64,8 @@ def answer_landed_questions(
     summary = {**NOTHING_ANSWERED, "seconds": {}, "answers": [], "passed_over": []}
     with home.locked(names.QUESTIONS, QuestionsBusy, wait_seconds):
         failures = [_finish(home, settings, landing, file, summary, log) for file in unfinished_files(home)]
-        for one in offered:
+        known = offered_before(home)  # another process may have answered some while this one waited
+        for one in (one for one in offered if (one.path, one.sha256) not in known):
             file = copy_file(home, settings, landing, one)
             if file is None:
                 log(describe_left(one))

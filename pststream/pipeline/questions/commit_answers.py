@@ -1,5 +1,9 @@
 """Commit the data files that the answering of a file of questions has written, once."""
 
+from contextlib import suppress
+
+from pststream import names
+from pststream.errors import QuestionsBusy
 from pststream.pipeline.questions.question_ledger import QuestionFile, WrittenAnswers, load_written, unfinished_files
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
@@ -17,7 +21,7 @@ def commit_answers(home: Home, file: QuestionFile, written: WrittenAnswers) -> N
     """
     number = file["question_file"]
     for name, files in written.files.items():
-        # A commit that is there already would delete the files, which are its own.
+        # Files of a commit that is there already may be compacted since, and belong to older versions of the table.
         if files and ledger_tables.last_transaction(home, name, APPLICATION) < number:
             commit_files(home, name, files, application=APPLICATION, transaction=number)
         crash_point(f"questions.{name}_committed")
@@ -29,3 +33,9 @@ def commit_unfinished_answers(home: Home) -> None:
         written = load_written(home, file)
         if written is not None:
             commit_answers(home, file, written)
+
+
+def commit_waiting_answers(home: Home) -> None:
+    """Commit the same rows, unless another process answers files now, which commits its own."""
+    with suppress(QuestionsBusy), home.locked(names.QUESTIONS, QuestionsBusy):
+        commit_unfinished_answers(home)

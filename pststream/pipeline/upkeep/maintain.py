@@ -6,6 +6,7 @@ from pststream import names
 from pststream.ledgers.log_end import Ledger
 from pststream.pipeline.index.compact_index import compact_index
 from pststream.pipeline.ingest import retry_rejects
+from pststream.pipeline.questions.commit_answers import commit_waiting_answers
 from pststream.pipeline.upkeep.compact_tables import compact_tables
 from pststream.pipeline.upkeep.old_rows import remove_old_rows
 from pststream.pipeline.upkeep.term_statistics import drop_old_statistics
@@ -38,6 +39,7 @@ def maintain(home: Home, settings: Settings, progress: Progress = no_progress) -
     with home.locked():
         segments = set(list_segments(home, settings.cache_dir, settings.cache_bytes).groups)
         expired = remove_old_rows(home, settings, progress)
+        commit_waiting_answers(home)  # otherwise their files, which no table lists, may be deleted below
         version = current_version(home)
         before = len(index_files(home, version))
         idle = Ledger(home).unfinished_batch() is None

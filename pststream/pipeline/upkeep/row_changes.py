@@ -87,10 +87,12 @@ class AnswersOf:
     columns: tuple[str, ...] = ("object_id", "term")
 
     def may_change(self, file: DataFile) -> bool:
-        """Whether a file may have one of the objects or words."""
+        """Whether a file may have one of the objects or words; ids of more than 4,096 bytes have no bounds."""
+        if self.words or not self.object_ids:
+            return bool(self.words)
         ordered = sorted(self.object_ids)
-        low, high = (bounds.get("object_id") for bounds in (file.low, file.high))
-        return bool(self.words) or (low is not None and any_between(ordered, low, high))
+        low, high = file.low.get("object_id", ordered[0]), file.high.get("object_id", ordered[-1])
+        return any_between(ordered, low, high)
 
     def apply(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
         """Remove the rows."""

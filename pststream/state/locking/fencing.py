@@ -17,7 +17,7 @@ from pststream.storage.registry import files_at
 from pststream.utc_times import to_micros, utc_now
 
 DELIVERY_TABLES = (names.DELIVERIES, names.DEAD_LETTERS)
-QUESTION_TABLES = (names.QUESTION_FILES, names.QUESTION_ANSWERS, names.QUESTIONS)
+QUESTION_TABLES = (names.QUESTION_FILES, names.QUESTION_ANSWERS, names.QUESTIONS, names.REJECTS)
 TRIES = 5
 
 

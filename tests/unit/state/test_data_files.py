@@ -187,3 +187,11 @@ def test_rows_are_not_appended_to_a_table_with_partitions(tmp_path: Path) -> Non
     empty = TABLES[names.WORKER_INDEX].schema.empty_table()
     with pytest.raises(ValueError, match="worker_index has partitions"):
         append_rows(home, names.WORKER_INDEX, empty, {})
+
+
+def test_a_process_that_commits_what_another_has_committed_deletes_nothing(home: Home) -> None:
+    file, other = written(home, rows(1, 3)), written(home, rows(1, 3))
+    assert commit_files(home, names.OBJECTS, [file], application="t", transaction=1)
+    assert not commit_files(home, names.OBJECTS, [file, other], application="t", transaction=1)
+    present = [Path(address).exists() for address, _ in addresses_and_rows(home, names.OBJECTS, [file, other])]
+    assert present == [True, False], "the table lists the first file"

@@ -160,3 +160,15 @@ def test_questions_wait_for_the_files_that_landed_with_them(landing: Path) -> No
     scanner.mark_ingested([str(later)])
     scanner.mark_matched()
     assert (scanner.waiting_files, scanner.scan()) == (0, {})
+
+
+def test_a_file_that_is_removed_before_it_is_marked(landing: Path) -> None:
+    file = landing / "objects" / "a.csv"
+    file.write_text("object_id")
+    scanner = LandingScanner(str(landing))
+    scanner.scan()
+    ready = scanner.scan()["objects"]
+    file.unlink()
+    scanner.scan()
+    scanner.mark_ingested(ready)
+    assert (scanner.scan(), scanner.waiting_files) == ({}, 0)

@@ -1,6 +1,8 @@
 """The run summary counts the files and batches that were done since a time."""
 
+from pststream import names
 from pststream.pipeline.main_job.run_summary import summarize_since
+from pststream.state import ledger_tables
 from pststream.state.home import Home
 from tests.unit.reports.commands.homes import add_batch, add_file, at, insertion, reject, thing
 
@@ -12,6 +14,9 @@ def test_files_and_batches_done_since_are_counted(hand_home: Home) -> None:
     add_file(hand_home, "objects", [thing(1, "d")], done=False)
     add_batch(hand_home, minutes=100)
     add_batch(hand_home, minutes=200, done=False)
+    event = {"kind": "requests", "path": "term-statistics", "sha256": "", "bytes": 0, "options": "{}", "status": "done"}
+    counts = {"rows": 1, "accepted": 0, "rejected": 0, "started_at": at(0), "statistics_version": 1}
+    ledger_tables.append(hand_home, names.FILES, [{"file_seq": 5, "ingest_id": 5, **event, **counts}])
     summary = summarize_since(hand_home, at(0))
     assert summary["ingest"] == {
         "requests": {"files": 1, "rows": 1, "accepted": 1, "rejected": 0, "rejects_by_reason": {}},

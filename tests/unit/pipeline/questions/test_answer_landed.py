@@ -1,5 +1,6 @@
 """Files of questions in a landing folder are answered once each, whatever is killed, and their rows are as of `ask`."""
 
+import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,19 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from pststream import names
 from pststream.delta_tables import read_table
+from pststream.open_tables import open_table
+from pststream.pipeline.ingest.ingest import ReaderOptions
+from pststream.pipeline.main_job.landing_scanner import LandingScanner
+from pststream.pipeline.main_job.watch import _Watcher
 from pststream.pipeline.questions import answer_landed, commit_answers
+from pststream.pipeline.upkeep import old_rows
+from pststream.progress import no_progress
 from pststream.questions.answer_table import ANSWERS
 from pststream.settings import load_settings
 from pststream.state.home import Home
+from pststream.utc_times import utc_now
 from tests.commands import Home as CommandHome
 from tests.commands import new_home
 
@@ -68,6 +77,19 @@ def ask(landing: Path, name: str = "q.jsonl", questions: list[dict[str, Any]] = 
 def rows_of(home: CommandHome, table: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = read_table(Home(home.path).table(table)).to_pylist()
     return rows
+
+
+def begin(home: CommandHome, landing: Path, point: str) -> None:
+    """Answer a file until a crash point."""
+    ask(landing)
+
+    def die(step: str) -> None:
+        if step == point:
+            raise Killed
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(answer_landed, "crash_point", die)
+        answer_landed.answer_landed_questions(Home(home.path), load_settings(home.path), str(landing))
 
 
 def stored(home: CommandHome) -> tuple[list[dict[str, Any]], ...]:
@@ -213,3 +235,55 @@ def test_old_answers_are_removed(home: CommandHome, landing: Path, monkeypatch: 
     assert len(rows_of(home, "question_answers")) == 8
     home.run("maintain", "--keep", "question_answers=1d", "--keep", "questions=1d")
     assert len(rows_of(home, "question_answers")) == 8, "they are new"
+    future = utc_now() + dt.timedelta(days=3)
+    monkeypatch.setattr(old_rows, "utc_now", lambda: future)
+    home.run("maintain", "--keep", "question_answers=1d", "--keep", "questions=1d")
+    assert (rows_of(home, "question_answers"), rows_of(home, "questions")) == ([], [])
+    tables = [open_table(Home(home.path).table(name)) for name in ("question_answers", "questions")]
+    assert [table.metadata().configuration["delta.appendOnly"] for table in tables] == ["true", "true"]
+    assert home.run("check")["success"]
+
+
+def test_a_file_that_two_processes_find_is_answered_once(
+    home: CommandHome, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.run("ingest", "objects", landing / "objects" / "1.csv")
+    ask(landing)
+    settings, locked, others = load_settings(home.path), Home.locked, []
+
+    def locked_later(self: Home, scope: str = "", *arguments: Any) -> Any:
+        if scope == names.QUESTIONS:  # another process, which has found the file too, is first
+            monkeypatch.setattr(Home, "locked", locked)
+            others.append(answer_landed.answer_landed_questions(Home(home.path), settings, str(landing)))
+        return locked(self, scope, *arguments)
+
+    monkeypatch.setattr(Home, "locked", locked_later)
+    document = answer_landed.answer_landed_questions(Home(home.path), settings, str(landing))
+    assert [document["files"], *(other["files"] for other in others)] == [0, 1]
+    assert len(rows_of(home, "question_answers")) == 8
+
+
+def test_a_started_file_waits_while_the_home_is_locked(home: CommandHome, landing: Path) -> None:
+    home.run("ingest", "objects", landing / "objects" / "1.csv")
+    begin(home, landing, "questions.started")
+    state, settings = Home(home.path), load_settings(home.path)
+    scanner = LandingScanner(str(landing))
+    unused: Any = None
+    watcher = _Watcher(
+        state, settings, str(landing), scanner, ReaderOptions(), None, no_progress, heart=unused, shutdown=unused
+    )
+    with Home(home.path).locked():
+        watcher.finish_answers()
+    assert rows_of(home, "question_answers") == []
+    watcher.finish_answers()
+    assert len(rows_of(home, "question_answers")) == 8
+
+
+def test_maintain_commits_answers_that_are_written(home: CommandHome, landing: Path) -> None:
+    home.run("ingest", "objects", landing / "objects" / "1.csv")
+    begin(home, landing, "questions.listed")
+    assert rows_of(home, "question_answers") == []
+    home.run("maintain")
+    assert len(rows_of(home, "question_answers")) == 8
+    home.run("run", landing)
+    assert len(rows_of(home, "question_answers")) == 8 and home.run("check")["success"]

@@ -7,7 +7,15 @@ import pyarrow as pa
 import pytest
 
 from pststream.pipeline.upkeep.remove_rows import _lost_pairs
-from pststream.pipeline.upkeep.row_changes import MatchesOf, RejectsOf, RowsBelow, TextFinder, any_between, is_among
+from pststream.pipeline.upkeep.row_changes import (
+    AnswersOf,
+    MatchesOf,
+    RejectsOf,
+    RowsBelow,
+    TextFinder,
+    any_between,
+    is_among,
+)
 from pststream.state.data_files import DataFile
 from pststream.state.table_types import RECORD
 
@@ -114,3 +122,11 @@ def test_rejects_that_name_an_id() -> None:
     stay, count = RejectsOf("objects", ("a",), ("the text of the",), 2).apply(batch)
     kept = [next(n for n, row in enumerate(rows) if row[:5] == tuple(one.values())[:5]) for one in stay.to_pylist()]
     assert kept == [1, 2, 5] and count == 5
+
+
+def test_answers_in_files_without_bounds_are_searched() -> None:
+    """Parquet records no bounds of ids of more than 4,096 bytes."""
+    unbounded, bounded = DataFile("a", 1, 1), DataFile("b", 1, 1, low={"object_id": "m"}, high={"object_id": "p"})
+    cases = [(("x",), ()), (("n",), ()), ((), ("word",)), ((), ())]
+    may = [[AnswersOf(*case).may_change(file) for file in (unbounded, bounded)] for case in cases]
+    assert may == [[True, False], [True, True], [True, True], [False, False]]
