@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pststream.airflow.runners.job_outcome import REFUSED
 from pststream.airflow.runners.job_process import JobProcess, environment
+from pststream.mask_urls import mask_urls
 
 SECONDS = 30.0
 """How long a question may take; then its process is killed."""
@@ -37,4 +38,5 @@ def ask_in_process(home: str, fields: Mapping[str, str], seconds: float = SECOND
         )
         return QuestionOutcome("", problem, False)
     refused = outcome["exit_code"] == REFUSED
-    return QuestionOutcome("", outcome["error"].splitlines()[0 if refused else -1], refused)
+    problem = outcome["error"].splitlines()[0] if refused else mask_urls(outcome["error"].splitlines()[-1])
+    return QuestionOutcome("", problem, refused)

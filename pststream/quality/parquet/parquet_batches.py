@@ -17,10 +17,13 @@ import pyarrow.parquet as pq
 
 from pststream.errors import InputFileError
 from pststream.quality.files.input_files import EXPANDS_TOO_MUCH
-from pststream.quality.parquet.parquet_pages import find_longest_text
+from pststream.quality.parquet.parquet_pages import TooManyBytes, find_longest_text
 
 _WIDTHS = {"INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8, "BYTE_ARRAY": 4}
 """Least bytes of a value in memory; of BYTE_ARRAY, of its offset or its place in a dictionary."""
+
+_LEVELS = 4
+"""Bytes of the levels of a value in a list, which Arrow keeps until the list ends."""
 
 _FEW_ROWS = 4096
 """Rows of a batch that are read almost as fast as more: then no dictionary is read to find its longest text."""
@@ -41,6 +44,7 @@ def least_bytes(file: pq.ParquetFile, names: Collection[str]) -> int:
     for place in _places(file, names):
         leaf = file.schema.column(place)
         width = leaf.length if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" else _WIDTHS.get(leaf.physical_type, 0)
+        width = max(width, _LEVELS) if leaf.max_repetition_level else width
         columns = (file.metadata.row_group(group).column(place) for group in range(file.metadata.num_row_groups))
         sizes.append(width * sum(column.num_values for column in columns))
     return max(sizes)
@@ -62,7 +66,10 @@ def read_batches(
     most: bytes that the repeated texts of a batch of several rows may have
     allowed: bytes that the row groups may decode to; raises InputFileError before a batch with more is decoded
     """
-    flat, nested = _bound_texts(source, file, groups, names, most, most // min(rows, _FEW_ROWS))
+    try:
+        flat, nested = _bound_texts(source, file, groups, names, most, most // min(rows, _FEW_ROWS), allowed)
+    except TooManyBytes:
+        raise expands_too_much(path) from None
     rows = max(1, min(rows, most // max(flat, 1)))
     if not nested:
         yield from file.iter_batches(rows, list(groups), names)
@@ -79,13 +86,16 @@ def read_batches(
 
 
 def _bound_texts(
-    source: Any, file: pq.ParquetFile, groups: Sequence[int], names: list[str], most: int, short: int
+    source: Any, file: pq.ParquetFile, groups: Sequence[int], names: list[str], most: int, short: int, allowed: int
 ) -> tuple[int, list[int]]:
     """Return a bound on the repeated texts of a row, and the places of lists that are to be read by dictionaries.
 
-    most: bytes that the texts of a list may have in a row group without that; short: as in `find_longest_text`
+    most: bytes that the texts of a list may have in a row group without that
+    short, allowed: as in `find_longest_text`
     """
-    total, nested = [0] * len(groups), []
+    leaves = [file.schema.column(place) for place in _places(file, names)]
+    fixed = sum(leaf.length for leaf in leaves if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY")
+    total, nested = [fixed] * len(groups), []
     castable = not any("_view" in str(kind) for kind in file.schema_arrow.types)
     places = [place for place in _places(file, names) if file.schema.column(place).physical_type == "BYTE_ARRAY"]
     with ExitStack() as stack:
@@ -95,7 +105,9 @@ def _bound_texts(
             path, is_list = file.schema.column(place).path, file.schema.column(place).max_repetition_level > 0
             columns = [file.metadata.row_group(group).column(place) for group in groups]
             texts = [
-                find_longest_text(content, column, partial(_read_dictionary, by_dictionary, group, path), short)
+                find_longest_text(
+                    content, column, partial(_read_dictionary, by_dictionary, group, path), short, allowed
+                )
                 for column, group in zip(columns, groups)
             ]
             if not (is_list and castable and all(text.by_dictionary for text in texts)):

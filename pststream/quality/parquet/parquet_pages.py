@@ -17,6 +17,12 @@ _FIRST_READ, _MOST_READ = 256, 1 << 24
 """Bytes of a header that are read at first and at most."""
 
 _MOST_PAGES, _MOST_FIELDS, _MOST_LEVELS = 10_000, 32, 4
+_LEAST_VALUES = 10
+"""A column chunk has at most _MOST_PAGES pages, or one for so many values if that is more."""
+
+_NOT_KNOWN = 1 << 62
+"""Bound on the bytes of a text in a column chunk with a header that cannot be read: no two rows fit into memory."""
+
 _DICTIONARY, _DATA, _DATA_V2 = 2, 0, 3
 """Types of pages."""
 
@@ -30,6 +36,10 @@ _PADDING = 100
 
 class UnreadableHeader(Exception):
     """A page header that is damaged, or that this module does not read."""
+
+
+class TooManyBytes(Exception):
+    """The pages of a column chunk have more bytes than they may."""
 
 
 class LongestText(NamedTuple):
@@ -52,23 +62,30 @@ class Page(NamedTuple):
 
 
 def find_longest_text(
-    file: IO[bytes], column: pq.ColumnChunkMetaData, read_dictionary: Callable[[], pa.Array | None], short: int
+    file: IO[bytes],
+    column: pq.ColumnChunkMetaData,
+    read_dictionary: Callable[[], pa.Array | None],
+    short: int,
+    allowed: int = _NOT_KNOWN,
 ) -> LongestText:
     """Find how long the texts of a column chunk may be that a few bits stand for.
 
     read_dictionary: returns the dictionary of the chunk, as far as the reader has it after the first row
     short: a dictionary of at most this many bytes is not read, but its size is returned
+    allowed: bytes that the pages may have, decompressed; raises TooManyBytes for more
     """
     dictionary, others, total = Page(_DICTIONARY, 0, 0, 0), set[int](), 0
     try:
         for page in read_pages(file, column):
             total += page.bytes
+            if total > allowed:
+                raise TooManyBytes
             if page.kind == _DICTIONARY:
                 dictionary = max(dictionary, page, key=attrgetter("bytes"))
             else:
                 others.add(page.encoding)
     except UnreadableHeader:
-        others.add(_DELTA_BYTE_ARRAY)
+        return LongestText(_NOT_KNOWN, by_dictionary=False)
     if _DELTA_BYTE_ARRAY in others:
         return LongestText(max(total, column.total_uncompressed_size), by_dictionary=False)
     longest = dictionary.bytes
@@ -87,7 +104,8 @@ def read_pages(file: IO[bytes], column: pq.ColumnChunkMetaData) -> Iterator[Page
     stop, left = at + column.total_compressed_size + _PADDING, column.num_values
     if at < 0:
         raise UnreadableHeader("a column begins before the file")
-    for _ in range(_MOST_PAGES):
+    most = max(_MOST_PAGES, column.num_values // _LEAST_VALUES)
+    for _ in range(most):
         if left <= 0 or at >= stop:
             return
         header, size = _read_header(file, at)
@@ -95,7 +113,7 @@ def read_pages(file: IO[bytes], column: pq.ColumnChunkMetaData) -> Iterator[Page
         yield page
         at += size + header[3]
         left -= page.values if page.kind in (_DATA, _DATA_V2) else 0
-    raise UnreadableHeader(f"it has more than {_MOST_PAGES} pages")
+    raise UnreadableHeader(f"it has more than {most} pages")
 
 
 def _page_of(header: dict[int, Any]) -> Page:
@@ -134,7 +152,9 @@ def _read_header(file: IO[bytes], at: int) -> tuple[dict[int, Any], int]:
 def _read_struct(content: bytes, at: int, level: int) -> tuple[dict[int, Any], int]:
     """Read a struct of Thrift's compact protocol; return its fields by number, and where it ends.
 
-    Texts are skipped: their value is None. Raises IndexError where the content is too short.
+    Only structs and integers of 32 bits, the types of the fields that are needed, have a value; others are None. What
+    another reader may understand differently is an UnreadableHeader: a field that is there twice, a number that does
+    not fit its type. Raises IndexError where the content is too short.
     """
     fields: dict[int, Any] = {}
     number = 0
@@ -147,16 +167,21 @@ def _read_struct(content: bytes, at: int, level: int) -> tuple[dict[int, Any], i
         if step:
             number += step
         else:
-            number, at = _read_integer(content, at)
+            number, at = _read_integer(content, at, 16)
+        if number in fields:
+            raise UnreadableHeader("a header has a field twice")
+        fields[number] = None
         if kind in (1, 2):
-            fields[number] = kind == 1
+            pass
         elif kind == 3:
-            fields[number], at = content[at], at + 1
-        elif kind in (4, 5, 6):
-            fields[number], at = _read_integer(content, at)
+            at += 1
+        elif kind == 5:
+            fields[number], at = _read_integer(content, at, 32)
+        elif kind in (4, 6):
+            _, at = _read_varint(content, at)
         elif kind == 8:
             size, at = _read_varint(content, at)
-            fields[number], at = None, at + size
+            at += size
         elif kind == 12 and level < _MOST_LEVELS:
             fields[number], at = _read_struct(content, at, level + 1)
         else:
@@ -164,9 +189,11 @@ def _read_struct(content: bytes, at: int, level: int) -> tuple[dict[int, Any], i
     raise UnreadableHeader("a header has too many fields")
 
 
-def _read_integer(content: bytes, at: int) -> tuple[int, int]:
-    """Return the zigzag integer at a place, and where it ends."""
+def _read_integer(content: bytes, at: int, bits: int) -> tuple[int, int]:
+    """Return the zigzag integer of so many bits at a place, and where it ends."""
     value, at = _read_varint(content, at)
+    if value >> bits:
+        raise UnreadableHeader(f"a header has an integer of more than {bits} bits")
     return (value >> 1) ^ -(value & 1), at
 
 

@@ -1,5 +1,6 @@
 """Build the HTML page and the HTTP status for each request of the Airflow plugin, without a JVM."""
 
+import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -23,6 +24,8 @@ from pststream.reports.reading.tolerant_reader import TolerantReader
 NOT_FOUND, UNAVAILABLE = 404, 503
 NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 _MAX_ERROR_TEXT = 300
+_MAX_QUESTION_BYTES = 100_000
+"""A process is started with the question, and Linux passes 128 KiB in one argument at most."""
 
 
 def overview_page(home: str) -> Page:
@@ -48,12 +51,14 @@ def metrics_page(home: str) -> Page:
 def question_fields(parameters: Mapping[str, str]) -> dict[str, str]:
     """Return the fields of a question among the parameters of a request, by name, without empty ones.
 
-    Raises ValueError for a field that is too long.
+    Raises ValueError for a field that is too long, and if all fields together are.
     """
     given = {name: parameters.get(name, "").strip() for name in QUESTION_FIELDS}
     for name, value in given.items():
         if len(value) > LONGEST_VALUE:
             raise ValueError(f"{name} has more than {LONGEST_VALUE:,} characters")
+    if len(json.dumps(given)) > _MAX_QUESTION_BYTES:
+        raise ValueError(f"the question has more than {_MAX_QUESTION_BYTES:,} bytes as JSON")
     return {name: value for name, value in given.items() if value}
 
 

@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pststream.format_values import counted, moment, short, whole
@@ -11,6 +11,7 @@ from pststream.reports.plots.answer_map import AnswerMap, Place, draw_answer
 from pststream.shapes.region import Region
 
 _MAX_TEXT = 500
+"""Characters of a text or a word that a page has: of a text of an object, in a row and at its dot."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class AnsweredQuestion:
 
 
 class ShownRow(NamedTuple):
-    """A row as the table shows it.
+    """A row as the table shows it; long texts of `row` are cut.
 
     words  the text in parts: (text, whether a word of the keywords is in it)
     cells  what is shown of distance and score
@@ -100,10 +101,15 @@ def prepare_answer(answered: AnsweredQuestion, most: int | None = None) -> Answe
 
 def _shown(row: AnswerRow, keywords: str, drawn: AnswerMap, greatest: int) -> ShownRow:
     x, y = (round(float(value), 2) for value in (drawn.projection.x(row.lon), drawn.projection.y(row.lat)))
-    words = mark_words(row.text[:_MAX_TEXT] + (" …" if len(row.text) > _MAX_TEXT else ""), keywords)
+    row = replace(row, text=_cut(row.text), term=row.term and _cut(row.term))
+    words = mark_words(row.text, keywords)
     cells = [_distance(row.distance_m)] if row.distance_m is not None else []
     cells += [f"{row.score:.6f}"] if row.score is not None else []
     return ShownRow(row, words, cells, x, y, (row.count or 0) / greatest)
+
+
+def _cut(text: str) -> str:
+    return text[:_MAX_TEXT] + (" …" if len(text) > _MAX_TEXT else "")
 
 
 def _distance(metres: float) -> str:

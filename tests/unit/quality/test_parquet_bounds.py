@@ -144,6 +144,34 @@ def test_lists_of_numbers_are_refused_by_their_number(tmp_path: Path) -> None:
             rows_of(path)
 
 
+def test_a_list_of_very_many_truth_values_is_refused_by_its_number(tmp_path: Path) -> None:
+    """Its values take one bit each, or none if they are null, but reading the list takes bytes for each."""
+    path = tmp_path / "x.parquet"
+    for values in (pa.nulls(300_000, pa.bool_()), pa.repeat(True, 300_000)):
+        pq.write_table(pa.table({"id": ["a"], "text": lists_of(values, [300_000])}), path, compression="zstd")
+        assert path.stat().st_size < 5_000
+        with pytest.raises(InputFileError, match="by its footer"):
+            rows_of(path)
+
+
+def test_long_values_of_one_length_are_decoded_in_small_batches(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    table = pa.table({"text": pa.repeat(pa.scalar(LONG.encode(), pa.binary(len(LONG))), 1_500)})
+    pq.write_table(table, path)
+    with pq.ParquetFile(path) as file:
+        batches = list(read_batches("x", str(path), file, [0], ["text"], 64, 10_000, 1_000_000))
+    assert pa.Table.from_batches(batches).equals(table)
+    assert max(batch.num_rows for batch in batches) == 10_000 // len(LONG)
+
+
+def test_pages_that_are_larger_than_the_footer_says_are_refused(tmp_path: Path) -> None:
+    """`allowed` comes from the sizes in the footer; those in the headers of pages are what Arrow decompresses."""
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"text": pa.repeat(LONG, 1_500)}), path, use_dictionary=False, compression="zstd")
+    with pq.ParquetFile(path) as file, pytest.raises(InputFileError, match="decodes to over"):
+        next(read_batches("x", str(path), file, [0], ["text"], 64, 10_000, 500_000))
+
+
 def test_a_large_file_may_decode_to_its_size_many_times(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     texts = [str(n) * 50 for n in range(20_000)]

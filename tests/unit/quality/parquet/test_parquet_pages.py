@@ -2,13 +2,20 @@
 
 import io
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pststream.quality.parquet.parquet_pages import LongestText, UnreadableHeader, find_longest_text, read_pages
+from pststream.quality.parquet.parquet_pages import (
+    LongestText,
+    TooManyBytes,
+    UnreadableHeader,
+    find_longest_text,
+    read_pages,
+)
 
 TEXTS = ["short", "a text of 19 bytes.", "x" * 5_000, "short"] * 50
 VERSIONS = ({}, {"data_page_version": "2.0"}, {"compression": "zstd", "data_page_size": 100, "write_batch_size": 10})
@@ -102,3 +109,45 @@ def test_odd_headers_are_unreadable(header: bytes) -> None:
     column = pq.read_metadata(io.BytesIO(content)).row_group(0).column(0)
     with pytest.raises(UnreadableHeader):
         list(read_pages(io.BytesIO(b"PAR1" + header), column))
+
+
+@pytest.mark.parametrize(
+    "header, reason",
+    [
+        (b"\x15\x02\x15\x02\x15\x02\x05\x04\x02\x00", "a field twice"),
+        (b"\x15\x02\x15\x02\x06\x04\x02\x15\x02\x00", "a field twice"),  # of another type, which Arrow skips
+        (b"\x15\x02\x15\x02\x15\x02\x05\x84\x80\x08\x02\x00", "of more than 16 bits"),  # 2 + 65,536 is 2 to Arrow
+        (b"\x15\x84\x80\x80\x80\x20\x15\x02\x15\x02\x00", "of more than 32 bits"),  # 2 + 2**32 is 2 to Arrow
+    ],
+)
+def test_headers_that_arrow_understands_differently_are_unreadable(header: bytes, reason: str) -> None:
+    content = written(TEXTS)
+    column = pq.read_metadata(io.BytesIO(content)).row_group(0).column(0)
+    with pytest.raises(UnreadableHeader, match=reason):
+        next(read_pages(io.BytesIO(b"PAR1" + header), column))
+
+
+@pytest.mark.parametrize("field", [b"\x19\x43\0\0\0\0", b"\x06\x04\x82\x80\0\x21"])
+def test_a_header_that_only_arrow_reads_gives_no_bound_of_the_footer(field: bytes) -> None:
+    """The checksum becomes a list, or another size of a type that Arrow skips, and the footer states a wrong size."""
+    content = bytearray(written(TEXTS, write_page_checksum=True, write_statistics=False))
+    column = pq.read_metadata(io.BytesIO(content)).row_group(0).column(0)
+    checksum = next(at for at in range(4, 40) if content[at] == 0x15 and all(b > 127 for b in content[at + 1 : at + 5]))
+    content[checksum : checksum + 6] = field
+    assert pq.read_table(pa.BufferReader(bytes(content))).column("text").to_pylist() == TEXTS
+    offsets = ("data_page_offset", "dictionary_page_offset", "total_compressed_size", "num_values")
+    lying = SimpleNamespace(total_uncompressed_size=1, **{name: getattr(column, name) for name in offsets})
+    assert find_longest_text(io.BytesIO(content), lying, lambda: None, 0).bytes > 1 << 40
+
+
+def test_many_pages_are_read_if_they_have_many_values() -> None:
+    content = written(["a"] * 110_000, data_page_size=1, write_batch_size=10, use_dictionary=False)
+    assert longest_in(content, None) == LongestText(0, by_dictionary=True)
+
+
+def test_pages_of_more_bytes_than_allowed_are_refused() -> None:
+    content = written(TEXTS, use_dictionary=False, compression="zstd")
+    column = pq.read_metadata(io.BytesIO(content)).row_group(0).column(0)
+    assert find_longest_text(io.BytesIO(content), column, lambda: None, 0, 1_000_000).bytes == 0
+    with pytest.raises(TooManyBytes):
+        find_longest_text(io.BytesIO(content), column, lambda: None, 0, 100_000)

@@ -81,6 +81,14 @@ def test_each_object_has_a_dot_and_a_row() -> None:
     assert "20 m" in page.text and "12 km" in page.text and "0.500000" in page.text
 
 
+def test_long_texts_are_cut_wherever_the_page_has_them() -> None:
+    """The page of 500 objects with texts of a megabyte would be a gigabyte, which the API server keeps."""
+    long = [replace(row, text="é" * 1_000_000) for row in ROWS]
+    assert len(render_answer("home", {}, replace(NEAREST, rows=long), form=True)) < 2 * len(pages()["nearest"])
+    words = [AnswerRow(1, term="é" * 1_000_000, count=4)]
+    assert len(render_answer("home", {}, replace(FREQUENT, rows=words), form=True)) < 2 * len(pages()["terms"])
+
+
 def test_the_map_shows_the_region_and_its_surroundings() -> None:
     section = prepare_answer(FREQUENT)
     view = section.map.projection
@@ -94,3 +102,6 @@ def test_empty_and_other_parameters_are_left_out_and_long_ones_refused() -> None
     assert question_fields(given) == {"kind": "knn", "k": "3"}
     with pytest.raises(ValueError, match="keywords has more than"):
         question_fields({"keywords": "a" * (LONGEST_VALUE + 1)})
+    many = {"keywords": "é" * 30_000, "geometry": "x"}
+    with pytest.raises(ValueError, match="the question has more than 100,000 bytes"):
+        question_fields(many)
