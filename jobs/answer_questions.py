@@ -1,15 +1,18 @@
 """Answer the new files of questions of a landing folder as a job. Run it with plain Python, or submit it.
 
-    python jobs/answer_questions.py [--result FILE] [--home DIR] [--landing DIR] [--only-if-idle]
+    python jobs/answer_questions.py [--result FILE] [--home DIR] [--landing DIR] [--since TIME]
+                                    [--only-if-idle]
 
 The landing folder contains `questions/`, and gets `answers/`. Default: `PSTSTREAM_LANDING`, or else `landing` in the
 home. The result is {"files", "questions", "rejected", "rows", "seconds": {step: s}, "answers": [paths], "passed_over":
 [paths of files that could not be read now], "table_version": the version of the table `question_answers` afterwards,
-"home"}. With `--only-if-idle` the job changes nothing if a file waits, and fails with the kind `WorkWaits`; a DAG then
+"home"}. `--since` is for a retry: the counts include the files that earlier tries answered from this time on (ISO
+8601). With `--only-if-idle` the job changes nothing if a file waits, and fails with the kind `WorkWaits`; a DAG then
 submits it to its cluster.
 """
 
 import argparse
+import datetime as dt
 import os
 import sys
 from collections.abc import Sequence
@@ -23,6 +26,7 @@ from pststream.errors import UsageError
 from pststream.pipeline.main_job.run import check_landing
 from pststream.pipeline.questions.answer_landed import answer_landed_questions
 from pststream.pipeline.questions.find_question_files import questions_wait
+from pststream.pipeline.questions.question_ledger import add_answered_since
 from pststream.settings import load_settings
 from pststream.state.home import Home
 from pststream.state.ledger_tables import version
@@ -37,14 +41,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--result", help="file for the outcome, JSON, also s3://…")
     parser.add_argument("--home", help="home of the tables")
     parser.add_argument("--landing", help="landing folder")
+    parser.add_argument("--since", type=dt.datetime.fromisoformat, help="when the first try started")
     parser.add_argument("--only-if-idle", action="store_true", help="change nothing if a file waits")
     own = parser.parse_args(entry.drop_empty(sys.argv[1:] if arguments is None else arguments))
     home = own.home or os.environ.get("PSTSTREAM_HOME", "./pststream-home")
     landing = own.landing or os.environ.get("PSTSTREAM_LANDING", f"{Home(home).path}/landing")
-    return entry.report(own.result, _run(home, landing, own.only_if_idle))
+    return entry.report(own.result, _run(home, landing, own.since, own.only_if_idle))
 
 
-def _run(home: str, landing: str, only_if_idle: bool) -> dict[str, Any]:
+def _run(home: str, landing: str, since: dt.datetime | None, only_if_idle: bool) -> dict[str, Any]:
     """Answer the files; with `only_if_idle`, only if there are none. Return the outcome."""
     if only_if_idle:
         asked = entry.call("answer_questions", lambda: _wait(home, landing))
@@ -52,7 +57,7 @@ def _run(home: str, landing: str, only_if_idle: bool) -> dict[str, Any]:
             return asked
         if asked["result"]:
             return asked | {"exit_code": entry.FAILED, "kind": WORK_WAITS, "error": "questions wait", "result": None}
-    return entry.call("answer_questions", lambda: _answer(home, landing))
+    return entry.call("answer_questions", lambda: _answer(home, landing, since))
 
 
 def _wait(address: str, landing: str) -> bool:
@@ -69,10 +74,11 @@ def _check(address: str, landing: str) -> Home:
     return Home(address).check()
 
 
-def _answer(address: str, landing: str) -> dict[str, Any]:
+def _answer(address: str, landing: str, since: dt.datetime | None) -> dict[str, Any]:
     home = _check(address, landing)
     log = StderrLog("answer_questions", quiet=False).log_progress
     summary = answer_landed_questions(home, load_settings(home.path), landing, progress=log)
+    summary = add_answered_since(home, since, summary)
     return {**summary, "table_version": version(home, names.QUESTION_ANSWERS), "home": home.path}
 
 

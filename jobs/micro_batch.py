@@ -5,9 +5,9 @@
 
 The job ends soon if nothing is new. The landing folder, or `s3://bucket/prefix`, contains `objects/`, `requests/` and,
 in a folder, `questions/`. Default: `PSTSTREAM_LANDING`, or else
-`landing` in the home. `--since` is for a retry: the result includes what earlier tries ingested and matched from this
-time on (ISO 8601). With `--only-if-idle` the job changes nothing if there is work, and fails with the kind `WorkWaits`;
-a DAG then submits it to its cluster.
+`landing` in the home. `--since` is for a retry: the result includes what earlier tries ingested, matched and answered
+from this time on (ISO 8601). With `--only-if-idle` the job changes nothing if there is work, and fails with the kind
+`WorkWaits`; a DAG then submits it to its cluster.
 The result is the document of `pststream run` with four more keys: `table_version`, the version of the table `matches`
 afterwards; `balance`, the result of `pststream balance check`, or null if there was no batch; `waiting_sinks`, the
 sinks that `pststream deliver` has work for; and `home`.
@@ -26,7 +26,7 @@ from pststream.cli.arguments import build_parser
 from pststream.cli.stderr_log import StderrLog
 from pststream.pipeline.delivery.waiting_sinks import waiting_sinks
 from pststream.pipeline.main_job.find_work import has_work
-from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED
+from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED, add_answered_since
 from pststream.settings import load_settings
 from pststream.state.home import Home
 from pststream.state.ledger_tables import version
@@ -90,6 +90,7 @@ def _complete(address: str, since: dt.datetime | None, result: dict[str, Any]) -
     batches = result["match"]["batches"]
     checked = entry.run("balance", ["check", f"--home={address}"], quiet=True) if batches else {"result": None}
     return result | {
+        "questions": add_answered_since(home, since, result["questions"]),
         "table_version": version(home, names.MATCHES),
         "balance": checked["result"],
         "waiting_sinks": waiting_sinks(home, load_settings(home.path)),

@@ -8,6 +8,7 @@ from pststream import names
 from pststream.airflow.dag_options import MICRO_BATCH, DagOptions
 from pststream.airflow.tasks import forms
 from pststream.airflow.tasks.answered_files import AnswerFilesJob, add_publish_answers
+from pststream.airflow.tasks.match_job import SINCE_FIRST_TRY
 from pststream.airflow.tasks.question_form import AskOperator, question_fields
 
 EVERY_FIVE_MINUTES = "*/5 * * * *"
@@ -42,7 +43,7 @@ def build(options: DagOptions) -> DAG:
         ask = AskOperator(task_id="ask", options=options, retries=0)
         answer_files = AnswerFilesJob(
             task_id="answer_files",
-            arguments=[*options.home_arguments, *options.landing_arguments],
+            arguments=[*options.home_arguments, *options.landing_arguments, SINCE_FIRST_TRY],
             trigger_rule="none_failed",
             execution_timeout=timedelta(hours=1),
             **options.job,

@@ -13,6 +13,9 @@ from pststream.airflow.tasks.summaries import summarize_batches
 RETURN_VALUE = "return_value"
 """The key of the XCom of a returned value."""
 
+SINCE_FIRST_TRY = "--since={{ dag_run.start_date.isoformat() if ti.try_number > 1 else '' }}"
+"""The template of the argument with which the result of a retry includes what earlier tries did."""
+
 
 class MatchJob(SparkJob):
     """Ingests and matches what is new. A later task without work is skipped here, so that no process starts for it."""

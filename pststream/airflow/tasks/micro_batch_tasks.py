@@ -12,7 +12,7 @@ from pststream.airflow.dag_options import DagOptions
 from pststream.airflow.tasks import forms
 from pststream.airflow.tasks.answered_files import add_publish_answers
 from pststream.airflow.tasks.delivery import deliver
-from pststream.airflow.tasks.match_job import MatchJob
+from pststream.airflow.tasks.match_job import SINCE_FIRST_TRY, MatchJob
 from pststream.format_values import counted
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ def add_micro_batch_tasks(options: DagOptions) -> None:
             *options.landing_arguments,
             forms.optional("max_objects"),
             forms.flag("strict"),
-            "--since={{ dag_run.start_date.isoformat() if ti.try_number > 1 else '' }}",
+            SINCE_FIRST_TRY,
             "--no-deliver",
         ],
         execution_timeout=timedelta(hours=1),

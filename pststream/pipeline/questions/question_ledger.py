@@ -4,10 +4,13 @@ The folder has a copy of the file, so that somebody may change or remove the fil
 files that the answers were written to, before any of them is committed.
 """
 
+import datetime as dt
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import pyarrow.dataset as pds
 
 from pststream import names
 from pststream.delta_tables import read_table
@@ -57,6 +60,22 @@ def unfinished_files(home: Home) -> list[QuestionFile]:
     """Return the files that are started and not done, in their order."""
     rows = read_latest(home, names.QUESTION_FILES, "question_file").to_pylist()
     return [row for row in rows if row["status"] == "started"]
+
+
+def add_answered_since(home: Home, since: dt.datetime | None, summary: dict[str, Any]) -> dict[str, Any]:
+    """Return the summary of a retried run with the counts of all files that were done at `since` or later.
+
+    Each try knows only its own files, and the last one decides about the event of the answers.
+    """
+    if since is None:
+        return summary
+    counts = ("questions", "rejected", "rows")
+    done = read_latest(
+        home, names.QUESTION_FILES, "question_file", [*counts, "finished_at"], pds.field("finished_at") >= since
+    ).to_pylist()
+    if len(done) <= summary["files"]:
+        return summary
+    return summary | {"files": len(done), **{name: sum(row[name] for row in done) for name in counts}}
 
 
 def number_file(home: Home, settings: Settings, path: str, sha256: str, size: int) -> QuestionFile:

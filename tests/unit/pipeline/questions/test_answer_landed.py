@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from jobs import answer_questions, micro_batch
 from pststream import names
 from pststream.delta_tables import read_table
 from pststream.open_tables import open_table
@@ -35,6 +36,8 @@ QUESTIONS: list[dict[str, Any]] = [
 ]
 OBJECTS = "object_id,ts,lon,lat,text\na,2026-03-01T00:00:00Z,0,0,free coffee\nb,2026-03-01T01:00:00Z,0.1,0,coffee tea\n"
 LATER = "object_id,ts,lon,lat,text\nc,2026-03-01T02:00:00Z,0.01,0,late coffee\n"
+
+COUNTS = ("files", "questions", "rejected", "rows")
 
 POINTS = (
     "questions.copied",
@@ -126,6 +129,23 @@ def test_run_answers_questions_about_the_objects_that_land_with_them(home: Comma
     again = home.run("run", landing)["questions"]
     assert again["files"] == 0 and len(rows_of(home, "question_answers")) == 8
     assert not (home.path / "questions").exists()
+
+
+def test_a_retry_counts_what_earlier_tries_answered(home: CommandHome, landing: Path) -> None:
+    """A try that is killed after its last file leaves nothing to do, and the event of the answers is still due."""
+    ask(landing)
+    home.run("run", landing)
+    ask(landing, "unfinished.jsonl")
+    since, result = dt.datetime(2026, 1, 1, tzinfo=dt.UTC), landing.parent / "result.json"
+    arguments = [f"--home={home.path}", f"--landing={landing}", f"--result={result}"]
+    outcomes = []
+    for job, when in ((answer_questions, since), (answer_questions, None), (micro_batch, since), (micro_batch, None)):
+        assert job.main([*arguments, *([f"--since={when.isoformat()}"] if when else [])]) == 0
+        document = json.loads(result.read_text())["result"]
+        counts = document["questions"] if job is micro_batch else document
+        outcomes.append({name: counts[name] for name in COUNTS})
+    all_files, none = {"files": 2, "questions": 12, "rejected": 4, "rows": 16}, dict.fromkeys(COUNTS, 0)
+    assert outcomes == [all_files, none, all_files, none]
 
 
 def test_what_was_asked_is_logged(home: CommandHome, landing: Path) -> None:
