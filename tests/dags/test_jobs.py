@@ -100,14 +100,15 @@ def test_a_bad_argument_is_refused_by_the_command_itself() -> None:
 
 
 def test_micro_batch_runs_the_landing_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = stand_in(monkeypatch, document={"match": {"batches": [{"batch_id": 1}]}})
+    answered = {"questions": {"files": 0}}
+    commands = stand_in(monkeypatch, document={"match": {"batches": [{"batch_id": 1}]}} | answered)
     monkeypatch.setattr(micro_batch, "version", lambda home, table: 7)
     assert micro_batch.main(["--home=h", "--landing=-l", "--max-objects=5", "--strict"]) == 0
     assert commands.calls == [
         ["run", "--json", "--verbose", "--home=h", "--max-objects=5", "--strict", "--", "-l"],
         ["balance", "--json", "--verbose", "check", "--home=h"],
     ]
-    commands = stand_in(monkeypatch, document={"match": {"batches": []}})
+    commands = stand_in(monkeypatch, document={"match": {"batches": []}} | answered)
     assert micro_batch.main(["--home=h", "--landing=-l"]) == 0
     assert [call[0] for call in commands.calls] == ["run"], "nothing new: nothing to look at"
 
