@@ -176,7 +176,7 @@ def test_both_engines_write_the_same_tables(tmp_path: Path) -> None:
 def test_late_subscriptions_ask_object_segments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, engine: str, row_work: int
 ) -> None:
-    """Every file of objects is in a segment that the late subscriptions ask; some of them in vain."""
+    """All files of objects are in segments. Each late subscription asks them; some find no object."""
     monkeypatch.setattr(object_cache, "SETTLED_ROWS", 1)
     monkeypatch.setattr(wanted_rows, "ROW_WORK", row_work or wanted_rows.ROW_WORK)
     answers = []

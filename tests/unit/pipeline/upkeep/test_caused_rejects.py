@@ -32,8 +32,8 @@ def test_the_texts_of_all_rejects_are_never_in_memory(hand_home: Home, monkeypat
     monkeypatch.setattr(module, "parse_times", parse_none)
     selected = select_objects(hand_home, Settings(), Selection(object_ids=("wrong",)), NONE)
     assert selected.keys.tolist() == [log_key(first, 2)]
-    told = count_caused_rejects(hand_home, selected, NONE)
-    assert told["late"] == {"rows": FILES * ROWS, "stored": FILES * ROWS}
-    assert told["duplicate"] == {"rows": FILES, "stored": 0}
-    assert [one["rows"] for one in told["files"]] == [ROWS + 1] * FILES
+    caused = count_caused_rejects(hand_home, selected, NONE)
+    assert caused["late"] == {"rows": FILES * ROWS, "stored": FILES * ROWS}
+    assert caused["duplicate"] == {"rows": FILES, "stored": 0}
+    assert [one["rows"] for one in caused["files"]] == [ROWS + 1] * FILES
     assert max(held) < 3 * ROWS * TEXT
