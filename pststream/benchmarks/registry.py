@@ -12,24 +12,26 @@ from typing import Any
 
 import numpy as np
 
-from pststream.benchmarks.scenarios import (
+from pststream.benchmarks.scenarios.answers import frequent_terms, questions
+from pststream.benchmarks.scenarios.plans import (
     balance,
     calibrate,
     drift,
+    mapping,
+    migration,
+    planners,
+    planners_large,
+    planning,
+    scalability,
+)
+from pststream.benchmarks.scenarios.streams import (
     end_to_end,
     freshness,
     growth,
     hostile,
     ingest,
     kernel,
-    mapping,
-    migration,
     peers,
-    planners,
-    planners_large,
-    planning,
-    questions,
-    scalability,
     soak,
     steady_state,
     year,
@@ -57,6 +59,9 @@ BENCHMARKS = {
     "ingest": Benchmark("rows/s of `ingest` by format, and growth with the rows of a file", ingest.run),
     "kernel": Benchmark("objects/s of the matching kernel on one core, arrays in, arrays out", kernel.run),
     "drift": Benchmark("throughput while the workload drifts, with load adjustment and without", drift.run),
+    "frequent-terms": Benchmark(
+        "seconds of a tick of standing frequent terms, by objects, batch and way", frequent_terms.run
+    ),
     "freshness": Benchmark("seconds from a file's landing to its matches, with `run --watch`", freshness.run),
     "migration": Benchmark("time of a migration, and of the batches before and after it", migration.run),
     "end-to-end": Benchmark("Delta in, Delta out, and the same job without the search for pairs", end_to_end.run),

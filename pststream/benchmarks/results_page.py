@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pststream.benchmarks.scenarios.planners import FIGURES
+from pststream.benchmarks.scenarios.plans.planners import FIGURES
 from pststream.names import PLANNERS
 
 PAGE = "README.md"

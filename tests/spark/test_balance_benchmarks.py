@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pststream.benchmarks.scenarios import balance, mapping, migration
+from pststream.benchmarks.scenarios.plans import balance, mapping, migration
 from tests.counted_benchmark import run_counted
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pststream.benchmarks.results_page import render
-from pststream.benchmarks.scenarios import calibrate, planners, planners_large, planning, scalability
+from pststream.benchmarks.scenarios.plans import calibrate, planners, planners_large, planning, scalability
 from pststream.names import PLANNERS
 from tests.counted_benchmark import run_counted
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pststream.benchmarks.registry import run_benchmark
-from pststream.benchmarks.scenarios import freshness, hostile, soak, year
+from pststream.benchmarks.scenarios.streams import freshness, hostile, soak, year
 from pststream.settings import Settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

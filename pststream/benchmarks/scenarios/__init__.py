@@ -1,1 +1,1 @@
-"""The benchmarks, one module for each; their functions `run...` return figures and targets."""
+"""The benchmarks by topic, one module for each; their functions `run...` return figures and targets."""

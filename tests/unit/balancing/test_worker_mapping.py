@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from pststream import names
 from pststream.balancing.worker_mapping import MAPPINGS, count_shared_pieces, map_workers, relabel_workers
-from pststream.benchmarks.scenarios.balance import sample_of
+from pststream.benchmarks.scenarios.plans.balance import sample_of
 from pststream.cost.load_model import CostModel
 from pststream.errors import UsageError
 from pststream.generator.draw_subscriptions import SubscriptionStyle

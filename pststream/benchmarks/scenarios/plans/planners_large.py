@@ -6,7 +6,7 @@ The planners that divide by text are only in the benchmark `planners`, where the
 import tempfile
 from typing import Any
 
-from pststream.benchmarks.scenarios.planners import ROUNDS, WORKERS, WORKLOADS, measured
+from pststream.benchmarks.scenarios.plans.planners import ROUNDS, WORKERS, WORKLOADS, measured
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_least

@@ -7,7 +7,7 @@ import numpy as np
 
 from pststream import names
 from pststream.balancing.worker_mapping import MAPPINGS, count_shared_pieces, map_workers
-from pststream.benchmarks.scenarios.balance import sample_of
+from pststream.benchmarks.scenarios.plans.balance import sample_of
 from pststream.benchmarks.support.arrays import clause_lists, frequencies, index_table
 from pststream.benchmarks.support.steps import Steps
 from pststream.cost.load_model import CostModel

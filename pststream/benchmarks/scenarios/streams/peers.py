@@ -33,7 +33,7 @@ from pststream.pipeline.batch.micro_batch import match
 from pststream.progress import Progress
 from pststream.settings import Settings
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 RUNNERS = ROOT / "infra" / "peers"
 OBJECTS = 200_000
 SUBSCRIPTIONS = {"small": 50_000, "full": 1_000_000}

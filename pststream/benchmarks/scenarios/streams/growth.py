@@ -6,7 +6,7 @@ Measures CPU time per object and memory per subscription.
 import math
 from typing import Any
 
-from pststream.benchmarks.scenarios.kernel import measure
+from pststream.benchmarks.scenarios.streams.kernel import measure
 from pststream.benchmarks.support.steps import Steps
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.progress import Progress

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pststream import names
-from pststream.benchmarks.scenarios.balance import sample_of
+from pststream.benchmarks.scenarios.plans.balance import sample_of
 from pststream.benchmarks.support.steps import Steps
 from pststream.benchmarks.support.targets import at_most
 from pststream.cost.load_model import CostModel, LoadRates

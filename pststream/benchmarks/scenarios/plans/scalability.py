@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pststream.benchmarks.scenarios.planners import ROUNDS, SIZES, WORKLOADS
+from pststream.benchmarks.scenarios.plans.planners import ROUNDS, SIZES, WORKLOADS
 from pststream.benchmarks.support.homes import BenchHome
 from pststream.benchmarks.support.steps import Steps
 from pststream.pipeline.comparing.compare_planners import compare

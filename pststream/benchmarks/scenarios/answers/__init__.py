@@ -1,0 +1,1 @@
+"""Benchmarks of questions and of subscriptions with memory."""

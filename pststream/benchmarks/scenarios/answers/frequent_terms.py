@@ -1,0 +1,149 @@
+"""Benchmark reports of standing frequent terms: seconds of a tick, by objects in the window, batch and way to count.
+
+Regions and objects are those of SSTD's section 7 (support/object_worlds.py, support/standing_regions.py): 0.01% of the
+space, a window of 72 hours, a step of one. A tick is the step `report` of a batch as `match` runs it: the first that
+passes the tick. The objects of the world are those of the window and of the batch after it.
+"""
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pststream.benchmarks.support.homes import START
+from pststream.benchmarks.support.measured_worlds import MeasuredWorld, build_segments, figures_of, make_world
+from pststream.benchmarks.support.memory import MemoryWatch
+from pststream.benchmarks.support.object_worlds import HOUR_US, ObjectWorld
+from pststream.benchmarks.support.standing_regions import K, RegionSet, add_regions
+from pststream.benchmarks.support.steps import Steps
+from pststream.benchmarks.support.targets import at_most
+from pststream.kernels.questions.question_arrays import RegionArrays
+from pststream.ledgers.ledger_rows import log_key
+from pststream.pipeline.term_reports.log_reports import log_reports
+from pststream.progress import Progress
+from pststream.region_terms.count_ways import COUNT_WAYS
+from pststream.region_terms.region_groups import group_regions
+from pststream.settings import Settings
+from pststream.stored_objects.answer_rows import AnswerRows
+from pststream.stored_objects.object_snapshot import LAST_KEY, ObjectSnapshot
+from pststream.stored_objects.question_batch import box_regions
+from pststream.utc_times import to_micros
+
+HOURS = 72
+"""Of the window; one more hour of objects comes after it."""
+
+SIZES = {"small": (20_000,), "full": (5_000_000, 10_000_000, 50_000_000)}
+"""Objects in the window; the last has all figures, the others those of growth."""
+
+REGIONS = {"small": (400, 2_000), "full": (20_000, 100_000, 200_000)}
+"""Numbers of regions, for the curve of a tick; the last is that of all other figures."""
+
+BATCHES = {"1h": 1.0, "10m": 1 / 6, "1m": 1 / 60}
+"""Hours of objects in a batch that passes a tick."""
+
+COMPARED = {"small": (1, 64), "full": (8, 256)}
+"""Neighbourhoods, and regions of each, that all ways count."""
+
+TARGETS = {"step_1h_seconds": 150.0, "step_10m_seconds": 300.0, "step_1m_seconds": 30.0, "memory_peak_mb": 12_000.0}
+
+
+def run(scale: str, seed: int, settings: Settings, progress: Progress) -> dict[str, Any]:
+    """Measure ticks at each size; at the last one by length of batch and number of regions, and compare ways."""
+    sizes, regions = SIZES[scale], REGIONS[scale]
+    steps = Steps(progress, len(sizes) + len(regions))
+    figures: dict[str, Any] = {"regions": regions[-1], "window_hours": HOURS}
+    with tempfile.TemporaryDirectory(prefix="pststream-bench-") as scratch, MemoryWatch() as memory:
+        Path(scratch).chmod(0o755)
+        _measure_world(scratch, 2_000, 100, seed, settings, progress)
+        for size in sizes[:-1]:
+            measured = _measure_world(scratch, size, regions[-1], seed, settings, progress)
+            figures |= figures_of("", measured, f"at_{size}")
+            steps.end(f"{size:,} objects: {measured['step_1h_seconds']} s")
+        world, added = _make_world(Path(scratch), sizes[-1], regions[-1], seed, settings, progress)
+        snapshot, built = build_segments(world)
+        figures |= built
+        rows = sizes[-1] // HOURS
+        for number, (name, hours) in enumerate(BATCHES.items(), 1):
+            figures |= figures_of(f"step_{name}", _measure_tick(world, rows, added.last_key, hours, number))
+        steps.end(f"{sizes[-1]:,} objects: {figures['step_1h_seconds']} s")
+        for number, count in enumerate(regions[:-1], len(BATCHES) + 1):
+            fewer = _measure_tick(world, rows, log_key(1, count), BATCHES["1m"], number)
+            figures |= figures_of("step_1m", fewer, f"of_{count}_regions")
+            steps.end(f"{count:,} regions: {fewer['seconds']} s")
+        figures |= _compare_ways(snapshot, added, *COMPARED[scale], seed)
+        steps.end("ways to count")
+        figures["memory_peak_mb"] = memory.own_peak_mb
+    targets = {name: at_most(figures[name], target) for name, target in TARGETS.items()}
+    return {"figures": figures, "floor": {}, "targets": targets if scale == "full" else {}}
+
+
+def _measure_world(
+    scratch: str, size: int, regions: int, seed: int, settings: Settings, progress: Progress
+) -> dict[str, float]:
+    """Measure a tick in a world of its own."""
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        world, added = _make_world(Path(folder), size, regions, seed, settings, progress)
+        snapshot, _ = build_segments(world)
+        _compare_ways(snapshot, added, 1, 32, seed)
+        return figures_of("step_1h", _measure_tick(world, size // HOURS, added.last_key, BATCHES["1h"], 1))
+
+
+def _make_world(
+    folder: Path, size: int, regions: int, seed: int, settings: Settings, progress: Progress
+) -> tuple[MeasuredWorld, RegionSet]:
+    """Write a file of objects for each hour of the window, and one for the hour after it; add regions."""
+    objects = ObjectWorld(size // HOURS * (HOURS + 1), HOURS + 1, seed=seed, hours=HOURS + 1)
+    world = make_world(folder, objects, settings, progress)
+    return world, add_regions(world.home, regions, HOURS, seed)
+
+
+def _measure_tick(world: MeasuredWorld, rows: int, last_request: int, hours: float, batch_id: int) -> dict[str, float]:
+    """Measure the reports of a batch with so many hours of objects, half of them before the tick, half after it.
+
+    rows: objects of an hour
+    """
+    half = max(1, round(rows * hours / 2))
+    batch = {
+        "batch_id": batch_id,
+        "requests_after": last_request,
+        "requests_to": last_request,
+        "objects_after": log_key(HOURS, rows - half),
+        "objects_to": log_key(HOURS + 1, half),
+    }
+    wall, cpu = time.perf_counter(), time.process_time()
+    counts = log_reports(world.home, world.settings, batch)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return {
+        "seconds": round(wall, 2),
+        "cpu_seconds": round(cpu, 2),
+        "batch_objects": 2 * half,
+        "reports": sum(counts.evaluations.values()),
+        "rows": sum(counts.changes.values()),
+    }
+
+
+def _compare_ways(snapshot: ObjectSnapshot, added: RegionSet, places: int, each: int, seed: int) -> dict[str, float]:
+    """Measure the CPU milliseconds of a region by each way, in some neighbourhoods; the answers must be equal."""
+    boxes, everything = added.boxes, np.arange(len(added.boxes))
+    near = group_regions(boxes, np.zeros((len(boxes), 1), np.int64), everything, each)
+    chosen = [near[place] for place in np.random.default_rng([seed, 5]).permutation(len(near))[:places].tolist()]
+    tick = to_micros(START) + HOURS * HOUR_US
+    figures, answers = {}, list[list[AnswerRows]]()
+    for name, count_terms in COUNT_WAYS.items():
+        began = time.process_time()
+        answers.append([count_terms(snapshot, *_asked(boxes[rows], tick)) for rows in chosen])
+        figures[f"{name}_ms"] = round((time.process_time() - began) / sum(map(len, chosen)) * 1e3, 4)
+    for other in answers[1:]:
+        for one, another in zip(answers[0], other, strict=True):
+            if not all(one.columns[name].equals(another.columns[name]) for name in one.columns):
+                raise ValueError("two ways to count terms have different answers")
+    return figures | {"compared_regions": sum(map(len, chosen))}
+
+
+def _asked(boxes: np.ndarray, tick: int) -> tuple[RegionArrays, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the arguments of a way to count terms: boxes, at a tick."""
+    count = len(boxes)
+    after, up_to = np.tile([tick - HOURS * HOUR_US, LAST_KEY], (count, 1)), np.tile([tick, LAST_KEY], (count, 1))
+    return box_regions(boxes), after, up_to, np.full(count, K)

@@ -1,0 +1,1 @@
+"""Benchmarks of planners, plans and load adjustments."""

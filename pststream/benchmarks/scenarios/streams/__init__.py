@@ -1,0 +1,1 @@
+"""Benchmarks of the stream: ingest, matching, freshness, long runs."""
