@@ -6,6 +6,7 @@ recently used entries are deleted when the folders of all caches together exceed
 mapped file exists until its last reader closes it.
 """
 
+import errno
 import hashlib
 import os
 import threading
@@ -18,6 +19,7 @@ import numpy as np
 
 from pststream.array_cache.mapped_arrays import TornFileError, map_arrays, write_arrays
 from pststream.atomic_files import TEMPORARY_PREFIX
+from pststream.errors import RetryableError
 from pststream.kernels.compile import cache_folder, node_folder
 
 CHECK_SHARE = 0.01
@@ -28,6 +30,9 @@ MAPPED_ENTRIES = 512
 
 FOLDERS = "segments-*"
 """Folders of all caches of a node, also those of other versions of the code."""
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Numbers of the system errors of a disk without room for a file."""
 
 Paths = tuple[str, ...]
 """Paths of the data files that an entry is built from, in the order of its rows."""
@@ -58,6 +63,8 @@ class ArrayCache:
         """Return the cached arrays of immutable data files; the first process that needs them calls `build`.
 
         paths: the files, or other texts that identify the arrays
+
+        Raises RetryableError if the disk has no room for them, also without older entries.
         """
         # One look-up: another thread may clear the entries after it.
         mapped = self._mapped.get(paths)
@@ -72,7 +79,7 @@ class ArrayCache:
             arrays = build()
             # Another process may delete the entry, or empty the folder while the entry is being written.
             with suppress(FileNotFoundError):
-                write_arrays(entry, arrays)
+                self._write(entry, arrays)
                 arrays = map_arrays(entry)
             self._of_thread.__dict__.setdefault("built", {})[paths] = time.thread_time() - began
             self._written += sum(array.nbytes for array in arrays.values())
@@ -93,11 +100,27 @@ class ArrayCache:
         self._mapped.pop(paths, None)
         self._entry(paths).unlink(missing_ok=True)
 
-    def discard_others(self, prefix: str, listed: Collection[str]) -> None:
-        """Delete the mapped arrays of files whose paths begin with `prefix` and of which one is not listed."""
-        for paths in list(self._mapped):
-            if any(path.startswith(prefix) and path not in listed for path in paths):
-                self.discard(paths)
+    def mapped_others(self, prefix: str, listed: Collection[str]) -> list[Paths]:
+        """Return the mapped arrays of files whose paths begin with `prefix` and of which one is not listed."""
+        return [
+            one for one in list(self._mapped) if any(path.startswith(prefix) and path not in listed for path in one)
+        ]
+
+    def _write(self, entry: Path, arrays: dict[str, np.ndarray]) -> None:
+        """Write an entry; if the disk has no room for it, delete older entries."""
+        try:
+            write_arrays(entry, arrays)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            size = sum(array.nbytes for array in arrays.values())
+            self._evict(keep=entry, room=size)
+            try:
+                write_arrays(entry, arrays)
+            except OSError as second:
+                reason = f"{self.folder.parent}: no room for {size:,} bytes of segments: {second.strerror or second}"
+                hint = "make room on this disk, or give a folder on another one in the setting cache_dir"
+                raise RetryableError(reason, hint) from None
 
     def _entry(self, paths: Paths) -> Path:
         return self.folder / hashlib.sha256("\n".join(paths).encode()).hexdigest()[:32]
@@ -109,7 +132,8 @@ class ArrayCache:
             for entry in folder.iterdir():
                 entry.unlink(missing_ok=True)
 
-    def _evict(self, keep: Path) -> None:
+    def _evict(self, keep: Path, room: int | None = None) -> None:
+        """Delete the least recently used entries beyond the bound, or those that take so much room."""
         entries = []
         # Entries of other versions of the code count too.
         for entry in (entry for folder in self.folder.parent.glob(FOLDERS) for entry in os.scandir(folder)):
@@ -121,8 +145,9 @@ class ArrayCache:
                 continue
             entries.append((status.st_mtime, status.st_size, entry.path))
         total = sum(size for _, size, _ in entries)
+        most = self.max_bytes if room is None else total - room
         for _, size, path in sorted(entries):
-            if total <= self.max_bytes:
+            if total <= most:
                 break
             if path != str(keep):
                 Path(path).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Write named NumPy arrays to one file atomically, and memory-map such a file read-only in many processes.
+"""Write named NumPy arrays to one file atomically, and memory-map such a file in many processes.
 
 Layout: 16 bytes (length of the header, length of the file; little-endian int64), a JSON header
 {name: [dtype, shape, offset]}, then the arrays, each at a multiple of 64 bytes. The file is written under another name
@@ -35,13 +35,16 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
         file.write(np.array([len(header), 16 + len(header) + offset], dtype="<i8").tobytes())
         file.write(header)
         for array in arrays.values():
-            np.ascontiguousarray(array).tofile(file)
+            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
             file.write(b"\0" * (-array.nbytes % ALIGNMENT))
 
 
-def map_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Return the arrays of `path`, mapped read-only; raises FileNotFoundError or TornFileError."""
-    with open(path, "rb") as file:
+def map_arrays(path: Path, *, writable: bool = False) -> dict[str, np.ndarray]:
+    """Return the arrays of `path`, mapped; raises FileNotFoundError or TornFileError.
+
+    writable  writes to the arrays change the file; else they are refused
+    """
+    with open(path, "r+b" if writable else "rb") as file:
         lengths = file.read(16)
         if len(lengths) < 16:
             raise TornFileError(str(path))
@@ -52,7 +55,7 @@ def map_arrays(path: Path) -> dict[str, np.ndarray]:
             entries = json.loads(file.read(int(header_bytes)))
         except ValueError:
             raise TornFileError(str(path)) from None
-        whole = np.memmap(file, dtype=np.uint8, mode="r") if file_bytes else np.empty(0, np.uint8)
+        whole = np.memmap(file, dtype=np.uint8, mode="r+" if writable else "r") if file_bytes else np.empty(0, np.uint8)
     start = 16 + int(header_bytes)
     arrays = {}
     for name, (dtype, shape, offset) in entries.items():

@@ -1,4 +1,4 @@
-"""Parse the fields that several kinds of question share: keywords, point, whole numbers, window."""
+"""Parse the fields that several kinds of questions and requests share: keywords, point, numbers, window, duration."""
 
 import re
 from collections.abc import Mapping
@@ -87,13 +87,39 @@ def parse_window_field(record: Mapping[str, Any], counts_objects: bool) -> Windo
         if set(given) != {"objects"}:
             raise FieldError("window", "unreadable_window", value, 'window: not a duration and not {"objects": N}')
         return Window(objects=_whole_number("window", "objects", given["objects"], MOST_OBJECTS))
+    return Window(micros=parse_duration("window", value))
+
+
+def parse_required_window(record: Mapping[str, Any], counts_objects: bool) -> Window:
+    """Return what `parse_window_field` does; raises FieldError also if there is no window, or one of no length."""
+    window = parse_window_field(record, counts_objects)
+    if window == EVERYTHING:
+        raise FieldError("window", "missing", record)
+    if window.micros == 0:
+        raise FieldError("window", "out_of_range", record["window"], "window: of no length")
+    return window
+
+
+def parse_step_field(record: Mapping[str, Any]) -> int:
+    """Return the field `step`, a duration such as "1h", in microseconds; raises FieldError."""
+    value = record.get("step")
+    if value is None or value == "":
+        raise FieldError("step", "missing", record)
+    micros = parse_duration("step", value)
+    if not micros:
+        raise FieldError("step", "out_of_range", value, "step: of no length")
+    return micros
+
+
+def parse_duration(field: str, value: Any) -> int:
+    """Return a duration such as "72h" in microseconds; raises FieldError."""
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise FieldError("window", "unreadable_window", value)
+        raise FieldError(field, "unreadable_window", value)
     micros = int(match[1]) * _SECONDS[match[2]] * 1_000_000
     if micros > LONGEST_WINDOW_US:
-        raise FieldError("window", "out_of_range", value, "window: longer than 300 years")
-    return Window(micros=micros)
+        raise FieldError(field, "out_of_range", value, f"{field}: longer than 300 years")
+    return micros
 
 
 def _whole_number(field: str, name: str, value: Any, most: int) -> int:

@@ -12,7 +12,7 @@ from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.home import Home
 from pststream.stored_objects.object_cache import ObjectCache, ObjectFile, group_files
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
-from pststream.stored_objects.term_weights import EQUAL_WEIGHTS, TermWeights
+from pststream.stored_objects.term_weights import TermWeights
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,27 @@ def list_segments(home: Home, cache_dir: str, cache_bytes: int, up_to: int = nam
     """
     files = list_data_files(home, names.OBJECTS)
     addresses = dict(addresses_and_rows(home, names.OBJECTS, files))
-    object_cache(cache_dir, cache_bytes).discard_others(f"{home.table(names.OBJECTS)}/", set(addresses))
+    _discard_removed(home, object_cache(cache_dir, cache_bytes), addresses)
     places = zip(files, addresses.items())
     stored = [ObjectFile(*place, file.low.get("object_key", -1), file.bytes) for file, place in places]
     groups = group_files(stored)
     rows = tuple(sum(addresses[path] for path in paths) for paths in groups)
     weights = weights_in_force(home, cache_dir, cache_bytes, up_to)
     return StoredSegments(home.path, tuple(groups), rows, weights, cache_dir, cache_bytes)
+
+
+def _discard_removed(home: Home, cache: ObjectCache, addresses: Collection[str]) -> None:
+    """Discard the mapped segments of files that were removed.
+
+    The addresses were listed before this looks at the cache, and another thread may have built a segment of newer files
+    meanwhile. So the files are listed again if there are others.
+    """
+    folder = f"{home.table(names.OBJECTS)}/"
+    if cache.mapped_others(folder, addresses):
+        mapped = cache.mapped_others(folder, ())
+        listed = dict(addresses_and_rows(home, names.OBJECTS, list_data_files(home, names.OBJECTS)))
+        for paths in set(mapped).intersection(cache.mapped_others(folder, listed)):
+            cache.discard(paths)
 
 
 def open_snapshot(home: Home, settings: Settings) -> ObjectSnapshot:
@@ -98,8 +112,6 @@ def weights_in_force(home: Home, cache_dir: str, cache_bytes: int, up_to: int = 
     if version.version and not files:
         version = statistics_in_force(home)
         files = statistics_files(home, version.version)
-    if not version.version:
-        return EQUAL_WEIGHTS
     return TermWeights(version.version, version.objects, version.terms, files, cache_dir, cache_bytes)
 
 

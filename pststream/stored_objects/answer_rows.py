@@ -1,15 +1,13 @@
-"""Collect the rows of answers over all segments, order them, and look up their ids and times."""
+"""Make the rows of answers: ranks, ids, times and distances of objects."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from pststream.kernels.questions.place_codes import distances_m
+from pststream.stored_objects.best_objects import BestObjects, rows_of
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
-
-_ROW_BITS = 32
 
 
 class AnswerRows(NamedTuple):
@@ -25,72 +23,21 @@ class AnswerRows(NamedTuple):
     columns: dict[str, pa.Array]
 
 
-class BestRows:
-    """The heaps of a batch: the best rows of each question so far (kernels/questions/best_rows.py).
+def make_answer_rows(snapshot: ObjectSnapshot, best: BestObjects, points: np.ndarray | None) -> AnswerRows:
+    """Return the rows of objects, in their order: object_key, object_id, ts and, with points, distance_m.
 
-    capacities  greatest number of rows of each question; 0: the question has no heap
+    points  float64[q,2]: places that distances are measured from, None: no distance
     """
-
-    def __init__(self, capacities: Sequence[int]) -> None:
-        self.starts = np.cumsum([0, *capacities]).astype(np.int64)
-        self.sizes = np.zeros(len(capacities), np.int64)
-        self.values = np.zeros(self.starts[-1], np.float32)
-        self.rows = np.zeros((self.starts[-1], 3), np.int64)
-
-    def number_places(self, segment: int) -> None:
-        """Replace the places that kernels have written for rows of this segment by `place_of` them."""
-        places = self.rows[:, 2]
-        new = places < 0
-        places[new] = place_of(segment, -1 - places[new])
-
-    def oldest_times(self) -> np.ndarray:
-        """Return the ts that rows of equal value must have to enter each heap: int64[q], the least ts until it is full.
-
-        Questions without a heap have the least ts too.
-        """
-        full = (self.sizes > 0) & (self.sizes == np.diff(self.starts))
-        times = np.full(len(self.sizes), np.iinfo(np.int64).min)
-        times[full] = self.rows[self.starts[:-1][full], 0]
-        return times
-
-    def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return question, value and (ts, key, place) of all rows."""
-        question = np.repeat(np.arange(len(self.sizes)), self.sizes)
-        within = np.arange(len(question)) - np.repeat(np.cumsum(self.sizes) - self.sizes, self.sizes)
-        at = self.starts[question] + within
-        return question, self.values[at], self.rows[at]
-
-
-def place_of(segment: int, row: np.ndarray) -> np.ndarray:
-    """Return one number for each row of a segment: int64[n]."""
-    return np.int64(segment << _ROW_BITS) | row.astype(np.int64)
-
-
-def ranked(
-    snapshot: ObjectSnapshot, question: np.ndarray, value: np.ndarray, rows: np.ndarray, points: np.ndarray | None
-) -> tuple[AnswerRows, np.ndarray]:
-    """Order rows by question, value, then newest, then last in the log; return them with their objects.
-
-    The columns are object_key, object_id, ts and, with points, distance_m.
-
-    question  int64[n]
-    value     float32[n]
-    rows      int64[n,3]    ts, key, place
-    points    float64[q,2]  places that distances are measured from, None: no distance
-    Returns also the order of the rows: int64[n].
-    """
-    order = np.lexsort((-rows[:, 1], -rows[:, 0], value, question))
-    question, rows = question[order], rows[order]
-    segment, row = rows[:, 2] >> _ROW_BITS, rows[:, 2] & ((1 << _ROW_BITS) - 1)
+    segment, row = rows_of(best.place)
     columns = {
-        "sort_value": pa.array(value[order]),
-        "object_key": pa.array(rows[:, 1].copy()),
+        "sort_value": pa.array(best.value),
+        "object_key": pa.array(best.key),
         "object_id": snapshot.object_ids(segment, row),
-        "ts": pa.array(rows[:, 0].copy()).cast(pa.timestamp("us", "UTC")),
+        "ts": pa.array(best.ts).cast(pa.timestamp("us", "UTC")),
     }
     if points is not None:
-        columns["distance_m"] = pa.array(_distances(snapshot, segment, row, points[question]))
-    return AnswerRows(question, ranks(question), columns), order
+        columns["distance_m"] = pa.array(_distances(snapshot, segment, row, points[best.question]))
+    return AnswerRows(best.question, ranks(best.question), columns)
 
 
 def ranks(question: np.ndarray) -> np.ndarray:
@@ -100,7 +47,7 @@ def ranks(question: np.ndarray) -> np.ndarray:
 
 def _distances(snapshot: ObjectSnapshot, segment: np.ndarray, row: np.ndarray, points: np.ndarray) -> np.ndarray:
     metres = np.empty(len(row), np.float64)
-    for number in np.unique(segment).tolist():
+    for number in np.flatnonzero(np.bincount(segment)).tolist():
         chosen = np.flatnonzero(segment == number)
         metres[chosen] = distances_m(points[chosen], snapshot.segments[number].places[row[chosen]])
     return metres

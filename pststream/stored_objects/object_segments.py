@@ -3,13 +3,15 @@
 A segment is a function of its data files and LAYOUT alone. Late objects, and files that `maintain` has compacted, are
 rows like any other. Arrays of a segment (n objects in Morton order, T terms):
 
-    codes, places, times, keys, offsets, row_terms, posting_offsets, postings: see kernels/questions/question_arrays.py
+    codes, places, times, keys, offsets, row_terms, posting_offsets, postings, cell_rows: see
+        kernels/questions/question_arrays.py
     terms int64[T]: term ids (text/tokenizer.py), the terms of more objects first, in tiers; ascending within a tier
     tiers int64[]: tier i has the terms from place tiers[i] up to tiers[i + 1]
     word_offsets int32[T+1], words uint8[]: the word of each term, UTF-8
     id_offsets int32[n+1], ids uint8[]: the object_id of each object, UTF-8
         (offsets are int64 where there are 2 GiB of bytes or more)
-    slice_times, cells, list_offsets, list_bounds, list_terms, list_counts: see kernels/questions/frequent_terms.py
+    slice_times, listed_rows, cells, cell_lists, list_offsets, list_bounds, list_terms, list_counts: see
+        kernels/questions/frequent_terms.py
     bounds int64[4]: least and greatest ts, least and greatest key
 """
 
@@ -28,13 +30,13 @@ from pststream.kernels.questions.build_segment import (
 )
 from pststream.kernels.questions.frequent_terms import FrequentTerms, list_frequent_terms
 from pststream.kernels.questions.packed_numbers import pack_numbers
-from pststream.kernels.questions.place_codes import place_codes
+from pststream.kernels.questions.place_codes import LEVELS, place_codes
 from pststream.kernels.questions.question_arrays import ObjectArrays
 from pststream.kernels.questions.term_tiers import LEAST_OBJECTS
 from pststream.text.buffers import utf8_of
 from pststream.text.tokenizer import normalized_texts
 
-LAYOUT = "objects-3"
+LAYOUT = "objects-5"
 """Name and version of the arrays, part of the name of the cache folder."""
 
 COLUMNS = ("object_key", "object_id", "ts", "lon", "lat", "text", "terms")
@@ -53,6 +55,7 @@ class ObjectSegment(NamedTuple):
     row_terms: np.ndarray
     posting_offsets: np.ndarray
     postings: np.ndarray
+    cell_rows: np.ndarray
     terms: np.ndarray
     tiers: np.ndarray
     word_offsets: np.ndarray
@@ -60,7 +63,9 @@ class ObjectSegment(NamedTuple):
     id_offsets: np.ndarray
     ids: np.ndarray
     slice_times: np.ndarray
+    listed_rows: np.ndarray
     cells: np.ndarray
+    cell_lists: np.ndarray
     list_offsets: np.ndarray
     list_bounds: np.ndarray
     list_terms: np.ndarray
@@ -76,8 +81,9 @@ class ObjectSegment(NamedTuple):
     def frequent_terms(self) -> FrequentTerms:
         """The lists of frequent terms of cells."""
         return FrequentTerms(
-            self.slice_times, self.cells, self.list_offsets, self.list_bounds, self.list_terms, self.list_counts
-        )
+            self.slice_times, self.listed_rows, self.cells, self.cell_lists,
+            self.list_offsets, self.list_bounds, self.list_terms, self.list_counts,
+        )  # fmt: skip
 
     @property
     def nbytes(self) -> int:
@@ -142,6 +148,7 @@ def build_object_segment(rows: pa.Table) -> ObjectSegment:
         row_terms=pack_numbers(row_terms, len(terms)),
         posting_offsets=posting_offsets,
         postings=pack_numbers(postings, len(codes)),
+        cell_rows=first_rows_of_cells(codes),
         terms=terms,
         tiers=tiers,
         word_offsets=_narrow(word_offsets),
@@ -166,6 +173,13 @@ def _in_tiers(distinct: np.ndarray, objects: np.ndarray) -> tuple[np.ndarray, np
     order = by_id[np.argsort(tier[by_id], kind="stable")]
     sizes = np.bincount(tier, minlength=len(LEAST_OBJECTS) + 1)
     return order, np.append(0, np.cumsum(sizes)).astype(np.int64)
+
+
+def first_rows_of_cells(codes: np.ndarray) -> np.ndarray:
+    """Return the first row of each cell of a level with about 16 objects in a cell, and the number of rows."""
+    level = min(8, max(0, (len(codes) // 16).bit_length() // 2))
+    cells = np.arange((1 << 2 * level) + 1, dtype=np.int64)
+    return np.searchsorted(codes, cells << 2 * (LEVELS - level)).astype(np.int32)
 
 
 def _numbers(rows: pa.Table, name: str, kind: type) -> np.ndarray:

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from pststream.array_cache.array_cache import Paths
+from pststream.kernels.questions.gather_texts import copy_texts, measure_texts
 from pststream.kernels.questions.text_weights import TextArrays
 from pststream.kernels.questions.windows import count_by_time, greatest_time, keys_at
 from pststream.stored_objects.object_segments import ObjectSegment
@@ -79,7 +80,8 @@ class ObjectSnapshot:
     def _find_boundary(self, count: int, up_to_ts: int, up_to_key: int) -> tuple[int, int]:
         if not self.segments:
             return EARLIEST, LAST_KEY
-        low, high = int(self.bounds[:, 0].min()), min(up_to_ts, int(self.bounds[:, 1].max()))
+        low = self._first_time_of_most_recent(count, up_to_ts, up_to_key)
+        high = min(up_to_ts, int(self.bounds[:, 1].max()))
         # Narrow [low, high] to the ts of the count-th object; `count` is what is left of it below `high`.
         while low < high:
             width = (high - low) // _BUCKETS + 1
@@ -95,6 +97,14 @@ class ObjectSnapshot:
         if low > high or len(keys) < count:
             return EARLIEST, LAST_KEY
         return low, int(np.partition(keys, len(keys) - count)[len(keys) - count]) - 1
+
+    def _first_time_of_most_recent(self, count: int, up_to_ts: int, up_to_key: int) -> int:
+        """Return a ts from which on at least `count` objects count, or the first of all: by the newest segments."""
+        order = np.argsort(-self.bounds[:, 0], kind="stable")
+        bounds, sizes = self.bounds[order], np.array([len(self.segments[number].keys) for number in order.tolist()])
+        counted = np.cumsum(sizes * ((bounds[:, 1] <= up_to_ts) & (bounds[:, 3] <= up_to_key)))
+        place = min(int(np.searchsorted(counted, count)), len(bounds) - 1)
+        return int(bounds[place, 0])
 
     def count_by_time(self, low: int, high: int, width: int, up_to_key: int) -> np.ndarray:
         """Count the objects with low <= ts <= high and key <= up_to_key, by (ts - low) // width: int64[]."""
@@ -114,12 +124,18 @@ class ObjectSnapshot:
 
     def object_ids(self, segment: np.ndarray, row: np.ndarray) -> pa.Array:
         """Return the object_id of each row of a segment: large_string[n]; `segment`, `row` int64[n]."""
-        parts, order = [pa.array([], pa.large_string())], [np.empty(0, np.int64)]
-        for number in np.unique(segment).tolist():
-            chosen = np.flatnonzero(segment == number)
-            parts.append(self.segments[number].object_ids(row[chosen]).cast(pa.large_string()))
-            order.append(chosen)
-        return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(order))))
+        lengths = np.empty(len(row), np.int64)
+        parts = []
+        for number in np.flatnonzero(np.bincount(segment)).tolist():
+            places = np.flatnonzero(segment == number)
+            parts.append((self.segments[number], row[places], places))
+        for one, rows, places in parts:
+            measure_texts(one.id_offsets, rows, places, lengths)
+        offsets = np.append(0, np.cumsum(lengths))
+        copied = np.empty(offsets[-1], np.uint8)
+        for one, rows, places in parts:
+            copy_texts(one.id_offsets, one.ids, rows, places, offsets, copied)
+        return pa.LargeStringArray.from_buffers(len(row), pa.py_buffer(offsets), pa.py_buffer(copied))
 
 
 def _leave_out(segment: ObjectSegment, keys: np.ndarray) -> ObjectSegment:

@@ -57,7 +57,11 @@ def reached(bounds: np.ndarray, after: np.ndarray, up_to: np.ndarray) -> np.ndar
 
 def region_arrays(regions: Sequence[Region]) -> RegionArrays:
     """Return the pieces of regions."""
-    rows = pa.RecordBatch.from_pylist([to_columns(region) for region in regions], schema=request_schema())
+    return cut_region_arrays(pa.RecordBatch.from_pylist([to_columns(one) for one in regions], schema=request_schema()))
+
+
+def cut_region_arrays(rows: pa.RecordBatch) -> RegionArrays:
+    """Return the pieces of the regions of rows of `requests` (columns of shapes/registry.py)."""
     owner, columns = cut_regions(rows)
     tests, lengths = np.zeros(len(owner), np.int64), np.zeros(len(owner), np.int64)
     parts = []
@@ -77,27 +81,61 @@ def region_arrays(regions: Sequence[Region]) -> RegionArrays:
         source = np.cumsum(widths) - widths
         numbers[np.repeat(offsets[has] - source, widths) + np.arange(len(values))] = values
     boxes = np.column_stack([columns[side].to_numpy() for side in SIDES])
-    piece_offsets = np.searchsorted(owner, np.arange(len(regions) + 1)).astype(np.int64)
+    piece_offsets = np.searchsorted(owner, np.arange(rows.num_rows + 1)).astype(np.int64)
     return RegionArrays(piece_offsets, boxes, tests, offsets, numbers)
 
 
-class Clauses:
-    """The clauses of a batch of questions, as term ids."""
+def box_regions(boxes: np.ndarray) -> RegionArrays:
+    """Return regions that are one box each: float64[q,4], west, south, east, north."""
+    zeros = np.zeros(len(boxes) + 1, np.int64)
+    return RegionArrays(np.arange(len(boxes) + 1), boxes, zeros[:-1], zeros, np.empty(0))
 
-    def __init__(self, questions: Iterable[TimedQuestion]) -> None:
-        clauses = [question.parsed.clauses for question in questions]
-        self._clause_offsets = _offsets(len(some) for some in clauses)
-        self._literal_offsets = _offsets(len(clause) for some in clauses for clause in some)
-        self._ids = np.array([term for some in clauses for clause in some for term in clause], np.int64)
+
+def take_regions(regions: RegionArrays, rows: np.ndarray) -> RegionArrays:
+    """Return some of the regions of a batch, by their places: int64[n]."""
+    pieces = _ranges(regions.piece_offsets[rows], regions.piece_offsets[rows + 1])
+    numbers = _ranges(regions.number_offsets[pieces], regions.number_offsets[pieces + 1])
+    return RegionArrays(
+        np.append(0, np.cumsum(np.diff(regions.piece_offsets)[rows])),
+        regions.boxes[pieces],
+        regions.tests[pieces],
+        np.append(0, np.cumsum(np.diff(regions.number_offsets)[pieces])),
+        regions.numbers[numbers],
+    )
+
+
+def _ranges(starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    """Return the numbers of ranges, one range after the other: int64[]."""
+    lengths = stops - starts
+    return np.arange(lengths.sum()) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+
+
+@dataclass(frozen=True)
+class Clauses:
+    """The clauses of a batch of questions: clause_offsets int64[q+1], literal_offsets int64[c+1], term ids int64[]."""
+
+    clause_offsets: np.ndarray
+    literal_offsets: np.ndarray
+    terms: np.ndarray
 
     def weighed(self, weights: TermWeights) -> tuple[np.ndarray, np.ndarray]:
         """Return the weight of each clause, which is a word, and the sum of the squares of each question: float32[]."""
-        weight_of = weights.of_terms(self._ids)
-        return weight_of, sum_squares(self._clause_offsets, np.arange(len(self._ids)), weight_of)
+        weight_of = weights.of_terms(self.terms)
+        return weight_of, sum_squares(self.clause_offsets, np.arange(len(self.terms)), weight_of)
 
     def within(self, segment: ObjectSegment) -> ClauseArrays:
         """Return the clauses with terms numbered as in a segment."""
-        return ClauseArrays(self._clause_offsets, self._literal_offsets, segment.find_terms(self._ids))
+        return ClauseArrays(self.clause_offsets, self.literal_offsets, segment.find_terms(self.terms))
+
+
+def clauses_of(questions: Iterable[TimedQuestion]) -> Clauses:
+    """Return the clauses of parsed questions."""
+    clauses = [question.parsed.clauses for question in questions]
+    return Clauses(
+        _offsets(len(some) for some in clauses),
+        _offsets(len(clause) for some in clauses for clause in some),
+        np.array([term for some in clauses for clause in some for term in clause], np.int64),
+    )
 
 
 def _offsets(lengths: Iterable[int]) -> np.ndarray:

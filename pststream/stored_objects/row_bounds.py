@@ -8,7 +8,7 @@ from pststream.kernels.questions.place_codes import LEVELS, place_codes
 from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
 from pststream.stored_objects.object_segments import ObjectSegment
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
-from pststream.stored_objects.question_batch import Clauses, TimedQuestion, reached, region_arrays, window_bounds
+from pststream.stored_objects.question_batch import TimedQuestion, clauses_of, reached, region_arrays, window_bounds
 
 _CELLS = 1 << LEVELS
 
@@ -23,7 +23,7 @@ def bound_rows(snapshot: ObjectSnapshot, questions: Sequence[TimedQuestion]) -> 
     after, up_to = window_bounds(snapshot, open_ended)
     regions = region_arrays([question.parsed.region for question in open_ended if question.parsed.region])
     low, high = _cover(regions.boxes)
-    clauses = Clauses(open_ended)
+    clauses = clauses_of(open_ended)
     for segment in snapshot.segments:
         of_clauses = _rows_of_clauses(segment, clauses.within(segment))
         rows = np.minimum(of_clauses, _rows_of_cells(segment, regions, low, high))

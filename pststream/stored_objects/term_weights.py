@@ -16,19 +16,20 @@ import pyarrow.dataset as pds
 from pststream.array_cache.array_cache import ArrayCache, Paths
 from pststream.errors import RetryableError
 from pststream.kernels.questions.packed_numbers import pack_numbers, unpack_numbers
-from pststream.kernels.questions.place_codes import LEVELS
 from pststream.kernels.questions.text_weights import (
     FREQUENT,
     TextArrays,
     list_short_texts,
+    make_looks,
     sum_squares,
 )
 from pststream.storage.parquet_files import open_parquet
+from pststream.stored_objects import object_segments
 from pststream.stored_objects.object_segments import ObjectSegment
 
 FRACTIONS = 65_536
 
-LAYOUT = "weights-1"
+LAYOUT = f"weights-2-of-{object_segments.LAYOUT}"
 """Name and version of the arrays, part of the name of the cache folder."""
 
 
@@ -71,13 +72,15 @@ class TermWeights:
         return *self.files, f"version {self.version} of {self.objects} objects"
 
     def _weigh(self, segment: ObjectSegment) -> TextArrays:
-        squares = sum_squares(segment.offsets, unpack_numbers(segment.row_terms[:-1]), self.of_terms(segment.terms))
+        row_terms = unpack_numbers(segment.row_terms[:-1])
+        squares = sum_squares(segment.offsets, row_terms, self.of_terms(segment.terms))
         rows = len(squares)
         floors = np.partition(squares, rows // 8)[rows // 8 :][:1]
         frequent = np.flatnonzero(np.diff(segment.posting_offsets) >= FREQUENT).astype(np.int32)
         short = list_short_texts(segment.posting_offsets, segment.postings, squares, floors[0], frequent)
         least, offsets, short_rows = short[0], short[1], pack_numbers(short[2], rows)
-        arrays = TextArrays(squares, floors, frequent, least, offsets, short_rows, cell_rows(segment.codes))
+        looks = make_looks(segment.codes, squares, segment.offsets, row_terms)
+        arrays = TextArrays(looks, floors, frequent, least, offsets, short_rows)
         for array in arrays:
             array.setflags(write=False)
         return arrays
@@ -113,13 +116,6 @@ def read_counts(files: Paths, version: int) -> tuple[np.ndarray, np.ndarray]:
         parts.append(rows.filter(pds.field("statistics_version") == version).select(["term_id", "documents"]))
     rows = pa.concat_tables(parts).sort_by("term_id")
     return rows.column("term_id").to_numpy(), rows.column("documents").to_numpy()
-
-
-def cell_rows(codes: np.ndarray) -> np.ndarray:
-    """Return the first row of each cell of a level with about 64 objects in a cell, and the number of rows."""
-    level = min(8, max(0, (len(codes) // 64).bit_length() // 2))
-    cells = np.arange((1 << 2 * level) + 1, dtype=np.int64)
-    return np.searchsorted(codes, cells << 2 * (LEVELS - level)).astype(np.int32)
 
 
 @lru_cache(maxsize=4)

@@ -5,9 +5,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pststream.kernels.questions.mark_rows import mark_rows
+from pststream import names
 from pststream.kernels.questions.packed_numbers import unpack_numbers
 from pststream.kernels.questions.question_arrays import ClauseArrays, RegionArrays
+from pststream.kernels.questions.rows_in_regions import mark_rows
 from pststream.shapes.registry import SIDES
 from pststream.stored_objects.object_segments import ObjectSegment
 from pststream.stored_objects.object_snapshot import LAST_KEY
@@ -55,12 +56,18 @@ def make_piece_questions(pieces: pa.RecordBatch, up_to_key: int) -> PieceQuestio
     inner_list = clauses.values.slice(outer[0], outer[-1] - outer[0])
     inner = inner_list.offsets.to_numpy().astype(np.int64)
     terms = inner_list.values.to_numpy(zero_copy_only=False)[inner[0] : inner[-1]].astype(np.int64, copy=False)
+    outer, inner = outer - outer[0], inner - inner[0]
+    if (terms == names.EVERY_OBJECT).any():  # a clause of its own, which no object fails
+        is_asked = terms[inner[:-1]] != names.EVERY_OBJECT
+        outer = np.append(0, np.cumsum(is_asked))[outer]
+        inner = np.append(0, np.cumsum(np.diff(inner)[is_asked]))
+        terms = terms[terms != names.EVERY_OBJECT]
     created, end = (pieces.column(name).to_numpy() for name in ("created_at", "end_at"))
     count = pieces.num_rows
     return PieceQuestions(
         boxes=np.column_stack([pieces.column(side).to_numpy() for side in SIDES]),
-        clause_offsets=outer - outer[0],
-        literal_offsets=inner - inner[0],
+        clause_offsets=outer,
+        literal_offsets=inner,
         terms=terms,
         after=np.column_stack([created - 1, np.full(count, LAST_KEY)]),
         up_to=np.column_stack([end - 1, np.full(count, up_to_key)]),

@@ -59,5 +59,6 @@ def index_table(subscriptions: SyntheticSubscriptions, clauses: pa.ListArray) ->
             "clauses": clauses,
             "created_at": np.full(count, -NEVER_US),
             "end_at": np.full(count, NEVER_US),
+            "kind": pa.nulls(count, pa.string()),
         }
     )

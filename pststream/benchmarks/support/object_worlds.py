@@ -32,7 +32,8 @@ from pststream.utc_times import from_micros, to_micros
 WORDS = 10.0
 VOCABULARY = 800_000
 DAYS = 30
-DAY_US = 86_400_000_000
+HOUR_US = 3_600_000_000
+DAY_US = 24 * HOUR_US
 LOCAL_SHARE = {"cities": 0.2, "uniform": 0.0, "gaussian": 0.0}
 """Share of local topics among the words, by distribution of places."""
 
@@ -42,12 +43,13 @@ THREADS = 2
 
 @dataclass(frozen=True)
 class ObjectWorld:
-    """The number of objects, the files that they arrive in, the distribution of their places, the seed."""
+    """The number of objects, the files that they arrive in, the distribution of their places, the seed, the hours."""
 
     objects: int
     files: int = DAYS
     places: str = "cities"
     seed: int = 1
+    hours: int = 24 * DAYS
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ def _draw_objects(
         lon, lat = _draw_places(rng, world.places, count)
         terms, texts = _draw_texts(rng, world, lon, lat)
         rows = np.arange(begin, begin + count)
-        times = to_micros(START) + 1 + (rows * (DAYS * DAY_US / world.objects)).astype(np.int64)
+        times = to_micros(START) + 1 + (rows * (world.hours * HOUR_US / world.objects)).astype(np.int64)
         columns = {
             "object_key": pa.array(log_key(number, 0) + 1 + rows - first),
             "object_id": pa.array(rows).cast(pa.string()),

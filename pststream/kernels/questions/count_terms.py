@@ -1,11 +1,10 @@
 """Count the objects of regions that have each term, in one segment.
 
-Rows of the region are counted one by one. Cells that lie in the region have lists of their frequent terms, by time
-slice (kernels/questions/frequent_terms.py): the lists of slices inside the window replace their rows. Then the count of
-a term may be too small where a list does not have the term: at most by the bound of this list. The sum of these bounds
-is the gap of the count; a count without a gap is exact.
+Cells that lie in the region are counted by their lists of frequent terms (kernels/questions/listed_counts.py), all
+other rows one by one. Then the count of a term may be too small where a list does not have the term: at most by the
+bound of this list. The sum of these bounds is the gap of the count; a count without a gap is exact.
 
-Large regions leave out terms of few objects (kernels/questions/term_tiers.py).
+Terms of too few objects are left out where rows are counted one by one (kernels/questions/term_tiers.py).
 """
 
 import numpy as np
@@ -13,18 +12,31 @@ import numpy as np
 from pststream.kernels.compile import kernel
 from pststream.kernels.intrinsics import prefetch
 from pststream.kernels.matching.shapes.contains_point import contains_point
-from pststream.kernels.questions.packed_numbers import number_at
-from pststream.kernels.questions.place_codes import LEVELS
+from pststream.kernels.questions.listed_counts import (
+    LEFT_FROM,
+    LEFT_TO,
+    PART_COLUMNS,
+    PIECE,
+    add_lists,
+    choose_lists,
+    split_region,
+)
+from pststream.kernels.questions.packed_numbers import gallop_number, number_at
 from pststream.kernels.questions.question_arrays import in_window
-from pststream.kernels.questions.rows_in_regions import SPAN_COLUMNS, split_list
+from pststream.kernels.questions.rows_in_regions import SPAN_COLUMNS
 from pststream.kernels.questions.term_tiers import terms_to_count
-from pststream.kernels.search import find
 
 EMITTED_SHARE = 8
 """Counts are returned from the k-th greatest of the segment divided by this on."""
 
+COUNTED_SHARE = 4
+"""Terms are counted that have more objects than the k-th greatest count so far divided by this."""
+
+SAMPLE_SHARE = 4
+"""Once one in this many rows is counted, the k-th greatest count says which other terms to leave out."""
+
 LEFT_OUT = 64
-"""A region leaves out terms that have fewer objects than its rows divided by this and by k (+ 16)."""
+"""Terms that have fewer objects than the rows of the region divided by this and by k (+ 16) are left out."""
 
 BLOCK = 256
 """Rows whose terms are fetched at a time."""
@@ -45,53 +57,33 @@ def count_terms(objects, lists, tiers, last_key, asked, regions, after, up_to, l
     limits      int64[q]: k of each question
     complete    whether to count all rows and return all terms
     room        the kernel stops after the question with which it has returned this many terms
-    counts      int32[terms,2] of zeros, for the work: count, and bounds of the lists that have the term
+    counts      int32[terms + 1,2] of zeros, for the work: count, and bounds of the lists that have the term
     touched     int32[terms + 1], for the work
     Returns offsets int64[answered+1], terms int32[] (numbered within the segment, in no order), counts int32[],
     gaps int32[], and the greatest count of a term that is not returned, int64[answered].
     """
     offsets, bounds = np.zeros(len(asked) + 1, np.int64), np.zeros(len(asked), np.int64)
     terms, total = np.empty((4096, 3), np.int32), 0
-    spans, block = np.empty((256, SPAN_COLUMNS), np.int64), np.empty(BLOCK, np.int64)
+    spans, split = np.empty((256, SPAN_COLUMNS), np.int64), np.empty((256, PART_COLUMNS), np.int64)
+    block = np.empty(BLOCK, np.int64)
     for place in range(len(asked)):
         question = asked[place]
-        size, bound = 0, 0
-        first, stop, kept, left_out = 0, 0, tiers[-1], 0
+        size, bound, rare = 0, 0, 0
+        spans, split, number = split_region(objects, regions, question, spans, split)
+        parts, some_keys = split[:number], up_to[question, 1] < last_key
         if not complete:
-            rows, spans = _rows_of_region(objects, regions, question, spans)
-            kept, left_out = terms_to_count(tiers, rows // (LEFT_OUT * (limits[question] + 16)))
-            if up_to[question, 1] >= last_key:
-                first, stop = _slices_inside(lists.slice_times, after[question, 0], up_to[question, 0])
-        for piece in range(regions.piece_offsets[question], regions.piece_offsets[question + 1]):
-            box = regions.boxes[piece]
-            spans, parts = split_list(objects.codes, objects.postings, False, 0, len(objects.codes), box, spans)
-            listed = stop > first and regions.tests[piece] == 0
-            if listed:
-                spans, parts = _divide_cells(objects.codes, spans, parts)
-            for part in range(parts):
-                used = -1
-                if listed and spans[part, 2] == 1:
-                    used = _place_of(lists.cells, spans[part, 3])
-                if used >= 0:
-                    size, bound = _add_lists(lists, used, first, stop, kept, counts, touched, size, bound)
-                if used < 0 or stop - first < len(lists.slice_times) - 1:
-                    between = (lists.slice_times[first], lists.slice_times[stop]) if used >= 0 else (0, 0)
-                    size = _count_rows(
-                        objects, regions, piece, spans[part, 0], spans[part, 1], spans[part, 2] == 1,
-                        after[question], up_to[question], up_to[question, 1] < last_key, between, kept, block,
-                        counts, touched, size,
-                    )  # fmt: skip
+            rare = _rows_of(parts) // (LEFT_OUT * (limits[question] + 16))
+            if not some_keys:
+                parts, chosen = choose_lists(
+                    objects, lists, regions, split, number, after[question, 0], up_to[question, 0]
+                )
+                size, bound = add_lists(lists, chosen, counts, touched)
+        size, kept, left_out = _count_parts(
+            objects, regions, parts, after[question], up_to[question], some_keys, tiers, limits[question], rare,
+            complete, block, counts, touched, size,
+        )  # fmt: skip
         least = 1 if complete else max(1, _kth_count(counts, touched, size, limits[question]) // EMITTED_SHARE)
-        while total + size > len(terms):
-            longer = np.empty((2 * len(terms), 3), np.int32)
-            longer[:total] = terms[:total]
-            terms = longer
-        for at in range(size):
-            term = touched[at]
-            if counts[term, 0] >= least:
-                terms[total, 0], terms[total, 1], terms[total, 2] = term, counts[term, 0], bound - counts[term, 1]
-                total += 1
-            counts[term, 0], counts[term, 1] = 0, 0
+        terms, total = _emit(terms, total, counts, touched[:size], least, kept, bound)
         offsets[place + 1], bounds[place] = total, max(least - 1 + bound, left_out)
         if total >= room:
             offsets, bounds = offsets[: place + 2], bounds[: place + 1]
@@ -100,99 +92,78 @@ def count_terms(objects, lists, tiers, last_key, asked, regions, after, up_to, l
 
 
 @kernel
-def _rows_of_region(objects, regions, question, spans):
-    """Return the number of rows of the cells that a region touches, and the array of spans, which may be longer."""
+def _count_parts(
+    objects, regions, parts, after, up_to, some_keys, tiers, k, rare, complete, rows, counts, touched, size
+):
+    """Add the terms of the rows of parts that count to `counts`, but those of too few objects, unless `complete`.
+
+    rare  terms of at most so many objects are left out, and those of more that cannot have a count to return
+    Returns the number of touched terms, of terms that are counted, and the greatest number of objects of another.
+    """
+    kept, left_out = terms_to_count(tiers, max(rare, _kth_count(counts, touched, size, k) // COUNTED_SHARE))
+    sample, counted = _rows_of(parts) // SAMPLE_SHARE, 0
+    sampled = complete or sample < BLOCK
+    for part in parts:
+        if not sampled and counted >= sample:
+            counts[kept] = 0
+            kept, left_out = terms_to_count(tiers, max(rare, _kth_count(counts, touched, size, k) // COUNTED_SHARE))
+            sampled = True
+        counted += part[1] - part[0]
+        size = _count_rows(objects, regions, part, after, up_to, some_keys, kept, rows, counts, touched, size)
+    counts[kept] = 0
+    return size, kept, left_out
+
+
+@kernel
+def _rows_of(parts):
+    """Return the number of rows of some parts."""
     rows = 0
-    for piece in range(regions.piece_offsets[question], regions.piece_offsets[question + 1]):
-        box = regions.boxes[piece]
-        spans, parts = split_list(objects.codes, objects.postings, False, 0, len(objects.codes), box, spans)
-        for part in range(parts):
-            rows += spans[part, 1] - spans[part, 0]
-    return rows, spans
+    for part in parts:
+        rows += part[1] - part[0]
+    return rows
 
 
 @kernel
-def _slices_inside(slice_times, after_ts, up_to_ts):
-    """Return the first slice whose objects all have after_ts < ts <= up_to_ts, and the one after the last."""
-    first, stop = 0, len(slice_times) - 1
-    while first < stop and slice_times[first] <= after_ts:
-        first += 1
-    while stop > first and slice_times[stop] - 1 > up_to_ts:
-        stop -= 1
-    return first, stop
+def _emit(terms, total, counts, touched, least, kept, bound):
+    """Append the touched terms before `kept` whose counts are `least` or more; set all counts to zero.
+
+    bound  the sum of the bounds of all lists that were added
+    Returns the array of terms, their counts and gaps, which may be longer, and how many it has.
+    """
+    while total + len(touched) > len(terms):
+        longer = np.empty((2 * len(terms), 3), np.int32)
+        longer[:total] = terms[:total]
+        terms = longer
+    for term in touched:
+        if term < kept and counts[term, 0] >= least:
+            terms[total, 0], terms[total, 1], terms[total, 2] = term, counts[term, 0], bound - counts[term, 1]
+            total += 1
+        counts[term, 0], counts[term, 1] = 0, 0
+    return terms, total
 
 
 @kernel
-def _divide_cells(codes, spans, parts):
-    """Divide the spans inside the region whose cells are of odd levels, or the world: these have no lists."""
-    longer = np.empty((16 * parts, SPAN_COLUMNS), np.int64)
-    size = 0
-    for part in range(parts):
-        level, cell = spans[part, 3] >> 32, spans[part, 3] & 0xFFFFFFFF
-        if spans[part, 2] == 0 or (level > 0 and level % 2 == 0):
-            longer[size] = spans[part]
-            size += 1
-            continue
-        below = 2 if level == 0 else level + 1
-        low, shift, first = spans[part, 0], 2 * (LEVELS - below), cell << 2 * (below - level)
-        for child in range(first, first + (1 << 2 * (below - level))):
-            high = find(codes, low, spans[part, 1], (child + 1) << shift)
-            longer[size, 0], longer[size, 1], longer[size, 2], longer[size, 3] = low, high, 1, below << 32 | child
-            size += 1
-            low = high
-    return longer, size
+def _count_rows(objects, regions, part, after, up_to, some_keys, kept, rows, counts, touched, size):
+    """Add the terms of the rows of a part that count to `counts`; list those that were 0 in `touched`.
 
-
-@kernel
-def _place_of(cells, wanted):
-    """Return the place of a cell among ascending `cells`, -1 if it has no lists."""
-    place = find(cells, 0, len(cells), wanted)
-    return place if place < len(cells) and cells[place] == wanted else -1
-
-
-@kernel
-def _add_lists(lists, cell, first, stop, kept, counts, touched, size, bound):
-    """Add the lists of a cell and of the slices [first, stop); return the touched terms and the sum of bounds."""
-    slices = len(lists.slice_times) - 1
-    for number in range(cell * slices + first, cell * slices + stop):
-        own = lists.list_bounds[number]
-        bound += own
-        for place in range(lists.list_offsets[number], lists.list_offsets[number + 1]):
-            term = lists.list_terms[place]
-            if term >= kept:
-                continue
-            if counts[term, 0] == 0:
-                touched[size] = term
-                size += 1
-            counts[term, 0] += lists.list_counts[place]
-            counts[term, 1] += own
-    return size, bound
-
-
-@kernel
-def _count_rows(
-    objects, regions, piece, low, high, inside, after, up_to, some_keys, between, kept, rows, counts, touched, size
-):  # fmt: skip
-    """Add the terms of the rows [low, high) that count to `counts`; list those that were 0 in `touched`.
-
+    part       see kernels/questions/listed_counts.py
     some_keys  whether objects of the segment may have keys above that of `up_to`
-    between    rows with between[0] <= ts < between[1] are left out
-    kept       terms from this on are not counted
+    kept       the place in `counts` for all terms from this on
     rows       int64[BLOCK], for the work
     """
-    for begin in range(low, high, BLOCK):
+    # What is not 0 is not listed.
+    counts[kept, 0] = 1
+    for begin in range(part[0], part[1], BLOCK):
         number = 0
-        for row in range(begin, min(begin + BLOCK, high)):
+        for row in range(begin, min(begin + BLOCK, part[1])):
             ts = objects.times[row]
             rows[number] = row
-            number += (ts >= after[0]) & (ts <= up_to[0]) & ((ts < between[0]) | (ts >= between[1]))
-        number = _keep_rows(objects, regions, piece, rows[:number], inside, after, up_to, some_keys)
+            number += (ts >= after[0]) & (ts <= up_to[0]) & ((ts < part[LEFT_FROM]) | (ts >= part[LEFT_TO]))
+        number = _keep_rows(objects, regions, part[PIECE], rows[:number], part[2] == 1, after, up_to, some_keys)
         for at in range(number):
             for own in range(objects.offsets[rows[at]], objects.offsets[rows[at] + 1]):
-                term = number_at(objects.row_terms, own)
-                if term >= kept:
-                    continue
-                # Without a branch on the count, the processor waits for several counts at a time.
+                # Without branches, the processor waits for several counts at a time.
+                term = min(number_at(objects.row_terms, own), kept)
                 touched[size] = term
                 size += counts[term, 0] == 0
                 counts[term, 0] += 1
@@ -248,32 +219,55 @@ def _kth_count(counts, touched, size, k):
 
 
 @kernel
-def count_objects(objects, questions, terms, regions, after, up_to):
+def count_objects(objects, segment_bounds, questions, terms, regions, after, up_to):
     """Return the number of objects of each question that have a term: int64[n].
 
-    questions, terms  int64[n], int32[n]: the pairs of a question of the batch and a term of the segment
+    segment_bounds    int64[4]: least and greatest ts, least and greatest key of the segment
+    questions, terms  int64[n], int32[n]: the pairs of a question of the batch, ascending, and a term of the segment
     objects, regions, after, up_to  see kernels/questions/question_arrays.py
     """
     numbers = np.zeros(len(questions), np.int64)
-    spans = np.empty((256, SPAN_COLUMNS), np.int64)
+    spans, parts = np.empty((256, SPAN_COLUMNS), np.int64), np.empty((256, PART_COLUMNS), np.int64)
+    size, split = 0, -1
     for pair in range(len(questions)):
-        question, term = questions[pair], terms[pair]
-        low, high = objects.posting_offsets[term], objects.posting_offsets[term + 1]
-        after_ts, after_key, up_to_ts, up_to_key = (
-            after[question, 0], after[question, 1], up_to[question, 0], up_to[question, 1],
-        )  # fmt: skip
-        for piece in range(regions.piece_offsets[question], regions.piece_offsets[question + 1]):
-            box, test = regions.boxes[piece], regions.tests[piece]
-            test_start, test_stop = regions.number_offsets[piece], regions.number_offsets[piece + 1]
-            spans, parts = split_list(objects.codes, objects.postings, True, low, high, box, spans)
-            for part in range(parts):
-                inside = spans[part, 2] == 1
-                for place in range(spans[part, 0], spans[part, 1]):
-                    row = number_at(objects.postings, place)
-                    if not in_window(objects.times[row], objects.keys[row], after_ts, after_key, up_to_ts, up_to_key):
-                        continue
-                    lon, lat = objects.places[row, 0], objects.places[row, 1]
-                    if not inside and not (box[0] <= lon and lon <= box[2] and box[1] <= lat and lat <= box[3]):
-                        continue
-                    numbers[pair] += not test or contains_point(test, regions.numbers, test_start, test_stop, lon, lat)
+        question = questions[pair]
+        if question != split:
+            spans, parts, size = split_region(objects, regions, question, spans, parts)
+            split = question
+        everything = (
+            after[question, 0] < segment_bounds[0]
+            and up_to[question, 0] >= segment_bounds[1]
+            and up_to[question, 1] >= segment_bounds[3]
+        )
+        low, high = objects.posting_offsets[terms[pair]], objects.posting_offsets[terms[pair] + 1]
+        end = low
+        for part in range(size):
+            # Most parts come after the last one.
+            continues = part and parts[part, 0] >= parts[part - 1, 1]
+            begin = gallop_number(objects.postings, end if continues else low, high, parts[part, 0])
+            end = gallop_number(objects.postings, begin, high, parts[part, 1])
+            if everything and parts[part, 2] and not regions.tests[parts[part, PIECE]]:
+                numbers[pair] += end - begin
+            else:
+                numbers[pair] += _count_postings(
+                    objects, regions, parts[part], begin, end, after[question], up_to[question]
+                )
     return numbers
+
+
+@kernel
+def _count_postings(objects, regions, part, begin, end, after, up_to):
+    """Return the number of rows of the postings [begin, end), which lie in a part, that count."""
+    piece, inside = part[PIECE], part[2] == 1
+    box, test = regions.boxes[piece], regions.tests[piece]
+    test_start, test_stop = regions.number_offsets[piece], regions.number_offsets[piece + 1]
+    number = 0
+    for place in range(begin, end):
+        row = number_at(objects.postings, place)
+        if not in_window(objects.times[row], objects.keys[row], after[0], after[1], up_to[0], up_to[1]):
+            continue
+        lon, lat = objects.places[row, 0], objects.places[row, 1]
+        if not inside and not (box[0] <= lon and lon <= box[2] and box[1] <= lat and lat <= box[3]):
+            continue
+        number += not test or contains_point(test, regions.numbers, test_start, test_stop, lon, lat)
+    return number

@@ -93,6 +93,22 @@ def _kth_greatest(numbers, k):
 
 
 @kernel
+def find_ids(ids, starts, stops, questions, wanted):
+    """Return where each segment has the wanted id of a question, -1 where it has not: int64[s,n].
+
+    ids, starts, stops  see `merge_counts`; questions, wanted  int64[n]
+    """
+    places = np.full((len(starts), len(wanted)), -1, np.int64)
+    for segment in range(len(starts)):
+        for at in range(len(wanted)):
+            for place in range(starts[segment, questions[at]], stops[segment, questions[at]]):
+                if ids[place] == wanted[at]:
+                    places[segment, at] = place
+                    break
+    return places
+
+
+@kernel
 def are_greatest(offsets, sums, limits):
     """Return whether each count is not less than the k-th greatest of its question: bool[n]."""
     kept = np.ones(len(sums), np.bool_)

@@ -14,7 +14,7 @@ from pststream.kernels.questions.best_rows import offer_row
 from pststream.kernels.questions.cell_queue import COLUMNS, pop_cell, push_cell, with_room_for_cells
 from pststream.kernels.questions.place_codes import LEVELS, haversine, least_haversine
 from pststream.kernels.questions.question_arrays import (
-    find_code,
+    find_place,
     has_any,
     in_window,
     satisfies_others,
@@ -117,7 +117,7 @@ def _visit_cells(
             below = cell << 2 | child
             end = high
             if child < 3:
-                end = find_code(objects.codes, objects.postings, begin, high, (below + 1) << shift, driving >= 0)
+                end = find_place(objects, begin, high, (below + 1) << shift, driving >= 0)
             if end > begin:
                 bound = least_haversine(lon, lat, below, level + 1)
                 if bound <= limit:

@@ -72,3 +72,14 @@ def find_number(packed, low, high, wanted):
         low += half * (number_at(packed, low + half - 1) < wanted)
         size -= half
     return low + (size == 1 and number_at(packed, low) < wanted)
+
+
+@kernel
+def gallop_number(packed, low, high, wanted):
+    """Return what `find_number` returns; fast if it is near `low`."""
+    step, probe = 1, low
+    while probe < high and number_at(packed, probe) < wanted:
+        low = probe + 1
+        probe += step
+        step *= 2
+    return find_number(packed, low, min(probe, high), wanted)

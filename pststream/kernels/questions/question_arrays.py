@@ -6,6 +6,7 @@ Arrays of a segment (n objects in the order of their Morton codes, m terms of ob
     offsets int32[n+1], row_terms uint8[m+1,width]: the terms of each object, numbered within the segment
     posting_offsets int32[T+1], postings uint8[m+1,width]: the rows of each term, ascending, and so in Morton order too
         (kernels/questions/packed_numbers.py)
+    cell_rows int32[4^l+1]: the first row of each cell of level l, and n
 
 Arrays of a batch of q questions:
 
@@ -22,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pststream.kernels.compile import kernel
-from pststream.kernels.questions.packed_numbers import number_at
-from pststream.kernels.search import find
+from pststream.kernels.questions.packed_numbers import find_number, number_at
+from pststream.kernels.questions.place_codes import LEVELS
 
 
 class ObjectArrays(NamedTuple):
@@ -37,6 +38,7 @@ class ObjectArrays(NamedTuple):
     row_terms: np.ndarray
     posting_offsets: np.ndarray
     postings: np.ndarray
+    cell_rows: np.ndarray
 
 
 class RegionArrays(NamedTuple):
@@ -131,13 +133,27 @@ def count_postings(objects, clauses, clause):
 
 
 @kernel
-def find_code(codes: np.ndarray, postings: np.ndarray, low: int, high: int, wanted: int, listed: bool) -> int:
-    """Return the first place in [low, high) whose code is at least `wanted`: of the rows, or of the listed postings."""
-    if not listed:
-        return find(codes, low, high, wanted)
-    size = high - low
+def first_row_of(codes: np.ndarray, cell_rows: np.ndarray, code: int) -> int:
+    """Return the first row whose code is at least `code`, which is at most 4^LEVELS."""
+    shift = 2 * LEVELS
+    cells = len(cell_rows) - 1
+    while cells > 1:
+        cells >>= 2
+        shift -= 2
+    cell = code >> shift
+    low = cell_rows[cell]
+    if code == cell << shift:
+        return low
+    size = cell_rows[cell + 1] - low
     while size > 1:
         half = size >> 1
-        low += half * (codes[number_at(postings, low + half - 1)] < wanted)
+        low += half * (codes[low + half - 1] < code)
         size -= half
-    return low + (size == 1 and codes[number_at(postings, low)] < wanted)
+    return low + (size == 1 and codes[low] < code)
+
+
+@kernel
+def find_place(objects, low, high, code, listed):
+    """Return the first place in [low, high) whose code is at least `code`: of the rows, or of the listed postings."""
+    row = first_row_of(objects.codes, objects.cell_rows, code)
+    return find_number(objects.postings, low, high, row) if listed else min(max(row, low), high)

@@ -7,13 +7,15 @@ order and so an implicit quadtree: parts of it that lie outside the box of a pie
 import numpy as np
 
 from pststream.kernels.compile import kernel
+from pststream.kernels.intrinsics import prefetch
+from pststream.kernels.matching.index_cells import interleave
 from pststream.kernels.matching.shapes.contains_point import contains_point
 from pststream.kernels.questions.best_rows import offer_row
 from pststream.kernels.questions.place_codes import LEVELS, column_of_code, place_column, place_row, row_of_code
 from pststream.kernels.questions.question_arrays import (
     choose_clauses,
     count_postings,
-    find_code,
+    find_place,
     has_any,
     in_window,
     satisfies_others,
@@ -27,14 +29,21 @@ STACK = 4 * LEVELS + 4
 
 SPAN_COLUMNS = 4
 
+LIST_WORK = 40
+"""Work of one list of postings that is divided into spans, in places read."""
+
+AHEAD = 12
+"""Rows between one that is tested and one that is fetched."""
+
 READ_AT_ONCE = 4096
 """Places of a list whose rows are in memory at once."""
 
 
 @kernel
-def split_list(codes, postings, listed, low, high, box, spans):
+def split_list(objects, listed, low, high, box, spans):
     """Divide the part [low, high) of a list into spans that may contain points of a box; return their number.
 
+    listed  whether the list is that of a term, not all rows
     box     float64[4]: west, south, east, north
     spans   int64[s,4], filled and made longer where needed: first place, place after the last, whether all points of
             the span lie in the box, and its cell: level << 32 | the leading bits of its codes
@@ -46,8 +55,8 @@ def split_list(codes, postings, listed, low, high, box, spans):
     least_column, greatest_column = first_column - (box[0] <= -180.0), last_column + (box[2] >= 180.0)
     least_row, greatest_row = first_row - (box[1] <= -90.0), last_row + (box[3] >= 90.0)
     stack = np.empty((STACK, 4), np.int64)
-    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = low, high, 0, 0
-    waiting, count = 1, 0
+    waiting = _covering_cells(objects, listed, low, high, first_column, last_column, first_row, last_row, stack)
+    count = 0
     while waiting:
         waiting -= 1
         low, high, cell, level = stack[waiting, 0], stack[waiting, 1], stack[waiting, 2], stack[waiting, 3]
@@ -73,13 +82,37 @@ def split_list(codes, postings, listed, low, high, box, spans):
             below = cell << 2 | child
             end = high
             if child < 3:
-                end = find_code(codes, postings, begin, high, (below + 1) << (2 * shift - 2), listed)
+                end = find_place(objects, begin, high, (below + 1) << (2 * shift - 2), listed)
             if end > begin:
                 stack[waiting, 0], stack[waiting, 1] = begin, end
                 stack[waiting, 2], stack[waiting, 3] = below, level + 1
                 waiting += 1
             begin = end
     return spans, count
+
+
+@kernel
+def _covering_cells(objects, listed, low, high, first_column, last_column, first_row, last_row, stack):
+    """Put the parts of a list in the cells that cover a box, up to four of one size, on the stack; return their number.
+
+    The arguments are those of `split_list`; columns and rows are those of the corners of the box.
+    """
+    if high - low <= SCANNED:
+        stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = low, high, 0, 0
+        return 1
+    shift, extent = 0, max(last_column - first_column, last_row - first_row)
+    while extent >> shift:
+        shift += 1
+    count = 0
+    for row in range(first_row >> shift, (last_row >> shift) + 1):
+        for column in range(first_column >> shift, (last_column >> shift) + 1):
+            cell = interleave(column, row)
+            begin = find_place(objects, low, high, cell << 2 * shift, listed)
+            end = find_place(objects, begin, high, (cell + 1) << 2 * shift, listed)
+            if end > begin:
+                stack[count, 0], stack[count, 1], stack[count, 2], stack[count, 3] = begin, end, cell, LEVELS - shift
+                count += 1
+    return count
 
 
 FEW_LISTS = 4
@@ -105,7 +138,7 @@ def choose_paths(objects, regions, clauses, asked):
             continue
         in_region, pieces = 0, regions.piece_offsets[question + 1] - regions.piece_offsets[question]
         for piece in range(regions.piece_offsets[question], regions.piece_offsets[question + 1]):
-            spans, parts = split_list(objects.codes, objects.postings, False, 0, rows, regions.boxes[piece], spans)
+            spans, parts = split_list(objects, False, 0, rows, regions.boxes[piece], spans)
             for part in range(parts):
                 in_region += spans[part, 1] - spans[part, 0]
         lists = clauses.literal_offsets[clause + 1] - clauses.literal_offsets[clause]
@@ -117,7 +150,7 @@ def choose_paths(objects, regions, clauses, asked):
 
 @kernel
 def find_rows(objects, asked, paths, regions, clauses, after, up_to, limits, starts, sizes, values, best):
-    """Return the question and the row of each object that answers a question without a limit: int32[n], int32[n].
+    """Return the objects that answer questions without a limit: int64[n,4], question, ts, key and row of each.
 
     asked     int64[]      the questions to answer, of those of the batch
     paths     int64[asked] how, as `choose_paths` returns it; the answer is the same for -1 and each clause
@@ -126,10 +159,40 @@ def find_rows(objects, asked, paths, regions, clauses, after, up_to, limits, sta
                            heaps of newest rows. Places below 0 are objects of this segment: -1 - row
     starts    int64[q], sizes int64[q], values float32[], best int64[n,3]: the heaps (kernels/questions/best_rows.py)
     """
-    pairs, count = np.empty((1024, 2), np.int32), 0
+    answered, count, _ = _walk(
+        objects, asked, paths, regions, clauses, after, up_to, np.iinfo(np.int64).max, np.empty(0, np.bool_),
+        limits, starts, sizes, values, best,
+    )  # fmt: skip
+    return answered[:count].copy()
+
+
+@kernel
+def mark_rows(objects, asked, regions, clauses, after, up_to, most_work, marked):
+    """Set `marked` (bool[n]) for each object that answers one of the questions; return the work, in places read.
+
+    asked      int64[]  the questions to ask, of those of the batch
+    most_work  beyond so much work no question is asked
+    objects, regions, clauses, after, up_to   see kernels/questions/question_arrays.py
+    """
+    none = np.empty(0, np.int64)
+    return _walk(
+        objects, asked, choose_clauses(objects, clauses, asked), regions, clauses, after, up_to, most_work, marked,
+        none, none, none, np.empty(0, np.float32), np.empty((0, 3), np.int64),
+    )[2]  # fmt: skip
+
+
+@kernel
+def _walk(
+    objects, asked, paths, regions, clauses, after, up_to, most_work, marked, limits, starts, sizes, values, best
+):
+    """Read the lists of the questions in their pieces, until the work is above `most_work`.
+
+    The rows that answer a question are set in `marked` (bool[n]); if that is empty, they are offered to its heap, or
+    appended to those collected. Returns these, their number, and the work.
+    """
+    answered, count, work = np.empty((1024, 4), np.int64), 0, 0
     spans = np.empty((256, SPAN_COLUMNS), np.int64)
     chosen = np.empty(1024, np.int32)
-    rows = len(objects.codes)
     for at in range(len(asked)):
         question, driving = asked[at], paths[at]
         if driving == -2:
@@ -137,34 +200,49 @@ def find_rows(objects, asked, paths, regions, clauses, after, up_to, limits, sta
         head = clauses.literal_offsets[driving] if driving >= 0 else 0
         lists = clauses.literal_offsets[driving + 1] - head if driving >= 0 else 1
         for number in range(lists):
-            low, high = 0, rows
+            low, high = 0, len(objects.codes)
             if driving >= 0:
                 term = clauses.literals[head + number]
                 if term < 0:
                     continue
                 low, high = objects.posting_offsets[term], objects.posting_offsets[term + 1]
             for piece in range(regions.piece_offsets[question], regions.piece_offsets[question + 1]):
-                box = regions.boxes[piece]
-                spans, parts = split_list(objects.codes, objects.postings, driving >= 0, low, high, box, spans)
+                spans, parts = split_list(objects, driving >= 0, low, high, regions.boxes[piece], spans)
+                work += LIST_WORK
+                for span in range(parts):
+                    work += spans[span, 1] - spans[span, 0]
+                if work > most_work:
+                    return answered, count, work
                 chosen, kept = read_spans(
                     objects, regions, clauses, spans[:parts], question, piece, driving, number,
                     after[question], up_to[question], chosen,
                 )  # fmt: skip
-                if limits[question]:
+                if len(marked):
+                    for row in chosen[:kept]:
+                        marked[row] = True
+                elif limits[question]:
                     for row in chosen[:kept]:
                         sizes[question] = offer_row(
                             values, best, starts[question], sizes[question], limits[question],
                             np.float32(0.0), objects.times[row], objects.keys[row], -1 - row,
                         )  # fmt: skip
-                    continue
-                while count + kept > len(pairs):
-                    longer = np.empty((2 * len(pairs), 2), np.int32)
-                    longer[:count] = pairs[:count]
-                    pairs = longer
-                pairs[count : count + kept, 0] = question
-                pairs[count : count + kept, 1] = chosen[:kept]
-                count += kept
-    return pairs[:count, 0].copy(), pairs[:count, 1].copy()
+                else:
+                    answered, count = _append_rows(objects, question, chosen[:kept], answered, count)
+    return answered, count, work
+
+
+@kernel
+def _append_rows(objects, question, rows, answered, count):
+    """Append rows to those collected, made longer if needed; return these and their number."""
+    if count + len(rows) > len(answered):
+        longer = np.empty((2 * (count + len(rows)), 4), np.int64)
+        longer[:count] = answered[:count]
+        answered = longer
+    for row in rows:
+        answered[count, 0], answered[count, 1], answered[count, 2] = question, objects.times[row], objects.keys[row]
+        answered[count, 3] = row
+        count += 1
+    return answered, count
 
 
 @kernel
@@ -205,7 +283,12 @@ def _choose_rows(
     box, test = regions.boxes[piece], regions.tests[piece]
     test_start, test_stop = regions.number_offsets[piece], regions.number_offsets[piece + 1]
     after_ts, after_key, up_to_ts, up_to_key = after[0], after[1], up_to[0], up_to[1]
-    for row in rows:
+    for at in range(len(rows)):
+        if at + AHEAD < len(rows):
+            prefetch(objects.times, rows[at + AHEAD])
+            prefetch(objects.keys, rows[at + AHEAD])
+            prefetch(objects.places, rows[at + AHEAD])
+        row = rows[at]
         if not in_window(objects.times[row], objects.keys[row], after_ts, after_key, up_to_ts, up_to_key):
             continue
         lon, lat = objects.places[row, 0], objects.places[row, 1]

@@ -6,8 +6,6 @@ series that end with a subtraction, and so are never too great.
 
 import math
 
-import numpy as np
-
 from pststream.kernels.compile import kernel
 from pststream.kernels.matching.shapes.circle import EARTH_RADIUS_M
 from pststream.kernels.questions.place_codes import column_of_code, row_of_code
@@ -61,20 +59,3 @@ def greatest_place_score(haversine: float, alpha: float, scale: float) -> float:
     # The beginning of the series of asin(sqrt(haversine)) is below it.
     angle = math.sqrt(haversine) * (1.0 + haversine * (1 / 6 + 0.075 * haversine))
     return alpha * max(0.0, 1.0 - 2.0 * EARTH_RADIUS_M * angle / scale)
-
-
-@kernel
-def greatest_square(limit: float, near: float, top: float, root: float) -> np.float32:
-    """Return the greatest squared length of a text whose score may be good enough.
-
-    limit      scores up to -limit are not good enough
-    near       upper bound of the part of the score that the place gives
-    top, root  the text gives at most top / max(root, its length)
-    """
-    wanted = -limit - near
-    if wanted <= 0.0:
-        return np.float32(np.inf)
-    longest = top / wanted
-    if longest < root * (1.0 - MARGIN):
-        return np.float32(-1.0)
-    return np.float32(longest * longest * (1.0 + MARGIN))

@@ -13,21 +13,20 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.intrinsics import prefetch
-from pststream.kernels.matching.shapes.circle import EARTH_RADIUS_M
 from pststream.kernels.questions.best_rows import offer_row
 from pststream.kernels.questions.cell_queue import COLUMNS, pop_cell, push_cell, with_room_for_cells
 from pststream.kernels.questions.packed_numbers import find_number, number_at
-from pststream.kernels.questions.place_codes import LEVELS, haversine
-from pststream.kernels.questions.question_arrays import in_window
+from pststream.kernels.questions.place_codes import LEVELS
+from pststream.kernels.questions.question_arrays import first_row_of, in_window
 from pststream.kernels.questions.score_bounds import (
     DEGREE,
     MARGIN,
     greatest_place_score,
-    greatest_square,
     least_cosine,
     least_haversine_of_cell,
 )
-from pststream.kernels.questions.text_weights import FREQUENT, first_row_of
+from pststream.kernels.questions.scores import cosine_of, place_score
+from pststream.kernels.questions.text_weights import FREQUENT, filter_bit
 from pststream.kernels.search import find
 
 SCANNED = 128
@@ -61,14 +60,18 @@ def find_scored(
     for question in asked:
         longest = max(longest, clauses.clause_offsets[question + 1] - clauses.clause_offsets[question])
     terms, words, bounds_of_texts = np.empty(longest, np.int32), np.empty((longest, FIELDS)), np.empty(2 * longest)
+    bits = np.empty(longest, np.int64)
     queue = np.empty(256, np.float64), np.empty((256, COLUMNS), np.int64)
-    rows, codes = np.empty(SCANNED, np.int32), np.empty(SCANNED, np.int64)
-    numbers, nears = np.empty(SCANNED, np.float64), np.empty(SCANNED, np.float64)
+    rows, looks = np.empty(SCANNED, np.int64), np.empty((SCANNED, 3), np.int64)
+    scores = np.empty((SCANNED, 2), np.float64)
+    lengths = texts.looks.view(np.float32)
     for question in asked:
         first, stop = clauses.clause_offsets[question], clauses.clause_offsets[question + 1]
         count = _order_words(objects.posting_offsets, clauses.literals, weights, first, stop, terms, words)
         if not count:
             continue
+        for word in range(count):
+            bits[word] = filter_bit(terms[word])
         alpha, scale = scales[question, 0], scales[question, 1]
         start, end, filled = starts[question], starts[question + 1], sizes[question]
         limit = _limit_of(values[start:end], filled)
@@ -76,9 +79,9 @@ def find_scored(
             objects, texts, terms[:count], words, alpha, squares[question], limit, queue, bounds_of_texts
         )
         queue, sizes[question] = _visit_cells(
-            objects, texts, points[question], alpha, scale, squares[question], terms[:count], words, bounds_of_texts,
-            after[question], up_to[question], values[start:end], best[start:end], filled, queue, size, rows, codes,
-            numbers, nears,
+            objects, texts, lengths, points[question], alpha, scale, squares[question], terms[:count], words, bits,
+            bounds_of_texts, after[question], up_to[question], values[start:end], best[start:end], filled, queue, size,
+            rows, looks, scores,
         )  # fmt: skip
 
 
@@ -143,8 +146,8 @@ def _push_lists(objects, texts, terms, words, alpha, square, limit, queue, bound
 
 @kernel
 def _visit_cells(
-    objects, texts, point, alpha, scale, square, terms, words, bounds_of_texts, after, up_to, values, best, filled,
-    queue, size, rows, codes, numbers, nears,
+    objects, texts, lengths, point, alpha, scale, square, terms, words, bits, bounds_of_texts, after, up_to, values,
+    best, filled, queue, size, rows, looks, scores,
 ):  # fmt: skip
     """Visit the cells of the queue, greatest bound first; return the arrays of the queue and the size of the heap."""
     bounds, cells = queue
@@ -158,11 +161,16 @@ def _visit_cells(
         if high - low <= SCANNED or level == LEVELS:
             floor = np.float32(words[word, 3] if number & 1 else -1.0)
             for begin in range(low, high, SCANNED):
-                filled = _read_places(
-                    objects, texts, lists, begin, min(begin + SCANNED, high), lon, lat, cosine, alpha, scale, square,
-                    terms, words, word, near, floor, after, up_to, values, best, filled, rows, codes, numbers, nears,
+                count = _look_at_places(
+                    texts.looks, lengths, lists, begin, min(begin + SCANNED, high), alpha, square, words, word,
+                    bits[: len(terms)], near, floor, limit, rows, looks, scores,
                 )  # fmt: skip
-            limit = _limit_of(values, filled)
+                count = _keep_near(lon, lat, cosine, alpha, scale, limit, count, rows, looks, scores)
+                filled = _offer_rows(
+                    objects, lengths, rows[:count], looks, scores, lon, lat, alpha, scale, square, terms, words, word,
+                    after, up_to, values, best, filled,
+                )  # fmt: skip
+                limit = _limit_of(values, filled)
             continue
         bounds, cells = with_room_for_cells(bounds, cells, size)
         shift = 2 * (LEVELS - level - 1)
@@ -171,7 +179,7 @@ def _visit_cells(
             below = cell << 2 | child
             end = high
             if child < 3:
-                row = first_row_of(objects.codes, texts.cell_rows, (below + 1) << shift)
+                row = first_row_of(objects.codes, objects.cell_rows, (below + 1) << shift)
                 end = find_number(lists, begin, high, row)
             if end > begin:
                 a = least_haversine_of_cell(lon, lat, cosine, below, level + 1)
@@ -183,59 +191,97 @@ def _visit_cells(
 
 
 @kernel
-def _read_places(
-    objects, texts, lists, low, high, lon, lat, cosine_of_lat, alpha, scale, square, terms, words, word, near, floor,
-    after, up_to, values, best, filled, rows, codes, numbers, nears,
-):  # fmt: skip
-    """Offer those of the rows lists[low:high] that count; return the size of the heap.
+def _look_at_places(
+    texts, lengths, lists, low, high, alpha, square, words, word, bits, near, floor, limit, rows, looks, scores
+):
+    """Write the rows of lists[low:high] whose texts may be good enough to `rows`; return their number.
 
-    near   bound of the part of the score that the place gives, for all of them
-    floor  rows with a smaller squared length are in the list of short texts
-    rows, codes, numbers, nears   work arrays for SCANNED rows: each step keeps the rows that the next one has to read
+    texts, lengths  `looks` of kernels/questions/text_weights.py, as uint32 and as float32
+    near    bound of the part of the score that the place gives, for all of them
+    floor   rows with a smaller squared length are in the list of short texts
+    looks   gets the code, whether the text may have other words of the question, and (not here) more of each row
+    scores  gets the bound of the part of the score that the text gives
     """
-    limit, top, root = _limit_of(values, filled), words[word, 1], words[word, 2]
-    longest = greatest_square(limit, near, top, root)
+    size = high - low
+    for place in range(size):
+        row = number_at(lists, low + place)
+        rows[place] = row
+        prefetch(texts, row)
+    own, part, others = words[word, 0], (1.0 - alpha) / math.sqrt(np.float64(square)), 0
+    for other in range(len(bits)):
+        if other != word:
+            others |= np.int64(1) << bits[other]
     count = 0
-    for place in range(low, high):
-        row = number_at(lists, place)
-        rows[count] = row
-        length = texts.squares[row]
-        count += (length <= longest) & (length >= floor)
+    for place in range(size):
+        row = rows[place]
+        length = lengths[row, 1]
+        filter_of_row = np.int64(texts[row, 2]) | np.int64(texts[row, 3]) << 32
+        shared = own
+        for other in range(word + 1, len(bits)):
+            shared += words[other, 0] * ((filter_of_row >> bits[other]) & 1)
+        text = part * shared / math.sqrt(max(np.float64(length), shared))
+        rows[count], looks[count, 0], looks[count, 1] = row, texts[row, 0], (filter_of_row & others) != 0
+        scores[count, 0] = text
+        count += (-(near + text) <= limit) & (length >= floor)
+    return count
+
+
+@kernel
+def _keep_near(lon, lat, cosine_of_lat, alpha, scale, limit, count, rows, looks, scores):
+    """Keep those of the rows whose places and texts together may be good enough; return their number.
+
+    scores[:, 1] gets the bound of the part of the score that the place gives.
+    """
     for at in range(count):
-        prefetch(objects.offsets, rows[at])
-        codes[at] = objects.codes[rows[at]]
-        numbers[at] = texts.squares[rows[at]]
-    for at in range(count):
-        a = least_haversine_of_cell(lon, lat, cosine_of_lat, codes[at], LEVELS)
-        nears[at] = greatest_place_score(a, alpha, scale)
-        numbers[at] = -(nears[at] + top / max(root, math.sqrt(numbers[at])))
+        a = least_haversine_of_cell(lon, lat, cosine_of_lat, looks[at, 0], LEVELS)
+        scores[at, 1] = greatest_place_score(a, alpha, scale)
     kept = 0
     for at in range(count):
-        rows[kept], nears[kept] = rows[at], nears[at]
-        kept += numbers[at] <= limit
-    for at in range(kept):
-        prefetch(objects.row_terms, objects.offsets[rows[at]])
-    count = 0
-    for at in range(kept):
+        rows[kept], looks[kept, 1] = rows[at], looks[at, 1]
+        scores[kept, 0], scores[kept, 1] = scores[at, 0], scores[at, 1]
+        kept += -(scores[at, 0] + scores[at, 1]) <= limit
+    return kept
+
+
+@kernel
+def _offer_rows(
+    objects, lengths, rows, looks, scores, lon, lat, alpha, scale, square, terms, words, word, after, up_to, values,
+    best, filled,
+):  # fmt: skip
+    """Offer those of the rows that count; return the size of the heap."""
+    for row in rows:
+        prefetch(objects.times, row)
+        prefetch(objects.offsets, row)
+        prefetch(objects.keys, row)
+        prefetch(objects.places, row)
+    for at in range(len(rows)):
+        if looks[at, 1]:
+            prefetch(objects.row_terms, objects.offsets[rows[at]])
+    limit = _limit_of(values, filled)
+    for at in range(len(rows)):
         row = rows[at]
-        cosine = _cosine(objects, row, terms, words, word, square, texts.squares[row])
-        text = (1.0 - alpha) * cosine
-        enters = cosine >= 0.0 and -(nears[at] + text) <= limit
-        rows[count], numbers[count] = row, text
-        count += enters
-    for at in range(count):
-        row, ts, key = rows[at], objects.times[rows[at]], objects.keys[rows[at]]
-        if in_window(ts, key, after[0], after[1], up_to[0], up_to[1]):
-            a = haversine(lon, lat, objects.places[row, 0], objects.places[row, 1])
-            metres = 2.0 * EARTH_RADIUS_M * math.asin(min(1.0, math.sqrt(a)))
-            score = alpha * max(0.0, 1.0 - metres / scale) + numbers[at]
-            filled = offer_row(values, best, 0, filled, len(values), np.float32(-score), ts, key, -1 - row)
+        if -(scores[at, 0] + scores[at, 1]) > limit:
+            continue
+        ts, key = objects.times[row], objects.keys[row]
+        if not in_window(ts, key, after[0], after[1], up_to[0], up_to[1]):
+            continue
+        shared = words[word, 0]
+        if looks[at, 1]:
+            shared = _shared_weight(objects, row, terms, words, word)
+        text = (1.0 - alpha) * cosine_of(shared, square, lengths[row, 1])
+        if shared < 0.0 or -(text + scores[at, 1]) > limit:
+            continue
+        score = place_score(lon, lat, objects.places[row, 0], objects.places[row, 1], alpha, scale) + text
+        filled = offer_row(values, best, 0, filled, len(values), np.float32(-score), ts, key, -1 - row)
+        limit = _limit_of(values, filled)
     return filled
 
 
 @kernel
-def _cosine(objects, row, terms, words, word, square, length):
-    """Return the cosine of an object of the list of a word, below 0 if it has a rarer one."""
+def _shared_weight(objects, row, terms, words, word):
+    """Return the sum of the squared weights of the words that an object of the list of a word has, below 0 if it has
+    a rarer one.
+    """
     shared = 0.0
     for own in range(objects.offsets[row], objects.offsets[row + 1]):
         term = number_at(objects.row_terms, own)
@@ -244,4 +290,4 @@ def _cosine(objects, row, terms, words, word, square, length):
                 if other < word:
                     return -1.0
                 shared += words[other, 0]
-    return shared / math.sqrt(np.float64(square) * np.float64(length))
+    return shared

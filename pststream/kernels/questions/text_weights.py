@@ -1,12 +1,13 @@
 """Derive the arrays of a segment by which texts are scored under weights of words: squared lengths, short texts.
 
-squares float32[n]        the squared length of each text: the sum of the squared weights of its words
+looks uint32[n,4]         what a search looks at first, side by side in memory: the code of the place; the squared
+                          length of the text (the sum of the squared weights of its words) as the bits of a float32; a
+                          filter of its words, 64 bits of which the lower half is first: `filter_bit` of each is set
 floors float32[1]         texts below this squared length are short: an eighth of all
 frequent int32[F]         the terms of FREQUENT objects or more, ascending
 least_squares float32[F]  the least squared length among the objects of each of these terms
 short_offsets int32[F+1], short_rows uint8[m,width]: the rows of the short texts of each of these terms, ascending
         (kernels/questions/packed_numbers.py)
-cell_rows int32[4^l+1]    the first row of each cell of level l, and n
 """
 
 from typing import NamedTuple
@@ -15,7 +16,6 @@ import numpy as np
 
 from pststream.kernels.compile import kernel
 from pststream.kernels.questions.packed_numbers import number_at
-from pststream.kernels.questions.place_codes import LEVELS
 
 FREQUENT = 256
 """A term of so many objects of a segment is frequent: it has a list of its short texts."""
@@ -24,13 +24,12 @@ FREQUENT = 256
 class TextArrays(NamedTuple):
     """See the module's docstring."""
 
-    squares: np.ndarray
+    looks: np.ndarray
     floors: np.ndarray
     frequent: np.ndarray
     least_squares: np.ndarray
     short_offsets: np.ndarray
     short_rows: np.ndarray
-    cell_rows: np.ndarray
 
 
 @kernel
@@ -49,6 +48,31 @@ def sum_squares(offsets: np.ndarray, row_terms: np.ndarray, weights: np.ndarray)
             total += weight * weight
         squares[row] = np.float32(total)
     return squares
+
+
+@kernel
+def filter_bit(term: int) -> int:
+    """Return the bit of a term of a segment in the filters of its texts: 0 to 63."""
+    return ((term * 2654435769) >> 26) & 63
+
+
+@kernel
+def make_looks(codes: np.ndarray, squares: np.ndarray, offsets: np.ndarray, row_terms: np.ndarray) -> np.ndarray:
+    """Return `looks` of texts with these squared lengths: uint32[n,4].
+
+    codes      uint32[n], squares float32[n]
+    offsets    int[n+1]      slice of `row_terms` of each text
+    row_terms  int[]         its words, numbered within the segment
+    """
+    looks = np.empty((len(codes), 4), np.uint32)
+    lengths = looks.view(np.float32)
+    for row in range(len(codes)):
+        words = 0
+        for place in range(offsets[row], offsets[row + 1]):
+            words |= 1 << filter_bit(row_terms[place])
+        looks[row, 0], looks[row, 2], looks[row, 3] = codes[row], words & 0xFFFFFFFF, (words >> 32) & 0xFFFFFFFF
+        lengths[row, 1] = squares[row]
+    return looks
 
 
 @kernel
@@ -72,23 +96,3 @@ def list_short_texts(
             size += squares[row] < floor
         least[at], offsets[at + 1] = lowest, size
     return least, offsets, rows[:size].copy()
-
-
-@kernel
-def first_row_of(codes: np.ndarray, cell_rows: np.ndarray, code: int) -> int:
-    """Return the first row whose code is at least `code`, which is at most 4^LEVELS - 1."""
-    shift = 2 * LEVELS
-    cells = len(cell_rows) - 1
-    while cells > 1:
-        cells >>= 2
-        shift -= 2
-    cell = code >> shift
-    low = cell_rows[cell]
-    if code == cell << shift:
-        return low
-    size = cell_rows[cell + 1] - low
-    while size > 1:
-        half = size >> 1
-        low += half * (codes[low + half - 1] < code)
-        size -= half
-    return low + (size == 1 and codes[low] < code)

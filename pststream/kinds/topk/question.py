@@ -17,32 +17,46 @@ from pststream.shapes.great_circle import EARTH_RADIUS_M
 GREATEST_DISTANCE_M = math.pi * EARTH_RADIUS_M
 """The default of `distance_scale_m`: the greatest distance on the sphere."""
 
+ALPHA_BOUNDS = (0.0, 1.0)
+SCALE_BOUNDS = (1.0, 1e9)
+"""Least and greatest `alpha`, and `distance_scale_m`."""
+
 _OPERATORS = ("AND", "OR")
 
 
 def parse_question(record: Mapping[str, Any], limits: QuestionLimits) -> ParsedQuestion:
     """Parse the fields of a question; raises FieldError."""
-    alpha = parse_number_field(record, "alpha", 0.0, 1.0)
-    if alpha is None:
-        raise FieldError("alpha", "missing", record)
-    scale = parse_number_field(record, "distance_scale_m", 1.0, 1e9)
     return ParsedQuestion(
         point=parse_point_field(record),
-        clauses=_parse_words(record, limits.request),
+        clauses=tuple(map(tuple, parse_words(record, limits.request)[1])),
         k=parse_k_field(record, limits.max_k),
         window=parse_window_field(record, counts_objects=True),
-        alpha=alpha,
-        distance_scale_m=GREATEST_DISTANCE_M if scale is None else scale,
+        alpha=parse_alpha(record),
+        distance_scale_m=parse_distance_scale(record),
     )
 
 
-def _parse_words(record: Mapping[str, Any], limits: RequestLimits) -> tuple[tuple[int, ...], ...]:
-    """Return each word of the keywords as a clause of its own; raises FieldError for an operator."""
+def parse_alpha(record: Mapping[str, Any]) -> float:
+    """Return the field `alpha`, 0 to 1; raises FieldError."""
+    alpha = parse_number_field(record, "alpha", *ALPHA_BOUNDS)
+    if alpha is None:
+        raise FieldError("alpha", "missing", record)
+    return alpha
+
+
+def parse_distance_scale(record: Mapping[str, Any]) -> float:
+    """Return the field `distance_scale_m`, GREATEST_DISTANCE_M without it; raises FieldError."""
+    scale = parse_number_field(record, "distance_scale_m", *SCALE_BOUNDS)
+    return GREATEST_DISTANCE_M if scale is None else scale
+
+
+def parse_words(record: Mapping[str, Any], limits: RequestLimits) -> tuple[str, list[list[int]]]:
+    """Return the keywords and each of their words as a clause of its own; raises FieldError for an operator."""
     keywords, clauses = parse_keyword_field(record, limits)
     if any(part in _OPERATORS for part in keywords.split()) or "(" in keywords or ")" in keywords:
         detail = "keywords of topk are words alone, without AND, OR and parentheses"
         raise FieldError("keywords", "unreadable_expression", keywords, detail)
-    return tuple(map(tuple, clauses))
+    return keywords, clauses
 
 
 TOPK_QUESTION = QuestionKind(

@@ -3,13 +3,16 @@
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 import pststream
+from pststream.array_cache.array_cache import Paths
 from pststream.errors import UsageError
 from pststream.questions import answer_blocks, open_snapshot
+from pststream.settings import Settings
 from pststream.state.home import Home
 from pststream.stored_objects.object_segments import ObjectSegment
 from pststream.stored_objects.object_snapshot import ObjectSnapshot
@@ -280,3 +283,32 @@ def test_maintain_drops_the_segments_of_compacted_files(tmp_path: Path, monkeypa
     assert not segment.exists()
     after = pststream.open(home.path).ask([question, {**question, "version": 1}])
     assert after == before and before["object_id"].to_pylist() == ["o1", "o0", "o0"]
+
+
+def test_scoring_without_statistics_uses_the_cache_of_the_settings(home: Home, tmp_path: Path) -> None:
+    snapshot = open_snapshot.open_snapshot(home, Settings(cache_dir=str(tmp_path)))
+    segments = set(tmp_path.glob("segments-*/*"))
+    snapshot.text_arrays(0)
+    assert len(segments) == len(snapshot.segments) and len({*tmp_path.glob("segments-*/*")} - segments) == 1
+    assert all(segment.exists() for segment in segments)
+
+
+def test_segments_that_another_thread_builds_of_newer_files_stay(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, listed = copy_of(Path(home.path), tmp_path / "home"), open_snapshot.list_data_files
+    settings = Settings(cache_dir=str(tmp_path / "cache"))
+    built: list[list[Paths]] = []
+
+    def list_before_another_thread(*arguments: Any) -> Any:
+        files = listed(*arguments)
+        monkeypatch.setattr(open_snapshot, "list_data_files", listed)
+        add_file(mine, "objects", [thing(1, "newer", 9)])
+        open_snapshot.open_snapshot(mine, settings)
+        built.append(cache.mapped_others("", ()))
+        return files
+
+    cache = open_snapshot.object_cache(settings.cache_dir, settings.cache_bytes)
+    monkeypatch.setattr(open_snapshot, "list_data_files", list_before_another_thread)
+    open_snapshot.list_segments(mine, settings.cache_dir, settings.cache_bytes)
+    assert built == [cache.mapped_others("", ())] and built[0]

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream import names
-from pststream.benchmarks.scenarios import questions
+from pststream.benchmarks.scenarios.answers import questions
 from pststream.benchmarks.support import question_peers
 from pststream.benchmarks.support.object_worlds import DAY_US, DAYS, ObjectWorld, frequent_words, write_world
 from pststream.benchmarks.support.question_sets import STYLES, draw_mixed, draw_questions

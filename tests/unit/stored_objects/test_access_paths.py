@@ -8,8 +8,8 @@ import pytest
 from pststream.kernels.questions.packed_numbers import number_at, pack_numbers, plain_number_at, unpack_numbers
 from pststream.kernels.questions.question_arrays import choose_clauses
 from pststream.kernels.questions.rows_in_regions import choose_paths
-from pststream.stored_objects import answer_nearest, answer_range
-from pststream.stored_objects.question_batch import Clauses, region_arrays
+from pststream.stored_objects import answer_range, best_objects
+from pststream.stored_objects.question_batch import clauses_of, region_arrays
 from tests.unit.stored_objects.worlds import asked, check_answers, snapshot_of, some_objects, some_question
 
 MANY = " OR ".join(["coffee", "tea", "free", "cheap", "fire", "taxi", "park", "jazz"])
@@ -33,7 +33,7 @@ def all_rows(objects, clauses, questions) -> np.ndarray:
 @pytest.mark.parametrize("path", [first_clauses, last_clauses, all_rows])
 @pytest.mark.parametrize("kind", ["range", "knn"])
 def test_paths_give_the_same_answers(tmp_path, monkeypatch, kind, path) -> None:
-    monkeypatch.setattr(answer_nearest, "choose_clauses", path)
+    monkeypatch.setattr(best_objects, "choose_clauses", path)
     monkeypatch.setattr(answer_range, "choose_paths", lambda objects, _, clauses, asked: path(objects, clauses, asked))
     rnd = random.Random(4)
     rows = some_objects(rnd, 900)
@@ -63,7 +63,7 @@ def test_rows_of_a_small_region_are_read_instead_of_many_lists(tmp_path) -> None
     (segment,) = snapshot_of(tmp_path, rows).segments
     few = {"question_id": "q", "bbox": [17.9, 59.2, 17.95, 59.25], "keywords": MANY}
     questions = asked([few, {**few, "keywords": "coffee"}, {**few, "keywords": "nowhere"}, {**few, "keywords": None}])
-    clauses = Clauses(questions).within(segment)
+    clauses = clauses_of(questions).within(segment)
     regions = region_arrays([question.parsed.region for question in questions])
     numbers = np.arange(4)
     assert choose_clauses(segment.objects, clauses, numbers).tolist() == [0, 1, -2, -1]

@@ -13,6 +13,7 @@ import pytest
 
 from pststream.kernels.questions.packed_numbers import unpack_numbers
 from pststream.kernels.questions.term_tiers import LEAST_OBJECTS
+from pststream.stored_objects import object_segments, term_weights
 from pststream.stored_objects.object_cache import (
     LARGE_BYTES,
     LARGE_ROWS,
@@ -201,3 +202,8 @@ def test_groups_of_files_have_a_bounded_size() -> None:
         assert max(sizes) <= LARGE_BYTES
         before = settled
     assert len(before) > 20 and max(map(len, before)) > 1
+
+
+def test_weights_are_of_a_layout_of_segments() -> None:
+    """They are arrays by place of the rows and terms of a segment, which another layout may order differently."""
+    assert object_segments.LAYOUT in term_weights.LAYOUT

@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 
 from pststream.kernels.questions.place_codes import LEVELS, haversine, place_codes
+from pststream.kernels.questions.question_arrays import first_row_of
 from pststream.kernels.questions.score_bounds import (
     DEGREE,
     greatest_place_score,
-    greatest_square,
     least_cosine,
     least_haversine_of_cell,
 )
-from pststream.kernels.questions.text_weights import first_row_of
-from pststream.stored_objects.term_weights import cell_rows
+from pststream.stored_objects.object_segments import first_rows_of_cells
 from tests.worlds import LATS, LONS
 
 EARTH_RADIUS_M = 6_371_008.8
@@ -46,25 +45,14 @@ def test_no_place_of_a_cell_scores_more_than_its_bound(level: int) -> None:
             assert greatest_place_score(least, 0.7, scale) >= 0.7 * max(0.0, 1.0 - metres / scale) - 1e-9
 
 
-def test_texts_that_may_enter_are_not_longer_than_the_greatest_square() -> None:
-    rnd = random.Random(1)
-    for _ in range(2000):
-        near, top, root = rnd.random(), rnd.uniform(0.1, 5), rnd.uniform(0.5, 5)
-        limit = -rnd.uniform(0, 2)
-        length = root * rnd.uniform(1, 3)
-        if near + top / length >= -limit:
-            assert np.float32(length * length) <= greatest_square(limit, near, top, root)
-    assert greatest_square(math.inf, 0.5, 1.0, 1.0) == math.inf
-    assert greatest_square(-2.0, 0.5, 1.0, 1.0) < 0
-
-
 @pytest.mark.parametrize("count", [1, 63, 64, 300, 5000])
 def test_first_rows_of_codes(count: int) -> None:
     rnd = np.random.default_rng(count)
     codes = np.sort(rnd.integers(0, 1 << 32, count).astype(np.uint32))
     codes[: count // 3] = np.sort(rnd.integers(0, 100_000, count // 3))
     codes.sort()
-    rows = cell_rows(codes)
-    wanted = [0, 1, (1 << 32) - 1, *rnd.integers(0, 1 << 32, 200).tolist(), *codes[:200].tolist(), 1 << 16, 3 << 30]
+    rows = first_rows_of_cells(codes)
+    wanted = [0, 1, (1 << 32) - 1, 1 << 32, 1 << 16, 3 << 30, *codes[:200].tolist()]
+    wanted += rnd.integers(0, 1 << 32, 200).tolist()
     for code in wanted:
         assert first_row_of(codes, rows, code) == np.searchsorted(codes, code)

@@ -6,10 +6,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pststream.kernels.questions import frequent_terms
+from pststream.kernels.questions import frequent_terms, listed_counts
 from pststream.kernels.questions.packed_numbers import unpack_numbers
 from pststream.stored_objects import answer_terms
 from pststream.stored_objects.object_snapshot import LAST_KEY, ObjectSnapshot
+from pststream.utc_times import from_micros, iso
 from tests.unit.stored_objects.worlds import Row, check_answers, snapshot_of, some_objects, some_question
 
 WORLD = {"question_id": "q", "kind": "frequent_terms", "bbox": [-180.0, -90.0, 180.0, 90.0]}
@@ -58,6 +59,43 @@ def test_counts_from_lists(tmp_path, small_lists) -> None:
     check_answers(snapshot.without(withdrawn), left, "frequent_terms", asked[:20], LAST_KEY)
 
 
+def test_terms_that_some_lists_lack(tmp_path, monkeypatch) -> None:
+    """Regions of one and of two pieces: the objects of such terms are counted in the cells of these lists alone."""
+    monkeypatch.setattr(frequent_terms, "LISTED_ROWS", 20)
+    monkeypatch.setattr(frequent_terms, "RARE", 6)
+    unlisted = []
+
+    def count_unlisted(*arguments):
+        unlisted.append(listed_counts.count_unlisted(*arguments))
+        return unlisted[-1]
+
+    monkeypatch.setattr(answer_terms, "count_unlisted", count_unlisted)
+    rnd = random.Random(11)
+    rows = with_many_words(rnd, some_objects(rnd, 3000))
+    # Some of a word of few slices of time, in all cells.
+    rows = [(*row[:5], row[5] + " burst" * (900 < number < 1500)) for number, row in enumerate(rows)]
+    snapshot = snapshot_of(tmp_path, rows, [1700])
+    boxes = ([-180.0, -90.0, 180.0, 90.0], [-100.0, -50.0, 120.0, 80.0], [100.0, -80.0, -20.0, 85.0])
+    times = [row[2] for row in rows]
+    asked = []
+    for box in boxes:
+        for _ in range(12):
+            as_of = iso(from_micros(rnd.choice(times)))
+            window = rnd.choice((None, "8h", "30h", "90h"))
+            asked.append({**WORLD, "bbox": box, "k": rnd.choice((1, 3, 6, 10)), "as_of": as_of, "window": window})
+    check_answers(snapshot, rows, "frequent_terms", asked)
+    assert sum(numbers.sum() for numbers in unlisted) > 100
+
+
+def test_rows_beyond_the_sample(tmp_path) -> None:
+    """Once a quarter of the rows is counted, terms of fewer objects are left out: also with lists as they are built."""
+    rnd = random.Random(12)
+    rows = with_many_words(rnd, some_objects(rnd, 12_000))
+    snapshot = snapshot_of(tmp_path, rows, [7000])
+    assert all(len(segment.cells) for segment in snapshot.segments)
+    check_answers(snapshot, rows, "frequent_terms", questions(rnd, rows, 20))
+
+
 def test_a_few_questions_at_a_time(tmp_path, small_lists, monkeypatch) -> None:
     rnd = random.Random(8)
     rows = with_many_words(rnd, some_objects(rnd, 500))
@@ -85,12 +123,15 @@ def test_lists_have_the_counts_of_their_cells(tmp_path, small_lists) -> None:
     (segment,) = ObjectSnapshot(snapshot_of(tmp_path, rows).segments).segments
     number, every = 0, Counter()
     row_terms = unpack_numbers(segment.row_terms[:-1])
-    for cell in segment.cells.tolist():
-        level, prefix = cell >> 32, cell & 0xFFFFFFFF
+    assert len({cell >> 40 for cell in segment.cells.tolist()}) == {4: 3, 40: 2, 100: 1}[frequent_terms.LISTED_ROWS]
+    for place, cell in enumerate(segment.cells.tolist()):
+        slices, level, prefix = frequent_terms.DIVISIONS[cell >> 40], cell >> 32 & 0xFF, cell & 0xFFFFFFFF
         inside = (segment.codes.astype(np.int64) >> (32 - 2 * level)) == prefix
-        assert inside.sum() >= frequent_terms.LISTED_ROWS
+        assert inside.sum() >= segment.listed_rows[cell >> 40] == frequent_terms.LISTED_ROWS * slices
         assert level % 2 == 0
-        for low, high in zip(segment.slice_times, segment.slice_times[1:]):
+        assert segment.cell_lists[place] == number
+        times = segment.slice_times[:: frequent_terms.SLICES // slices]
+        for low, high in zip(times, times[1:]):
             chosen = np.flatnonzero(inside & (segment.times >= low) & (segment.times < high))
             terms = [row_terms[segment.offsets[row] : segment.offsets[row + 1]] for row in chosen]
             counts = Counter(np.concatenate([np.empty(0, np.int32), *terms]).tolist())
@@ -101,7 +142,7 @@ def test_lists_have_the_counts_of_their_cells(tmp_path, small_lists) -> None:
             assert bound == len(chosen) // frequent_terms.RARE
             number += 1
             every.update(listed)
-    assert every and number == len(segment.list_bounds)
+    assert every and number == len(segment.list_bounds) == segment.cell_lists[-1]
 
 
 @pytest.mark.parametrize("common", ["", "all", "all some"])

@@ -1,0 +1,29 @@
+"""Write the answers of subscriptions with memory, or their changes, to a file (`export answers`, `export changes`)."""
+
+from typing import Any
+
+from pststream.questions.answer_files import write_answers
+from pststream.reports.reading.standing_answers import ANSWERS, CHANGES, StandingAnswers
+from pststream.reports.reading.table_reader import AnyHome, TableReader
+
+
+def export_answers(home: AnyHome, out: str) -> dict[str, Any]:
+    """Write the answers after the last batch, by subscription and rank.
+
+    Memory holds the changes of one bucket of subscriptions. Returns {"out", "rows"}; raises UsageError for a file name
+    that cannot be used.
+    """
+    rows = write_answers(StandingAnswers(TableReader(home)).answers(), out, ANSWERS)
+    return {"out": out, "rows": rows}
+
+
+def export_changes(home: AnyHome, out: str, since_batch: int = 0) -> dict[str, Any]:
+    """Write what the batches from `since_batch` on changed in answers, in their order.
+
+    Memory holds the changes of one batch, or of several small ones. Returns {"out", "rows", "complete_from"}: of
+    batches before `complete_from`, only changes that the answers still need are left (setting `keep`). Raises
+    UsageError for a file name that cannot be used.
+    """
+    answers = StandingAnswers(TableReader(home))
+    rows = write_answers(answers.changes(since_batch), out, CHANGES)
+    return {"out": out, "rows": rows, "complete_from": answers.complete_from}

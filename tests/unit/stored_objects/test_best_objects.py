@@ -1,0 +1,83 @@
+"""Questions given as arrays, with one end of the log and boundaries of windows, have the answers of the slow twin."""
+
+import random
+
+import numpy as np
+import pytest
+
+from pststream.stored_objects.best_objects import PointQuestions, find_nearest_objects, find_scored_objects
+from pststream.stored_objects.object_snapshot import EARLIEST, LAST_KEY
+from pststream.stored_objects.question_batch import clauses_of
+from tests.oracles.questions import answer, logged
+from tests.unit.stored_objects.worlds import Row, asked, snapshot_of, some_objects, some_question
+
+GREATEST_DISTANCE_M = np.pi * 6_371_008.8
+FINDERS = {"knn": (find_nearest_objects, 2, 1.0), "topk": (find_scored_objects, 3, -1.0)}
+
+
+def boundary_of(rows: list[Row], window: dict | None, end: int) -> tuple[int, int]:
+    """Return the ts and key of the object before the window, among the objects up to the key `end`."""
+    newest_first = sorted(((row[2], row[0]) for row in rows if row[0] <= end), reverse=True)
+    before = newest_first[window["objects"] :] if window else []
+    return before[0] if before else (EARLIEST, LAST_KEY)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", FINDERS)
+def test_best_objects_are_those_of_the_twin(tmp_path, kind, seed) -> None:
+    find, column, sign = FINDERS[kind]
+    rnd = random.Random(seed)
+    rows = some_objects(rnd, 1500)
+    snapshot = snapshot_of(tmp_path, rows, [100, 700, 1300])
+    end = rows[1400][0]
+    stream_time = max(row[2] for row in rows if row[0] <= end)
+    records = []
+    for _ in range(40):
+        window = rnd.choice([None, *({"objects": size} for size in (1, 60, 300, 1000, 5000))])
+        records.append({**some_question(rnd, kind, rows), "k": rnd.randrange(1, 41), "window": window, "as_of": None})
+    points = [(record["point"]["lon"], record["point"]["lat"]) for record in records]
+    scales = [(record.get("alpha", 0), record.get("distance_scale_m") or GREATEST_DISTANCE_M) for record in records]
+    questions = PointQuestions(
+        points=np.array(points, np.float64),
+        k=np.array([record["k"] for record in records]),
+        clauses=clauses_of(asked(records)),
+        after=np.array([boundary_of(rows, record["window"], end) for record in records]),
+        up_to=np.array([(stream_time, end)] * len(records)),
+        scales=np.array(scales, np.float64),
+    )
+    best = find(snapshot, questions)
+    objects, keys = [logged(*row) for row in rows], {row[1]: row[0] for row in rows}
+    assert len(best.question) > 300
+    for place, record in enumerate(records):
+        expected = answer(objects, record, end)
+        mine = best.question == place
+        assert best.key[mine].tolist() == [keys[row[0]] for row in expected], record
+        assert best.ts[mine].tolist() == [row[1] for row in expected]
+        assert (sign * best.value[mine]).tolist() == pytest.approx(
+            [row[column] for row in expected], rel=1e-6, abs=1e-6
+        )
+    segment, row = best.place >> 32, best.place & 0xFFFFFFFF
+    assert [snapshot.segments[one].keys[at] for one, at in zip(segment, row)] == best.key.tolist()
+
+
+@pytest.mark.parametrize("cuts", [[], [100, 700, 1300], [1499], list(range(0, 1500, 150))])
+def test_boundaries_of_count_windows(tmp_path, cuts) -> None:
+    rows = some_objects(random.Random(8), 1500)
+    snapshot = snapshot_of(tmp_path, rows, cuts)
+    for end, as_of in (
+        (rows[-1][0], rows[-1][2] + 10**9),
+        (rows[1400][0], rows[1400][2]),
+        (rows[1400][0], rows[300][2]),
+    ):
+        counted = sorted(((row[2], row[0]) for row in rows if row[0] <= end and row[2] <= as_of), reverse=True)
+        for size in (1, 2, 60, 299, 1000, 1399, 5000):
+            boundary = snapshot.before_most_recent(size, as_of, end)
+            assert [one for one in counted if one > boundary] == counted[:size]
+
+
+def test_no_questions_and_no_objects(tmp_path) -> None:
+    none = np.empty((0, 2), np.int64)
+    empty = PointQuestions(np.empty((0, 2)), np.empty(0, np.int64), clauses_of([]), none, none, np.empty((0, 2)))
+    for rows in ([], some_objects(random.Random(1), 20)):
+        for find, _, _ in FINDERS.values():
+            assert not len(find(snapshot_of(tmp_path, rows), empty).question)
