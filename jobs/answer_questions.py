@@ -11,15 +11,12 @@ home. The result is {"files", "questions", "rejected", "rows", "seconds": {step:
 submits it to its cluster.
 """
 
-import argparse
 import datetime as dt
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from jobs import entry
-from jobs.micro_batch import WORK_WAITS
 from pststream import names
 from pststream.cli.stderr_log import StderrLog
 from pststream.errors import UsageError
@@ -35,18 +32,9 @@ from pststream.storage.registry import local_path
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; return the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
-    parser.add_argument("--result", help="file for the outcome, JSON, also s3://…")
-    parser.add_argument("--home", help="home of the tables")
-    parser.add_argument("--landing", help="landing folder")
-    parser.add_argument("--since", type=dt.datetime.fromisoformat, help="when the first try started")
-    parser.add_argument("--only-if-idle", action="store_true", help="change nothing if a file waits")
-    own = parser.parse_args(entry.drop_empty(sys.argv[1:] if arguments is None else arguments))
-    home = own.home or os.environ.get("PSTSTREAM_HOME", "./pststream-home")
-    landing = own.landing or os.environ.get("PSTSTREAM_LANDING", f"{Home(home).path}/landing")
-    return entry.report(own.result, _run(home, landing, own.since, own.only_if_idle))
+    words = entry.drop_empty(sys.argv[1:] if arguments is None else arguments)
+    own = entry.landing_parser(__doc__).parse_args(words)
+    return entry.report(own.result, _run(own.home, entry.landing_of(own), own.since, own.only_if_idle))
 
 
 def _run(home: str, landing: str, since: dt.datetime | None, only_if_idle: bool) -> dict[str, Any]:
@@ -56,7 +44,8 @@ def _run(home: str, landing: str, since: dt.datetime | None, only_if_idle: bool)
         if asked["error"] is not None:
             return asked
         if asked["result"]:
-            return asked | {"exit_code": entry.FAILED, "kind": WORK_WAITS, "error": "questions wait", "result": None}
+            refused = {"exit_code": entry.FAILED, "kind": entry.WORK_WAITS, "error": "questions wait"}
+            return {**asked, **refused, "result": None}
     return entry.call("answer_questions", lambda: _answer(home, landing, since))
 
 

@@ -10,8 +10,10 @@ If the command failed, `kind` is the class name of its error, or null if the com
 
 import argparse
 import contextlib
+import datetime as dt
 import io
 import json
+import os
 import re
 import sys
 import traceback
@@ -21,9 +23,13 @@ from typing import Any, TextIO
 
 from jobs.submitter_watch import end_with_submitter
 from pststream.errors import PstError
+from pststream.state.home import Home
 from pststream.storage.registry import files_at
 
 DONE, FAILED, DONE_WITH_REJECTS = 0, 1, 3
+WORK_WAITS = "WorkWaits"
+"""The kind of error of a job that was to run only without work; `dags` names it too."""
+
 EMPTY_ARGUMENT = re.compile(r"(--[a-z][a-z-]*=)?")
 ERROR_LINES = 20
 
@@ -36,6 +42,26 @@ def main(command: str, usage: str | None, arguments: Sequence[str] | None = None
     parser.add_argument("--result", help="file for the outcome, JSON, also s3://…")
     own, rest = parser.parse_known_args(drop_empty(sys.argv[1:] if arguments is None else arguments))
     return report(own.result, run(command, rest))
+
+
+def landing_parser(usage: str | None) -> argparse.ArgumentParser:
+    """Return the parser of a job that works on a landing folder."""
+    parser = argparse.ArgumentParser(
+        description=usage, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--result", help="file for the outcome, JSON, also s3://…")
+    parser.add_argument(
+        "--home", default=os.environ.get("PSTSTREAM_HOME", "./pststream-home"), help="home of the tables"
+    )
+    parser.add_argument("--landing", default=os.environ.get("PSTSTREAM_LANDING"), help="landing folder")
+    parser.add_argument("--since", type=dt.datetime.fromisoformat, help="when the first try started")
+    parser.add_argument("--only-if-idle", action="store_true", help="change nothing if there is work")
+    return parser
+
+
+def landing_of(own: argparse.Namespace) -> str:
+    """Return the landing folder of parsed arguments; without one `landing` in the home."""
+    return own.landing or f"{Home(own.home).path}/landing"
 
 
 def drop_empty(arguments: Sequence[str]) -> list[str]:

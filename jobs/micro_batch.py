@@ -13,9 +13,7 @@ afterwards; `balance`, the result of `pststream balance check`, or null if there
 sinks that `pststream deliver` has work for; and `home`.
 """
 
-import argparse
 import datetime as dt
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -31,32 +29,16 @@ from pststream.settings import load_settings
 from pststream.state.home import Home
 from pststream.state.ledger_tables import version
 
-WORK_WAITS = "WorkWaits"
-"""The kind of error of a job that was to run only without work; `dags` names it too."""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; return the exit code."""
-    own, rest = _parser().parse_known_args(entry.drop_empty(sys.argv[1:] if arguments is None else arguments))
-    home = own.home or os.environ.get("PSTSTREAM_HOME", "./pststream-home")
-    landing = own.landing or os.environ.get("PSTSTREAM_LANDING", f"{Home(home).path}/landing")
-    outcome = _run(home, landing, rest, own.only_if_idle)
+    words = entry.drop_empty(sys.argv[1:] if arguments is None else arguments)
+    own, rest = entry.landing_parser(__doc__).parse_known_args(words)
+    outcome = _run(own.home, entry.landing_of(own), rest, own.only_if_idle)
     if outcome["error"] is None:
-        completed = entry.call("run", lambda: _complete(home, own.since, outcome["result"]))
+        completed = entry.call("run", lambda: _complete(own.home, own.since, outcome["result"]))
         outcome = outcome | completed if completed["error"] is not None else outcome | {"result": completed["result"]}
     return entry.report(own.result, outcome)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
-    parser.add_argument("--result", help="file for the outcome, JSON, also s3://…")
-    parser.add_argument("--home", help="home of the tables")
-    parser.add_argument("--landing", help="landing folder")
-    parser.add_argument("--since", type=dt.datetime.fromisoformat, help="when the first try started")
-    parser.add_argument("--only-if-idle", action="store_true", help="change nothing if there is work")
-    return parser
 
 
 def _run(home: str, landing: str, rest: Sequence[str], only_if_idle: bool) -> dict[str, Any]:
@@ -73,7 +55,7 @@ def _run(home: str, landing: str, rest: Sequence[str], only_if_idle: bool) -> di
         }  # fmt: skip
         return asked | {"result": nothing}
     if only_if_idle:
-        return asked | {"exit_code": entry.FAILED, "kind": WORK_WAITS, "error": "there is work", "result": None}
+        return asked | {"exit_code": entry.FAILED, "kind": entry.WORK_WAITS, "error": "there is work", "result": None}
     return entry.run("run", arguments)
 
 

@@ -6,7 +6,8 @@ Airflow.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from pststream.reports.pages.page import Page
 
@@ -20,15 +21,24 @@ MAX_MADE = 2
 MAX_WAITING = 6
 """Requests that wait for one of these; further ones are refused at once."""
 
+MAX_OF_ALL = 12
+"""Requests at the same time for pages of one sort of all homes; further ones are refused at once."""
+
 
 class PageCache:
     """The latest pages of one home. Safe for use by several threads.
 
     busy: makes the page for a request that is refused
+    of_all: bounds the requests for pages of this sort of all homes
     """
 
-    def __init__(self, busy: Callable[[], Page], clock: Callable[[], float] = time.monotonic) -> None:
-        self._busy = busy
+    def __init__(
+        self,
+        busy: Callable[[], Page],
+        of_all: threading.BoundedSemaphore,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._busy, self._of_all = busy, of_all
         self._clock = clock
         self._lock = threading.Lock()
         self._pages: dict[tuple[str, ...], tuple[float, Page]] = {}
@@ -40,14 +50,12 @@ class PageCache:
         page = self._find(key)
         if page is not None:
             return page
-        if not self._asked.acquire(blocking=False):
-            return self._busy()
-        try:
+        with _admitted(self._asked) as of_home, _admitted(self._of_all) as of_all:
+            if not (of_home and of_all):
+                return self._busy()
             with self._made:
                 page = self._find(key)  # another request may have made it meanwhile
                 return page if page is not None else self._keep(key, make())
-        finally:
-            self._asked.release()
 
     def _find(self, key: tuple[str, ...]) -> Page | None:
         with self._lock:
@@ -61,3 +69,14 @@ class PageCache:
                 del self._pages[next(iter(self._pages))]
             self._pages[key] = (self._clock() + KEPT_SECONDS, page)
         return page
+
+
+@contextmanager
+def _admitted(bound: threading.BoundedSemaphore) -> Iterator[bool]:
+    """Yield whether the block is within a bound; it never waits."""
+    admitted = bound.acquire(blocking=False)
+    try:
+        yield admitted
+    finally:
+        if admitted:
+            bound.release()

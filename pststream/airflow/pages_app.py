@@ -6,6 +6,7 @@ the Data Docs are files. No page changes anything, loads anything from elsewhere
 that its policy names.
 """
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from airflow.api_fastapi.core_api.security import get_user
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import FileResponse, Response
 
-from pststream.airflow.page_cache import PageCache
+from pststream.airflow.page_cache import MAX_OF_ALL, PageCache
 from pststream.airflow.question_process import ask_in_process
 from pststream.quality.suites.data_docs import POLICY, read_page
 from pststream.reports.pages import airflow_views
@@ -28,6 +29,9 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 
+_PAGES, _ANSWERS = threading.BoundedSemaphore(MAX_OF_ALL), threading.BoundedSemaphore(MAX_OF_ALL)
+"""Bounds of the requests of all homes: for pages that are rendered from tables, and for answers, which take longer."""
+
 router = APIRouter(dependencies=[Depends(get_user)])
 
 
@@ -36,7 +40,8 @@ def make_app(home: str, folders: Sequence[Path]) -> FastAPI:
     app = FastAPI(openapi_url=None)
     app.include_router(router)
     app.state.home, app.state.folders = home, folders
-    app.state.cache, app.state.answers = PageCache(airflow_views.busy_page), PageCache(airflow_views.busy_page)
+    app.state.cache = PageCache(airflow_views.busy_page, _PAGES)
+    app.state.answers = PageCache(airflow_views.busy_page, _ANSWERS)
     return app
 
 

@@ -10,6 +10,7 @@ from pststream.cli.ask_command import add_ask_options, ask_command
 from pststream.cli.command import CommandContext, CommandResult
 from pststream.cli.delivery_commands import LISTED_LETTERS, dead_letters_command, deliver_command
 from pststream.cli.reading_commands import (
+    answers_command,
     check_balance_command,
     doctor_command,
     explain_command,
@@ -285,11 +286,19 @@ def _quarantine(context: CommandContext, arguments: Any) -> CommandResult:
 
 
 def _add_reading(commands: Any) -> None:
-    text = "write the matches, or the term statistics in force, to a file"
+    text = "write the matches, the answers of subscriptions with memory or the term statistics in force to a file"
     export = _add(commands, "export", export_command, text, "pststream export matches --out m.csv")
-    export.add_argument("what", choices=("matches", "term-statistics"))
+    export.add_argument("what", choices=("matches", "answers", "changes", "term-statistics"))
     export.add_argument("--out", required=True, metavar="FILE", help=".csv, .jsonl or .parquet")
     export.add_argument("--since", metavar="T", help="for `matches`: objects from this time on (ISO 8601)")
+    export.add_argument(
+        "--since-batch", metavar="N", type=_positive, help="for `changes`: those of this batch and later"
+    )
+
+    text = "list what subscriptions with memory have as their answers"
+    answers = _add(commands, "answers", answers_command, text, "pststream answers nearest-coffee")
+    answers.add_argument("subscription_id", nargs="?", metavar="SUBSCRIPTION_ID", help="default: all subscriptions")
+    answers.add_argument("--limit", type=_positive, default=1000, help="rows at most (default %(default)s)")
 
     text = "answer questions about the stored objects, of files or one by options"
     example = "pststream ask --kind knn --point 18.07,59.33 --keywords 'coffee OR tea' -k 5 --window 72h --home h"
@@ -386,9 +395,9 @@ def _add_workloads(commands: Any) -> None:
     generate.add_argument("--out", required=True, metavar="FILE", help=".csv (objects), .jsonl or .parquet")
     generate.add_argument(
         "--kind",
-        choices=("q1", "q2", "q3"),
+        choices=("q1", "q2", "q3", "knn", "topk", "frequent_terms"),
         default="q1",
-        help="query set of the PS2Stream paper (default %(default)s)",
+        help="query set of the PS2Stream paper, or a kind of subscription with memory (default %(default)s)",
     )
     generate.add_argument("--seed", type=_seed, default=1)
     requests = generate.add_argument_group("requests")

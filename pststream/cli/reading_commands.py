@@ -12,9 +12,12 @@ from pststream.format_values import byte_size, counted
 
 
 def export_command(context: CommandContext, arguments: Any) -> CommandResult:
-    """Write the matches, or the term statistics in force, to a file."""
+    """Write the matches, the answers of subscriptions with memory or the term statistics in force to a file."""
     if arguments.what == "term-statistics":
         return _export_statistics(context, arguments)
+    if arguments.what in ("answers", "changes"):
+        return _export_standing(context, arguments)
+    refuse_options("export matches", {"--since-batch": arguments.since_batch})
     from pststream.reports.commands.export import export_matches
 
     document = export_matches(context.home.check(), arguments.out, _moment(arguments.since), context.progress)
@@ -25,11 +28,38 @@ def _export_statistics(context: CommandContext, arguments: Any) -> CommandResult
     from pststream.questions.answer_files import check_answer_path
     from pststream.questions.export_statistics import export_statistics
 
-    refuse_options("export term-statistics", {"--since": arguments.since})
+    refuse_options("export term-statistics", {"--since": arguments.since, "--since-batch": arguments.since_batch})
     check_output_path(arguments.out)
     check_answer_path(arguments.out)
     document = export_statistics(context.home.check(), context.settings, arguments.out)
     return CommandResult(document, f"{document['out']}: {counted(document['rows'], 'term')}")
+
+
+def _export_standing(context: CommandContext, arguments: Any) -> CommandResult:
+    from pststream.questions.answer_files import check_answer_path
+    from pststream.questions.export_standing import export_answers, export_changes
+
+    refuse_options(f"export {arguments.what}", {"--since": arguments.since})
+    check_output_path(arguments.out)
+    check_answer_path(arguments.out)
+    home = context.home.check()
+    if arguments.what == "answers":
+        refuse_options("export answers", {"--since-batch": arguments.since_batch})
+        document = export_answers(home, arguments.out)
+    else:
+        document = export_changes(home, arguments.out, arguments.since_batch or 0)
+    text = f"{document['out']}: {counted(document['rows'], 'row')}"
+    if document.get("complete_from", 1) > max(arguments.since_batch or 0, 1):
+        text += f"; complete from batch {document['complete_from']} on"
+    return CommandResult(document, text)
+
+
+def answers_command(context: CommandContext, arguments: Any) -> CommandResult:
+    """List the answers of subscriptions with memory."""
+    from pststream.reports.commands.standing_answers import list_answers, render_answers
+
+    document = list_answers(context.home.check(), arguments.subscription_id, arguments.limit)
+    return CommandResult(document, render_answers(document))
 
 
 def _moment(text: str | None) -> dt.datetime | None:

@@ -119,8 +119,13 @@ def describe_demo(document: dict[str, Any]) -> str:
     """Describe the outcome of the demo and what to look at next."""
     objects, subscriptions = counted(document["objects"], "object"), counted(document["subscriptions"], "subscription")
     matches = counted(document["matches"], "match", "matches")
+    answers = "".join(
+        f"answer: {answer['subscription_id']:15} {answer['kind']:15} {counted(answer['rows'], 'row')},"
+        f" first {escape_controls(answer['first'])}\n"
+        for answer in document["answers"]
+    )
     return (
-        f"matched {objects} against {subscriptions}: {matches} in {duration(document['seconds'])}\n"
+        f"matched {objects} against {subscriptions}: {matches} in {duration(document['seconds'])}\n{answers}"
         f"page:   {document['report']}\nhome:   {document['home']}\ntry:    pststream status --home {document['home']}"
     )
 

@@ -35,7 +35,7 @@ from pststream.format_values import byte_size, counted, duration
 
 def init_command(context: CommandContext, arguments: Any) -> CommandResult:
     """Create a home."""
-    created = context.home.init()
+    created = context.home.init(context.settings.answer_buckets)
     state = "created; settings in pststream.toml" if created else "already exists and is complete"
     return CommandResult({"home": context.home.path, "created": created}, f"{context.home.path}: {state}")
 
@@ -169,11 +169,11 @@ def compare_plans_command(context: CommandContext, arguments: Any) -> CommandRes
 
 
 def replay_command(context: CommandContext, arguments: Any) -> CommandResult:
-    """Run recorded batches again under another plan, and compare; exit code 1 if the matches differ."""
+    """Run recorded batches again under another plan, and compare; exit code 1 if the matches or the answers differ."""
     from pststream.pipeline.replay.chosen_batches import batches_between, last_batches
     from pststream.pipeline.replay.replay import replay
     from pststream.pipeline.replay.tried_plan import proposed_plan, stored_plan
-    from pststream.reports.commands.replay_comparison import render_replay
+    from pststream.reports.commands.replay_comparison import is_as_recorded, render_replay
     from pststream.reports.pages.replay_page import write_replay
 
     versions = (arguments.from_version, arguments.to_version)
@@ -191,7 +191,7 @@ def replay_command(context: CommandContext, arguments: Any) -> CommandResult:
     document = replay(home, context.settings, chosen, plan, out=arguments.out, progress=context.progress)
     if arguments.page is not None:
         write_replay(arguments.page, home.path, document)
-    return CommandResult(document, render_replay(document), DONE if document["matches_equal"] else FAILED)
+    return CommandResult(document, render_replay(document), DONE if is_as_recorded(document) else FAILED)
 
 
 def balance_command(context: CommandContext, arguments: Any) -> CommandResult:
@@ -248,7 +248,7 @@ def run_command(context: CommandContext, arguments: Any) -> CommandResult:
     else:
         refuse_options("run without --watch", {"--metrics": arguments.metrics})
     check_landing(arguments.landing)
-    context.home.init()
+    context.home.init(context.settings.answer_buckets)
     settings = replace(context.settings, sinks=()) if arguments.no_deliver else context.settings
     if arguments.watch:
         return _watch(replace(context, settings=settings), arguments, options)

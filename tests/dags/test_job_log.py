@@ -90,6 +90,12 @@ INGEST = {"files": 1, "accepted": 8, "rejected": 0, "rejects_by_reason": {}, "qu
             "INFO",
             "8 batches up to 20 replayed: the same matches",
         ),
+        (
+            "replay",
+            {"batches": 8, "last_batch": 20, "matches_equal": True, "answers_equal": False},
+            "ERROR",
+            "batches up to 20 replayed: the same matches, OTHER answers than recorded",
+        ),
         ("ask", {"kind": "knn", "rows": 500, "more": True, "seconds": 0.5}, "INFO", "knn: more than 500 rows in 0.5 s"),
         ("answer_questions", {"files": 0}, "INFO", "no file of questions is new"),
         (

@@ -205,3 +205,22 @@ def test_a_job_ends_with_its_submitter() -> None:
         for process in (submitter, job):
             process.kill()
             process.wait()
+
+
+def test_a_question_of_a_page_ends_beyond_its_memory(tmp_path: Path) -> None:
+    program = (
+        "import time\n"
+        "from jobs import ask\n"
+        f"ask.end_beyond(500_000_000, {str(tmp_path / 'result.json')!r})\n"
+        "kept = [bytes(b'1' * 50_000_000) for _ in range(6)]\n"
+        "time.sleep(1)\n"
+        "print('within', flush=True)\n"
+        "kept += [bytes(b'1' * 50_000_000) for _ in range(6)]\n"
+        "time.sleep(60)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=60
+    )
+    outcome = json.loads((tmp_path / "result.json").read_text("utf-8"))
+    assert done.returncode == outcome["exit_code"] == 1 and done.stdout.startswith("within")
+    assert "more memory than read_memory_bytes" in outcome["error"]

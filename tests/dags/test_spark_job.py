@@ -49,11 +49,20 @@ def test_a_run_beside_a_watcher_is_skipped() -> None:
     from airflow.sdk.exceptions import AirflowSkipException
 
     from pststream import errors
-    from pststream.airflow.runners.job_outcome import RUNNER_BUSY, check_outcome
+    from pststream.airflow.runners.job_outcome import ANSWER_QUESTIONS, QUESTIONS_BUSY, RUNNER_BUSY, check_outcome
 
-    assert errors.RunnerBusy.__name__ == RUNNER_BUSY
-    with pytest.raises(AirflowSkipException, match="process 7"):
-        check_outcome("micro_batch", outcome(1, "in use by pststream run (process 7)") | {"kind": RUNNER_BUSY}, None)
+    assert (errors.RunnerBusy.__name__, errors.QuestionsBusy.__name__) == (RUNNER_BUSY, QUESTIONS_BUSY)
+    for job, kind in (("micro_batch", RUNNER_BUSY), (ANSWER_QUESTIONS, QUESTIONS_BUSY)):
+        with pytest.raises(AirflowSkipException, match="process 7"):
+            check_outcome(job, outcome(1, "in use by pststream run (process 7)") | {"kind": kind}, None)
+
+
+def test_a_job_that_answers_no_questions_is_not_skipped_while_others_do() -> None:
+    """Maintenance would be left out: the process that answers questions does not do it."""
+    from pststream.airflow.runners.job_outcome import QUESTIONS_BUSY, JobFailed, check_outcome
+
+    with pytest.raises(JobFailed, match="process 7"):
+        check_outcome("maintain", outcome(1, "in use by pststream run (process 7)") | {"kind": QUESTIONS_BUSY}, None)
 
 
 def test_other_errors_are_left_to_airflow() -> None:

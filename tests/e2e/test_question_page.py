@@ -12,10 +12,16 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, sync_playwright
 
+from pststream.kinds.contract import StoredSubscription
+from pststream.kinds.registry import KINDS
+from pststream.reports.commands.lookups import SubscriptionLookup
 from pststream.reports.pages.answer_section import AnsweredQuestion, AnswerRow
+from pststream.reports.pages.lookup_pages import render_subscription
 from pststream.reports.pages.question_page import render_answer, render_question
+from pststream.reports.pages.standing_section import prepare_standing
+from pststream.reports.reading.answer_view import AnswerView, ViewedChange, ViewedRow
 from pststream.shapes.great_circle import haversine_m
-from pststream.shapes.registry import read_region
+from pststream.shapes.registry import read_region, to_columns
 
 CHROMIUM = shutil.which("chromium")
 SIDES = ("west", "south", "east", "north")
@@ -124,3 +130,42 @@ def test_an_answer_is_accessible_and_its_dots_show_their_rows(page: Page, tmp_pa
         page.set_viewport_size({"width": width, "height": 900})
         assert Axe().run(page).response["violations"] == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def standing_page(kind: str, stored: dict, view: AnswerView) -> str:
+    """Return the page of a subscription with memory whose insertion has these columns."""
+    query = KINDS[kind].read_query({"k": 2, "window_us": 3_600_000_000, **stored})
+    subscription = StoredSubscription(7, "s", KINDS[kind], query, AT, None)
+    lookup = SubscriptionLookup([subscription], 9, [], 0, True, [])
+    return render_subscription("s", lookup, None, prepare_standing(subscription, view))
+
+
+def test_the_answer_of_a_subscription_is_read_on_its_map(page: Page, tmp_path: Path) -> None:
+    stored = {"keywords": "tea", "clauses": [], "lon": 18.0, "lat": 59.3, "window_objects": None}
+    rows = [
+        ViewedRow(rank, AT, 900.0 * rank, object_id=f"o{rank}", lon=18 + 0.01 * rank, lat=59.3, text=f"tea {rank}")
+        for rank in (1, 2)
+    ]
+    changes = [ViewedChange(3, entered, 1, AT, 900.0, "o1", None, None) for entered in (True, False)]
+    opened(page, standing_page("knn", stored, AnswerView(AT, rows, changes)), tmp_path / "knn.html")
+    page.locator('#map .match[data-rows="1"]').press("Enter")
+    assert "tea 2" in page.locator("#chosen").inner_text() and "1,800 m" in page.locator("#chosen").inner_text()
+    circle, dot = (page.locator(one).bounding_box() for one in ("#region", '#map .match[data-rows="1"]'))
+    assert circle is not None and dot is not None
+    east = circle["x"] + circle["width"] / 2 * (1 + haversine_m(18.0, 59.3, 18.02, 59.3) / 1800)
+    assert dot["x"] + dot["width"] / 2 == pytest.approx(east, abs=6), "the circle has the radius of the last object"
+    assert page.locator("svg.plot rect").count() == 2
+    assert Axe().run(page).violations_count == 0, Axe().run(page).generate_report()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_over_time_can_be_read_in_both_schemes(page: Page, tmp_path: Path, scheme: str) -> None:
+    stored = dict.fromkeys(("circle", "geometry")) | to_columns(read_region({"bbox": [17.0, 59.0, 19.0, 60.0]}))
+    ticks = {AT + dt.timedelta(hours=hour): {"tea": 30 - hour, "été": 1 + hour} for hour in range(24)}
+    rows = [ViewedRow(1, AT, term="tea", count=30), ViewedRow(2, AT, term="été", count=1)]
+    view = AnswerView(AT, rows, [], ticks)
+    page.emulate_media(color_scheme=scheme)
+    opened(page, standing_page("frequent_terms", {**stored, "step_us": 3_600_000_000}, view), tmp_path / "words.html")
+    assert page.locator("table.heat tbody tr").count() == 2 and page.locator("table.heat tbody td").count() == 48
+    assert Axe().run(page).violations_count == 0, Axe().run(page).generate_report()
+    page.emulate_media(color_scheme="light")

@@ -1,8 +1,10 @@
 """Let each process of Python with this folder on its path die of input files by their names, as of a native reader.
 
-abort.csv aborts, kill.csv is ended by the kernel, sleep.csv never ends, allocate.csv takes all memory.
+abort.csv aborts, kill.csv is ended by the kernel, sleep.csv never ends, allocate.csv takes all memory. A file of
+requests or questions has such a name in a row: {"dies": "kill.csv"}.
 """
 
+import json
 import os
 import signal
 import time
@@ -30,6 +32,7 @@ DEATHS = {
     "lack.csv": lambda: bytearray(1 << 60),
 }
 _read_csv = readers._READERS["csv"]
+_read_requests = readers.read_json_requests
 
 
 def _die_or_read(path: str, *arguments: Any) -> Iterator[Any]:
@@ -37,4 +40,11 @@ def _die_or_read(path: str, *arguments: Any) -> Iterator[Any]:
     return _read_csv(path, *arguments)
 
 
+def _die_or_read_requests(path: str, *arguments: Any) -> Iterator[Any]:
+    for line in Path(path).read_text("utf-8").splitlines():
+        DEATHS.get(json.loads(line).get("dies", ""), lambda: None)()
+    return _read_requests(path, *arguments)
+
+
 readers._READERS["csv"] = _die_or_read
+readers.read_json_requests = _die_or_read_requests

@@ -127,6 +127,8 @@ def _repartition(document: dict[str, Any]) -> Line:
 
 def _replay(document: dict[str, Any]) -> Line:
     equal = "the same matches" if document["matches_equal"] else "OTHER matches than recorded"
+    if document.get("answers_equal") is False:  # a home without answers has none to compare
+        return logging.ERROR, f"batches up to {document['last_batch']} replayed: {equal}, OTHER answers than recorded"
     batches = f"{counted(document['batches'], 'batch')} up to {document['last_batch']}"
     return (logging.INFO if document["matches_equal"] else logging.ERROR), f"{batches} replayed: {equal}"
 

@@ -12,6 +12,11 @@ DONE, REFUSED, DONE_WITH_REJECTS = 0, 2, 3
 RUNNER_BUSY = "RunnerBusy"
 """The kind of error of a run that leaves the work to a watcher or to another run."""
 
+QUESTIONS_BUSY = "QuestionsBusy"
+"""The kind of error of a job while another process answers questions, which does the work of ANSWER_QUESTIONS only."""
+
+ANSWER_QUESTIONS = "answer_questions"
+
 WORK_WAITS = "WorkWaits"
 """The kind of error of a job that was to run only if there is no work."""
 
@@ -47,13 +52,14 @@ def read_outcome(file: Path) -> dict[str, Any] | None:
 
 
 def check_outcome(job: str, outcome: dict[str, Any] | None, cause: Exception | None) -> None:
-    """Raise unless the job is done, with or without rejects; AirflowSkipException if a watcher does its work."""
+    """Raise unless the job is done, with or without rejects; AirflowSkipException if another process does its work."""
     if outcome is None:
         exit_code = str(cause or "none").rpartition("Error code is: ")[2]
         raise JobLost(f"job {job} left no result; it was killed, or never started. Exit code: {exit_code}") from None
     if outcome["exit_code"] in (DONE, DONE_WITH_REJECTS):
         return
-    if outcome.get("kind") == RUNNER_BUSY:
+    busy = outcome.get("kind")
+    if busy == RUNNER_BUSY or (busy == QUESTIONS_BUSY and job == ANSWER_QUESTIONS):
         raise AirflowSkipException(outcome["error"])
     kind = JobRefused if outcome["exit_code"] == REFUSED else JobFailed
     raise kind(f"job {job} ended with {outcome['exit_code']}: {outcome['error']}") from None

@@ -20,11 +20,12 @@ from pststream.pipeline.ingest import staging_folder
 from pststream.pipeline.ingest.append_rows import TABLE_OF, AppendedFile, AppendTask, append_staged_rows
 from pststream.pipeline.ingest.deduplicate import NO_HORIZON, deduplicate
 from pststream.pipeline.ingest.fetch_objects import fetch_again, is_fetched
+from pststream.pipeline.ingest.isolated_reader import ReadLimits
 from pststream.pipeline.ingest.landing_gate import File
 from pststream.pipeline.ingest.reading_note import noted_reading
 from pststream.pipeline.ingest.stage_file import StagedFile
 from pststream.pipeline.ingest.stage_in_parts import stage_in_parts
-from pststream.pipeline.ingest.stage_isolated import ReadLimits, stage_isolated
+from pststream.pipeline.ingest.stage_isolated import stage_isolated
 from pststream.progress import Counted, Progress, TaskCounter
 from pststream.quality.readers import sha256_of
 from pststream.settings import Settings
@@ -66,7 +67,7 @@ def _stage_suspects_apart(home: Home, settings: Settings, files: list[File], pro
     Only what this process survives leads to a second reading: a lack of memory, and a task that does not end.
     """
     place = (files[0]["kind"], staging_folder.staging_path(home), files[0]["started_at"])
-    limits = ReadLimits(settings.read_seconds, settings.read_memory_bytes)
+    limits = ReadLimits.of(settings)
     with noted_reading(home, [file["sha256"] for file in files]) as dead:
         suspects = [file for file in files if file["sha256"] in dead]
         others = [file for file in files if file["sha256"] not in dead]

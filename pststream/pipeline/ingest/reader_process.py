@@ -1,43 +1,47 @@
 """Read input files one after the other in this process, which reads nothing else and may die of any of them.
 
-`stage_isolated.py` starts it, sends it files and limits its time and memory. It ends with the process that started it.
+`isolated_reader.py` starts it, sends it files and limits its time and memory. It ends with the process that started it.
 """
 
 import ctypes
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from pststream.errors import PstError
-from pststream.pipeline.ingest.stage_file import StagedFile, stage_file
 
 _PR_SET_PDEATHSIG = 1
 
 
 def read_requested(connection: Connection) -> None:
-    """Say that this process is ready; stage each file whose arguments arrive, and send the staged file or the error."""
+    """Receive a function, and say that this process is ready; call the function with the arguments that arrive, and
+    send what it returns and its error.
+    """
+    function = connection.recv()
     connection.send(None)
     while True:
         try:
             arguments = connection.recv()
         except EOFError:
             return
-        connection.send(_stage(arguments))
+        connection.send(_call(function, arguments))
 
 
-def _stage(arguments: tuple) -> StagedFile | PstError | MemoryError | RuntimeError:
-    """Return the staged file, or an error that can be pickled."""
+def _call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, Exception | None]:
+    """Return what the function returns, or None and an error that can be pickled."""
     try:
-        return stage_file(*arguments)
+        return function(*arguments), None
     except PstError as error:
-        return error
+        return None, error
     except MemoryError:
-        return MemoryError()
+        return None, MemoryError()
     except Exception as error:
-        return RuntimeError(f"{type(error).__name__}: {error}")
+        return None, RuntimeError(f"{type(error).__name__}: {error}")
 
 
 def _die_first() -> None:

@@ -21,40 +21,47 @@ NOTE = "reading.json"
 
 
 @contextmanager
-def noted_reading(home: Home, hashes: Collection[str]) -> Iterator[set[str]]:
-    """Note in a block that files with these hashes are read; yield the hashes of those with DEAD_TRIES dead tries.
+def noted_reading(
+    home: Home,
+    hashes: Collection[str],
+    note: str = NOTE,
+    passing: tuple[type[BaseException], ...] = (PstError,),
+) -> Iterator[dict[str, int]]:
+    """Note in a block that files with these hashes are read; yield the dead tries of those with DEAD_TRIES or more.
 
-    A dead try counts for all other files that were read with it. A block that ends, or raises a PstError, counts for
-    none of them; files with DEAD_TRIES stay in the note, in case that they are offered again.
+    A dead try counts for all files that were read with it. A block that ends, or raises one of the errors `passing`,
+    counts for none of them; files with DEAD_TRIES stay in the note, in case that they are offered again.
+
+    note: name of the note in the home
     """
-    before = _read_note(home)
-    suspects = {sha256 for sha256 in hashes if before.get(sha256, 0) >= DEAD_TRIES}
-    tried = {sha256: before.get(sha256, 0) + 1 for sha256 in hashes if sha256 not in suspects}
+    before = _read_note(home, note)
+    suspects = {sha256: tries for sha256 in hashes if (tries := before.get(sha256, 0)) >= DEAD_TRIES}
+    tried = {sha256: before.get(sha256, 0) + 1 for sha256 in hashes}
     rest = {sha256: tries for sha256, tries in before.items() if sha256 not in tried}
-    for sha256 in [sha256 for sha256 in rest if sha256 not in suspects][:-MAX_FILES]:
+    for sha256 in list(rest)[:-MAX_FILES]:
         del rest[sha256]
     if tried:
-        _write_note(home, rest | tried)
+        _write_note(home, note, rest | tried)
     try:
         yield suspects
-    except PstError:
-        _write_note(home, rest)
+    except passing:
+        _write_note(home, note, rest | suspects)
         raise
-    _write_note(home, rest)
+    _write_note(home, note, rest | dict.fromkeys(suspects, DEAD_TRIES))
 
 
-def _read_note(home: Home) -> dict[str, int]:
+def _read_note(home: Home, note: str) -> dict[str, int]:
     """Return the dead tries by hash; none if there is no note, or none that can be read."""
     try:
-        tries = json.loads(home.files.read(NOTE))
+        tries = json.loads(home.files.read(note))
         return {str(sha256): int(count) for sha256, count in tries.items()}
     except (FileNotFoundError, ValueError, TypeError, AttributeError):
         return {}
 
 
-def _write_note(home: Home, tries: dict[str, int]) -> None:
+def _write_note(home: Home, note: str, tries: dict[str, int]) -> None:
     """Replace the note, or remove it if it would be empty."""
     if tries:
-        home.files.write(NOTE, json.dumps(tries).encode())
+        home.files.write(note, json.dumps(tries).encode())
     else:
-        home.files.delete([NOTE])
+        home.files.delete([note])

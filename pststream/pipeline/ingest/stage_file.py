@@ -46,7 +46,10 @@ WHOLE_FILE_ROWS = 500_000
 """Rows of a staged file if one task reads a whole input file. One task appends the rows of a staged file to the log."""
 
 OBJECT_BOUNDS = ("max_text_bytes", "max_id_bytes")
-REQUEST_BOUNDS = ("max_id_bytes", "max_payload_bytes", "max_expression_words")
+REQUEST_BOUNDS = (
+    *("max_id_bytes", "max_payload_bytes", "max_expression_words"),
+    *("max_k", "max_window_steps", "max_past_steps"),
+)
 MAX_AHEAD = "max_ahead_seconds"
 STORED_SETTINGS = ("max_polygon_vertices", *REQUEST_BOUNDS, MAX_AHEAD)
 """Settings that bound the values of new rows; the ledger stores them with the options of a file."""

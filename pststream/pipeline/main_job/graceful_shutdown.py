@@ -11,7 +11,7 @@ STOP_SECONDS = 7.0
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class Abandoned(BaseException):
+class Abandoned(KeyboardInterrupt):
     """The running step took too long and was abandoned as it stood, as if the process had been killed."""
 
 

@@ -17,6 +17,9 @@ KINDS = ("requests", "objects")
 RETRY_SECONDS = 60.0
 """Time after which a file that could not be opened is returned again."""
 
+LONGEST_WAIT = 60.0
+"""Seconds that a file of questions waits at most for files that have landed before it; one of them may grow all day."""
+
 Stamp = tuple[int, int, int, int, int]
 """Inode, mode, size, times of the last change of content and of inode: one of them changes when the file does."""
 
@@ -26,8 +29,8 @@ class LandingScanner:
 
     A file is ready when scans that are `stable_seconds` apart or more, and all scans in between, find the same stamp,
     so a file that is still being written waits. A file of questions also waits for the files of objects and requests
-    that have landed with it or before it. A file is returned until `mark_ingested`, and again when it changes after
-    that.
+    that have landed with it or before it, LONGEST_WAIT at most. A file is returned until `mark_ingested`, and again
+    when it changes after that.
 
     format              of the objects; None: of any known one
     scan_seconds        how long the last scan took
@@ -71,7 +74,8 @@ class LandingScanner:
         stable = {path for path in new & seen if now - self._stable_since[path] >= self._stable_seconds}
         not_ingested = (self._landed_at[path] for path in new - self._questions)
         first = min(not_ingested, default=math.inf)
-        stable -= {path for path in stable & self._questions if self._landed_at[path] >= first}
+        landed = {path: self._landed_at[path] for path in stable & self._questions}
+        stable -= {path for path, at in landed.items() if at >= first and now - at < LONGEST_WAIT}
         ready = {kind: [path for path in of_kind if path in stable] for kind, of_kind in files.items()}
         self.has_unstable_files = sum(map(len, ready.values())) < len(new)
         self._last_stamps, self._scanned_at = stamps, now

@@ -6,7 +6,7 @@ The job runs unattended, so a file that cannot be read is quarantined and the ot
 from pathlib import Path
 from typing import Any
 
-from pststream.errors import RetryableError, RunnerBusy, UsageError
+from pststream.errors import QuestionsBusy, RetryableError, RunnerBusy, UsageError
 from pststream.pipeline.batch.micro_batch import match
 from pststream.pipeline.delivery.deliver import deliver
 from pststream.pipeline.ingest.ingest import ReaderOptions, ingest
@@ -14,7 +14,7 @@ from pststream.pipeline.ingest.judge_landed import load_landed_suites
 from pststream.pipeline.main_job.landing_scanner import KINDS
 from pststream.pipeline.questions.answer_landed import answer_landed_questions
 from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED
-from pststream.progress import Progress, no_progress, with_fields
+from pststream.progress import LogMessage, Progress, no_progress, with_fields
 from pststream.quality.files.input_files import files_below, has_format
 from pststream.settings import Settings
 from pststream.state.home import RUNNER, Home
@@ -34,7 +34,8 @@ def run(
 
     `landing`: a folder, or an address in a bucket, whose questions are not read. Returns {"ingest": {"requests": …,
     "objects": …}, "match": …, "deliver": …, "questions": …}; a folder of one of the kinds that is absent or empty is no
-    error, nor is a sink that is down. Raises RunnerBusy while another runner, or a watcher, uses the home; SuiteError
+    error, nor is a sink that is down, nor that another process answers files of questions: new ones wait for the next
+    run then. Raises RunnerBusy while another runner, or a watcher, uses the home; SuiteError
     for a suite that cannot be used, before any work; at the end, RetryableError for a kind that could not be read just
     now, and for questions that could not be answered.
     """
@@ -58,6 +59,8 @@ def run(
         if not fetched:
             try:
                 answered = answer_landed_questions(home, settings, landing, progress=progress)
+            except QuestionsBusy as error:
+                progress(LogMessage(f"questions wait: {error.holder}"))
             except RetryableError as error:
                 failures.append(error)
         if failures:

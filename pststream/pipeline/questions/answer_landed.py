@@ -23,16 +23,9 @@ from pststream.pipeline.questions.find_question_files import (
     new_question_files,
     question_paths,
 )
-from pststream.pipeline.questions.question_ledger import (
-    NOTHING_ANSWERED,
-    QuestionFile,
-    finish_file,
-    load_written,
-    offered_before,
-    save_written,
-    unfinished_files,
-)
+from pststream.pipeline.questions.question_ledger import NOTHING_ANSWERED, QuestionFile, finish_file, known_files
 from pststream.pipeline.questions.write_answers import write_answers
+from pststream.pipeline.questions.written_answers import delete_needed, delete_unneeded, load_written, save_written
 from pststream.progress import Progress, no_progress, with_fields
 from pststream.settings import Settings
 from pststream.state import ledger_tables
@@ -60,12 +53,13 @@ def answer_landed_questions(
     log = with_fields(progress, step="questions")
     listed = question_paths(landing) if paths is None else [str(Path(path).absolute()) for path in paths]
     with home.locked():
-        offered = new_question_files(home, landing, listed, log)
+        offered = new_question_files(home, landing, listed, known_files(home), log)
     summary = {**NOTHING_ANSWERED, "seconds": {}, "answers": [], "passed_over": []}
     with home.locked(names.QUESTIONS, QuestionsBusy, wait_seconds):
-        failures = [_finish(home, settings, landing, file, summary, log) for file in unfinished_files(home)]
-        known = offered_before(home)  # another process may have answered some while this one waited
-        for one in (one for one in offered if (one.path, one.sha256) not in known):
+        known = known_files(home)  # another process may have answered some while this one waited
+        delete_unneeded(home, known.unfinished)
+        failures = [_finish(home, settings, landing, file, summary, log) for file in known.unfinished]
+        for one in (one for one in offered if (one.path, one.sha256) not in known.offered):
             file = copy_file(home, settings, landing, one)
             if file is None:
                 log(describe_left(one))
@@ -90,7 +84,7 @@ def _finish(
     run writes them.
     """
     written = load_written(home, file)
-    if written is None:
+    if written is None or not written.complete:
         written = write_answers(home, settings, file, progress)
         crash_point("questions.answered")
         save_written(home, file, written)
@@ -103,10 +97,11 @@ def _finish(
         return error
     crash_point("questions.file_written")
     seconds = {**written.seconds, "commit": time.perf_counter() - began}
-    finish_file(home, file, written, seconds)
+    counts = {"questions": written.questions, "rejected": written.rejected, "rows": written.rows}
+    finish_file(home, file, counts, seconds)
     crash_point("questions.done")
-    counts = {"files": 1, "questions": written.questions, "rejected": written.rejected, "rows": written.rows}
-    summary |= {name: summary[name] + count for name, count in counts.items()}
+    delete_needed(home, file)
+    summary |= {name: summary[name] + count for name, count in {"files": 1, **counts}.items()}
     summary["seconds"] = {step: summary["seconds"].get(step, 0.0) + value for step, value in seconds.items()}
     summary["answers"] += [answers] if answers else []
     done = f"{counted(written.questions, 'question')}, {written.rejected:,} rejected"

@@ -1,10 +1,12 @@
 """Commit the data files that the answering of a file of questions has written, once."""
 
 from contextlib import suppress
+from dataclasses import replace
 
 from pststream import names
 from pststream.errors import QuestionsBusy
-from pststream.pipeline.questions.question_ledger import QuestionFile, WrittenAnswers, load_written, unfinished_files
+from pststream.pipeline.questions.question_ledger import QuestionFile, unfinished_files
+from pststream.pipeline.questions.written_answers import WrittenAnswers, drop_written, load_written, save_written
 from pststream.state import ledger_tables
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import commit_files
@@ -28,11 +30,18 @@ def commit_answers(home: Home, file: QuestionFile, written: WrittenAnswers) -> N
 
 
 def commit_unfinished_answers(home: Home) -> None:
-    """Commit the rows of unfinished files that are written already; the scope QUESTIONS is locked."""
+    """Commit the rows of unfinished files that are all written already, and drop those of files that are answered in
+    part; the scope QUESTIONS is locked.
+
+    After it no list in the home names objects, as the bounds of data files do.
+    """
     for file in unfinished_files(home):
         written = load_written(home, file)
-        if written is not None:
+        if written is not None and written.complete:
             commit_answers(home, file, written)
+            save_written(home, file, replace(written, files={}))
+        elif written is not None:
+            drop_written(home, file, written)
 
 
 def commit_waiting_answers(home: Home) -> None:

@@ -9,13 +9,8 @@ from pststream.errors import InputFileError, PassingError
 from pststream.escape_text import escape_controls
 from pststream.pipeline.ingest.fetch_objects import OfferedFile
 from pststream.pipeline.ingest.local_files import hash_files, read_stamps, select_readable
-from pststream.pipeline.questions.question_ledger import (
-    QuestionFile,
-    copy_name,
-    number_file,
-    offered_before,
-    unfinished_files,
-)
+from pststream.pipeline.questions.question_ledger import KnownFiles, QuestionFile, known_files, number_file
+from pststream.pipeline.questions.written_answers import copy_name
 from pststream.progress import Progress, no_progress
 from pststream.quality.files.confined_files import content_below
 from pststream.quality.files.input_files import files_below, sha256_of
@@ -31,7 +26,9 @@ def question_paths(landing: str) -> list[str]:
     return files_below(Path(landing, FOLDER).absolute())
 
 
-def new_question_files(home: Home, landing: str, paths: Sequence[str], progress: Progress) -> list[OfferedFile]:
+def new_question_files(
+    home: Home, landing: str, paths: Sequence[str], known: KnownFiles, progress: Progress
+) -> list[OfferedFile]:
     """Return the files with a path and a content that the ledger does not have together; the home is locked.
 
     Files that cannot be read now are left out.
@@ -42,13 +39,13 @@ def new_question_files(home: Home, landing: str, paths: Sequence[str], progress:
         offered = hash_files(home, read_stamps(readable), tolerant=True, folders=folders)
     except PassingError:
         return []
-    known = offered_before(home) if offered else set()
-    return [one for one in offered if (one.path, one.sha256) not in known]
+    return [one for one in offered if (one.path, one.sha256) not in known.offered]
 
 
 def questions_wait(home: Home, landing: str) -> bool:
     """Whether a landing folder has a new file of questions, or a file was interrupted; the home is locked."""
-    return bool(unfinished_files(home) or new_question_files(home, landing, question_paths(landing), no_progress))
+    known = known_files(home)
+    return bool(known.unfinished or new_question_files(home, landing, question_paths(landing), known, no_progress))
 
 
 def copy_file(home: Home, settings: Settings, landing: str, offered: OfferedFile) -> QuestionFile | None:

@@ -1,29 +1,21 @@
-"""Read and write the ledger of files of questions, and keep what an unfinished file needs in a folder of the home.
-
-The folder has a copy of the file, so that somebody may change or remove the file meanwhile, and the list of the data
-files that the answers were written to, before any of them is committed.
-"""
+"""Read and write the ledger of files of questions: which are started, and which are done."""
 
 import datetime as dt
 import json
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
-from pststream.delta_tables import read_table
 from pststream.ledgers.ledger_rows import MAX_ROW, log_key
 from pststream.ledgers.log_end import Ledger, read_latest
 from pststream.settings import Settings
 from pststream.state import ledger_tables
-from pststream.state.data_files import DataFile
 from pststream.state.home import Home
 from pststream.utc_times import utc_now
-
-FOLDER = "questions"
-"""Folder of a home with the copies and the lists of unfinished files."""
 
 STORED_SETTINGS = (
     *("timezone", "max_id_bytes", "max_payload_bytes", "max_expression_words", "max_polygon_vertices", "max_k"),
@@ -39,27 +31,28 @@ QuestionFile = dict[str, Any]
 """A row of the ledger."""
 
 
-@dataclass(frozen=True)
-class WrittenAnswers:
-    """The data files that the answering of a file has written, by table, and its counts."""
+class KnownFiles(NamedTuple):
+    """The files of the ledger: (path, hash) of all, started or done, and the rows of those that are not done."""
 
-    files: dict[str, list[DataFile]]
-    questions: int
-    rejected: int
-    rows: int
-    seconds: dict[str, float]
+    offered: set[tuple[str, str]]
+    unfinished: list[QuestionFile]
 
 
-def offered_before(home: Home) -> set[tuple[str, str]]:
-    """Return (path, hash) of all files of the ledger, started or done."""
-    rows = read_table(home.table(names.QUESTION_FILES), ["path", "sha256"])
-    return set(zip(rows.column("path").to_pylist(), rows.column("sha256").to_pylist()))
+def known_files(home: Home) -> KnownFiles:
+    """Return the files of the ledger, in their order."""
+    rows = read_latest(home, names.QUESTION_FILES, "question_file")
+    offered = zip(rows.column("path").to_pylist(), rows.column("sha256").to_pylist())
+    return KnownFiles(set(offered), _started(rows))
 
 
 def unfinished_files(home: Home) -> list[QuestionFile]:
     """Return the files that are started and not done, in their order."""
-    rows = read_latest(home, names.QUESTION_FILES, "question_file").to_pylist()
-    return [row for row in rows if row["status"] == "started"]
+    return _started(read_latest(home, names.QUESTION_FILES, "question_file"))
+
+
+def _started(rows: pa.Table) -> list[QuestionFile]:
+    started: list[QuestionFile] = rows.filter(pc.equal(rows.column("status"), "started")).to_pylist()
+    return started
 
 
 def add_answered_since(home: Home, since: dt.datetime | None, summary: dict[str, Any]) -> dict[str, Any]:
@@ -98,45 +91,12 @@ def number_file(home: Home, settings: Settings, path: str, sha256: str, size: in
     }
 
 
-def finish_file(home: Home, file: QuestionFile, written: WrittenAnswers, seconds: dict[str, float]) -> None:
-    """Record that a file is done; delete what it needed."""
-    counts = {"questions": written.questions, "rejected": written.rejected, "rows": written.rows}
+def settings_of(settings: Settings, file: QuestionFile) -> Settings:
+    """Return the settings by which a file is read and answered: STORED_SETTINGS are those with which it started."""
+    return replace(settings, **json.loads(file["options"]))
+
+
+def finish_file(home: Home, file: QuestionFile, counts: dict[str, int], seconds: dict[str, float]) -> None:
+    """Record that a file is done, with the numbers of its questions, rejects and rows."""
     done = {**file, **counts, "status": "done", "seconds_by_step": list(seconds.items()), "finished_at": utc_now()}
     ledger_tables.append(home, names.QUESTION_FILES, [done])
-    delete_copies(home)
-
-
-def delete_copies(home: Home) -> None:
-    """Delete the copies and lists of files that are not unfinished."""
-    kept = {str(file["question_file"]) for file in unfinished_files(home)}
-    stored = home.files.names(FOLDER)
-    home.files.delete(name for name in stored if Path(name).name.partition(".")[0] not in kept)
-
-
-def copy_name(file: QuestionFile) -> str:
-    """Return the name of the copy of a file in the home; its ending gives the format."""
-    endings = Path(file["path"]).suffixes
-    compressed = endings[-1].lower() in (".gz", ".zst")
-    return f"{FOLDER}/{file['question_file']}{''.join(endings[-2 if compressed else -1 :])}"
-
-
-def save_written(home: Home, file: QuestionFile, written: WrittenAnswers) -> None:
-    """Write the list of the data files of a file."""
-    content = asdict(written) | {"of": file["sha256"]}
-    home.files.write(_list_name(file), json.dumps(content).encode())
-
-
-def load_written(home: Home, file: QuestionFile) -> WrittenAnswers | None:
-    """Return the list of the data files of a file; None if they are not all written."""
-    try:
-        content = json.loads(home.files.read(_list_name(file)))
-    except (FileNotFoundError, ValueError):
-        return None
-    if content.pop("of") != file["sha256"]:
-        return None
-    files = {name: [DataFile(**one) for one in listed] for name, listed in content["files"].items()}
-    return WrittenAnswers(**content | {"files": files})
-
-
-def _list_name(file: QuestionFile) -> str:
-    return f"{FOLDER}/{file['question_file']}.written.json"

@@ -192,9 +192,9 @@ def test_ingest_names_the_file_and_changes_nothing(home: Home, landing: Path, mo
 def test_the_reader_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     program = (
         "import datetime, os\n"
-        "from pststream.pipeline.ingest import stage_isolated\n"
-        "with stage_isolated._reader_process() as reader:\n"
-        "    print(reader._process.pid, flush=True)\n"
+        "from pststream.pipeline.ingest.isolated_reader import isolated_reader\n"
+        "with isolated_reader(print) as reader:\n"
+        "    print(reader.pid, flush=True)\n"
         "    os.abort()\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)

@@ -18,7 +18,7 @@ def test_more_files_than_the_note_keeps_of_others(tmp_path: Path, monkeypatch: p
         with pytest.raises(KeyboardInterrupt), noted_reading(home, offered):
             raise KeyboardInterrupt
     with noted_reading(home, offered) as suspects:
-        assert suspects == set(offered)
+        assert suspects == dict.fromkeys(offered, DEAD_TRIES)
     with noted_reading(home, ["new"]) as suspects:
         assert not suspects
         assert json.loads((tmp_path / NOTE).read_text("ascii")) == {"4": DEAD_TRIES, "5": DEAD_TRIES, "new": 1}

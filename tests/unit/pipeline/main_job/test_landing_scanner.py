@@ -162,6 +162,20 @@ def test_questions_wait_for_the_files_that_landed_with_them(landing: Path) -> No
     assert (scanner.waiting_files, scanner.scan()) == (0, {})
 
 
+def test_questions_do_not_wait_for_a_file_that_grows_on(landing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    (landing / "questions").mkdir()
+    growing, questions = landing / "objects" / "a.csv", landing / "questions" / "q.jsonl"
+    questions.write_text("{}")
+    scanner, found = LandingScanner(str(landing)), []
+    for size in range(1, 9):
+        growing.write_text("x" * size)
+        found.append(scanner.scan())
+        now += 10.0
+    assert found == [{}] * 6 + [{"questions": [str(questions)]}] * 2
+
+
 def test_a_file_that_is_removed_before_it_is_marked(landing: Path) -> None:
     file = landing / "objects" / "a.csv"
     file.write_text("object_id")

@@ -2,20 +2,24 @@
 
 import datetime as dt
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+import pststream
 from jobs import answer_questions, micro_batch
 from pststream import names
 from pststream.delta_tables import read_table
 from pststream.open_tables import open_table
 from pststream.pipeline.ingest.ingest import ReaderOptions
+from pststream.pipeline.main_job import run as run_module
 from pststream.pipeline.main_job.landing_scanner import LandingScanner
 from pststream.pipeline.main_job.watch import _Watcher
-from pststream.pipeline.questions import answer_landed, commit_answers
+from pststream.pipeline.questions import answer_landed, commit_answers, question_ledger
+from pststream.pipeline.questions.answer_landed import answer_landed_questions
 from pststream.pipeline.upkeep import old_rows
 from pststream.progress import no_progress
 from pststream.questions.answer_table import ANSWERS
@@ -262,6 +266,38 @@ def test_old_answers_are_removed(home: CommandHome, landing: Path, monkeypatch: 
     tables = [open_table(Home(home.path).table(name)) for name in ("question_answers", "questions")]
     assert [table.metadata().configuration["delta.appendOnly"] for table in tables] == ["true", "true"]
     assert home.run("check")["success"]
+
+
+def test_rejects_of_questions_are_as_old_as_the_answers(
+    home: CommandHome, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not as old as the ingest before them; and views have them where no ingest is before them."""
+    ask(landing, "first.jsonl")
+    answer_landed.answer_landed_questions(Home(home.path), load_settings(home.path), str(landing))
+    assert pststream.open(home.path).sql("SELECT rejects FROM rejects_by_file").column(0).to_pylist() == [1, 1]
+    home.run("ingest", "objects", landing / "objects" / "1.csv")
+    now = utc_now()
+    monkeypatch.setattr(question_ledger, "utc_now", lambda: now + dt.timedelta(days=3))
+    ask(landing, "second.jsonl")
+    answer_landed.answer_landed_questions(Home(home.path), load_settings(home.path), str(landing))
+    monkeypatch.setattr(old_rows, "utc_now", lambda: now + dt.timedelta(days=3, hours=1))
+    assert home.run("maintain", "--keep", "rejects=1d")["rows_expired"] == {"rejects": 2}
+    assert {Path(row["file"]).name for row in rows_of(home, "rejects")} == {"second.jsonl"}
+    monkeypatch.setattr(old_rows, "utc_now", lambda: now + dt.timedelta(days=5))
+    assert home.run("maintain", "--keep", "rejects=1d")["rows_expired"] == {"rejects": 2}
+
+
+def test_run_passes_over_questions_while_another_process_answers(
+    home: CommandHome, landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "answer_landed_questions", partial(answer_landed_questions, wait_seconds=0.0))
+    ask(landing)
+    with Home(home.path).locked(names.QUESTIONS):
+        document = home.run("run", landing)
+        assert document["ingest"]["objects"]["files"] == 1 and document["questions"]["files"] == 0
+        result = landing.parent / "result.json"
+        assert micro_batch.main([f"--home={home.path}", f"--landing={landing}", f"--result={result}"]) == 0
+    assert home.run("run", landing)["questions"]["rows"] == 8
 
 
 def test_a_file_that_two_processes_find_is_answered_once(
