@@ -4,6 +4,7 @@ import datetime as dt
 
 _UNITS_OF_TIME = ((86_400, "days"), (3_600, "h"), (60, "min"), (1, "s"))
 THIN = "\N{NARROW NO-BREAK SPACE}"
+HYPHEN = "\N{NON-BREAKING HYPHEN}"
 
 
 def whole(value: float | None) -> str:
@@ -61,6 +62,11 @@ def percent(part: float) -> str:
 def moment(value: dt.datetime | None) -> str:
     """A time in UTC, to the second; a dash for None."""
     return "–" if value is None else value.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def clock(value: dt.datetime) -> str:
+    """A time in UTC as a short title: month, day, hour and minute; it breaks between day and hour only."""
+    return value.astimezone(dt.UTC).strftime(f"%m{HYPHEN}%d %H:%M")
 
 
 def time_ago(value: dt.datetime | None, now: dt.datetime) -> str:

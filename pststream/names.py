@@ -20,6 +20,7 @@ QUESTION_KINDS = ("range", "knn", "topk", "frequent_terms")
 SQL_DIALECTS = ("spark", "duckdb", "trino")
 """Programs in whose SQL the views of a home are written; `reports/views/dialects.py` declares the dialects."""
 
+COUNT_WAYS = ("shared", "single", "tables")
 MAPPINGS = ("hungarian", "greedy")
 """Methods of `balancing/worker_mapping.py` for the setting `mapping`; benchmarks also compare its other methods."""
 
@@ -45,9 +46,12 @@ TERM_STATISTICS = "term_statistics"
 QUESTION_FILES = "question_files"
 QUESTION_ANSWERS = "question_answers"
 QUESTIONS = "questions"
+ANSWER_LOG = "answer_log"
+ANSWERS = "answers"
 
 ERASABLE = (
     QUESTION_ANSWERS,
+    ANSWER_LOG,
     DELIVERIES,
     DEAD_LETTERS,
     MATCHES,
@@ -61,7 +65,7 @@ ERASABLE = (
 )
 """Tables that `erase` removes rows from, in this order: what was derived before what it was derived from."""
 
-KEEPABLE = (QUESTION_ANSWERS, QUESTIONS, MATCHES, DEAD_LETTERS, REJECTS, OBJECTS)
+KEEPABLE = (ANSWER_LOG, QUESTION_ANSWERS, QUESTIONS, MATCHES, DEAD_LETTERS, REJECTS, OBJECTS)
 """Tables whose rows `maintain` removes when they are older than the setting `keep` says, in this order."""
 
 HEARTBEAT = "watch.json"
@@ -72,6 +76,9 @@ OUTCOMES = "outcomes"
 
 ALL_TERMS = -1
 """The term of a unit whose leaf is not partitioned by text."""
+
+EVERY_OBJECT = 0x45564552594F424A
+"""The term id of the clause of subscriptions without keywords; in matching, every object has it."""
 
 EVERY_WORKER = -1
 """The worker partition whose rows every worker reads (deletions)."""

@@ -101,7 +101,15 @@ class Settings:
     max_polygon_vertices: int = declare(
         1_000, "regions with more vertices (positions of all rings) are rejected", least=4, greatest=1_000_000
     )
-    max_k: int = declare(10_000, "questions with a greater k or limit are rejected", least=1, greatest=1_000_000)
+    max_k: int = declare(
+        10_000, "questions and requests with a greater k or limit are rejected", least=1, greatest=1_000_000
+    )
+    max_window_steps: int = declare(
+        1_000, "requests of frequent_terms whose window has more steps are rejected", least=1, greatest=1_000_000
+    )
+    max_past_steps: int = declare(
+        100_000, "requests of frequent_terms whose created_at lies more steps ago are rejected", least=1
+    )
     sample_objects: int = declare(200_000, "objects in a planner's sample at most", least=1)
     sample_subscriptions: int = declare(200_000, "subscriptions in a planner's sample at most", least=1)
     cost_check: float = declare(
@@ -129,10 +137,28 @@ class Settings:
         + ", ".join(names.MAPPINGS),
         choices=names.MAPPINGS,
     )
+    answer_buckets: int = declare(
+        8,
+        "buckets into which answers of subscriptions with memory are divided; applies when a home is created",
+        least=1,
+        greatest=10_000,
+    )
+    report_counts: str = declare(
+        "shared",
+        "how terms are counted for reports of frequent_terms, which are the same (docs/answers.md): "
+        + ", ".join(names.COUNT_WAYS),
+        choices=names.COUNT_WAYS,
+    )
     retire_share: float = declare(
         0.1, "an older plan is retired once it serves no more than this share of the subscriptions", least=0, greatest=1
     )
     max_objects: int = declare(2_000_000, "objects of one micro-batch at most", least=1)
+    max_candidates: int = declare(
+        20_000_000,
+        "candidates of one micro-batch at most, as expected: pairs of an object and a subscription whose answer it "
+        "may enter",
+        least=1,
+    )
     merge_files: int = declare(
         8, "match compacts the small files of the index when a worker has more than this", least=1
     )
@@ -196,7 +222,7 @@ class Settings:
     spark_master: str = declare("local[*]", "where Spark runs when a command starts it itself")
     spark_driver_memory: str = declare("2g", "heap of the driver")
     cache_dir: str = declare("", "node-local folder of derived index arrays; empty: ~/.cache/pststream")
-    cache_bytes: int = declare(20_000_000_000, "bound on the size of that folder", least=1)
+    cache_bytes: int = declare(20_000_000_000, "bound on the size of the segments in that folder", least=1)
     delivery_seconds: int = declare(20, "time for each sink in one run; the rest waits for the next run", least=1)
     sinks: tuple[SinkSettings, ...] = ()
 

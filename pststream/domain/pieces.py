@@ -1,6 +1,6 @@
 """Number equal index pieces alike, and put the rarest CNF clause of a subscription first, to post pieces under it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,15 +11,15 @@ IDENTITY = ("subscription_key", "west", "south")
 """Columns that identify a piece: the boxes of a subscription are disjoint, so no two share their south-west corner."""
 
 
-def number_pieces(*batches: pa.RecordBatch) -> list[np.ndarray]:
+def number_pieces(*batches: pa.RecordBatch, columns: Sequence[str] = IDENTITY) -> list[np.ndarray]:
     """Return a number for each row of each batch (int64[rows]); rows of the same piece have the same number.
 
-    The batches have the columns IDENTITY.
+    columns: names of the columns by which pieces are the same; the batches have them, as numbers
     """
-    columns = [np.concatenate([batch.column(name).to_numpy() for batch in batches]) for name in IDENTITY]
-    order = np.lexsort(columns[::-1])
+    values = [np.concatenate([batch.column(name).to_numpy() for batch in batches]) for name in columns]
+    order = np.lexsort(values[::-1])
     new = np.zeros(len(order), bool)
-    for column in columns:
+    for column in values:
         new[1:] |= np.diff(column[order]) != 0
     numbers = np.empty(len(order), np.int64)
     numbers[order] = np.cumsum(new)

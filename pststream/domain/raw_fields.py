@@ -53,6 +53,10 @@ class RawField(Protocol):
         """Microseconds since 1970, int64[n], and which rows have a time: bool[n]; `zone` is of times without one."""
         ...
 
+    def numbers(self) -> tuple[np.ndarray, np.ndarray]:
+        """Finite numbers, whole or not: the nearest float64[n], and which rows have one: bool[n]."""
+        ...
+
     def number_lists(self, width: int) -> tuple[np.ndarray, np.ndarray]:
         """Flat lists of `width` finite numbers: float64[n, width], and which rows have one: bool[n]."""
         ...

@@ -1,13 +1,17 @@
 """Write files of random objects or requests, of any size in constant memory (`pststream generate`).
 
-The same arguments give the same bytes. Requests are drawn as in PS2Stream section VI (Q1 to Q3).
+The same arguments give the same bytes. Requests are drawn as in PS2Stream section VI (Q1 to Q3),
+or are of a kind with memory (`answer_requests.py`).
 """
 
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import numpy as np
+
 from pststream.errors import UsageError
+from pststream.generator.answer_requests import SCHEMAS, STYLES, as_kind
 from pststream.generator.draw_subscriptions import SubscriptionStyle
 from pststream.generator.generated_objects import SCHEMA as OBJECT_SCHEMA
 from pststream.generator.generated_objects import object_chunks
@@ -99,7 +103,7 @@ def write_requests(
 
     The ending of the path selects JSON Lines or Parquet.
 
-    kind                   "q1", "q2" or "q3"
+    kind                   "q1", "q2" or "q3"; or "knn", "topk" or "frequent_terms"
     style                  kind and all other parameters of the subscriptions, instead of `kind`
     objects                sample from which places and keywords are drawn; None: a sample of the objects that
                            `write_objects` writes for the same seed
@@ -121,7 +125,7 @@ def write_requests(
     if seconds_per_insertion is None:
         seconds_per_insertion = SECONDS_PER_INSERTION if deletions else 0.0
     _at_least("seconds_per_insertion", seconds_per_insertion, 0.002 if deletions else 0)
-    style = style or SubscriptionStyle(kind)
+    style = style or STYLES.get(kind) or SubscriptionStyle(kind)
     if drift_every is not None:
         _at_least("drift_every", drift_every, 1)
         if style.kind != "q3":
@@ -137,9 +141,10 @@ def write_requests(
         ms_per_insertion=1000.0 * seconds_per_insertion,
         id_prefix=id_prefix,
     )
-    with RowWriter(path, REQUEST_SCHEMA) as writer:
-        for chunk in chunks:
-            writer.write(chunk)
+    with RowWriter(path, SCHEMAS.get(kind, REQUEST_SCHEMA)) as writer:
+        for number, chunk in enumerate(chunks):
+            rng = np.random.default_rng([seed, 9, number])
+            writer.write(as_kind(chunk, kind, rng) if kind in SCHEMAS else chunk)
     return GeneratedFile(str(path), writer.rows, os.path.getsize(path))
 
 

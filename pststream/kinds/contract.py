@@ -47,12 +47,18 @@ class RequestLimits:
     max_id_bytes          bytes of a subscription id
     max_payload_bytes     bytes of the fields that are not known, as JSON
     max_expression_words  words of a keyword expression as written
+    max_k                 greatest k
+    max_window_steps      steps of a window
+    max_past_steps        steps between `created_at` and the ingest
     """
 
     region: RegionLimits = DEFAULT_LIMITS
     max_id_bytes: int = sys.maxsize
     max_payload_bytes: int = sys.maxsize
     max_expression_words: int = MAX_WORDS
+    max_k: int = sys.maxsize
+    max_window_steps: int = sys.maxsize
+    max_past_steps: int = sys.maxsize
 
     @property
     def longest_row(self) -> int:
@@ -188,6 +194,9 @@ class QueryKind:
     message_part    makes the subscription's part of a message
     parse_columns   parses the fields of many requests at once, as `parse_request` does each, for speed; requests that
                     it marks as not parsed go to `parse_request`, and so do all if it is None
+    check_start     checks parsed columns and the microseconds from `created_at` to the ingest, within limits; raises
+                    FieldError
+    check_starts    returns whether `check_start` raises no error, for many rows: bool[n]
     """
 
     name: str
@@ -203,3 +212,7 @@ class QueryKind:
     brief: Callable[[Mapping[str, Any]], str] = field(repr=False)
     message_part: Callable[[Mapping[str, Any]], MessagePart] = field(repr=False)
     parse_columns: Callable[[RawFields, RequestLimits], ParsedColumns] | None = field(default=None, repr=False)
+    check_start: Callable[[Mapping[str, Any], int, RequestLimits], None] | None = field(default=None, repr=False)
+    check_starts: Callable[[Mapping[str, pa.Array], np.ndarray, RequestLimits], np.ndarray] | None = field(
+        default=None, repr=False
+    )

@@ -7,15 +7,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pststream import names
 from pststream.domain.raw_fields import ParsedColumns, RawField
 from pststream.kinds.contract import FieldError, RequestColumn, RequestLimits
 from pststream.text.expression import ExpressionError, parse_keywords
 from pststream.text.words import tokenize
 
 KEYWORD_COLUMNS = (
-    RequestColumn("keywords", pa.string(), "the expression as written"),
+    RequestColumn("keywords", pa.string(), "the expression as written; null: every object"),
     RequestColumn("clauses", pa.list_(pa.list_(pa.int64())), "insert: conjunctive normal form, term ids"),
 )
+
+EVERY_OBJECT_TEXT = "(every object)"
+"""What commands and pages show in place of the keywords of a subscription without them."""
 
 MAX_LEVELS = 100
 """Parentheses of a new expression that may be open at once."""
@@ -43,8 +47,15 @@ def parse_keyword_field(record: Mapping[str, Any], limits: RequestLimits) -> tup
     return keywords, clauses
 
 
+def parse_optional_keywords(record: Mapping[str, Any], limits: RequestLimits) -> tuple[str | None, list[list[int]]]:
+    """Return what `parse_keyword_field` does; without the field, None and the clause that every object satisfies."""
+    if record.get("keywords") is None:
+        return None, [[names.EVERY_OBJECT]]
+    return parse_keyword_field(record, limits)
+
+
 def parse_keyword_column(field: RawField, limits: RequestLimits) -> ParsedColumns:
-    """Parse the expressions of many requests into KEYWORD_COLUMNS, as `parse_keyword_field` does each."""
+    """Parse the expressions of many requests into KEYWORD_COLUMNS, as `parse_optional_keywords` does each."""
     # Imported on first use, as in `term_of`.
     from pststream.text.expression_columns import parse_expressions
 
@@ -52,6 +63,11 @@ def parse_keyword_column(field: RawField, limits: RequestLimits) -> ParsedColumn
     clauses, parsed = parse_expressions(keywords, limits.max_expression_words, MAX_PAIRS)
     # Expressions beyond ASCII, or with quotes, one by one; those that are not valid stay unparsed.
     most = limits.max_expression_words
+    absent = ~field.present
+    if absent.any():
+        every = pa.array([[[names.EVERY_OBJECT]]], clauses.type)
+        place = np.where(absent, len(keywords), np.arange(len(keywords)))
+        clauses, parsed = pa.concat_arrays([clauses, every]).take(pa.array(place)), parsed | absent
     left = [row for row in np.flatnonzero(~parsed).tolist() if 0 < len(keywords[row].as_py() or "") <= _LONGEST_CACHED]
     read = {row: one for row in left if not isinstance(one := _clauses(keywords[row].as_py(), most), str)}
     if read:
@@ -80,8 +96,10 @@ def term_of(word: str) -> int:
     return term_id(word)
 
 
-def is_expression(keywords: str) -> bool:
-    """Return whether an expression can be parsed."""
+def is_expression(keywords: str | None) -> bool:
+    """Return whether an expression can be parsed, or is None: no keywords."""
+    if keywords is None:
+        return True
     try:
         parse_keywords(keywords)
     except ExpressionError:
@@ -89,24 +107,32 @@ def is_expression(keywords: str) -> bool:
     return True
 
 
-def words_of_keywords(keywords: str) -> frozenset[str]:
+def words_of_keywords(keywords: str | None) -> frozenset[str]:
     """Return all words of an expression."""
+    if keywords is None:
+        return frozenset()
     return frozenset(word for clause in parse_keywords(keywords) for word in clause)
 
 
-def words_by_term(keywords: str) -> dict[int, str]:
-    """Return all words of an expression by their term ids."""
+def words_by_term(keywords: str | None) -> dict[int, str]:
+    """Return all words of an expression by their term ids; without one, a text for the term of every object."""
+    if keywords is None:
+        return {names.EVERY_OBJECT: EVERY_OBJECT_TEXT}
     return {term_of(word): word for word in words_of_keywords(keywords)}
 
 
-def stored_clauses_agree(keywords: str, clauses: tuple[tuple[int, ...], ...]) -> bool:
+def stored_clauses_agree(keywords: str | None, clauses: tuple[tuple[int, ...], ...]) -> bool:
     """Return whether stored clauses are those of the expression, in any order."""
+    if keywords is None:
+        return clauses == ((names.EVERY_OBJECT,),)
     parsed = sorted(sorted({term_of(word) for word in clause}) for clause in parse_keywords(keywords))
     return parsed == sorted(sorted(clause) for clause in clauses)
 
 
-def explain_missing_words(keywords: str, text: str) -> str | None:
-    """Explain why a text does not satisfy an expression, in a sentence; None if it does."""
+def explain_missing_words(keywords: str | None, text: str) -> str | None:
+    """Explain why a text does not satisfy an expression, in a sentence; None if it does, as every text without one."""
+    if keywords is None:
+        return None
     words = list(dict.fromkeys(tokenize(text)))
     missing = [clause for clause in parse_keywords(keywords) if not set(words).intersection(clause)]
     if not missing:

@@ -7,10 +7,13 @@ import pyarrow.compute as pc
 
 from pststream.errors import PstError
 from pststream.kinds.contract import QueryKind, RequestColumn
+from pststream.kinds.frequent_terms.kind import FREQUENT_TERMS
+from pststream.kinds.knn.kind import KNN
 from pststream.kinds.range.kind import RANGE
+from pststream.kinds.topk.kind import TOPK
 
-KINDS: dict[str, QueryKind] = {kind.name: kind for kind in (RANGE,)}
-"""A new kind is one more name in this tuple."""
+KINDS: dict[str, QueryKind] = {kind.name: kind for kind in (RANGE, KNN, TOPK, FREQUENT_TERMS)}
+"""Kinds of accepted requests. A new kind is one more name in this tuple."""
 
 DEFAULT_KIND = RANGE.name
 """The kind of requests without the field `kind`, and of stored rows whose column `kind` is null."""
@@ -37,7 +40,8 @@ def fields_of_other_kinds(kind: QueryKind) -> dict[str, list[str]]:
 
 def request_columns() -> list[RequestColumn]:
     """Return the columns of `requests` that store queries, each once, in the order of the kinds."""
-    return list({column.name: column for kind in KINDS.values() for column in kind.columns}.values())
+    columns = [column for kind in KINDS.values() for column in kind.columns]
+    return list({column.name: column for column in columns}.values())
 
 
 def piece_columns() -> list[str]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pststream.domain.raw_fields import RawPolygons
-from pststream.kernels.parsing.json_members import LIST, NULL, OBJECT, TEXT, WHOLE, scan_lines
+from pststream.kernels.parsing.json_members import LIST, NULL, OBJECT, REAL, TEXT, WHOLE, scan_lines
 from pststream.kernels.parsing.json_polygons import find_polygons
 from pststream.kernels.parsing.json_values import find_list_numbers, find_object_numbers, gather_texts, write_others
 from pststream.quality.parse_times import parse_times
@@ -48,6 +48,13 @@ class JsonField(NamedTuple):
     def times(self, zone: str) -> tuple[np.ndarray, np.ndarray]:
         """See RawField."""
         return parse_times(self.labels(), zone)
+
+    def numbers(self) -> tuple[np.ndarray, np.ndarray]:
+        """See RawField."""
+        read = (self.kinds == WHOLE) | (self.kinds == REAL)
+        numbers = np.zeros(len(read))
+        numbers[read] = to_floats(self.data, np.column_stack([self.starts, self.stops])[read])
+        return numbers, read
 
     def number_lists(self, width: int) -> tuple[np.ndarray, np.ndarray]:
         """See RawField."""

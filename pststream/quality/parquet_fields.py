@@ -46,6 +46,13 @@ class ParquetField(NamedTuple):
         """See RawField."""
         return parse_times(self.values, zone)
 
+    def numbers(self) -> tuple[np.ndarray, np.ndarray]:
+        """See RawField."""
+        if not _is_number(self.values.type):
+            return np.zeros(len(self.values)), np.zeros(len(self.values), bool)
+        numbers = _to_floats(self.values)
+        return numbers, np.isfinite(numbers)
+
     def number_lists(self, width: int) -> tuple[np.ndarray, np.ndarray]:
         """See RawField."""
         values, kind = self.values, self.values.type
@@ -57,12 +64,16 @@ class ParquetField(NamedTuple):
         return numbers, is_list & np.isfinite(numbers).all(axis=1)
 
     def number_members(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """See RawField; an object may have other members too."""
+        """See RawField."""
         kind = self.values.type
         if not _has_numbers(kind, names):
             return np.zeros((len(self.values), len(names))), np.zeros(len(self.values), bool)
         numbers = np.column_stack([_to_floats(pc.struct_field(self.values, name)) for name in names])
-        return numbers, np.isfinite(numbers).all(axis=1)
+        alone = np.ones(len(numbers), bool)
+        for place, part in enumerate(kind):
+            if part.name not in names:
+                alone &= pc.struct_field(self.values, [place]).is_null().to_numpy(zero_copy_only=False)
+        return numbers, alone & np.isfinite(numbers).all(axis=1)
 
     def polygons(self, longest: int) -> RawPolygons:
         """See RawField; texts, or objects with just a type and coordinates."""

@@ -94,6 +94,8 @@ def _parse_group(
         parsed &= read & (~has_end | (ends > at))
         query = kind.parse_columns(fields, limits)
         parsed &= query.parsed
+        if kind.check_starts:
+            parsed &= kind.check_starts(query.columns, now - at, limits)
         columns |= query.columns
         columns["kind"] = pa.repeat(kind.name, len(parsed))
         columns["expires_at"] = pa.array(np.minimum(ends, _LAST_END_US), mask=~has_end).cast(_TIME)

@@ -93,6 +93,8 @@ def _parse_request(record: Mapping[str, Any], now: int, timezone: str, limits: R
         # Bounds of files are in whole milliseconds: the next millisecond must be in the year 9999 too.
         expires_at = min(expires_at, LAST_US // 1000 * 1000)
     query = kind.parse_request(record, limits)
+    if kind.check_start is not None:
+        kind.check_start(query, now - created_at, limits)
     payload = _payload(record, INSERT_FIELDS | kind.fields, limits.max_payload_bytes)
     return (op, subscription_id, kind.name, created_at, expires_at, *map(query.get, _QUERY_NAMES), payload)
 

@@ -35,6 +35,15 @@ FIGURES: dict[str, dict[str, str]] = {
         "out_of_range": "{value} pairs lie outside the key ranges of their batch",
         "pairs_off": "{value} batches have a number of pairs that differs from the ledger",
     },
+    "answers": {
+        "changes_off": "{value} batches have a number of changes of answers that differs from the ledger",
+        "unpaired": "{value} changes enter a row that is in the answer, or remove one that is not",
+        "sums_off": "{value} rows of answers are in the sum of the changes or in the state, but not in both",
+        "dead": "{value} rows of answers belong to no live subscription",
+        "excess": "{value} rows of answers are beyond the k of their subscription",
+        "ranks_off": "{value} changes have a rank that is not theirs",
+        "snapshot_off": "{value} rows of the last snapshot of the answers differ from the log before it",
+    },
 }
 """The figures of each check, each with the sentence to report if it is not zero."""
 

@@ -101,6 +101,18 @@ VALUES = (
     ),
 )
 BLANKS = ("", "", "", "", " ", "\t", "  ", "\r")
+COUNTS = ("1", "10", "10.0", "0", "-1", "11", "9007199254740992", "9007199254740993", "99999999999999999999", "1e1")
+DURATIONS = ('"72h"', '"1h"', '"90m"', '"3600s"', '"2d"', '"0s"', '"1 h"', '"1H"', '"999999999d"', '""', "null", "3600")
+WINDOWS = (
+    '{"objects": 9}',
+    '{"objects": 9.0}',
+    '{"objects": 0}',
+    '{"objects": 9, "x": null}',
+    '{"objects": 9, "x": 1}',
+)
+ALPHAS = ("0", "1", "0.5", "1.0", "1.0000001", "-0.1", "-0.0", "1e-1", '"0.5"', "null", "true")
+SCALES = ("1", "50000", "50000.5", "1000000000", "1000000001", "0.5", "null", '""', "5e4")
+WORDS_ALONE = ("tea cake", "a b c", "FOR land", "AND-x", '\\"AND\\" tea', "thé", "(tea)", "tea OR a", "tea\u00a0AND a")
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +125,11 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, SQUARE.name, SQUARE)
 
 
-LIMITS = (RequestLimits(), RequestLimits(), RequestLimits(max_id_bytes=4, max_payload_bytes=40, max_expression_words=3))
+LIMITS = (
+    RequestLimits(),
+    RequestLimits(max_k=10, max_window_steps=72, max_past_steps=24 * 366),
+    RequestLimits(max_id_bytes=4, max_payload_bytes=40, max_expression_words=3),
+)
 
 
 def check(path: Path, zone: str, limits: RequestLimits) -> int:
@@ -157,9 +173,20 @@ def test_lines_of_near_plain_json(tmp_path: Path) -> None:
     assert in_columns > 1_000
 
 
-def _lines(rnd: random.Random) -> Iterator[bytes]:
+def test_lines_of_subscriptions_with_memory(tmp_path: Path) -> None:
+    in_columns = 0
+    for number, rnd in cases("requests with memory", 400):
+        path = tmp_path / "r.jsonl"
+        path.write_bytes(b"\n".join(_lines(rnd, with_memory=True)))
+        with trying(("with memory", number)):
+            in_columns += check(path, rnd.choice(ZONES), LIMITS[number % 3])
+    assert in_columns > 1_000
+
+
+def _lines(rnd: random.Random, with_memory: bool = False) -> Iterator[bytes]:
     for number in range(rnd.randrange(1, 30)):
-        members = _deletion(rnd, number) if rnd.randrange(4) == 0 else _insertion(rnd, number)
+        insertion = _insertion_with_memory if with_memory else _insertion
+        members = _deletion(rnd, number) if rnd.randrange(4) == 0 else insertion(rnd, number)
         for _ in range(rnd.choice((0, 0, 0, 1, 1, 2))):
             name = rnd.choice(("x", "x", "note", "at", "kind", "width", "expires_at", "bbox", "keywords", "op", "é"))
             members.append((name, rnd.choice(VALUES)))
@@ -196,6 +223,34 @@ def _insertion(rnd: random.Random, number: int) -> list[tuple[str, str]]:
     if rnd.randrange(4) == 0:
         members.append(("expires_at", rnd.choice(('"2026-02-01T00:00:00Z"', "null", rnd.choice(VALUES)))))
     return members
+
+
+def _insertion_with_memory(rnd: random.Random, number: int) -> list[tuple[str, str]]:
+    """Draw a request of a kind with memory, whose fields are mostly in a common form and mostly valid."""
+    kind = rnd.choice(("knn", "topk", "frequent_terms"))
+    members = [("op", '"insert"'), ("subscription_id", _identifier(rnd, number)), ("kind", f'"{kind}"')]
+    members.append(("k", _mostly(rnd, "7", COUNTS)))
+    if kind == "frequent_terms":
+        sides = f"[{rnd.randrange(9)}, 1.5, 20, {rnd.choice(('30', _number(rnd, -90)))}]"
+        members += [("bbox", sides), ("step", _mostly(rnd, '"1h"', DURATIONS))]
+    else:
+        place = [("lon", _mostly(rnd, "18.07", NUMBERS)), ("lat", _mostly(rnd, "-59.3", NUMBERS)), ("x", "1")]
+        members.append(("point", _mostly(rnd, _object(rnd, place[:2]), ("null", "[1, 2]", _object(rnd, place)))))
+        words = rnd.choice(WORDS_ALONE)
+        members.append(("keywords", f'"{words}"' if kind == "topk" and rnd.randrange(9) else _keywords(rnd)))
+    if kind == "topk":
+        members.append(("alpha", _mostly(rnd, "0.25", ALPHAS)))
+    if kind == "topk" and rnd.randrange(2):
+        members.append(("distance_scale_m", rnd.choice(SCALES)))
+    if kind != "knn" or rnd.randrange(2):
+        members.append(("window", _mostly(rnd, '"72h"', DURATIONS + WINDOWS)))
+    if rnd.randrange(2):
+        members.append(("created_at", _mostly(rnd, '"2026-01-01T00:00:00.000Z"', ('"2024-12-01"', '"2027-01-01"'))))
+    return [member for member in members if rnd.randrange(60)]
+
+
+def _mostly(rnd: random.Random, usual: str, others: tuple[str, ...]) -> str:
+    return usual if rnd.randrange(5) else rnd.choice(others)
 
 
 def _identifier(rnd: random.Random, number: int) -> str:
@@ -293,21 +348,35 @@ def test_requests_of_random_worlds(ending: str, tmp_path: Path) -> None:
 
 
 def test_parquet_of_near_plain_types(tmp_path: Path) -> None:
+    in_columns = 0
     names = [name for name in request_fields() if name != "centre"]
-    for number, rnd in cases("request parquet", 150):
+    for number, rnd in cases("request parquet", 400):
         rows = rnd.choice((1, 5, 20))
-        columns = {name: _column(rnd, name, rows) for name in (*names, "note", 'q"') if rnd.randrange(5)}
+        # Most files have the fields of one kind alone, as any other field makes a row a reject.
+        kind = KINDS[rnd.choice(("range", "knn", "topk", "frequent_terms"))]
+        fields = names if rnd.randrange(4) == 0 else [name for name in names if name in kind.fields]
+        columns = {name: _column(rnd, name, rows) for name in (*fields, "note", 'q"') if rnd.randrange(10)}
+        if len(fields) < len(names):
+            columns["kind"] = pa.array([kind.name] * rows)
+            if rnd.randrange(2):
+                columns["created_at"] = _column(rnd, "created_at", rows)
         columns |= {name: _column(rnd, name, rows) for name in ("op", "subscription_id")}
         path = tmp_path / "r.parquet"
         pq.write_table(pa.table(columns), path, row_group_size=6)
         with trying(("parquet", number)):
-            check(path, rnd.choice(ZONES), LIMITS[number % 3])
+            in_columns += check(path, rnd.choice(ZONES), LIMITS[number % 3])
+    assert in_columns > 300
 
 
 def _column(rnd: random.Random, name: str, rows: int) -> pa.Array:
     times = (None, "2026-01-01", "2026-01-01T00:00:00Z", "soon", "")
     ages = (None, 0, 1_767_225_600_000, -1, 10**15)
     point = pa.struct([(part, rnd.choice((pa.float64(), pa.int32()))) for part in ("lon", "lat", "radius_m")])
+    place = pa.struct([*point][: rnd.choice((2, 2, 2, 3))])
+    counted = pa.struct(
+        [("objects", rnd.choice((pa.int64(), pa.float64()))), ("x", pa.int64())][: rnd.choice((1, 1, 2))]
+    )
+    durations = tuple(json.loads(text) if '"' in text else None for text in DURATIONS)
     choices: dict[str, list[tuple[Any, pa.DataType]]] = {
         "op": [(("insert", "insert", "delete", None, "x"), pa.string())],
         "subscription_id": [
@@ -316,13 +385,40 @@ def _column(rnd: random.Random, name: str, rows: int) -> pa.Array:
             ((1.0, 2.5), pa.float64()),
         ],
         "keywords": [(("tea", "tea OR b-c", '"a b"', "(", "thé", "", None, "a\tb"), pa.string()), ((1, 2), pa.int64())],
-        "kind": [((None, "", "range", "square"), pa.string()), ((1, None), pa.int64())],
+        "kind": [((None, "", "range", "square"), pa.string()), ((1, None), pa.int64())]
+        + [((kind,), pa.string()) for kind in ("knn", "topk", "frequent_terms") for _ in range(2)],
+        "k": [((1, 7, 10, 11, 0, None), kind) for kind in (pa.int64(), pa.int8(), pa.float64())]
+        + [
+            ((7, 2**53, 2**53 + 1), pa.int64()),
+            ((1.5, 7.0, float("nan")), pa.float64()),
+            (("7", "", None), pa.string()),
+        ],
+        "point": [(({"lon": 1, "lat": 2}, {"lon": 1, "lat": 91}, {"lon": 1, "lat": None}, None), place)],
+        "alpha": [
+            ((0.0, 0.5, 1.0, 1.5, float("nan"), None), pa.float64()),
+            ((0, 1, None), pa.int64()),
+            ((True,), pa.bool_()),
+        ],
+        "distance_scale_m": [
+            ((1.0, 5e4, 0.5, None), pa.float32()),
+            ((None,), pa.null()),
+            ((50_000, 10**10), pa.int64()),
+        ],
+        "step": [(durations, pa.string()), (("1h",), pa.string())],
+        "window": [
+            (durations, pa.string()),
+            (("72h",), pa.string()),
+            (
+                ({"objects": 9}, {"objects": 2**53}, {"objects": 0}, {"objects": None}, {"objects": 9, "x": 1}, None),
+                counted,
+            ),
+        ],
         "bbox": [
             (([0, 0, 1, 1], [170, -5, -170, 5], None, [0, 0, 1], [0, 5, 1, 1], [0, None, 1, 1]), pa.list_(kind))
             for kind in (pa.float64(), pa.float32(), pa.int64())
         ]
         + [(("[0,0,1,1]", "", None), pa.string())],
-        "circle": [(({"lon": 1, "lat": 2, "radius_m": 3}, None, {"lon": 1, "lat": 2, "radius_m": None}), point)],
+        "circle": [((None, {"lon": 1, "lat": 2, "radius_m": 3}, {"lon": 1, "lat": 2, "radius_m": None}), point)],
         "geometry": [((None,), pa.null()), _polygons_as_text(rnd), _polygons_as_objects(rnd)],
         "note": [(("x", 'q"', "é", "", None), pa.string()), ((1, None), pa.int32()), ((1.5, None), pa.float64())],
     }
@@ -336,6 +432,8 @@ def _column(rnd: random.Random, name: str, rows: int) -> pa.Array:
         ((0.0, 1.5, None, 1e12), pa.float64()),
         ((0, None), pa.timestamp("ms", "UTC")),
     ]
-    values, kind = rnd.choice(choices.get(name, times_of if name.endswith("at") else choices["note"]))
-    usual = rnd.choice(values)
-    return pa.array([usual if rnd.randrange(2) else rnd.choice(values) for _ in range(rows)], kind)
+    options = choices.get(name, times_of if name.endswith("at") else choices["note"])
+    # What is first is valid.
+    values, kind = options[0] if rnd.randrange(4) else rnd.choice(options)
+    usual = values[0] if rnd.randrange(4) else rnd.choice(values)
+    return pa.array([usual if rnd.randrange(6) else rnd.choice(values) for _ in range(rows)], kind)

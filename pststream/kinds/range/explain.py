@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pststream.kinds.contract import FailedCondition, PostedQuery, StoredObject, Validity
-from pststream.kinds.keywords import explain_missing_words, is_expression, stored_clauses_agree, words_by_term
+from pststream.kinds.keywords import (
+    EVERY_OBJECT_TEXT,
+    explain_missing_words,
+    is_expression,
+    stored_clauses_agree,
+    words_by_term,
+)
 from pststream.shapes.region import Region, RegionLimits
 from pststream.shapes.registry import contains, describe, from_columns, outside, pieces_of, read_region, to_json
 from pststream.utc_times import iso
@@ -21,7 +27,7 @@ CONDITIONS = (REGION, KEYWORDS, CREATED_AT, END)
 class RangeQuery:
     """A stored range query; `clauses` are term ids as stored."""
 
-    keywords: str
+    keywords: str | None
     clauses: tuple[tuple[int, ...], ...]
     region: Region
 
@@ -62,7 +68,7 @@ class RangeQuery:
         return PostedQuery(tuple(pieces_of(self.region)), self.clauses, words_by_term(self.keywords))
 
     def describe(self) -> dict[str, Any]:
-        """Return the field `keywords` and, below `region`, the field that gives the region."""
+        """Return the field `keywords` (None: every object) and, below `region`, the field that gives the region."""
         return {"keywords": self.keywords, "region": to_json(self.region)}
 
 
@@ -74,7 +80,7 @@ def read_query(row: Mapping[str, Any]) -> RangeQuery:
 def facts(description: Mapping[str, Any]) -> dict[str, str]:
     """Show the keywords and the region of a description as texts by label."""
     region = read_region(description["region"], RegionLimits(sys.maxsize))
-    return {"Keywords": description["keywords"], "Region": describe(region)}
+    return {"Keywords": description["keywords"] or EVERY_OBJECT_TEXT, "Region": describe(region)}
 
 
 def _span_text(span: dt.timedelta) -> str:

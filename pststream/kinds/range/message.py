@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pststream.kinds.contract import MessagePart
-from pststream.kinds.keywords import words_of_keywords
+from pststream.kinds.keywords import EVERY_OBJECT_TEXT, words_of_keywords
 
 COLUMNS = ("keywords",)
 
@@ -16,4 +16,4 @@ def message_part(row: Mapping[str, Any]) -> MessagePart:
 
 def brief(row: Mapping[str, Any]) -> str:
     """Show the keywords as written."""
-    return row["keywords"] or ""
+    return row["keywords"] or EVERY_OBJECT_TEXT

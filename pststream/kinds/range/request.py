@@ -5,7 +5,7 @@ from typing import Any
 
 from pststream.domain.raw_fields import ParsedColumns, RawFields
 from pststream.kinds.contract import RequestColumn, RequestLimits
-from pststream.kinds.keywords import KEYWORD_COLUMNS, parse_keyword_column, parse_keyword_field
+from pststream.kinds.keywords import KEYWORD_COLUMNS, parse_keyword_column, parse_optional_keywords
 from pststream.kinds.region_field import parse_region_field
 from pststream.shapes.registry import REQUEST_COLUMNS, read_regions, request_fields, to_columns
 
@@ -15,7 +15,7 @@ COLUMNS = (*KEYWORD_COLUMNS, *(RequestColumn(*column) for column in REQUEST_COLU
 
 def parse_request(record: Mapping[str, Any], limits: RequestLimits) -> dict[str, Any]:
     """Parse the fields of a request into the values of COLUMNS; raises FieldError."""
-    keywords, clauses = parse_keyword_field(record, limits)
+    keywords, clauses = parse_optional_keywords(record, limits)
     return {"keywords": keywords, "clauses": clauses, **to_columns(parse_region_field(record, limits.region))}
 
 

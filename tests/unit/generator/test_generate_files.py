@@ -6,7 +6,7 @@ import io
 import json
 import tracemalloc
 from collections import Counter
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,8 @@ from pststream.generator.kind_by_region import draws_q2, region_of
 from pststream.generator.made_up_words import MAX_WORDS, made_up_word, make_vocabulary
 from pststream.generator.object_sample import ObjectSample, generate_sample, sample_of_file, sample_texts
 from pststream.generator.places import KM_PER_DEGREE, find_city, make_places, nearest_cities
+from pststream.quality.parse_requests import parse_requests
+from pststream.quality.row_chunks import RecordChunk
 from pststream.shapes.registry import read_region
 from pststream.text.expression import parse_keywords
 from pststream.text.words import tokenize
@@ -334,3 +336,27 @@ def test_cities_are_found() -> None:
         find_city("Atlantis", "GR")
     (name, away), (_, far) = nearest_cities(np.array([18.955, -30.0]), np.array([69.649, -50.0]))
     assert name == "Tromsø" and away < 5 and far > 500
+
+
+@pytest.mark.parametrize("kind", ["knn", "topk", "frequent_terms"])
+def test_requests_of_kinds_with_memory_are_valid(kind: str, tmp_path: Path, sample: ObjectSample) -> None:
+    for ending in ("jsonl", "parquet"):
+        write_requests(tmp_path / f"r.{ending}", 300, 5, kind=kind, objects=sample, deletions=True, mean_lifetime=50)
+    rows = read_rows(tmp_path / "r.jsonl")
+    read = [{name: value for name, value in row.items() if value is not None} for row in _parquet_rows(tmp_path)]
+    assert read == rows
+    accepted, rejected = parse_requests(RecordChunk("r", list(range(len(rows))), rows), datetime.now(UTC))
+    assert (accepted.num_rows, rejected.num_rows) == (len(rows), 0) and len(rows) > 400
+    inserted = [row for row in rows if row["op"] == "insert"]
+    assert [row.get("kind") for row in rows] == [kind if row["op"] == "insert" else None for row in rows]
+    assert {row["k"] for row in inserted} == {"knn": set(range(1, 11)), "topk": {20}}.get(kind, {10})
+    if kind == "topk":
+        assert 0.4 < np.mean([row["alpha"] for row in inserted]) < 0.6
+        assert max(len(row["keywords"].split()) for row in inserted) == 5
+    if kind == "knn":
+        assert max(row["keywords"].count(" OR ") for row in inserted) == 4
+
+
+def _parquet_rows(folder: Path) -> list[dict]:
+    rows: list[dict] = pq.read_table(folder / "r.parquet").to_pylist()
+    return rows

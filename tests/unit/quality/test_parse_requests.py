@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pststream import names
+from pststream.kinds.registry import request_columns
 from pststream.quality.parse_requests import REQUESTS, parse_requests
 from pststream.quality.raw_values import NotFinite
 from pststream.quality.reject_reasons import REASONS, REJECTED, Reject
@@ -57,8 +58,16 @@ def test_an_insertion() -> None:
         "north": [4.0],
         "circle": None,
         "polygon": None,
+        **{column.name: None for column in request_columns() if column.since == 11},
         "payload": None,
     }
+
+
+@pytest.mark.parametrize("changes", [{"keywords": None}, {"keywords": None, "kind": "range"}])
+def test_without_keywords_every_object_counts(changes: dict[str, Any]) -> None:
+    ((request,), rejected) = parse([INSERT | changes])
+    assert rejected == []
+    assert (request["keywords"], request["clauses"]) == (None, [[names.EVERY_OBJECT]])
 
 
 def test_a_deletion() -> None:
@@ -150,9 +159,8 @@ def test_the_last_moment_of_all_can_be_stored(tmp_path: Path, end: str) -> None:
         ({"kind": ["range"]}, "kind", "unknown_kind", "known: range"),
         ({"kind": 1}, "kind", "unknown_kind", "known: range"),
         ({"kind": NotFinite("NaN")}, "kind", "unknown_kind", "known: range"),
-        ({"kind": "range", "keywords": None}, "keywords", "missing", ""),
         ({"keywords": NotFinite("NaN")}, "keywords", "not_a_value", ""),
-        ({"keywords": None}, "keywords", "missing", ""),
+        ({"kind": "range", "keywords": ""}, "keywords", "missing", ""),
         ({"keywords": ""}, "keywords", "missing", ""),
         ({"keywords": ["tea"]}, "keywords", "not_a_value", ""),
         ({"keywords": "(tea"}, "keywords", "unreadable_expression", "at character 1: the parenthesis"),

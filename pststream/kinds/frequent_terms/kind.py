@@ -1,0 +1,35 @@
+"""Define the kind `frequent_terms`: at each step, the k terms that the most objects of a region have in a window."""
+
+from pststream.kinds.answer_query import CONDITIONS, brief, facts, make_no_pieces, message_part
+from pststream.kinds.contract import QueryKind
+from pststream.kinds.frequent_terms.request import (
+    COLUMNS,
+    FIELDS,
+    check_start,
+    check_starts,
+    describe,
+    parse_columns,
+    parse_request,
+    read_query,
+)
+
+NAME = "frequent_terms"
+
+FREQUENT_TERMS = QueryKind(
+    name=NAME,
+    fields=FIELDS,
+    columns=COLUMNS,
+    piece_columns=(),
+    brief_columns=tuple(column.name for column in COLUMNS),
+    conditions=CONDITIONS,
+    parse_request=parse_request,
+    make_pieces=make_no_pieces,
+    read_query=read_query,
+    facts=facts,
+    brief=lambda row: brief(describe(row), NAME),
+    message_part=lambda row: message_part(describe(row), NAME),
+    parse_columns=parse_columns,
+    check_start=check_start,
+    check_starts=check_starts,
+)
+"""Questions about stored objects make its reports, so no insertion has a piece."""

@@ -1,0 +1,24 @@
+"""Define the kind `knn`: the k objects nearest to a point that satisfy the keywords, with or without a window."""
+
+from pststream.kinds.answer_query import CONDITIONS, brief, facts, make_no_pieces, message_part
+from pststream.kinds.contract import QueryKind
+from pststream.kinds.knn.request import COLUMNS, FIELDS, describe, parse_columns, parse_request, read_query
+
+NAME = "knn"
+
+KNN = QueryKind(
+    name=NAME,
+    fields=FIELDS,
+    columns=COLUMNS,
+    piece_columns=(),
+    brief_columns=tuple(column.name for column in COLUMNS),
+    conditions=CONDITIONS,
+    parse_request=parse_request,
+    make_pieces=make_no_pieces,
+    read_query=read_query,
+    facts=facts,
+    brief=lambda row: brief(describe(row), NAME),
+    message_part=lambda row: message_part(describe(row), NAME),
+    parse_columns=parse_columns,
+)
+"""Its pieces depend on thresholds, so no insertion has one."""
