@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 
 from pststream import names
+from pststream.ledgers.answer_counts import COLUMNS
 from pststream.ledgers.ledger_rows import MAX_ROW, split_by_status
 
 _FILES = (
@@ -18,7 +19,7 @@ _FILES = (
 )  # fmt: skip
 _BATCHES = (
     "batch_id", "status", "plan_version", "objects_to", "requests_to", "objects", "discarded", "requests", "matches",
-    "retractions", "seconds_by_step", "started_at", "finished_at",
+    "retractions", "seconds_by_step", "started_at", "finished_at", "stream_time", *COLUMNS,
 )  # fmt: skip
 
 

@@ -57,6 +57,10 @@ class BatchRow(TypedDict):
     seconds_by_step: list[tuple[str, float]]
     started_at: dt.datetime
     finished_at: dt.datetime
+    stream_time: dt.datetime | None
+    candidates: list[tuple[str, int]] | None
+    changes: list[tuple[str, int]] | None
+    evaluations: list[tuple[str, int]] | None
 
 
 def log_key(file_seq: int, row: int) -> int:

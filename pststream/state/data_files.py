@@ -56,7 +56,7 @@ class DataFile:
     path: str
     bytes: int
     rows: int
-    partition: Mapping[str, int] = field(default_factory=dict)
+    partition: Mapping[str, Any] = field(default_factory=dict)
     low: Mapping[str, Any] = field(default_factory=dict)
     high: Mapping[str, Any] = field(default_factory=dict)
     nulls: Mapping[str, int] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class FileWriter:
         self,
         root: str,
         schema: pa.Schema,
-        partition: Mapping[str, int] | None = None,
+        partition: Mapping[str, Any] | None = None,
         row_group: int = ROW_GROUP,
     ) -> None:
         self.partition = dict(partition or {})
@@ -218,7 +218,9 @@ def _listed(action: dict[str, Any]) -> DataFile:
         }
 
     partition = {
-        key.removeprefix("partition."): int(value) for key, value in action.items() if key.startswith("partition.")
+        key.removeprefix("partition."): value if isinstance(value, str) and not _is_integer(value) else int(value)
+        for key, value in action.items()
+        if key.startswith("partition.")
     }
     path = action["path"]
     return DataFile(
@@ -230,6 +232,10 @@ def _listed(action: dict[str, Any]) -> DataFile:
         named("max.", down=False),
         named("null_count."),
     )
+
+
+def _is_integer(text: str) -> bool:
+    return text.lstrip("-").isdecimal()
 
 
 def commit_files(

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, Transaction
 
 from pststream import names
 from pststream.errors import HomeBusy, HomeError
-from pststream.settings import FILE, default_file
+from pststream.settings import FILE, Settings, default_file
 from pststream.state.first_entries import first_entry
 from pststream.state.locking import fencing, file_lock, lease
 from pststream.state.locking.fencing import HeldLock
@@ -24,7 +24,7 @@ from pststream.storage.contract import Files, Storage
 from pststream.storage.registry import normalize, storage_of
 from pststream.text.words import TOKENIZER
 
-FORMAT = 10
+FORMAT = 11
 """Format of homes. A change of tables increments it, and adds a step to state/upgrade.py and a sample to the tests."""
 
 OLDEST = 2
@@ -89,6 +89,11 @@ class Home:
         return f"{self.path}/tables/{name}"
 
     @property
+    def answer_buckets(self) -> int:
+        """Into how many buckets the answers of subscriptions with memory are divided; fixed when a home is created."""
+        return int(json.loads(self.files.read(MARK))["answer_buckets"])
+
+    @property
     def storage(self) -> Storage:
         """The storage of the home."""
         return storage_of(self.path)
@@ -108,7 +113,7 @@ class Home:
 
         return node_folder() / "homes" / hashlib.sha256(self.path.encode()).hexdigest()[:32]
 
-    def init(self) -> bool:
+    def init(self, answer_buckets: int = Settings.answer_buckets) -> bool:
         """Create the tables, the settings file and, last, the mark; return whether the home is new. May run again."""
         files = self.files
         if files.exists(MARK):
@@ -119,7 +124,7 @@ class Home:
             files.write(FILE, default_file().encode())
         if not self.storage.has_leases:  # a home without the file has lost it, maybe while a process holds it
             files.create(_lock_name(""), b"{}")
-        self.write_mark({"format": FORMAT, "tokenizer": TOKENIZER})
+        self.write_mark({"format": FORMAT, "tokenizer": TOKENIZER, "answer_buckets": answer_buckets})
         return True
 
     def create_tables(self, names: Iterable[str]) -> None:

@@ -10,8 +10,8 @@ from pststream.state.table_types import TIME
 from pststream.state.tables import TABLES
 
 _SQL_TYPES = {
-    pa.int64(): "bigint", pa.int32(): "int", pa.float64(): "double", pa.string(): "string", pa.bool_(): "boolean",
-    TIME: "timestamp",
+    pa.int64(): "bigint", pa.int32(): "int", pa.float64(): "double", pa.float32(): "float",
+    pa.string(): "string", pa.bool_(): "boolean", TIME: "timestamp",
 }  # fmt: skip
 
 

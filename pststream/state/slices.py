@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from pststream.state.data_files import DataFile
 from pststream.state.tables import select_columns
-from pststream.storage.parquet_files import open_parquet
+from pststream.storage.parquet_files import open_parquet, without_views
 
 SLICE_ROWS = 250_000
 """About the number of rows that a task reads."""
@@ -79,7 +79,8 @@ def read_slices(slices: Iterable[Slice], columns: list[str], rows: KeyRange | No
             present = [name for name in columns if name in stored]
             for group in groups:
                 for batch in file.iter_batches(BATCH_ROWS, [group], present, use_threads=False):
-                    complete = batch if len(present) == len(columns) else select_columns(batch, columns)
+                    texts = without_views(batch)
+                    complete = texts if len(present) == len(columns) else select_columns(texts, columns)
                     yield complete if rows is None else _within(complete, rows)
 
 

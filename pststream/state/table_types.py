@@ -7,14 +7,15 @@ import pyarrow as pa
 TIME = pa.timestamp("us", tz="UTC")
 IDS = pa.list_(pa.int64())
 SECONDS = pa.map_(pa.string(), pa.float64())
+COUNTS = pa.map_(pa.string(), pa.int64())
 RECORD = pa.struct(
     [("object_id", pa.string()), ("ts", TIME), ("lon", pa.float64()), ("lat", pa.float64()), ("text", pa.string())]
 )
 RESULTS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.float64()), ("success", pa.bool_())]))
 
 
-SOUGHT = ("object_id", "lon", "lat")
-"""Columns that are neither integers nor times and that queries filter by."""
+SOUGHT = ("object_id", "lon", "lat", "alpha")
+"""Columns that are neither integers nor times and that queries filter by, or whose absence in a file matters."""
 
 
 def has_bounds(column: pa.Field) -> bool:

@@ -10,8 +10,9 @@ import pyarrow as pa
 from pststream import names
 from pststream.kinds.registry import request_columns
 from pststream.shapes.registry import PIECE_COLUMNS
+from pststream.state.declarations.answer_tables import ANSWER_TABLES
 from pststream.state.declarations.question_tables import QUESTION_TABLES
-from pststream.state.table_types import IDS, RECORD, RESULTS, SECONDS, TIME, Column, Table
+from pststream.state.table_types import COUNTS, IDS, RECORD, RESULTS, SECONDS, TIME, Column, Table
 
 KEY = "position in the log: file_seq << 32 | row"
 OPTIONS = "JSON of the reader's options, which differ by format and version"
@@ -182,7 +183,8 @@ _TABLES = (
             Column("clauses", pa.list_(IDS), "conjunctive normal form; the first clause is the posted one", True),
             Column("created_at", pa.int64(), "start of validity, microseconds", True),
             Column("end_at", pa.int64(), "end of validity (exclusive), microseconds; 2^63-1 is never"),
-            Column("batch_id", pa.int64(), "the batch that wrote it; 0: written when the index of a plan was built"),
+            Column("batch_id", pa.int64(), "the batch that wrote it; 0: not known"),
+            Column("kind", pa.string(), "kind of query; null is range", True, since=11),
         ),
         ("index_version", "worker", "subscription_key", "west", "south"),
         partitions=("index_version", "worker"),
@@ -285,6 +287,10 @@ _TABLES = (
             Column("seconds_by_step", SECONDS, "seconds of each step; *_cpu: CPU seconds within them", True),
             Column("started_at", TIME, "when it started"),
             Column("finished_at", TIME, "when it was done", True),
+            Column("stream_time", TIME, "greatest ts of the objects up to objects_to; null: none", True, 11),
+            Column("candidates", COUNTS, "by kind: pairs of an object and a subscription with memory", True, 11),
+            Column("changes", COUNTS, "by kind: rows that entered or left answers", True, 11),
+            Column("evaluations", COUNTS, "by kind: answers or reports computed from stored objects", True, 11),
         ),
         ("batch_id", "status"),
         writer="control",
@@ -410,6 +416,7 @@ _TABLES = (
         append_only=False,
     ),
     *QUESTION_TABLES,
+    *ANSWER_TABLES,
 )
 
 TABLES: dict[str, Table] = {table.name: table for table in _TABLES}

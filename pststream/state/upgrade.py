@@ -13,6 +13,7 @@ from deltalake import DeltaTable, Schema
 
 from pststream import names
 from pststream.open_tables import open_table
+from pststream.settings import Settings
 from pststream.state.crash_points import crash_point
 from pststream.state.data_files import (
     DataFile,
@@ -41,7 +42,7 @@ def upgrade(home: Home) -> dict[str, Any]:
         for format in range(before, FORMAT):
             STEPS[format](home)
             crash_point("upgrade.stepped")
-            home.write_mark(mark | {"format": format + 1})
+            home.write_mark({"answer_buckets": Settings.answer_buckets, **mark, "format": format + 1})
     home.check()
     return {"format_before": before, "format": FORMAT}
 
@@ -107,6 +108,13 @@ def _to_format_10(home: Home) -> None:
         _declare(home, table)
 
 
+def _to_format_11(home: Home) -> None:
+    """Add the columns for subscriptions with memory; declare comments."""
+    _add_columns(home, 11)
+    for table in TABLES.values():
+        _declare(home, table)
+
+
 STEPS: dict[int, Callable[[Home], None]] = {
     2: _to_format_3,
     3: _to_format_4,
@@ -116,6 +124,7 @@ STEPS: dict[int, Callable[[Home], None]] = {
     7: _to_format_8,
     8: _to_format_9,
     9: _to_format_10,
+    10: _to_format_11,
 }
 """Format to the step that upgrades it to the next."""
 
@@ -126,6 +135,8 @@ LATER_TABLES = (
     names.QUESTION_FILES,
     names.QUESTION_ANSWERS,
     names.QUESTIONS,
+    names.ANSWER_LOG,
+    names.ANSWERS,
 )
 """Tables of formats 8 and later: the steps from 7 on look at all tables."""
 

@@ -46,7 +46,9 @@ def type_name(kind: pa.DataType) -> str:
         return f"struct&lt;{', '.join(f'{field.name}: {type_name(field.type)}' for field in kind)}&gt;"
     known = {
         pa.int64(): "bigint",
+        pa.int32(): "integer",
         pa.float64(): "double",
+        pa.float32(): "float",
         pa.string(): "string",
         pa.bool_(): "boolean",
         TIME: "timestamp",

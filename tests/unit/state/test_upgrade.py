@@ -14,6 +14,7 @@ from pststream.delta_tables import open_dataset
 from pststream.open_tables import open_table
 from pststream.reports.views.definitions import VIEWS
 from pststream.reports.views.dialects import DUCKDB
+from pststream.settings import Settings
 from pststream.state import upgrade as steps
 from pststream.state.data_files import addresses_and_rows, list_data_files
 from pststream.state.deliveries import SinkProgress, read_progress
@@ -80,6 +81,15 @@ def test_columns_that_older_files_lack_are_declared_as_added(format: int, tmp_pa
         renamed = {**steps.RENAMED.get(table.name, {}), **steps.RENAMED_BEFORE.get(table.name, {})}
         lacking = {column.name for column in table.columns} - stored - set(renamed)
         assert lacking == {column.name for column in table.columns if column.since > format}
+
+
+def test_an_upgraded_home_has_the_default_number_of_buckets(tmp_path: Path) -> None:
+    home = Home(unpacked(FORMAT - 1, tmp_path).path)
+    steps.upgrade(home)
+    assert home.answer_buckets == Settings.answer_buckets
+    more = Home(tmp_path / "more")
+    more.init(answer_buckets=3)
+    assert more.answer_buckets == 3
 
 
 def test_added_columns_are_nullable_and_of_one_type() -> None:
