@@ -1,0 +1,324 @@
+"""Keep the state of a bucket in a file that one process maps: subscriptions, limits and buffers, up to a batch.
+
+The file is derived data. Only committed batches are written into it, so it always is the state after a batch, or it is
+marked dirty by a process that was killed while it wrote. Then, or after a restart of the machine, which may have lost
+pages that were not flushed, the file counts as missing, and the caller builds it again.
+
+Layout: a header, then the columns (`pststream.kernels.answers.columns`), each at a multiple of 64 bytes and with room
+for more rows or slots. When the room is used up, the file is replaced by a larger one without ended subscriptions.
+"""
+
+import fcntl
+import mmap
+import os
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from pststream.answers.contract import Subscriptions, Thresholds, Values
+from pststream.answers.sorted_rows import limit_rows, value_rows
+from pststream.atomic_files import replacing
+from pststream.kernels.answers.advance_rows import load_rows
+from pststream.kernels.answers.columns import ENDED, LAST_OBJECT, NEVER, WAITING, Columns
+from pststream.kernels.answers.object_bounds import ObjectBounds, bound_objects
+from pststream.kernels.answers.object_numbers import copy_entries, mark_used, number_objects
+
+LAYOUT = 0x5053_5441_0003
+"""Name and version of the layout; the file of another version counts as missing."""
+
+HEADER = np.dtype(
+    [(name, "<i8") for name in ("layout", "clean", "batch_id", "stream_time")]
+    + [(name, "<i8") for name in ("rows", "row_room", "slots", "slot_room", "objects", "object_room", "greatest_room")]
+    + [("boot", "S40")]
+)
+
+ALIGNMENT = 64
+
+TYPES: dict[str, Any] = {
+    "k": np.int32, "kept": np.int32, "room": np.int32, "size": np.int32, "status": np.uint8, "threshold": np.float32,
+    "limit": np.int32, "entries": np.dtype([("value", np.float32), ("number", np.int32)]), "number_slots": np.int32,
+}  # fmt: skip
+"""Types of the columns that are not int64. An entry has its parts side by side: a buffer is on fewer pages."""
+
+NO_SUBSCRIPTIONS = Subscriptions(
+    *(np.empty(0, np.int32 if name in TYPES else np.int64) for name in Subscriptions._fields)
+)
+
+SPARE_SHARE = 8
+"""A new file has room for one row and one slot in so many more."""
+
+
+class BucketState:
+    """The state of a bucket after a batch; the file is locked until `close`.
+
+    columns   mapped, of the rows in use and all slots
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._whole = np.frombuffer(mmap.mmap(descriptor, 0), np.uint8)
+        self._header = self._whole[: HEADER.itemsize].view(HEADER)[0]
+        self.columns = self._view_columns()
+
+    def __enter__(self) -> Self:
+        """Return the state, which is closed at the end of the block."""
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """Close the file."""
+        self.close()
+
+    @property
+    def batch_id(self) -> int:
+        """The last batch that the state has."""
+        return int(self._header["batch_id"])
+
+    @property
+    def stream_time(self) -> int:
+        """The stream time at the end of that batch; of a state built from a snapshot, later than any."""
+        return int(self._header["stream_time"])
+
+    @property
+    def greatest_room(self) -> int:
+        """The most slots that a subscription has or had."""
+        return int(self._header["greatest_room"])
+
+    def mark_dirty(self) -> None:
+        """Record that the file is the state of no batch, before the first write of a batch."""
+        self._header["clean"] = 0
+
+    def mark_clean(self, batch_id: int, stream_time: int) -> None:
+        """Record that the file is the state after a batch, after the last write of it."""
+        self._header["batch_id"], self._header["stream_time"] = batch_id, stream_time
+        self._header["clean"] = 1
+
+    def add(self, subscriptions: Subscriptions) -> None:
+        """Add subscriptions that have not started; a dirty state moves to a larger file if it has no room for them."""
+        header, count = self._header, len(subscriptions.key)
+        slots = int(rooms_of(subscriptions).sum())
+        has_room = header["rows"] + count <= header["row_room"] and header["slots"] + slots <= header["slot_room"]
+        first = int(header["rows"])
+        if count and not (has_room and (first == 0 or subscriptions.key[0] > self.columns.key[-1])):
+            self._move(subscriptions, 0)
+        elif count:
+            header["rows"] += count
+            self._put_new(np.arange(first, first + count), subscriptions)
+
+    def number_objects(self, ts: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """Return the numbers of objects, new ones for new keys, -1 for key -1: int32[n].
+
+        A dirty state moves to another file, and old numbers change, if it has no room for them.
+        """
+        numbers = np.empty(len(keys), np.int32)
+        used = number_objects(self.columns, int(self._header["objects"]), ts, keys, numbers)
+        if used < 0:
+            self._move(NO_SUBSCRIPTIONS, len(np.unique(keys)))
+            used = number_objects(self.columns, int(self._header["objects"]), ts, keys, numbers)
+        self._header["objects"] = used
+        return numbers
+
+    def bound_objects(self, rows: int) -> ObjectBounds:
+        """Return the bounds of all objects if their count is small beside the entries of so many rows, else none."""
+        objects = int(self._header["objects"])
+        return bound_objects(self.columns.object_rows[: objects if objects < 16 * rows else 0])
+
+    def sort_objects(self) -> np.ndarray:
+        """Number all objects again by their times, so that blocks of them have narrow bounds; int32[]: the new ones.
+
+        For a state whose buffers are empty.
+        """
+        objects, columns = int(self._header["objects"]), self.columns
+        order = np.argsort(columns.object_rows[:objects, 0], kind="stable")
+        ts, keys = columns.object_rows[:objects][order].T.copy()
+        columns.number_slots[:] = 0
+        self._header["objects"] = 0
+        numbers = np.empty(objects, np.int32)
+        numbers[order] = self.number_objects(ts, keys)
+        return numbers
+
+    def used_numbers(self) -> np.ndarray:
+        """Return which numbers of objects are those of entries or limits: bool[n]."""
+        return np.asarray(mark_used(self.columns, int(self._header["objects"])))
+
+    def close(self) -> None:
+        """Release the file and its lock."""
+        if self._descriptor >= 0:
+            # The mapping has a descriptor of its own, which would keep the lock.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _move(self, subscriptions: Subscriptions, new_objects: int) -> None:
+        """Move to a new file without what has ended, with new subscriptions and room for new objects."""
+        moved = _make(self.path, self, subscriptions, new_objects)
+        self.close()
+        self.__dict__.update(moved.__dict__)
+
+    def _view_columns(self) -> Columns:
+        places, _ = _places(self._header)
+        views = {}
+        for name, (offset, dtype, length) in places.items():
+            if name not in ("entries", "object_rows", "number_slots"):
+                length = int(self._header["rows"])
+            views[name] = self._whole[offset : offset + length * dtype.itemsize].view(dtype)
+        views["object_rows"] = views["object_rows"].reshape(-1, 2)
+        entries = views.pop("entries")
+        return Columns(**views, entry_value=entries["value"], entry_number=entries["number"])
+
+    def _put_new(self, rows: np.ndarray, subscriptions: Subscriptions) -> None:
+        """Write subscriptions that have not started to new rows, with slots after those in use."""
+        rooms, slots = rooms_of(subscriptions), int(self._header["slots"])
+        self._header["slots"] = slots + rooms.sum()
+        self._header["greatest_room"] = max(self.greatest_room, int(rooms.max(initial=0)))
+        self.columns = columns = self._view_columns()
+        for name in ("key", "created_at", "end_at", "counts_from", "window_micros", "window_objects", "k"):
+            getattr(columns, name)[rows] = getattr(subscriptions, name)
+        columns.kept[rows], columns.room[rows] = kept_of(subscriptions), rooms
+        columns.first_slot[rows] = slots + np.cumsum(rooms) - rooms
+        columns.status[rows], columns.size[rows] = WAITING, 0
+        columns.threshold[rows], columns.limit[rows] = np.inf, -1
+        columns.wakes_at[rows] = np.minimum(subscriptions.created_at, subscriptions.end_at)
+        columns.oldest[rows] = NEVER
+
+    def _copy_rows(self, source: "BucketState", rows: np.ndarray, places: np.ndarray, marks: np.ndarray) -> None:
+        """Copy rows of another state, with their entries and the marked objects, to new rows."""
+        rooms = source.columns.room[rows].astype(np.int64)
+        self._header["slots"] = rooms.sum()
+        self._header["greatest_room"] = int(rooms.max(initial=0))
+        self.columns = columns = self._view_columns()
+        for name in Columns._fields:
+            if not name.startswith(("entry_", "object_", "number_")):
+                getattr(columns, name)[places] = getattr(source.columns, name)[rows]
+        columns.first_slot[places] = np.cumsum(rooms) - rooms
+        numbers = np.full(len(marks), -1, np.int32)
+        numbers[marks] = self.number_objects(*source.columns.object_rows[: len(marks)][marks].T.copy())
+        copy_entries(source.columns, rows, columns, places, numbers)
+
+
+class _Place(NamedTuple):
+    offset: int
+    dtype: np.dtype
+    length: int
+
+
+def kept_of(subscriptions: Subscriptions) -> np.ndarray:
+    """Return the entries that an evaluation of each keeps: its `k` without a window; int32[n]."""
+    windowed = (subscriptions.window_micros > 0) | (subscriptions.window_objects > 0)
+    return np.where(windowed, np.maximum(subscriptions.kept, subscriptions.k), subscriptions.k).astype(np.int32)
+
+
+def rooms_of(subscriptions: Subscriptions) -> np.ndarray:
+    """Return the slots of each: half as many again as it keeps, none to spare without a window; int64[n]."""
+    windowed = (subscriptions.window_micros > 0) | (subscriptions.window_objects > 0)
+    kept = kept_of(subscriptions).astype(np.int64)
+    return np.where(windowed, kept + (kept + 1) // 2, kept)
+
+
+def open_bucket(path: Path) -> BucketState | None:
+    """Open the state of a bucket and lock it.
+
+    Return None, and the caller builds it again, if the file is missing, torn, dirty, of another layout, older than the
+    start of the machine, or in use: a second attempt of a task does not wait for the first.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        header = np.frombuffer(os.pread(descriptor, HEADER.itemsize, 0).ljust(HEADER.itemsize, b"\0"), HEADER)[0]
+        whole = header["layout"] == LAYOUT and header["clean"] == 1 and header["boot"] == _boot()
+        if whole and os.fstat(descriptor).st_size == _places(header)[1]:
+            return BucketState(path, descriptor)
+    except BlockingIOError:
+        pass
+    os.close(descriptor)
+    return None
+
+
+def build_bucket(
+    path: Path, subscriptions: Subscriptions, entries: Values, thresholds: Thresholds, batch_id: int
+) -> BucketState:
+    """Build the state after a batch from a snapshot, replace the file, open and lock it.
+
+    subscriptions   those that live or have not started; `end_at` after deletions
+    entries         all buffers
+    thresholds      limits of those that have been evaluated; the others are asked for by the next `fold`
+    """
+    state = _make(path, None, subscriptions, len(np.unique(entries.object)) + len(thresholds.object))
+    numbers, limit_numbers = number_all(state, entries, thresholds)
+    by_time = state.sort_objects()
+    numbers, limit_numbers = by_time[numbers], np.append(by_time, np.int32(-1))[limit_numbers]
+    rows, order = value_rows(state.columns, entries)
+    limits, known = limit_rows(state.columns, thresholds)
+    bounds = state.bound_objects(len(limits.row))
+    load_rows(state.columns, bounds, rows, numbers[order], limits, limit_numbers[known], state.greatest_room)
+    state.mark_clean(batch_id, LAST_OBJECT)
+    return state
+
+
+def number_all(state: BucketState, entries: Values, thresholds: Thresholds) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of the objects of entries, and of limits: both int32[n]."""
+    numbers = state.number_objects(
+        np.concatenate([entries.ts, thresholds.ts]), np.concatenate([entries.object, thresholds.object])
+    )
+    return numbers[: len(entries.ts)], numbers[len(entries.ts) :]
+
+
+def _make(path: Path, old: BucketState | None, subscriptions: Subscriptions, new_objects: int) -> BucketState:
+    """Make a dirty file of the rows of a state that have not ended, and of new subscriptions, in the order of keys."""
+    kept = np.flatnonzero(old.columns.status != ENDED) if old else np.empty(0, np.int64)
+    keys = np.concatenate([old.columns.key[kept] if old else kept, subscriptions.key])
+    marks = old.used_numbers() if old else np.empty(0, np.bool_)
+    header = _make_header(
+        len(keys),
+        int((old.columns.room[kept].sum(dtype=np.int64) if old else 0) + rooms_of(subscriptions).sum()),
+        int(marks.sum()) * 3 // 2 + new_objects,
+    )
+    places = np.empty(len(keys), np.int64)
+    places[np.argsort(keys, kind="stable")] = np.arange(len(keys))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path, several_writers=True, durable=False) as temporary:
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        os.ftruncate(descriptor, _places(header)[1])
+        os.pwrite(descriptor, header.tobytes(), 0)
+        state = BucketState(path, descriptor)
+        if old:
+            state._copy_rows(old, kept, places[: len(kept)], marks)
+        state._put_new(places[len(kept) :], subscriptions)
+    return state
+
+
+def _make_header(rows: int, slots: int, objects: int) -> np.ndarray:
+    """Make the header of a dirty file for so many rows, slots and objects, and some more of each."""
+    header = np.zeros((), HEADER)
+    header["layout"], header["boot"], header["rows"] = LAYOUT, _boot(), rows
+    header["row_room"] = rows + rows // SPARE_SHARE + 1024
+    header["slot_room"] = slots + slots // SPARE_SHARE + 16 * 1024
+    header["object_room"] = objects + 16 * 1024
+    return header
+
+
+def _places(header: np.ndarray) -> tuple[dict[str, _Place], int]:
+    """Return where each column begins, and the size of the file."""
+    objects = int(header["object_room"])
+    lengths = {"object_rows": 2 * objects, "number_slots": 1 << (2 * objects).bit_length()}
+    lengths["entries"] = int(header["slot_room"])
+    places, offset = {}, -(-HEADER.itemsize // ALIGNMENT) * ALIGNMENT
+    for name in ("entries", *(name for name in Columns._fields if not name.startswith("entry_"))):
+        dtype = np.dtype(TYPES.get(name, np.int64))
+        length = lengths.get(name, int(header["row_room"]))
+        places[name] = _Place(offset, dtype, length)
+        offset += -(-length * dtype.itemsize // ALIGNMENT) * ALIGNMENT
+    return places, offset
+
+
+def _boot() -> bytes:
+    """Return the identity of this start of the machine, where the system has one."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
+    except OSError:
+        return b"-"

@@ -1,0 +1,122 @@
+"""Choose how many entries the buffer of a subscription with a window keeps at an evaluation.
+
+No choice changes an answer. A buffer that keeps more runs dry less often, and more objects enter it. Policies:
+
+    threshold   `kept` as given, spread by the key, so that buffers that are made together do not run dry together
+    cskyband    the number for which entries and evaluations together cost least, by the model of Skype (`cost`)
+    skyband     objects of at least 0.95 of the score of the k-th (Skype's tuned setting of its peer)
+    kmax        60 (Skype's tuned setting of its peer)
+
+Source: Skype, sections 6.2, 6.3 and 8. Departures: the buffers of all policies are plain ones, without the counters of
+dominance that remove an entry when `k` newer and better ones are in it. By Theorem 6 they run dry as often, and a late
+object, which newer ones may dominate at once, needs no count. `cskyband` searches all numbers instead of a descent.
+"""
+
+import numpy as np
+
+from pststream.answers.contract import Asked, Values
+
+THRESHOLD = "threshold"
+CSKYBAND = "cskyband"
+SKYBAND = "skyband"
+KMAX = "kmax"
+POLICIES = (THRESHOLD, CSKYBAND, SKYBAND, KMAX)
+
+SKYBAND_SHARE = 0.95
+KMAX_KEPT = 60
+
+SPREAD = 0.2
+"""Greatest share by which `threshold` departs from the number that is given."""
+
+MOST_TIMES_K = 16
+"""`cskyband` keeps at most so many times k."""
+
+
+def choose_kept(
+    policy: str, keys: np.ndarray, k: np.ndarray, kept: np.ndarray, costs: np.ndarray | float
+) -> np.ndarray:
+    """Return how many of its best values an evaluation of each subscription returns: int32[n], at least k.
+
+    keys, k, kept   int64[n], int32[n], int32[n]: the subscriptions; `kept` is the number that `threshold` spreads
+    costs           float[n] or one: cost of an evaluation; the cost of one step in a buffer is 1 (`cskyband`)
+
+    `skyband` does not know the number before the evaluation: it asks for `kept`, and `trim_evaluations` keeps some.
+    Raises ValueError for an unknown policy.
+    """
+    if policy == THRESHOLD:
+        return spread_kept(keys, k, kept)
+    if policy == CSKYBAND:
+        pairs, place = np.unique(np.stack([k, np.broadcast_to(costs, k.shape)]), axis=1, return_inverse=True)
+        best = [cheapest_kept(int(size), cost) for size, cost in pairs.T]
+        return np.array(best, np.int32)[place.reshape(-1)]
+    if policy == SKYBAND:
+        return np.maximum(k, kept).astype(np.int32)
+    if policy == KMAX:
+        return np.maximum(k, KMAX_KEPT).astype(np.int32)
+    raise ValueError(f"{policy!r} is none of the policies {', '.join(POLICIES)}")
+
+
+def spread_kept(keys: np.ndarray, k: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Return numbers around `kept`, by the key alone and evenly spread: int32[n], at least k."""
+    # Bits of the product with an odd number that has no pattern; neighbouring keys differ in all of them.
+    hashed = (keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
+    share = hashed / float(1 << 24) * 2 - 1
+    return np.maximum(np.rint(kept * (1 + SPREAD * share)), k).astype(np.int32)
+
+
+def updates_until_dry(k: int, kept: int, arrivals: float = 0.5) -> float:
+    """Return how often a buffer of `kept` entries changes until fewer than k are left (Equations 11 and 12).
+
+    The size is a random walk from `kept` to k - 1 that is reflected at twice `kept`. Equation 12 divides this by the
+    share of messages that enter the buffer.
+
+    arrivals: share of the changes that are arrivals and not expiries (section 6.3), greater than 0 and less than 1
+    """
+    # Expected changes from a size to one less: first at the reflecting size, then at each one below it.
+    changes, total = 1 / (1 - arrivals), 0.0
+    for size in range(2 * kept, k - 1, -1):
+        if size < 2 * kept:
+            changes = (1 + arrivals * changes) / (1 - arrivals)
+        if size <= kept:
+            total += changes
+    return total
+
+
+def evaluations_per_turnover(k: int, kept: int) -> float:
+    """Return how often a buffer is evaluated while as many messages as the window has arrive and as many expire."""
+    return 2 * kept / updates_until_dry(k, kept)
+
+
+def cost(k: int, kept: int, evaluation: float, arrivals: float = 0.5) -> float:
+    """Return the cost of a buffer for each message of the window (Equation 13, times the length of the window).
+
+    With the threshold at the score of the `kept`-th, p * |W| is `kept`, so neither is needed.
+
+    evaluation: cost of an evaluation; the cost of one step in a buffer is 1
+    """
+    maintenance = kept * k * np.log(kept / k)
+    return float(maintenance + evaluation * kept / updates_until_dry(k, kept, arrivals))
+
+
+def cheapest_kept(k: int, evaluation: float, arrivals: float = 0.5) -> int:
+    """Return the number of entries at an evaluation for which `cost` is least: at least k."""
+    return min(range(k, MOST_TIMES_K * k + 1), key=lambda kept: cost(k, kept, evaluation, arrivals))
+
+
+def trim_evaluations(asked: Asked, answers: Values, share: float = SKYBAND_SHARE) -> tuple[Asked, Values]:
+    """Leave out the values whose score is less than a share of the score of the k-th (`skyband`).
+
+    answers: values that are negative scores, of the subscriptions that `asked` has, in any order
+    Returns both with fewer values, and with the number that is left as `kept` where one was left out.
+    """
+    order = np.lexsort((-answers.object, -answers.ts, answers.value, answers.subscription))
+    rows = Values(*(array[order] for array in answers))
+    starts, stops = (np.searchsorted(rows.subscription, asked.subscription, side) for side in ("left", "right"))
+    full = stops - starts >= asked.k
+    limits = np.full(len(starts), np.inf)
+    limits[full] = rows.value[starts[full] + asked.k[full] - 1] * np.float32(share)
+    stays = rows.value <= np.repeat(limits, stops - starts)
+    before = np.append(0, np.cumsum(stays))
+    left = before[stops] - before[starts]
+    kept = np.where(left < stops - starts, left, asked.kept).astype(np.int32)
+    return asked._replace(kept=kept), Values(*(array[stays] for array in rows))

@@ -1,0 +1,145 @@
+"""Compute what a micro-batch changes in the answers of a bucket, from the state after the batch before.
+
+`fold` takes the candidates of the batch: objects of it whose value is at most the threshold of a subscription that the
+index had. It drops those that do not count, repeat, or come after the limit. Subscriptions that start with this batch,
+or of which too few entries are left, are asked for: the caller evaluates them over all objects up to the end of the
+batch, and `fold_answers` completes the result. Neither writes the state, so both may be repeated.
+
+Source: DESIGN of subscriptions with memory; Skype, section 6 (buffers above a threshold). The buffer is the plain one:
+it also keeps what `k` newer and better objects dominate, so that a late object needs no counters.
+"""
+
+from typing import TypeVar
+
+import numpy as np
+
+from pststream.answers.bucket_file import BucketState, kept_of
+from pststream.answers.contract import Asked, BatchEnd, Changes, Folded, Subscriptions, Thresholds, Values
+from pststream.answers.sorted_rows import end_rows, kernel_end, key_order, value_rows
+from pststream.kernels.answers.changes import ChangeRows
+from pststream.kernels.answers.columns import ENDED, Rows
+from pststream.kernels.answers.fold_rows import LimitRows, answer_rows, fold_rows
+from pststream.kernels.answers.touched_rows import rows_of_keys, rows_to_wake, unite_rows
+
+Arrays = TypeVar("Arrays", Values, Thresholds, Changes)
+
+Deletions = tuple[np.ndarray, np.ndarray]
+"""Keys of insertions, and the ends that deletions give them: both int64[n]."""
+
+
+def fold(
+    state: BucketState,
+    inserted: Subscriptions,
+    deleted: Deletions,
+    candidates: Values,
+    end: BatchEnd,
+    reevaluate: bool | np.ndarray = False,
+) -> Folded:
+    """Return what the batch changes, but for the subscriptions in `asked`.
+
+    state        after the batch before
+    inserted     insertions of the batch; after a fall of stream time also those that had ended and live again. A
+                 subscription that the state has is left out
+    candidates   see above; may have more than is wanted
+    reevaluate   True: ask for all live subscriptions, because objects were withdrawn or values mean something else;
+                 or the keys (int64[n]) of those to ask for
+
+    Raises ValueError if the batch is not after the one of the state, or the boundary of a count window is missing.
+    """
+    if end.batch_id <= state.batch_id:
+        raise ValueError(f"batch {end.batch_id} is not after batch {state.batch_id} of the state")
+    columns = state.columns
+    rows_of_values, _ = value_rows(columns, candidates)
+    ends = end_rows(columns.key, *deleted)
+    all_asked = reevaluate is True
+    asked_rows = np.empty(0, np.int64)
+    if not isinstance(reevaluate, bool):
+        asked_rows = rows_of_keys(columns.key, np.sort(reevaluate))
+        asked_rows = asked_rows[asked_rows >= 0]
+    batch_end = kernel_end(end)
+    if all_asked:
+        # A subscription that had ended and lives again is among the insertions.
+        rows = np.flatnonzero(columns.status != ENDED)
+    else:
+        rows = unite_rows(rows_of_values.row, rows_to_wake(columns, batch_end))
+        rows = unite_rows(rows, unite_rows(ends.row, asked_rows))
+    bounds = state.bound_objects(len(rows))
+    entries, limits, changes, asked = fold_rows(
+        columns, bounds, rows, rows_of_values, ends, batch_end, all_asked, asked_rows, state.greatest_room
+    )
+    fresh = new_subscriptions(state, inserted, deleted)
+    fresh = Subscriptions(
+        *(array[(fresh.created_at <= end.stream_time) & (end.stream_time < fresh.end_at)] for array in fresh)
+    )
+    ask = Asked(
+        np.concatenate([columns.key[asked], fresh.key]),
+        np.concatenate([columns.k[asked], fresh.k]),
+        np.concatenate([columns.kept[asked], kept_of(fresh)]),
+    )
+    order = np.argsort(ask.subscription, kind="stable")
+    thresholds = _to_thresholds(limits, columns.key, False)
+    return Folded(
+        _to_values(entries, columns.key), thresholds, _to_changes(changes), Asked(*(array[order] for array in ask))
+    )
+
+
+def fold_answers(state: BucketState, folded: Folded, answers: Values) -> Folded:
+    """Complete the result of `fold` with the evaluations of the subscriptions that it asks for.
+
+    answers: the `kept` best objects of each as of the end of the batch, in any order; fewer if fewer count
+    """
+    asked = folded.asked
+    order = key_order(answers.subscription)
+    answers = Values(*(array[order] for array in answers))
+    starts, stops = (np.searchsorted(answers.subscription, asked.subscription, side) for side in ("left", "right"))
+    entries, limits, changes = answer_rows(
+        state.columns,
+        rows_of_keys(state.columns.key, asked.subscription),
+        asked.subscription,
+        asked.k,
+        asked.kept,
+        Rows(answers.subscription, answers.object, answers.ts, answers.value),
+        starts,
+        stops,
+    )
+    thresholds = _join(folded.thresholds, _to_thresholds(limits, asked.subscription, True))
+    order = np.argsort(thresholds.subscription, kind="stable")
+    return Folded(
+        _join(folded.entries, _to_values(entries, asked.subscription)),
+        Thresholds(*(array[order] for array in thresholds)),
+        _join(folded.changes, _to_changes(changes)),
+        Asked(*(array[:0] for array in asked)),
+    )
+
+
+def new_subscriptions(state: BucketState, inserted: Subscriptions, deleted: Deletions) -> Subscriptions:
+    """Return the insertions that the state does not have, with the ends of validity that deletions give them."""
+    rows = rows_of_keys(state.columns.key, inserted.key)
+    is_new = rows < 0
+    is_new[~is_new] = state.columns.status[rows[~is_new]] == ENDED
+    return with_ends(Subscriptions(*(array[is_new] for array in inserted)), deleted)
+
+
+def with_ends(subscriptions: Subscriptions, deleted: Deletions) -> Subscriptions:
+    """Return subscriptions (by ascending key) with the ends of validity that deletions give them."""
+    ends = end_rows(subscriptions.key, *deleted)
+    end_at = subscriptions.end_at.copy()
+    np.minimum.at(end_at, ends.row, ends.at)
+    return subscriptions._replace(end_at=end_at)
+
+
+def _to_values(rows: Rows, keys: np.ndarray) -> Values:
+    return Values(keys[rows.row], rows.object, rows.ts, rows.value)
+
+
+def _to_thresholds(limits: LimitRows, keys: np.ndarray, reset: bool) -> Thresholds:
+    return Thresholds(keys[limits.row], limits.value, limits.ts, limits.object, np.full(len(limits.row), reset))
+
+
+def _to_changes(changes: ChangeRows) -> Changes:
+    key, entered, rank, number, ts = changes.numbers.T
+    return Changes(key.copy(), entered == 1, rank.astype(np.int32), number.copy(), ts.copy(), changes.values)
+
+
+def _join(one: Arrays, other: Arrays) -> Arrays:
+    return type(one)(*(np.concatenate(pair) for pair in zip(one, other)))

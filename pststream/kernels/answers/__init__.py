@@ -1,0 +1,1 @@
+"""Kernels of the answers of subscriptions with memory: buffers, changes, expiry."""

@@ -1,0 +1,152 @@
+"""Read, extend and write the buffer of one subscription, which is sorted: the best entry first."""
+
+import numpy as np
+
+from pststream.kernels.answers.columns import LAST_OBJECT, LIVE, NEVER, NO_TIME, Buffer
+from pststream.kernels.answers.object_bounds import BLOCK_BITS
+from pststream.kernels.compile import inlined, kernel
+
+
+@kernel
+def make_buffer(room):
+    """Make the arrays for a buffer of at most `room` entries."""
+    return Buffer(np.empty(room, np.float32), np.empty(room, np.int64))
+
+
+@inlined
+def has_window(columns, row):
+    """Return whether objects that count for the subscription cease to."""
+    return columns.window_micros[row] > 0 or columns.window_objects[row] > 0
+
+
+@inlined
+def last_outside(columns, row, end):
+    """Return ts and key of the last object that does not count any more, or not yet; later ones count."""
+    ts, key = np.int64(NO_TIME), np.int64(LAST_OBJECT)
+    if columns.counts_from[row] > NO_TIME:
+        ts = columns.counts_from[row] - 1
+    length = columns.window_micros[row]
+    if length > 0 and end.stream_time > NO_TIME + length:
+        ts = max(ts, end.stream_time - length)
+    if columns.window_objects[row] > 0:
+        place = np.searchsorted(end.windows, columns.window_objects[row])
+        if place == len(end.windows) or end.windows[place] != columns.window_objects[row]:
+            raise ValueError("no boundary is given for the window of a subscription")
+        if end.boundaries[place, 0] > ts:
+            ts, key = end.boundaries[place, 0], end.boundaries[place, 1]
+    return ts, key
+
+
+@inlined
+def is_outside(ts, key, last_ts, last_key):
+    """Return whether an object is not after the last one that does not count."""
+    return ts < last_ts or (ts == last_ts and key <= last_key)
+
+
+@inlined
+def identify(columns, candidates, number):
+    """Return ts and key of the object of an entry of a buffer."""
+    if number >= 0:
+        return columns.object_rows[number, 0], columns.object_rows[number, 1]
+    return candidates.ts[-1 - number], candidates.object[-1 - number]
+
+
+@inlined
+def is_after(columns, candidates, value, number, other_value, other):
+    """Return whether one entry comes after another, of another object."""
+    if value != other_value:
+        return value > other_value
+    ts, key = identify(columns, candidates, number)
+    other_ts, other_key = identify(columns, candidates, other)
+    return ts < other_ts or (ts == other_ts and key < other_key)
+
+
+@inlined
+def has_left(columns, bounds, number, last_ts, last_key):
+    """Return whether the object of an entry in the state does not count any more."""
+    block = number >> BLOCK_BITS
+    if block < len(bounds.oldest):
+        if bounds.oldest[block] > last_ts:
+            return False
+        if bounds.newest[block] < last_ts:
+            return True
+    return is_outside(columns.object_rows[number, 0], columns.object_rows[number, 1], last_ts, last_key)
+
+
+@inlined
+def read_buffer(columns, bounds, row, last_ts, last_key, buffer):
+    """Copy the entries that still count; return their number."""
+    first, size = columns.first_slot[row], 0
+    may_lose = columns.oldest[row] <= last_ts
+    for slot in range(first, first + columns.size[row]):
+        number = columns.entry_number[slot]
+        if may_lose:
+            if has_left(columns, bounds, number, last_ts, last_key):
+                continue
+        buffer.value[size], buffer.number[size] = columns.entry_value[slot], number
+        size += 1
+    return size
+
+
+@inlined
+def is_beyond_limit(columns, candidates, row, value, number):
+    """Return whether an entry comes after the limit of a subscription with a window."""
+    if value != columns.threshold[row]:
+        return value > columns.threshold[row]
+    limit = np.int64(columns.limit[row])
+    return number != limit and is_after(columns, candidates, value, number, value, limit)
+
+
+@inlined
+def insert_entry(columns, candidates, buffer, size, most, value, number):
+    """Put an object at its place among the `most` best, unless it is there; return the number of entries."""
+    place = size
+    while place > 0 and is_after(columns, candidates, buffer.value[place - 1], buffer.number[place - 1], value, number):
+        place -= 1
+    if place == most:
+        return size
+    if place > 0 and buffer.value[place - 1] == value:
+        if identify(columns, candidates, buffer.number[place - 1])[1] == identify(columns, candidates, number)[1]:
+            return size
+    size = min(size + 1, most)
+    for at in range(size - 1, place, -1):
+        buffer.value[at], buffer.number[at] = buffer.value[at - 1], buffer.number[at - 1]
+    buffer.value[place], buffer.number[place] = value, number
+    return size
+
+
+@inlined
+def write_buffer(columns, row, buffer, size, oldest):
+    """Make the entries, which have numbers, those of a live subscription.
+
+    oldest: no entry of a subscription with a window is older than this ts
+    """
+    first = columns.first_slot[row]
+    for place in range(size):
+        put(columns.entry_value, first + place, buffer.value[place])
+        put(columns.entry_number, first + place, buffer.number[place])
+    put(columns.size, row, size)
+    put(columns.status, row, LIVE)
+    put(columns.oldest, row, oldest)
+    wakes_at, length = columns.end_at[row], columns.window_micros[row]
+    if length > 0 and oldest < NEVER - length:
+        wakes_at = min(wakes_at, oldest + length)
+    put(columns.wakes_at, row, wakes_at)
+
+
+@inlined
+def put(column, place, value):
+    """Write a value that differs: the first write to a page of the file costs far more than the comparison."""
+    if column[place] != value:
+        column[place] = value
+
+
+@inlined
+def oldest_of(columns, bounds, buffer, size):
+    """Return the least ts of entries that have numbers; NEVER if there is none."""
+    oldest = np.int64(NEVER)
+    for place in range(size):
+        block = buffer.number[place] >> BLOCK_BITS
+        if block >= len(bounds.oldest) or bounds.oldest[block] < oldest:
+            oldest = min(oldest, columns.object_rows[buffer.number[place], 0])
+    return oldest

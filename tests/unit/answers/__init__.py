@@ -1,0 +1,1 @@
+"""Answers of subscriptions with memory against a plain twin."""
