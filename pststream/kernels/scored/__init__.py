@@ -1,0 +1,1 @@
+"""The index of `topk` subscriptions: which of them a message may enter, by place and text."""

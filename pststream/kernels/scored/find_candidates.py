@@ -1,0 +1,209 @@
+"""Find the `topk` subscriptions that each message of a batch enters: its value is at most their threshold.
+
+The probes of a batch are sorted by word. For each chunk of a word, all messages that have the word are tested with the
+bounds of the chunk, of its blocks, and of the postings of the blocks that remain: 64 tests return one word of bits, in
+a loop without branches that the compiler computes many at a time. What remains is scored exactly, as questions score
+objects (kernels/questions/scores.py), in groups, so that the records of a group are fetched together.
+"""
+
+import numpy as np
+
+from pststream.kernels.compile import kernel
+from pststream.kernels.intrinsics import count_bits, prefetch
+from pststream.kernels.questions.scores import cosine_of, place_score
+from pststream.kernels.scored.fill_blocks import block_of, chunk_of
+from pststream.kernels.scored.index_arrays import (
+    ALPHA,
+    BLOCK,
+    BOTTOM,
+    BOUND_ALPHA,
+    BOUND_GREATEST,
+    BOUND_NEED,
+    BOUND_NORM,
+    BOUND_RATE,
+    BOUND_SUM,
+    BOUND_WEIGHT,
+    BOUNDS,
+    EAST,
+    FIELDS,
+    GREATEST,
+    NEED,
+    NORM,
+    NORTH,
+    PLACE_ERROR,
+    RATE,
+    SOUTH,
+    SUM,
+    TOP,
+    WEIGHT,
+    WEST,
+    IndexArrays,
+    X,
+    Y,
+    Z,
+)
+from pststream.kernels.scored.message_words import MessageArrays, ProbeArrays
+
+HITS = 8192
+"""Postings that are scored together."""
+
+ZERO, THIRD, FIFTH = np.float32(0.0), np.float32(1 / 24), np.float32(3 / 640)
+
+
+@kernel
+def find_candidates(
+    index: IndexArrays, messages: MessageArrays, probes: ProbeArrays
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Return the pairs of a batch, in any order, each once: subscription int32[c], message int32[c], value float32[c];
+    and the number of pairs that were scored.
+    """
+    hits, size, scored, pairs = np.empty((HITS, 2), np.int32), 0, 0, 0
+    rows, owners, values = np.empty(HITS, np.int32), np.empty(HITS, np.int32), np.empty(HITS, np.float32)
+    begin = 0
+    while begin < len(probes.words):
+        word, end = probes.words[begin], begin + 1
+        while end < len(probes.words) and probes.words[end] == word:
+            end += 1
+        for chunk in range(index.chunk_offsets[word + 1] - index.chunk_offsets[word]):
+            start, blocks = chunk_of(index.block_offsets, word, chunk)
+            for probe in range(begin, end):
+                numbers = probes.numbers[probe]
+                bounds = index.chunk_bounds[index.chunk_offsets[word] + chunk]
+                left = _pass_bounds(bounds, 0, 1, numbers)
+                if left:
+                    left = _pass_bounds(index.block_bounds, start * BOUNDS, blocks, numbers)
+                while left:
+                    block = chunk * BLOCK + _lowest_bit(left)
+                    left &= left - np.uint64(1)
+                    first, count = block_of(index.posting_offsets, word, block)
+                    passed = _pass_postings(index, first, count, numbers, probes.later[probe])
+                    while passed:
+                        hits[size, 0] = first + _lowest_bit(passed)
+                        hits[size, 1] = probe
+                        passed &= passed - np.uint64(1)
+                        size += 1
+                    if size > HITS - BLOCK:
+                        rows, owners, values = _with_room(rows, owners, values, pairs + size)
+                        pairs = _score(index, messages, probes, hits, size, rows, owners, values, pairs)
+                        scored, size = scored + size, 0
+        begin = end
+    rows, owners, values = _with_room(rows, owners, values, pairs + size)
+    pairs = _score(index, messages, probes, hits, size, rows, owners, values, pairs)
+    return rows[:pairs].copy(), owners[:pairs].copy(), values[:pairs].copy(), scored + size
+
+
+@kernel
+def _lowest_bit(bits):
+    """Return the number of the lowest bit that is set, of at least one."""
+    return np.int64(count_bits(~bits & (bits - np.uint64(1))))
+
+
+@kernel
+def _pass_bounds(bounds, base, count, probe):
+    """Return a bit for each of `count` blocks or chunks in which the message of a probe may enter a subscription."""
+    x, y, z, w, norm, total, most = probe[0], probe[1], probe[2], probe[3], probe[4], probe[5], probe[6]
+    west, east = bounds[base + WEST * count :], bounds[base + EAST * count :]
+    south, north = bounds[base + SOUTH * count :], bounds[base + NORTH * count :]
+    bottom, top = bounds[base + BOTTOM * count :], bounds[base + TOP * count :]
+    rates, alphas = bounds[base + BOUND_RATE * count :], bounds[base + BOUND_ALPHA * count :]
+    weights, norms = bounds[base + BOUND_WEIGHT * count :], bounds[base + BOUND_NORM * count :]
+    sums, greatest = bounds[base + BOUND_SUM * count :], bounds[base + BOUND_GREATEST * count :]
+    needs = bounds[base + BOUND_NEED * count :]
+    passed = np.uint64(0)
+    for at in range(count):
+        dx = max(max(west[at] - x, x - east[at]), ZERO)
+        dy = max(max(south[at] - y, y - north[at]), ZERO)
+        dz = max(max(bottom[at] - z, z - top[at]), ZERO)
+        chord = max(np.sqrt(dx * dx + dy * dy + dz * dz) - PLACE_ERROR, ZERO)
+        tail = min(min(norms[at] * norm, sums[at] * most), greatest[at] * total)
+        score = weights[at] * w + tail - min(rates[at] * _least_angle(chord), alphas[at])
+        passed |= np.uint64(score >= needs[at]) << np.uint64(at)
+    return passed
+
+
+@kernel
+def _pass_postings(index, first, count, probe, later):
+    """Return a bit for each of `count` postings whose subscription the message of a probe may enter."""
+    x, y, z, w, norm, total, most = probe[0], probe[1], probe[2], probe[3], probe[4], probe[5], probe[6]
+    numbers, base = index.numbers, first * FIELDS
+    xs, ys, zs = numbers[base + X * count :], numbers[base + Y * count :], numbers[base + Z * count :]
+    rates, alphas = numbers[base + RATE * count :], numbers[base + ALPHA * count :]
+    weights, norms = numbers[base + WEIGHT * count :], numbers[base + NORM * count :]
+    sums, greatest = numbers[base + SUM * count :], numbers[base + GREATEST * count :]
+    needs, signatures = numbers[base + NEED * count :], index.signatures[first:]
+    passed = np.uint64(0)
+    for at in range(count):
+        dx, dy, dz = xs[at] - x, ys[at] - y, zs[at] - z
+        chord = max(np.sqrt(dx * dx + dy * dy + dz * dz) - PLACE_ERROR, ZERO)
+        tail = min(min(norms[at] * norm, sums[at] * most), greatest[at] * total)
+        tail = tail if signatures[at] & later else ZERO
+        score = weights[at] * w + tail - min(rates[at] * _least_angle(chord), alphas[at])
+        passed |= np.uint64(score >= needs[at]) << np.uint64(at)
+    return passed
+
+
+@kernel
+def _least_angle(chord):
+    """Return a lower bound of the angle of a chord of the unit sphere: the beginning of the series of 2 asin(c / 2)."""
+    square = chord * chord
+    return chord + chord * square * (THIRD + square * FIFTH)
+
+
+@kernel
+def _with_room(rows, owners, values, wanted):
+    """Return the arrays, or longer ones, with room for `wanted` rows."""
+    if wanted <= len(rows):
+        return rows, owners, values
+    size = max(2 * len(rows), wanted)
+    more_rows, more_owners, more_values = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.float32)
+    more_rows[: len(rows)], more_owners[: len(rows)], more_values[: len(rows)] = rows, owners, values
+    return more_rows, more_owners, more_values
+
+
+@kernel
+def _score(index, messages, probes, hits, size, rows, owners, values, pairs):
+    """Write the pairs among the first `size` hits whose value is good enough; return how many pairs there are then."""
+    for at in range(size):
+        prefetch(index.subscriptions, hits[at, 0])
+    for at in range(size):
+        hits[at, 0] = index.subscriptions[hits[at, 0]]
+        prefetch(index.word_offsets, hits[at, 0])
+        prefetch(index.squares, hits[at, 0])
+        prefetch(index.thresholds, hits[at, 0])
+        prefetch(index.records, hits[at, 0])
+    for at in range(size):
+        prefetch(index.words, index.word_offsets[hits[at, 0]])
+    for at in range(size):
+        row, message = hits[at, 0], probes.messages[hits[at, 1]]
+        shared = _shared_square(index, row, probes, message, probes.words[hits[at, 1]])
+        if shared < 0.0:
+            continue
+        lon, lat, alpha, scale = index.records[row]
+        text = (1.0 - alpha) * cosine_of(shared, index.squares[row], messages.squares[message])
+        # The text first: without it, most hits are below the threshold wherever they are.
+        if -(alpha + text) > index.thresholds[row] + 1e-6:
+            continue
+        place = place_score(lon, lat, messages.points[message, 0], messages.points[message, 1], alpha, scale)
+        value = np.float32(-(place + text))
+        if value <= index.thresholds[row]:
+            rows[pairs], owners[pairs], values[pairs] = row, message, value
+            pairs += 1
+    return pairs
+
+
+@kernel
+def _shared_square(index, row, probes, message, word):
+    """Return the sum of the squared weights of the shared words; -1 if one of them comes before `word`."""
+    own, stop = index.word_offsets[row], index.word_offsets[row + 1]
+    other, end = probes.own_offsets[message], probes.own_offsets[message + 1]
+    shared = 0.0
+    while own < stop and other < end:
+        mine, its = index.words[own], probes.own_words[other]
+        if mine == its:
+            if mine < word:
+                return -1.0
+            weight = np.float64(index.weights[mine])
+            shared += weight * weight
+        own += mine <= its
+        other += its <= mine
+    return shared
