@@ -1,0 +1,59 @@
+"""Write standing `frequent_terms` subscriptions about regions of cities into a home, as ingest would."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pststream import names
+from pststream.benchmarks.support.homes import START
+from pststream.benchmarks.support.object_worlds import HOUR_US
+from pststream.benchmarks.support.question_sets import region_box
+from pststream.generator.places import city_places, scatter
+from pststream.kinds.frequent_terms.kind import NAME
+from pststream.ledgers.ledger_rows import log_key
+from pststream.state.data_files import ROW_GROUP, FileWriter, commit_files
+from pststream.state.home import Home
+from pststream.state.tables import TABLES
+from pststream.utc_times import to_micros
+
+K = 10
+SHARE = 1e-4
+"""Area of a region: a share of the space."""
+
+
+class RegionSet(NamedTuple):
+    """Regions around places that are distributed like objects: boxes float64[n,4], and the key of the last request."""
+
+    boxes: np.ndarray
+    last_key: int
+
+
+def add_regions(home: Home, count: int, window_hours: int, seed: int) -> RegionSet:
+    """Append insertions of regions with a step of an hour, which live from the start of the world on."""
+    lon, lat = scatter(np.random.default_rng([seed, 28]), city_places(), count)
+    boxes = np.array([region_box(*place, SHARE) for place in zip(lon.tolist(), lat.tolist())])
+    keys = log_key(1, 0) + 1 + np.arange(count)
+    one_each = pa.array(np.arange(count + 1, dtype=np.int32))
+    sides = dict(zip(("west", "south", "east", "north"), boxes.T))
+    known = {
+        "request_key": pa.array(keys),
+        "op": pa.repeat("insert", count),
+        "kind": pa.repeat(NAME, count),
+        "subscription_id": pa.array(keys).cast(pa.string()),
+        "subscription_key": pa.array(keys),
+        "effective_at": pa.repeat(pa.scalar(to_micros(START), pa.int64()), count),
+        "k": pa.array(np.full(count, K)),
+        "window_us": pa.array(np.full(count, window_hours * HOUR_US)),
+        "step_us": pa.array(np.full(count, HOUR_US)),
+        **{side: pa.ListArray.from_arrays(one_each, pa.array(values)) for side, values in sides.items()},
+        "ingest_id": pa.array(np.full(count, 1)),
+    }
+    schema = TABLES[names.REQUESTS].schema
+    columns = [known.get(field.name, pa.nulls(count)).cast(field.type) for field in schema]
+    writer = FileWriter(home.table(names.REQUESTS), schema)
+    for rows in pa.Table.from_arrays(columns, schema=schema).to_batches(ROW_GROUP):
+        writer.write(rows)
+    written = writer.close()
+    commit_files(home, names.REQUESTS, [written] if written else [], application="bench", transaction=1)
+    return RegionSet(boxes, int(keys[-1]))

@@ -1,0 +1,209 @@
+"""Compute how a micro-batch changes the reports of `frequent_terms` subscriptions, by questions about stored objects.
+
+A report is a function of both logs up to the end of a batch, so the report before the batch is a question too: about
+the objects up to the end of the batch before. Nothing else is kept.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from pststream.ledgers.withdrawals import WithdrawnObjects
+from pststream.pipeline.term_reports.report_ticks import (
+    MOST_BUCKETS,
+    Intervals,
+    Pairs,
+    TickRanges,
+    occupied_intervals,
+    split_pairs,
+    ticks_until,
+)
+from pststream.pipeline.term_reports.standing_regions import StandingRegions
+from pststream.questions.open_snapshot import StoredSegments
+from pststream.region_terms.count_ways import COUNT_WAYS
+from pststream.stored_objects.object_snapshot import LAST_KEY, ObjectSnapshot
+from pststream.stored_objects.question_batch import cut_region_arrays
+
+ENTERED, LEFT = "entered", "left"
+CHANGES = pa.schema(
+    [
+        *[("event", pa.string()), ("subscription_key", pa.int64()), ("ts", pa.timestamp("us", tz="UTC"))],
+        *[("rank", pa.int32()), ("term", pa.string()), ("count", pa.int64())],
+    ]
+)
+"""Columns of changes: `ts` is the tick; `rank` is that in the report after the batch, or before it if the row left."""
+
+_ROWS = pa.schema([("pair", pa.int64()), ("rank", pa.int64()), ("term", pa.string()), ("count", pa.int64())])
+
+
+@dataclass(frozen=True)
+class ReportContext:
+    """What the tasks of a batch need to know; small, since it travels with every task.
+
+    segments           of stored objects
+    way                name of the way to count terms: names.COUNT_WAYS
+    objects_after, objects_to    key range of the objects of the batch
+    requests_after     key of the last request before the batch
+    withdrawn_before, withdrawn  objects that do not count before the batch and after it
+    """
+
+    segments: StoredSegments
+    way: str
+    objects_after: int
+    objects_to: int
+    requests_after: int
+    withdrawn_before: WithdrawnObjects
+    withdrawn: WithdrawnObjects
+
+
+@dataclass(frozen=True)
+class _Objects:
+    """Stored objects as they count before the batch and after it, those of the batch alone, and all of them.
+
+    `stream_before`, `stream_after`: the greatest ts
+    """
+
+    before: ObjectSnapshot
+    after: ObjectSnapshot
+    new: ObjectSnapshot
+    all: ObjectSnapshot
+    stream_before: int
+    stream_after: int
+
+
+def report_changes(context: ReportContext, asked: StandingRegions) -> Iterator[pa.RecordBatch]:
+    """Yield the rows (CHANGES) by which the reports of some subscriptions change, a part of the ticks at a time."""
+    objects = _open_objects(context)
+    before = ticks_until(asked.created_at, asked.end_before, asked.step, objects.stream_before)
+    before = TickRanges(before.first, np.where(asked.key <= context.requests_after, before.last, before.first - 1))
+    after = ticks_until(asked.created_at, asked.end_after, asked.step, objects.stream_after)
+    common = np.minimum(before.last, after.last)
+    times = _occupied(objects.all, context.objects_to, asked, after.first)
+    for pairs in split_pairs(TickRanges(common + 1, after.last), asked.step, asked.window, times):
+        yield _changes(asked, pairs, None, _ask(context, objects.after, context.objects_to, asked, pairs))
+    for pairs in split_pairs(TickRanges(common + 1, before.last), asked.step, asked.window, times):
+        yield _changes(asked, pairs, _ask(context, objects.before, context.objects_after, asked, pairs), None)
+    for pairs in _touched(context, objects, asked, TickRanges(after.first, common), times):
+        rows_before = _ask(context, objects.before, context.objects_after, asked, pairs)
+        yield _changes(asked, pairs, rows_before, _ask(context, objects.after, context.objects_to, asked, pairs))
+
+
+@lru_cache(maxsize=2)
+def _open_objects(context: ReportContext) -> _Objects:
+    stored = context.segments.open()
+    new = ObjectSnapshot([one for one in stored.segments if one.bounds[3] > context.objects_after])
+    old = [one.keys[one.keys <= context.objects_after] for one in new.segments]
+    new = new.without(np.sort(np.concatenate([np.empty(0, np.int64), *old])))
+    before, after = (
+        stored.without(withdrawn.keys) if withdrawn else stored
+        for withdrawn in (context.withdrawn_before, context.withdrawn)
+    )
+    ends = before.last_time(context.objects_after), after.last_time(context.objects_to)
+    return _Objects(before, after, new, stored, *ends)
+
+
+def _occupied(snapshot: ObjectSnapshot, up_to_key: int, asked: StandingRegions, first: np.ndarray) -> Intervals:
+    """Return the times that have objects, from the window of the first tick on."""
+    if not len(snapshot.segments):
+        return Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
+    low, high = int(snapshot.bounds[:, 0].min()), int(snapshot.bounds[:, 1].max())
+    low = max(low, int((first * asked.step - asked.window).min()))
+    if low > high:
+        return Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
+    width = (high - low) // MOST_BUCKETS + 1
+    return occupied_intervals(snapshot.count_by_time(low, high, width, up_to_key), low, width)
+
+
+def _touched(
+    context: ReportContext, objects: _Objects, asked: StandingRegions, common: TickRanges, times: Intervals
+) -> Iterator[Pairs]:
+    """Yield the pairs that had a report before and have one after the batch, which the batch may change."""
+    if context.withdrawn != context.withdrawn_before:
+        yield from split_pairs(common, asked.step, asked.window, times)
+        return
+    late = _occupied(objects.new, context.objects_to, asked, common.first)
+    if not len(late.low):
+        return
+    # Ask for the subscriptions that a late object concerns, then for their ticks.
+    some = np.flatnonzero((common.last >= common.first) & (common.last * asked.step >= late.low[0]))
+    for first in range(0, len(some), 50_000):
+        owner = some[first : first + 50_000]
+        span = (common.last - common.first)[owner] * asked.step[owner] + asked.window[owner]
+        concerned = _has_new_words(context, objects, asked, Pairs(owner, common.last[owner]), span)
+        chosen = np.zeros(len(asked.key), bool)
+        chosen[owner[concerned]] = True
+        ranges = TickRanges(common.first, np.where(chosen, common.last, common.first - 1))
+        for pairs in split_pairs(ranges, asked.step, asked.window, late):
+            touched = _has_new_words(context, objects, asked, pairs, asked.window[pairs.owner])
+            if touched.any():
+                yield Pairs(pairs.owner[touched], pairs.tick[touched])
+
+
+def _has_new_words(
+    context: ReportContext, objects: _Objects, asked: StandingRegions, pairs: Pairs, window: np.ndarray
+) -> np.ndarray:
+    """Return whether an object of the batch in the region has a word, in a window (int64[n]) up to a tick: bool[n]."""
+    has_words = np.zeros(len(pairs.owner), bool)
+    rows = _ask(context, objects.new, context.objects_to, asked, pairs, window, 1)
+    has_words[rows.column("pair").to_numpy()] = True
+    return has_words
+
+
+def _ask(
+    context: ReportContext,
+    snapshot: ObjectSnapshot,
+    up_to_key: int,
+    asked: StandingRegions,
+    pairs: Pairs,
+    window: np.ndarray | None = None,
+    most: int | None = None,
+) -> pa.RecordBatch:
+    """Return the terms of each pair, of objects up to a key: rows of _ROWS; `most` of them, None: k."""
+    owner, up_to = pairs.owner, pairs.tick * asked.step[pairs.owner]
+    after = up_to - (asked.window[owner] if window is None else window)
+    limits = asked.k[owner] if most is None else np.full(len(owner), most)
+    answered = COUNT_WAYS[context.way](
+        snapshot,
+        cut_region_arrays(asked.regions.take(pa.array(owner))),
+        np.column_stack([after, np.full(len(owner), LAST_KEY)]),
+        np.column_stack([up_to, np.full(len(owner), up_to_key)]),
+        limits.astype(np.int64),
+    )
+    columns = {"pair": answered.question, "rank": answered.rank, **answered.columns}
+    return pa.RecordBatch.from_pydict({field.name: columns[field.name] for field in _ROWS}, schema=_ROWS)
+
+
+def _changes(
+    asked: StandingRegions, pairs: Pairs, before: pa.RecordBatch | None, after: pa.RecordBatch | None
+) -> pa.RecordBatch:
+    """Return the rows that one side has and the other lacks: pair, term and count decide."""
+    none = pa.RecordBatch.from_pylist([], _ROWS)
+    sides = [none if before is None else before, none if after is None else after]
+    rows = pa.concat_batches(sides)
+    entered = np.arange(rows.num_rows) >= sides[0].num_rows
+    pair = rows.column("pair").to_numpy()
+    if before is not None and after is not None:
+        term = rows.column("term").dictionary_encode().indices.to_numpy()
+        count = rows.column("count").to_numpy()
+        order = np.lexsort((count, term, pair))
+        same = np.ones(max(len(order) - 1, 0), bool)
+        for values in (pair[order], term[order], count[order]):
+            same &= values[1:] == values[:-1]
+        kept = np.ones(len(order), bool)
+        kept[order[1:][same]] = kept[order[:-1][same]] = False
+        rows, entered, pair = rows.filter(pa.array(kept)), entered[kept], pair[kept]
+    owner = pairs.owner[pair]
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([LEFT, ENTERED]).take(pa.array(entered.astype(np.int8))),
+            pa.array(asked.key[owner]),
+            pa.array(pairs.tick[pair] * asked.step[owner]).cast(CHANGES.field("ts").type),
+            rows.column("rank").cast(pa.int32()),
+            rows.column("term"),
+            rows.column("count"),
+        ],
+        schema=CHANGES,
+    )

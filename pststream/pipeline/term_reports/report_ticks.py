@@ -1,0 +1,93 @@
+"""Compute which ticks of subscriptions have a report before and after a micro-batch.
+
+Ticks are the multiples of the step since 1970, numbered by their quotient. A subscription has a report at each tick m
+with `created_at` <= m < its end and m <= stream time, whose window (m - window, m] has an object. All times are
+microseconds.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+MOST_BUCKETS = 1 << 16
+"""Parts of time, each of which has objects or not."""
+
+PAIRS = 20_000
+"""Pairs of a subscription and a tick that are asked about at a time, unless one subscription has more."""
+
+
+class TickRanges(NamedTuple):
+    """For each subscription the ticks from `first` to `last`, int64[n] each; none if `last` is less."""
+
+    first: np.ndarray
+    last: np.ndarray
+
+
+class Intervals(NamedTuple):
+    """Ascending disjoint intervals from `low` to `high`, int64[n] each, both ends included."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+
+class Pairs(NamedTuple):
+    """Pairs of a subscription (place) and a tick: int64[n] each."""
+
+    owner: np.ndarray
+    tick: np.ndarray
+
+
+def ticks_until(created_at: np.ndarray, end_at: np.ndarray, step: np.ndarray, stream_time: int) -> TickRanges:
+    """Return the ticks at which subscriptions live and that stream time has reached."""
+    first = -(-created_at // step)
+    last = np.minimum(stream_time // step, -(-end_at // step) - 1)
+    return TickRanges(first, np.maximum(last, first - 1))
+
+
+def occupied_intervals(counts: np.ndarray, low: int, width: int) -> Intervals:
+    """Return the times that may have objects, of counts (int64[n]) of objects by (ts - low) // width."""
+    places = np.flatnonzero(counts)
+    begins = np.flatnonzero(np.append(True, np.diff(places) > 1)[: len(places)])
+    ends = np.append(begins[1:], len(places))[: len(begins)] - 1
+    return Intervals(low + places[begins] * width, low + (places[ends] + 1) * width - 1)
+
+
+def ticks_of_intervals(times: Intervals, step: int, window: int) -> Intervals:
+    """Return the ticks whose window, (tick - window, tick], meets one of the intervals of times."""
+    low, high = -(-times.low // step), -(-(times.high + window) // step) - 1
+    if not len(low):
+        return Intervals(low, high)
+    high = np.maximum.accumulate(high)
+    begins = np.flatnonzero(np.append(True, low[1:] > high[:-1] + 1))
+    return Intervals(low[begins], high[np.append(begins[1:], len(low)) - 1])
+
+
+def split_pairs(ranges: TickRanges, step: np.ndarray, window: np.ndarray, times: Intervals) -> Iterator[Pairs]:
+    """Yield the ticks of ranges whose windows may have objects, by subscription, about PAIRS at a time."""
+    for step_, window_ in np.unique(np.column_stack([step, window]), axis=0).tolist():
+        owners = np.flatnonzero((step == step_) & (window == window_) & (ranges.last >= ranges.first))
+        ticks = ticks_of_intervals(times, step_, window_)
+        if not len(owners) or not len(ticks.low):
+            continue
+        # Number the ticks of the intervals one after the other: a range of ticks is a range of these numbers.
+        lengths = ticks.high - ticks.low + 1
+        starts = np.append(0, np.cumsum(lengths))
+        begin, stop = (_place(ticks, starts, edge) for edge in (ranges.first[owners], ranges.last[owners] + 1))
+        totals = np.append(0, np.cumsum(stop - begin))
+        edge = 0
+        while edge < len(owners):
+            after = max(edge + 1, int(np.searchsorted(totals, totals[edge] + PAIRS, "right")) - 1)
+            count = stop[edge:after] - begin[edge:after]
+            number = np.arange(count.sum()) + np.repeat(begin[edge:after] - np.cumsum(count) + count, count)
+            place = np.searchsorted(starts, number, "right") - 1
+            if len(number):
+                yield Pairs(np.repeat(owners[edge:after], count), ticks.low[place] + number - starts[place])
+            edge = after
+
+
+def _place(ticks: Intervals, starts: np.ndarray, tick: np.ndarray) -> np.ndarray:
+    """Return how many ticks of the intervals come before each tick: int64[n]."""
+    place = np.searchsorted(ticks.low, tick, "right") - 1
+    inside = np.minimum(tick - ticks.low[place], ticks.high[place] - ticks.low[place] + 1)
+    return np.where(place < 0, 0, starts[place] + inside)

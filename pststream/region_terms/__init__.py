@@ -1,0 +1,1 @@
+"""Count the frequent terms of many regions: ways that all return the same answers."""

@@ -1,0 +1,66 @@
+"""Slow twin of standing frequent terms: the reports that two logs define, by plain loops over all objects and ticks.
+
+It shares no code with pststream; words and regions are those of tests/oracles/twin.py.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.oracles.twin import Incarnation, PublishedObject, in_region, read_box, read_circle, time_us
+
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+Report = tuple[int, int, str, int]
+"""Number of the insertion, tick in microseconds, term, count."""
+
+
+@dataclass
+class Standing:
+    """An insertion, and the end that the requests give it; None: none."""
+
+    number: int
+    row: dict[str, Any]
+    end: int | None
+
+    @property
+    def region(self) -> Incarnation:
+        bbox, circle = self.row.get("bbox"), self.row.get("circle")
+        return Incarnation("", None, bbox and read_box(bbox), circle and read_circle(circle), None, 0, None)
+
+
+def micros(duration: str) -> int:
+    return int(duration[:-1]) * _SECONDS[duration[-1]] * 1_000_000
+
+
+def standing_of(requests: Iterable[dict[str, Any]]) -> list[Standing]:
+    """The insertions of a request log in which every request is valid."""
+    found: list[Standing] = []
+    for row in requests:
+        if row["op"] == "insert":
+            expires = row.get("expires_at")
+            found.append(Standing(len(found), row, None if expires is None else time_us(expires)))
+            continue
+        last = [one for one in found if one.row["subscription_id"] == row["subscription_id"]][-1]
+        at = time_us(row["at"])
+        last.end = at if last.end is None else min(last.end, at)
+    return found
+
+
+def reports_of(objects: Sequence[PublishedObject], requests: Iterable[dict[str, Any]]) -> set[Report]:
+    """All rows of all reports."""
+    if not objects:
+        return set()
+    stream_time = max(one.ts for one in objects)
+    rows: set[Report] = set()
+    for one in standing_of(requests):
+        step, window, region = micros(one.row["step"]), micros(one.row["window"]), one.region
+        inside = [thing for thing in objects if in_region(thing, region)]
+        tick = -(-time_us(one.row["created_at"]) // step) * step
+        while tick <= stream_time and (one.end is None or tick < one.end):
+            counts = Counter(w for thing in inside if tick - window < thing.ts <= tick for w in thing.words)
+            best = sorted(counts.items(), key=lambda term: (-term[1], term[0].encode()))[: one.row["k"]]
+            rows |= {(one.number, tick, term, count) for term, count in best}
+            tick += step
+    return rows

@@ -1,0 +1,336 @@
+"""Standing frequent terms in the pipeline: the changes of all batches add up to the reports of the twin."""
+
+import datetime as dt
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pststream import names
+from pststream.delta_tables import read_table
+from pststream.pipeline.batch import micro_batch
+from pststream.pipeline.batch.micro_batch import match
+from pststream.pipeline.upkeep import old_rows
+from pststream.settings import load_settings
+from pststream.state.home import Home as State
+from pststream.utc_times import to_micros
+from tests.commands import Home, new_home
+from tests.oracles.standing_reports import Report, reports_of
+from tests.oracles.twin import PublishedObject, time_us, words_of
+from tests.worlds import moment, write_rows
+
+Row = dict[str, Any]
+WORDS = ("tea", "coffee", "cake", "été", "zoo")
+
+
+class Killed(Exception):
+    """Raised in place of the end of the process."""
+
+
+def some_objects(rnd: random.Random, count: int) -> list[Row]:
+    """Objects of three days, most in order, some late, some without a word."""
+    rows = []
+    for n in range(count):
+        step = n * 400 // count - (rnd.randrange(150) if rnd.randrange(4) == 0 else 0)
+        text = " ".join(rnd.sample(WORDS, rnd.randrange(4)))
+        lon, lat = rnd.choice((-180.0, 0.0, 1.0, 2.0, 180.0)), rnd.choice((-1.0, 0.0, 1.0))
+        rows.append({"object_id": f"o{n}", "ts": moment(step), "lon": lon, "lat": lat, "text": text})
+    return rows
+
+
+def some_requests(rnd: random.Random, count: int) -> list[Row]:
+    """Insertions, early and late; deletions of some, with earlier and later times; ids that come again."""
+    rows: list[Row] = []
+    for n in range(count):
+        created = rnd.choice((-50, 0, 37, 100, 250))
+        region = rnd.choice(
+            (
+                {"bbox": [-1.0, -1.0, 1.0, 1.0]},
+                {"bbox": [170.0, -90.0, -170.0, 90.0]},
+                {"bbox": [50.0, 50.0, 51.0, 51.0]},
+                {"circle": {"lon": 0.0, "lat": 0.0, "radius_m": 150_000}},
+            )
+        )
+        row = {"op": "insert", "subscription_id": f"s{n}", "kind": "frequent_terms", "created_at": moment(created)}
+        window, step = rnd.choice((("3h", "1h"), ("1h", "5h"), ("12h", "90m"), ("2d", "6h"), ("45m", "45m")))
+        expires = rnd.choice((None, None, moment(created + 200)))
+        rows.append(row | region | {"k": rnd.choice((1, 2, 4)), "window": window, "step": step, "expires_at": expires})
+        if rnd.randrange(3) == 0:
+            at = moment(created + rnd.choice((1, 60, 180, 600)))
+            rows.append({"op": "delete", "subscription_id": f"s{n}", "at": at})
+            if rnd.randrange(2):
+                rows.append(rows[-2] | {"created_at": at, "expires_at": None})
+    return rows
+
+
+def published(rows: list[Row]) -> list[PublishedObject]:
+    return [
+        PublishedObject(r["object_id"], time_us(r["ts"]), r["lon"], r["lat"], frozenset(words_of(r["text"])))
+        for r in rows
+    ]
+
+
+def logged_reports(home: Home) -> set[Report]:
+    """The sum of the changes of all batches."""
+    state = State(home.path)
+    keys = read_table(state.table(names.REQUESTS), ["request_key", "op"]).to_pylist()
+    number = {key: n for n, key in enumerate(sorted(r["request_key"] for r in keys if r["op"] == "insert"))}
+    rows = read_table(state.table(names.ANSWER_LOG)).sort_by("batch_id").to_pylist()
+    total: Counter[Report] = Counter()
+    for row in rows:
+        assert row["part"] == "change" and row["object_key"] is None and 0 <= row["bucket"] < state.answer_buckets
+        key = number[row["subscription_key"]], to_micros(row["ts"]), row["term"], row["count"]
+        total[key] += {"entered": 1, "left": -1}[row["event"]]
+    assert set(total.values()) <= {0, 1}
+    return {key for key, count in total.items() if count}
+
+
+def read_rows(home: Home, what: str, folder: Path, *arguments: str) -> list[Row]:
+    """The rows that `export` writes."""
+    path = folder / f"{what}.jsonl"
+    home.run("export", what, "--out", path, *arguments)
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def assert_shown(home: Home, asked: list[Row], expected: set[Report], folder: Path) -> None:
+    """`export changes` adds up to the reports; `export answers` and `answers` have those of the last ticks, ranked."""
+    place = {}  # of the insertions of an id, which have reports at different ticks
+    for n, row in enumerate(row for row in asked if row["op"] == "insert"):
+        place.setdefault(row["subscription_id"], []).append(n)
+    ids = {n: one for one, numbers in place.items() for n in numbers}
+    total: Counter[tuple] = Counter()
+    for row in read_rows(home, "changes", folder):
+        assert row["kind"] == "frequent_terms" and row["object_id"] is row["ts"] is row["distance_m"] is None
+        key = row["subscription_id"], time_us(row["as_of"]), row["term"], row["count"]
+        total[key] += {"entered": 1, "left": -1}[row["change"]]
+    assert +total == Counter((ids[n], *rest) for n, *rest in expected) and min(total.values(), default=0) >= 0
+    newest = {n: max(tick for other, tick, _, _ in expected if other == n) for n, *_ in expected}
+    wanted = []
+    for n in newest:
+        rows = [(term, count) for other, tick, term, count in expected if (other, tick) == (n, newest[n])]
+        rows.sort(key=lambda row: (-row[1], row[0].encode()))
+        wanted += [(ids[n], newest[n], rank, *row) for rank, row in enumerate(rows, 1)]
+    answers = read_rows(home, "answers", folder)
+    names_ = ("rank", "term", "count")
+    shown = [(row["subscription_id"], time_us(row["as_of"]), *(row[name] for name in names_)) for row in answers]
+    assert sorted(shown) == sorted(wanted)
+    one = answers[0]["subscription_id"]
+    document = home.run("answers", one)
+    assert document["complete"]
+    rows = [row[name] for row in document["answers"] for name in names_]
+    assert rows == [row[name] for row in answers if row["subscription_id"] == one for name in names_]
+
+
+def made_home(folder: Path) -> Home:
+    return new_home(folder / "home", engine="local", workers=2, lateness_seconds=10_000_000, max_ahead_seconds=0)
+
+
+@pytest.mark.parametrize(("seed", "cuts"), [(1, 1), (1, 7), (1, 50), (2, 4)])
+def test_changes_add_up_to_the_reports_of_the_twin(seed: int, cuts: int, tmp_path: Path) -> None:
+    rnd = random.Random(seed)
+    things, asked = some_objects(rnd, 60), some_requests(rnd, 12)
+    home = made_home(tmp_path)
+    parts: dict[str, list[list[Row]]] = {
+        kind: [rows[len(rows) * n // cuts : len(rows) * (n + 1) // cuts] for n in range(cuts)]
+        for kind, rows in (("requests", asked), ("objects", things))
+    }
+    order = [kind for _ in range(cuts) for kind in rnd.sample(("requests", "objects"), 2)]
+    done = {"requests": 0, "objects": 0}
+    for place, kind in enumerate(order):
+        part = parts[kind][done[kind]]
+        done[kind] += 1
+        if part:
+            home.ingest(kind, [write_rows(tmp_path / f"{kind}-{place}.jsonl", part)])
+        if place % 2:
+            home.match()
+    home.match()
+    expected = reports_of(published(things), asked)
+    assert len(expected) > 50
+    assert logged_reports(home) == expected
+    assert_shown(home, asked, expected, tmp_path)
+    assert home.run("check", "--all")["success"]
+
+
+@pytest.mark.parametrize("point", ["match.loads_written", "match.reported"])
+def test_a_batch_that_was_killed_logs_each_change_once(
+    point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    things, asked = some_objects(random.Random(5), 40), some_requests(random.Random(5), 6)
+    home = made_home(tmp_path)
+    home.ingest("requests", [write_rows(tmp_path / "r.jsonl", asked)])
+    home.ingest("objects", [write_rows(tmp_path / "o.jsonl", things)])
+
+    def die(here: str) -> None:
+        if here == point:
+            raise Killed
+
+    with monkeypatch.context() as killing:
+        killing.setattr(micro_batch, "crash_point", die)
+        with pytest.raises(Killed):
+            match(State(home.path), load_settings(home.path), max_objects=25)
+    home.match()
+    assert logged_reports(home) == reports_of(published(things), asked)
+
+
+def test_a_withdrawal_corrects_and_retracts_reports(tmp_path: Path) -> None:
+    home = made_home(tmp_path)
+    head = {"op": "insert", "subscription_id": "s", "kind": "frequent_terms", "created_at": moment(0)}
+    asked = [head | {"bbox": [-1, -1, 1, 1], "k": 2, "window": "2h", "step": "1h"}]
+    things = [
+        {"object_id": str(step), "ts": moment(step), "lon": 0.0, "lat": 0.0, "text": text}
+        for step, text in ((1, "tea"), (7, "tea cake"), (8, "coffee cake"), (700, "wrong clock"))
+    ]
+    home.ingest("requests", [write_rows(tmp_path / "r.jsonl", asked)])
+    home.ingest("objects", [write_rows(tmp_path / "o.jsonl", things)])
+    home.match()
+    assert logged_reports(home) == reports_of(published(things), asked)
+    home.run("withdraw", "--object-id", "700", "--object-id", "7")
+    home.match()
+    left = [row for row in things if row["object_id"] not in ("7", "700")]
+    assert logged_reports(home) == reports_of(published(left), asked)
+
+
+def test_erased_words_and_subscriptions_leave_the_reports(tmp_path: Path) -> None:
+    home = made_home(tmp_path)
+    head = {"op": "insert", "kind": "frequent_terms", "created_at": moment(0), "window": "2h", "step": "1h"}
+    asked = [head | {"subscription_id": one, "bbox": [-1, -1, 1, 1], "k": 5} for one in ("stays", "goes")]
+    knn = {"op": "insert", "subscription_id": "near", "kind": "knn", "k": 9, "created_at": moment(0)}
+    asked.append(knn | {"point": {"lon": 0, "lat": 0}})
+    things = [
+        {"object_id": str(step), "ts": moment(step), "lon": 0.0, "lat": 0.0, "text": text}
+        for step, text in ((1, "tea"), (2, "tea secret"), (8, "cake"), (20, "end"))
+    ]
+    home.ingest("requests", [write_rows(tmp_path / "r.jsonl", asked)])
+    home.ingest("objects", [write_rows(tmp_path / "o.jsonl", things)])
+    home.match()
+    before = {(row["subscription_id"], row["term"]) for row in read_rows(home, "changes", tmp_path)}
+    assert {("stays", "secret"), ("goes", "secret"), ("goes", "tea")} <= before
+    of_knn = [row for row in read_rows(home, "changes", tmp_path) if row["kind"] == "knn" and row["object_id"] != "2"]
+    planned = home.run("erase", "--object-id", "2", "--subscription-id", "goes", "--dry-run")["rows"]
+    done = home.run("erase", "--object-id", "2", "--subscription-id", "goes", "--vacuum-now")["rows"]
+    assert done["answer_log"] == planned["answer_log"] > 0
+    rows = read_rows(home, "changes", tmp_path)
+    left = {(row["subscription_id"], row["term"]) for row in rows if row["kind"] == "frequent_terms"}
+    assert left == {one for one in before if one[0] == "stays" and one[1] not in (None, "secret")}
+    assert [row for row in rows if row["kind"] == "knn" and row["object_id"] is not None] == of_knn
+    stored = b"".join(path.read_bytes() for path in (home.path / "tables" / "answer_log").rglob("*") if path.is_file())
+    assert b"secret" not in stored and b"change" in stored
+    home.ingest("objects", [write_rows(tmp_path / "p.jsonl", [things[2] | {"object_id": "late"}])])
+    home.match()
+    assert ("cake", 2) in {(row["term"], row["count"]) for row in read_rows(home, "changes", tmp_path)}
+    assert home.run("check", "--all")["success"]
+
+
+def test_reports_of_removed_objects_are_removed_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = new_home(tmp_path / "home", engine="local", workers=2, lateness_seconds=3600, max_ahead_seconds=0)
+    head = {"op": "insert", "subscription_id": "s", "kind": "frequent_terms", "created_at": moment(0)}
+    asked = [head | {"bbox": [-1, -1, 1, 1], "k": 2, "window": "1h", "step": "1h"}]
+    times = ["2026-03-01T00:30:00Z", "2026-03-03T00:30:00Z", "2026-03-05T00:30:00Z", "2026-03-05T02:00:00Z"]
+    things = [{"object_id": str(n), "ts": ts, "lon": 0.0, "lat": 0.0, "text": f"word{n}"} for n, ts in enumerate(times)]
+    home.ingest("requests", [write_rows(tmp_path / "r.jsonl", asked)])
+    home.ingest("objects", [write_rows(tmp_path / "o.jsonl", things)])
+    home.match()
+    assert [row["term"] for row in read_rows(home, "changes", tmp_path)] == ["word0", "word1", "word2", "word3"]
+    monkeypatch.setattr(old_rows, "utc_now", lambda: dt.datetime(2026, 3, 6, tzinfo=dt.UTC))
+    expired = home.run("maintain", "--keep", "objects=2d,matches=2d")["rows_expired"]
+    assert expired == {"answer_log": 2, "objects": 2}
+    assert [row["term"] for row in read_rows(home, "changes", tmp_path)] == ["word2", "word3"]
+    assert home.run("check", "--all")["success"]
+
+
+def test_stream_time_that_jumps_over_years_costs_only_ticks_with_objects(tmp_path: Path) -> None:
+    home = made_home(tmp_path)
+    head = {"op": "insert", "subscription_id": "s", "kind": "frequent_terms", "created_at": "1990-01-01T00:00:00Z"}
+    asked = [head | {"bbox": [-1, -1, 1, 1], "k": 2, "window": "1h", "step": "1h"}]
+    things = [
+        {"object_id": ts, "ts": ts, "lon": 0.0, "lat": 0.0, "text": "tea"}
+        for ts in ("1990-01-01T00:30:00Z", "2026-01-01T00:30:00Z", "2026-01-01T02:00:00Z")
+    ]
+    home.set(max_past_steps=1_000_000)
+    home.ingest("requests", [write_rows(tmp_path / "r.jsonl", asked)])
+    home.ingest("objects", [write_rows(tmp_path / "o.jsonl", things)])
+    home.match()
+    hours = ("1990-01-01T01:00:00Z", "2026-01-01T01:00:00Z", "2026-01-01T02:00:00Z")
+    assert logged_reports(home) == {(0, time_us(hour), "tea", 1) for hour in hours}
+
+
+HEAD = {"op": "insert", "kind": "frequent_terms", "k": 3, "window": "2h", "step": "1h", "bbox": [-1.0, -1.0, 1.0, 1.0]}
+POLES = {"bbox": None, "circle": {"lon": 0.0, "lat": 90.0, "radius_m": 1_000.0}}
+EDGES: dict[str, Row] = {
+    "step longer than the window": {"window": "1h", "step": "3h", "bbox": [-180.0, -90.0, 180.0, 90.0]},
+    "across 180 degrees": {"bbox": [179.0, -1.0, -179.0, 1.0]},
+    "the northern pole": POLES,
+    "both poles and 180 degrees": {"bbox": [-180.0, -90.0, 180.0, 90.0], "k": 100},
+    "late": {"created_at": moment(-60)},
+    "only its past": {"created_at": moment(0), "expires_at": moment(18)},
+    "inserted again": {"expires_at": moment(12)},
+    "a point": {"bbox": [0.0, 0.0, 0.0, 0.0], "k": 1},
+    "nothing there": {"bbox": [50.0, 50.0, 51.0, 51.0]},
+}
+
+
+def edge_objects() -> list[Row]:
+    """Objects that all have one word, at edges of the world; the last ones are far apart in time, or late."""
+    places = ((0.0, 0.0), (180.0, 0.0), (-180.0, 0.5), (12.0, 90.0), (-77.0, 90.0), (5.0, -90.0))
+    times = [*range(0, 36, 2), 400, 401, 800, 3, 399, 26]
+    return [
+        {
+            "object_id": f"o{n}",
+            "ts": moment(at),
+            "lon": places[n % 6][0],
+            "lat": places[n % 6][1],
+            "text": f"all w{n % 4}",
+        }
+        for n, at in enumerate(times)
+    ]
+
+
+@pytest.mark.parametrize("cuts", [1, 24])
+def test_named_edge_cases(cuts: int, tmp_path: Path) -> None:
+    things = edge_objects()
+    asked: list[Row] = [HEAD | {"created_at": moment(0), "subscription_id": one} | own for one, own in EDGES.items()]
+    again = next(row for row in asked if row["subscription_id"] == "inserted again")
+    asked.append({"op": "delete", "subscription_id": "inserted again", "at": moment(11)})
+    asked.append(again | {"created_at": moment(24), "expires_at": None})
+    home = made_home(tmp_path)
+    early, late = [row for row in asked if row["subscription_id"] != "late"], [asked[list(EDGES).index("late")]]
+    home.ingest("requests", [write_rows(tmp_path / "r.jsonl", early)])
+    for cut in range(cuts):
+        part = things[len(things) * cut // cuts : len(things) * (cut + 1) // cuts]
+        home.ingest("objects", [write_rows(tmp_path / f"o{cut}.jsonl", part)])
+        if cut == cuts // 2:
+            home.ingest("requests", [write_rows(tmp_path / "late.jsonl", late)])
+        home.match()
+    logged = logged_reports(home)
+    assert logged == reports_of(published(things), early + late)
+    name = {n: row["subscription_id"] for n, row in enumerate(row for row in early + late if row["op"] == "insert")}
+    ticks = {one: {tick for n, tick, _, _ in logged if name[n] == one} for one in EDGES}
+    terms = {one: {term for n, _, term, _ in logged if name[n] == one} for one in EDGES}
+    assert not ticks.pop("nothing there") and all(ticks.values())
+    assert {tick % (3 * 3_600_000_000) for tick in ticks["step longer than the window"]} == {0}
+    assert terms["the northern pole"] == {"all", "w3", "w0", "w1", "w2"} and terms["a point"] == {"all"}
+    # Objects that entered and left the window in one batch have reports too.
+    assert len(ticks["both poles and 180 degrees"] & {time_us(moment(at)) for at in (402, 408)}) == 2
+    assert min(ticks["late"]) < time_us(moment(1)) and max(ticks["only its past"]) < time_us(moment(18))
+    gap = {tick for tick in ticks["inserted again"] if time_us(moment(11)) <= tick < time_us(moment(24))}
+    assert not gap and len(ticks["inserted again"]) > 2
+
+
+@pytest.mark.parametrize("way", names.COUNT_WAYS)
+def test_reports_are_the_same_by_each_way_to_count(way: str, tmp_path: Path) -> None:
+    rnd = random.Random(9)
+    things = some_objects(rnd, 60)
+    asked = [
+        HEAD | {"subscription_id": f"s{n}", "created_at": moment(rnd.choice((0, 37)))} | {"bbox": [-w, -1.0, w, 1.0]}
+        for n, w in enumerate(rnd.choices((0.0, 1.0, 1.5, 2.0), k=30))
+    ]
+    home = made_home(tmp_path)
+    home.set(report_counts=way)
+    home.ingest("requests", [write_rows(tmp_path / "r.jsonl", asked)])
+    for cut in range(3):
+        home.ingest("objects", [write_rows(tmp_path / f"o{cut}.jsonl", things[20 * cut : 20 * cut + 20])])
+        home.match()
+    assert logged_reports(home) == reports_of(published(things), asked)
